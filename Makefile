@@ -1,0 +1,35 @@
+# Everything runs in .venv, which is made from constraints.txt on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-slow test-all lint format clean
+.DEFAULT_GOAL := test
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: $(VENV)/installed  ## train on the bundled digits, evaluate, repair, write demo/report.html
+	$(BIN)/calibrant demo
+
+test: $(VENV)/installed  ## the suite, without what is marked slow
+	$(BIN)/python -m pytest -q -m "not slow"
+
+test-slow: $(VENV)/installed  ## only what is marked slow
+	$(BIN)/python -m pytest -q -m slow
+
+test-all: test-slow test  ## the whole suite
+
+lint: $(VENV)/installed  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+
+format: $(VENV)/installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist demo .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,78 @@
+"""From what the caller has (tensor, array, list) to tensors we can count on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant._math.errors import InputError
+
+# How many numbers of a table are worked on at a time: 1 MiB of float64 on a CPU, 128 MiB elsewhere.
+CACHED_ELEMENTS = 2**17
+DEVICE_ELEMENTS = 2**24
+
+ArrayLike: TypeAlias = Tensor | np.ndarray[Any, np.dtype[Any]] | Sequence[Any]
+
+
+def as_float_tensor(values: ArrayLike, *, name: str) -> Tensor:
+    """Detached floating tensor on the device it came from; integers and bools become float64."""
+    tensor = _as_tensor(values, name=name)
+    return tensor if tensor.is_floating_point() else tensor.to(torch.float64)
+
+
+def as_label_tensor(values: ArrayLike, *, name: str) -> Tensor:
+    """Detached int64 tensor on the device it came from; floats are accepted where they are whole numbers."""
+    tensor = _as_tensor(values, name=name)
+    if not tensor.is_floating_point():
+        return tensor.to(torch.int64)
+    whole = tensor == tensor.round()  # False for NaN
+    whole &= torch.isfinite(tensor)
+    if not bool(whole.all()):
+        row = first_row(~whole)
+        raise InputError(f"`{name}` must hold whole numbers; row {row} holds {tensor[row].tolist()}.")
+    return tensor.to(torch.int64)
+
+
+def first_row(bad: Tensor) -> int:
+    """Index of the first row with a True in it."""
+    return int(bad.reshape(bad.shape[0], -1).any(dim=1).to(torch.uint8).argmax())
+
+
+def row_slices(table: Tensor) -> Iterator[slice]:
+    """Slices of rows small enough that working copies of them stay in cache (or, on a GPU, in memory)."""
+    num_samples, width = table.shape[0], max(1, table[0].numel())
+    step = max(1, (CACHED_ELEMENTS if table.device.type == "cpu" else DEVICE_ELEMENTS) // width)
+    for start in range(0, num_samples, step):
+        yield slice(start, min(start + step, num_samples))
+
+
+def _as_tensor(values: ArrayLike, *, name: str) -> Tensor:
+    """Detached real tensor; no copy where the memory can be shared."""
+    if isinstance(values, Tensor):
+        if values.is_complex():
+            raise TypeError(f"`{name}` must be real; got dtype {values.dtype}.")
+        return values.detach()
+    return torch.from_numpy(_as_native_array(values, name=name))
+
+
+def _as_native_array(values: Any, *, name: str) -> np.ndarray[Any, np.dtype[Any]]:
+    """Array in a dtype and memory layout that ``torch.from_numpy`` takes without a warning."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # a ragged list
+        raise InputError(f"`{name}` must be rectangular: every row needs the same length.") from error
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"`{name}` must hold numbers; got dtype {array.dtype}.")
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        array = array.astype(np.int64)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+        array = array.copy()  # torch warns about read-only memory and has no negative strides
+    return array

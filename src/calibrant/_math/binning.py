@@ -1,0 +1,239 @@
+"""Bins of equal width, of equal mass, and those of the original adaptive error; what falls into each.
+
+Every sum is float64. An outcome is 1 where what the confidence speaks of came true, else 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant._math.arrays import row_slices
+from calibrant._math.errors import InputError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+Binning: TypeAlias = Literal["width", "mass", "mukhoti"]
+Norm: TypeAlias = Literal["l1", "l2", "max"]
+
+# Rounding in a cumulative sum of weights must not push a boundary past the sample that reaches it.
+REACHED = 1.0 - 1e-12
+
+
+@dataclass(frozen=True)
+class BinSums:
+    """Weight, weighted confidences and weighted outcomes in each bin; the last axis runs over the bins."""
+
+    edges: Float[Tensor, " B+1"]
+    counts: Float[Tensor, "*columns B"]
+    confidences: Float[Tensor, "*columns B"]
+    outcomes: Float[Tensor, "*columns B"]
+    total: float
+    """Weight of all samples, also of those in no bin (the minimum in the original adaptive bins)."""
+
+    def calibration_error(self, norm: Norm) -> Float[Tensor, "*columns"]:
+        """Distance between mean confidence and mean outcome over the bins; empty bins count as zero."""
+        gaps = (self.confidences - self.outcomes).abs()  # times the weight of the bin
+        if norm == "l1":
+            return gaps.sum(dim=-1) / self.total
+        filled = self.counts > 0
+        means = torch.where(filled, gaps / self.counts.where(filled, 1.0), 0.0)
+        if norm == "max":
+            return means.amax(dim=-1)
+        return ((gaps * means).sum(dim=-1) / self.total).sqrt()
+
+
+def width_edges(num_bins: int, *, device: torch.device | None = None) -> Float[Tensor, " B+1"]:
+    """Edges i / num_bins."""
+    return torch.arange(num_bins + 1, dtype=torch.float64, device=device) / num_bins
+
+
+def width_bin_index(confidences: Float[Tensor, "*shape"], num_bins: int) -> Int[Tensor, "*shape"]:
+    """Bin of each confidence: (i/B, (i+1)/B], the first closed at 0."""
+    inner = width_edges(num_bins, device=confidences.device)[1:-1]
+    return torch.searchsorted(inner, confidences.to(torch.float64).contiguous())
+
+
+def bin_sums(
+    index: Int[Tensor, " N"],
+    num_bins: int,
+    confidences: Float[Tensor, " N"],
+    outcomes: Float[Tensor, " N"],
+    weights: Float[Tensor, " N"] | None = None,
+) -> tuple[Float[Tensor, " B"], Float[Tensor, " B"], Float[Tensor, " B"]]:
+    """Weights, weighted confidences and weighted outcomes of each bin."""
+    confidences = confidences.to(torch.float64)
+    outcomes = outcomes.to(torch.float64)
+    if weights is None:
+        counts = torch.bincount(index, minlength=num_bins).to(torch.float64)
+    else:
+        counts = torch.bincount(index, weights, minlength=num_bins)
+        confidences, outcomes = confidences * weights, outcomes * weights
+    return (
+        counts,
+        torch.bincount(index, confidences, minlength=num_bins),
+        torch.bincount(index, outcomes, minlength=num_bins),
+    )
+
+
+def binned(
+    confidences: Float[Tensor, " N"],
+    outcomes: Float[Tensor, " N"],
+    *,
+    num_bins: int,
+    binning: Binning,
+    weights: Float[Tensor, " N"] | None = None,
+) -> BinSums:
+    """Sort confidences and outcomes into bins."""
+    if binning == "mass":
+        return mass_bin_sums(confidences, outcomes, num_bins, weights)
+    if binning == "mukhoti":
+        return mukhoti_bin_sums(confidences, outcomes, num_bins, weights)
+    index = width_bin_index(confidences, num_bins)
+    return BinSums(
+        width_edges(num_bins, device=confidences.device),
+        *bin_sums(index, num_bins, confidences, outcomes, weights),
+        total=_total(confidences, weights),
+    )
+
+
+def mass_order(
+    confidences: Float[Tensor, " N"], weights: Float[Tensor, " N"] | None = None
+) -> Int[Tensor, " N"]:
+    """Positions in ascending order of confidence, among equals of weight."""
+    if confidences.device.type == "cpu":  # numpy sorts several times faster than torch does
+        values = confidences.detach().to(torch.float64).numpy()
+        if weights is None:
+            return torch.from_numpy(np.argsort(values))
+        return torch.from_numpy(np.lexsort((weights.numpy(), values)))
+    if weights is None:
+        return torch.argsort(confidences)
+    order = torch.argsort(weights)
+    return order[torch.argsort(confidences[order], stable=True)]
+
+
+def mass_boundaries(
+    num_samples: int, num_bins: int, sorted_weights: Float[Tensor, " N"] | None = None
+) -> Int[Tensor, " B+1"]:
+    """Bin j holds the sorted samples boundaries[j] to boundaries[j + 1] - 1.
+
+    Without weights that is ceil(j N / B): sizes differ by at most one. With weights, the first j bins end at
+    the first sample with which the cumulative weight reaches j / B of the whole.
+    """
+    steps = torch.arange(num_bins + 1)
+    if sorted_weights is None:
+        return -(-steps * num_samples // num_bins)
+    reached = sorted_weights.cumsum(dim=0)
+    targets = steps.to(reached)[1:-1] / num_bins * reached[-1]
+    inner = torch.searchsorted(reached, targets * REACHED) + 1
+    ends = torch.tensor([0, num_samples], device=inner.device)
+    return torch.cat([ends[:1], inner, ends[1:]])
+
+
+def tied_means(
+    sorted_confidences: Float[Tensor, " N"],
+    outcomes: Float[Tensor, " N"],
+    weights: Float[Tensor, " N"] | None = None,
+) -> Float[Tensor, " N"]:
+    """Outcomes, each replaced by the mean over the samples of the same confidence."""
+    values, group = torch.unique_consecutive(sorted_confidences, return_inverse=True)
+    if values.numel() == outcomes.numel():
+        return outcomes
+    counts, _, sums = bin_sums(group, values.numel(), sorted_confidences, outcomes, weights)
+    return (sums / counts.where(counts > 0, 1.0))[group]
+
+
+def mass_bin_sums(
+    confidences: Float[Tensor, " N"],
+    outcomes: Float[Tensor, " N"],
+    num_bins: int,
+    weights: Float[Tensor, " N"] | None = None,
+) -> BinSums:
+    """Bins of equal mass; equal confidences share their mean outcome, so the order of rows is immaterial."""
+    order = mass_order(confidences, weights)
+    ranked = confidences.to(torch.float64)[order]
+    ranked_weights = None if weights is None else weights[order]
+    means = tied_means(ranked, outcomes.to(torch.float64)[order], ranked_weights)
+    boundaries = mass_boundaries(len(ranked), num_bins, ranked_weights).to(ranked.device)
+    index = torch.repeat_interleave(
+        torch.arange(num_bins, device=ranked.device), boundaries.diff(), output_size=len(ranked)
+    )
+    last = (boundaries - 1).clamp_(min=0)  # the lower edge of the first bin is the minimum
+    return BinSums(
+        ranked[last],
+        *bin_sums(index, num_bins, ranked, means, ranked_weights),
+        total=_total(ranked, weights),
+    )
+
+
+def mukhoti_edges(confidences: Float[Tensor, " N"], num_bins: int) -> Float[Tensor, " B+1"]:
+    """Interpolated quantiles as in the code of Mukhoti et al. (2020), on the scale 0..N of their ranks."""
+    ranked = np.sort(confidences.detach().to("cpu", torch.float64).numpy())
+    positions = np.linspace(0, len(ranked), num_bins + 1)
+    return torch.from_numpy(np.interp(positions, np.arange(len(ranked)), ranked)).to(confidences.device)
+
+
+def mukhoti_bin_sums(
+    confidences: Float[Tensor, " N"],
+    outcomes: Float[Tensor, " N"],
+    num_bins: int,
+    weights: Float[Tensor, " N"] | None = None,
+) -> BinSums:
+    """Bins (e_j, e_{j+1}] between interpolated quantiles; the first is open, so the minimum is lost."""
+    if weights is not None:
+        raise InputError('`weights` have no meaning with binning="mukhoti"; use binning="mass".')
+    edges = mukhoti_edges(confidences, num_bins)
+    values = confidences.to(torch.float64).contiguous()
+    kept = values > edges[0]
+    # Between equal edges lies nothing: searchsorted finds the first, whose bin is the one that ends there.
+    index = torch.searchsorted(edges, values[kept]) - 1
+    return BinSums(
+        edges,
+        *bin_sums(index, num_bins, values[kept], outcomes[kept]),
+        total=float(len(values)),
+    )
+
+
+def width_column_sums(
+    probs: Float[Tensor, "N C"],
+    labels: Int[Tensor, " N"] | Int[Tensor, "N C"],
+    num_bins: int,
+    weights: Float[Tensor, " N"] | None = None,
+) -> BinSums:
+    """Equal-width bins of every column against its own label, in one pass over the rows."""
+    num_classes = probs.shape[1]
+    size = num_classes * num_bins
+    first_bin = torch.arange(num_classes, device=probs.device) * num_bins
+    counts, confidences, outcomes = torch.zeros((3, size), dtype=torch.float64, device=probs.device)
+    for rows in row_slices(probs):
+        chunk, target = probs[rows].to(torch.float64), labels[rows]
+        index = width_bin_index(chunk, num_bins) + first_bin  # (rows, C)
+        share = None if weights is None else weights[rows, None].expand_as(chunk)
+        if share is not None:
+            chunk = chunk * share
+        counts += _histogram(index, share, size)
+        confidences += _histogram(index, chunk, size)
+        if target.ndim == 1:  # one outcome of each row is 1
+            index = index.gather(1, target[:, None])
+            outcomes += _histogram(index, None if share is None else share[:, :1], size)
+        else:
+            outcomes += _histogram(index, target if share is None else target * share, size)
+    return BinSums(
+        width_edges(num_bins, device=probs.device),
+        *(sums.reshape(num_classes, num_bins) for sums in (counts, confidences, outcomes)),
+        total=_total(probs, weights),
+    )
+
+
+def _histogram(index: Tensor, weights: Tensor | None, size: int) -> Tensor:
+    """Total weight at each index, over all axes."""
+    return torch.bincount(index.reshape(-1), None if weights is None else weights.reshape(-1), minlength=size)
+
+
+def _total(confidences: Tensor, weights: Tensor | None) -> float:
+    return float(len(confidences)) if weights is None else float(weights.sum())

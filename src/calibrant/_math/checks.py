@@ -1,0 +1,226 @@
+"""What scores, labels and weights must satisfy before anything is computed from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import torch
+
+from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
+from calibrant._math.errors import InputError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+Task: TypeAlias = Literal["binary", "multiclass", "multilabel"]
+
+ROW_SUM_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Scores with what goes with them: right shapes, finite, on one device."""
+
+    scores: Float[Tensor, " N"] | Float[Tensor, "N C"]
+    labels: Int[Tensor, " N"] | Int[Tensor, "N C"] | None
+    weights: Float[Tensor, " N"] | None
+    task: Task
+    num_classes: int
+
+    @property
+    def num_samples(self) -> int:
+        """How many rows there are."""
+        return self.scores.shape[0]
+
+    @property
+    def target(self) -> Int[Tensor, " N"] | Int[Tensor, "N C"]:
+        """The labels, where there is no going on without them."""
+        if self.labels is None:
+            raise InputError("`labels` must be given.")
+        return self.labels
+
+
+def check_logits(
+    logits: ArrayLike,
+    labels: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    *,
+    task: Task | None = None,
+    allow_minus_inf: bool = False,
+) -> Checked:
+    """Check logits ``(N, C)`` or log-odds ``(N,)``; the shape of the labels (or ``task``) tells the task.
+
+    ``allow_minus_inf`` lets through the logarithm of a probability of zero (log-odds: also +inf, for one).
+    """
+    checked = _check_shapes("logits", as_float_tensor(logits, name="logits"), labels, weights, task)
+    _check_logit_values(checked.scores, checked.task, allow_minus_inf=allow_minus_inf)
+    return checked
+
+
+def check_probs(
+    probs: ArrayLike,
+    labels: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    *,
+    task: Task | None = None,
+) -> Checked:
+    """Check class probabilities ``(N, C)`` or probabilities of an event ``(N,)``.
+
+    Rows of a multiclass table may miss one by ``row_sum_tolerance``; they are left as they are.
+    """
+    checked = _check_shapes("probs", as_float_tensor(probs, name="probs"), labels, weights, task)
+    _check_prob_values(checked.scores, checked.task)
+    return checked
+
+
+def check_weights(weights: ArrayLike, num_samples: int, *, device: torch.device | None = None) -> Tensor:
+    """Sample weights as float64 ``(N,)``: finite, not negative, not all zero."""
+    tensor = as_float_tensor(weights, name="weights").to(device=device, dtype=torch.float64)
+    if tensor.shape != (num_samples,):
+        raise InputError(f"`weights` must have shape ({num_samples},), one per sample; got {_shape(tensor)}.")
+    bad = ~(torch.isfinite(tensor) & (tensor >= 0))
+    if bool(bad.any()):
+        row = first_row(bad)
+        raise InputError(
+            f"`weights` must be finite and not negative; row {row} holds {tensor[row].item():g}."
+        )
+    if not bool(tensor.any()):
+        raise InputError("`weights` must not all be zero; give at least one sample a positive weight.")
+    return tensor
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuse an option that does not exist."""
+    if value not in choices:
+        known = ", ".join(f'"{choice}"' for choice in choices)
+        raise InputError(f"`{name}` must be one of {known}; got {value!r}.")
+
+
+def check_num_bins(num_bins: object) -> None:
+    """Refuse what is no number of bins."""
+    if isinstance(num_bins, bool) or not isinstance(num_bins, Integral):
+        raise TypeError(f"`num_bins` must be an integer; got {num_bins!r}.")
+    if num_bins < 1:
+        raise InputError(f"`num_bins` must be at least 1; got {num_bins}.")
+
+
+def row_sum_tolerance(dtype: torch.dtype) -> float:
+    """By how much a row of probabilities may miss one: 1e-3, or what the dtype resolves (bfloat16: 8e-3)."""
+    return max(ROW_SUM_TOLERANCE, torch.finfo(dtype).eps)
+
+
+def _check_shapes(
+    name: str, scores: Tensor, labels: ArrayLike | None, weights: ArrayLike | None, task: Task | None
+) -> Checked:
+    """Everything about the scores that is not about their values, and all of labels and weights."""
+    if scores.device.type == "mps":  # has no float64
+        scores = scores.cpu()
+    if scores.ndim not in {1, 2}:
+        raise InputError(f"`{name}` must have shape (N,) or (N, C); got {_shape(scores)}.")
+    if scores.shape[0] == 0:
+        raise InputError(f"`{name}` must hold at least one sample; got shape {_shape(scores)}.")
+    if scores.ndim == 2 and scores.shape[1] < 2:
+        raise InputError(
+            f"`{name}` must have at least two columns; got shape {_shape(scores)}; "
+            f"for a binary model with one output pass `{name}[:, 0]`."
+        )
+    num_samples = scores.shape[0]
+    target = None if labels is None else as_label_tensor(labels, name="labels").to(scores.device)
+    found = _task(name, scores, target)
+    if task is not None and task != found:
+        if target is not None or {task, found} != {"multiclass", "multilabel"}:
+            raise InputError(f"`{name}` must be {task}; got {found} of shape {_shape(scores)}.")
+        found = task  # without labels the two cannot be told apart by shape
+    num_classes = 2 if scores.ndim == 1 else scores.shape[1]
+    if target is not None:
+        _check_label_range(target, num_classes if found == "multiclass" else 2)
+    return Checked(
+        scores=scores,
+        labels=target,
+        weights=None if weights is None else check_weights(weights, num_samples, device=scores.device),
+        task=found,
+        num_classes=num_classes,
+    )
+
+
+def _task(name: str, scores: Tensor, labels: Tensor | None) -> Task:
+    """Which task the shapes say."""
+    if labels is None or labels.shape == scores.shape[:1]:
+        return "binary" if scores.ndim == 1 else "multiclass"
+    if labels.shape == scores.shape:
+        return "multilabel"
+    remedy = "; pass `labels[:, 0]`" if labels.ndim == 2 and labels.shape[1] == 1 else ""
+    raise InputError(
+        f"`labels` must have shape ({scores.shape[0]},)"
+        + (f", or {_shape(scores)} for several labels per sample," if scores.ndim == 2 else "")
+        + f" to go with `{name}` of shape {_shape(scores)}; got {_shape(labels)}{remedy}."
+    )
+
+
+def _check_label_range(labels: Tensor, num_classes: int) -> None:
+    """Labels are 0..num_classes-1."""
+    low, high = torch.aminmax(labels)
+    if int(low) >= 0 and int(high) < num_classes:
+        return
+    row = first_row((labels < 0) | (labels >= num_classes))
+    allowed = "0 or 1" if num_classes == 2 else f"in 0..{num_classes - 1}"
+    raise InputError(f"`labels` must be {allowed}; row {row} holds {labels[row].tolist()}.")
+
+
+def _check_logit_values(logits: Tensor, task: Task, *, allow_minus_inf: bool) -> None:
+    """No NaN; infinities only where they stand for probabilities of exactly zero or one."""
+    low, high = torch.aminmax(logits)  # NaN propagates to both
+    if bool(torch.isfinite(low)) and bool(torch.isfinite(high)):
+        return
+    if not allow_minus_inf:
+        row = first_row(~torch.isfinite(logits))
+        raise InputError(f"`logits` must be finite; row {row} holds {_first_bad(logits[row])}.")
+    bad = logits.isnan() if task != "multiclass" else ~(logits < torch.inf)
+    if bool(bad.any()):
+        row = first_row(bad)
+        raise InputError(f"`logits` must be finite or -inf; row {row} holds {_first_bad(logits[row])}.")
+    if task == "multiclass":
+        nothing = logits.amax(dim=1) == -torch.inf
+        if bool(nothing.any()):
+            row = first_row(nothing)
+            raise InputError(f"`logits` must leave some class possible; row {row} is -inf throughout.")
+
+
+def _check_prob_values(probs: Tensor, task: Task) -> None:
+    """Values in [0, 1]; rows of a multiclass table sum to one."""
+    slack = row_sum_tolerance(probs.dtype) if task == "multiclass" else 0.0
+    for rows in row_slices(probs):  # both readings of a slice while it is in cache
+        chunk = probs[rows]
+        low, high = torch.aminmax(chunk)  # NaN propagates to both
+        if not (float(low) >= 0 and float(high) <= 1 + slack):
+            bad = ~((chunk >= 0) & (chunk <= 1 + slack))
+            row = first_row(bad)
+            value = chunk[row][bad[row]].reshape(-1)[0].item()
+            remedy = "softmax" if task == "multiclass" else "sigmoid"
+            raise InputError(
+                f"`probs` must lie in [0, 1]; row {rows.start + row} holds {value:g}; "
+                f"if these are logits, apply the {remedy} first."
+            )
+        if task == "multiclass":
+            sums = chunk.sum(dim=1, dtype=torch.promote_types(probs.dtype, torch.float32))
+            bad = (sums - 1).abs_() > slack
+            if bool(bad.any()):
+                row = first_row(bad)
+                raise InputError(
+                    "`probs` must have rows summing to 1; "
+                    f"row {rows.start + row} sums to {sums[row].item():.6g}; "
+                    "for logits apply the softmax first, for several labels per sample pass labels (N, C)."
+                )
+
+
+def _first_bad(row: Tensor) -> float:
+    """The first value of a row that is not finite."""
+    values = row.reshape(-1)
+    return float(values[~torch.isfinite(values)][0])
+
+
+def _shape(tensor: Tensor) -> str:
+    return str(tuple(tensor.shape))

@@ -1,0 +1,19 @@
+"""What can go wrong, as types."""
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """The caller's numbers, shapes or files are wrong; the message says which and what to do."""
+
+
+class NotFittedError(ValueError, AttributeError):
+    """A calibrator was used before ``fit``."""
+
+
+class ConvergenceError(RuntimeError):
+    """An iterative fit found no optimum that can be trusted."""
+
+
+class CalibrantWarning(UserWarning):
+    """A result stands, and something about it needs saying (an optimum on a bound, floored probabilities)."""

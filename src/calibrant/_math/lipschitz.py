@@ -1,0 +1,255 @@
+r"""The largest value of a linear functional over bounded Lipschitz functions: exact, with a certificate.
+
+For points :math:`x_1 \le \dots \le x_n` with residuals :math:`r_j` and distances :math:`d_j = x_{j+1} - x_j`,
+
+.. math:: \max_w \sum_j r_j w_j \quad\text{subject to}\quad |w_j| \le 1,\ |w_{j+1} - w_j| \le d_j .
+
+Only the values at the points matter: joined by straight lines they are a 1-Lipschitz function into [-1, 1].
+
+**Forward.** Let :math:`V_j(w)` be the largest sum of the first j terms with :math:`w_j = w`. Then
+:math:`V_{j+1}(w) = r_{j+1} w + U_j(w)` with the sliding maximum
+:math:`U_j(w) = \max_{|w' - w| \le d_j} V_j(w')`. By induction V is concave and piecewise linear on [-1, 1]:
+it is described by the interval where it is largest and by its breakpoints, each with a mass, the amount by
+which the slope drops there. Left of the interval :math:`U_j(w) = V_j(w + d_j)`, right of it
+:math:`V_j(w - d_j)`, between them it is flat. So sliding moves the left breakpoints down by d and the right
+ones up by d, and those that leave [-1, 1] are dropped. Adding r w with r > 0 raises every slope by r: the
+interval moves right over breakpoints of total mass r, which become left breakpoints (the last one is split);
+where they do not suffice, the slope is still positive at the wall +1 and the rest of r becomes a breakpoint
+there. r < 0 is the mirror image. So breakpoints pass only between the tops of two stacks. Measured from its
+own side (w on the left, -w on the right) a position falls by d at every slide, that is, it is ``key - x``
+with a key that never changes: no offset can drift.
+
+**Backward.** :math:`w_n` maximises :math:`V_n`, and :math:`w_j` is the point of
+:math:`[w_{j+1} - d_j, w_{j+1} + d_j]` nearest to the interval where :math:`V_j` is largest.
+
+**Certificate.** With :math:`C_j = r_1 + \dots + r_j`, any numbers :math:`h_1 \dots h_{n-1}`, :math:`h_0 = 0`
+and :math:`h_n = C_n`, summation by parts gives
+
+.. math:: \sum_j r_j w_j = \sum_j (h_j - h_{j-1}) w_j + \sum_j (h_j - C_j)(w_{j+1} - w_j)
+          \le \sum_j |h_j - h_{j-1}| + \sum_j d_j |h_j - C_j| ,
+
+so the optimum is also the least sum of h's variation and its distance from the cumulative residual. Equality
+needs :math:`C_j - h_j` to be a slope of :math:`U_j` at :math:`w_{j+1}`, and h to change only where w is at a
+wall. Going backward, :math:`C_j - h_{j+1}` is such a slope unless w is at a wall and it lies beyond the
+steepest slopes inside, which are the total masses, :math:`A_j` on the left and :math:`-B_j` on the right:
+hence :math:`h_j = \mathrm{clamp}(h_{j+1}, C_j - A_j, C_j + B_j)`. The witness w is feasible, so its value is
+a lower bound; that of h is an upper one whatever h is. Both are returned: the number can be trusted without
+the proof.
+
+A step makes at most one breakpoint; the work is the number of passes. In samples of 1e5 from all kinds of
+predictors these are 2 to 60 per point; many tiny masses tossed by alternating large ones can bring them to
+O(n).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Vector: TypeAlias = NDArray[np.float64]
+
+LEFT, RIGHT = 0, 1
+
+
+class LipschitzMaximum(NamedTuple):
+    """The optimum at the points, between two bounds that anyone can check."""
+
+    value: float  # of the witness: never above the optimum
+    upper_bound: float  # of the potential: never below it
+    witness: Vector  # (n,) the maximising function at the points
+    potential: Vector  # (n,) h_1 ... h_n
+
+
+class Solution(NamedTuple):
+    """A programme and its optimum."""
+
+    points: Vector  # (n,)
+    residuals: Vector  # (n,)
+    best: LipschitzMaximum
+
+
+class SmoothCalibrationGradient(NamedTuple):
+    """The smooth calibration error and its derivative by every score."""
+
+    value: float
+    gradient: Vector  # (N,) in the order of the rows
+
+
+@dataclass(frozen=True)
+class SortedResiduals:
+    """A sample in the order of its scores, ready for any number of reweightings."""
+
+    order: NDArray[np.int64]  # (N,) row numbers
+    scores: Vector  # (N,) ascending
+    residuals: Vector  # (N,) outcome minus score
+    weights: Vector | None  # (N,)
+
+    @classmethod
+    def of(cls, scores: Vector, outcomes: Vector, weights: Vector | None = None) -> SortedResiduals:
+        """Sort scores ``(N,)`` with their outcomes in [0, 1] and weights."""
+        order = np.argsort(scores)
+        ascending = scores[order]
+        return cls(order, ascending, outcomes[order] - ascending, None if weights is None else weights[order])
+
+    def smooth_calibration(self, counts: NDArray[np.integer[Any]] | None = None) -> float:
+        """The error of the sample, or of the resample in which row i occurs ``counts[i]`` times."""
+        return self.solve(counts).best.value
+
+    def solve(self, counts: NDArray[np.integer[Any]] | None = None) -> Solution:
+        """The distinct scores, the residual at each as a share of the whole, and the optimum there."""
+        points, residuals, _ = merge_ties(self.scores, self.shares(counts) * self.residuals)
+        return Solution(points, residuals, lipschitz_maximum(points, residuals))
+
+    def gradient(self) -> SmoothCalibrationGradient:
+        """See :func:`smooth_calibration_gradient`."""
+        shares = self.shares()
+        residuals = shares * self.residuals
+        points, merged, ties = merge_ties(self.scores, residuals)
+        best = lipschitz_maximum(points, merged)
+        # Row by row: the weight moves along w, and the residual along the slope of w where it has one.
+        slope, rest = _slopes(merged, best.potential, _tie_sums(ties, shares))
+        gradient = np.empty_like(shares)
+        gradient[self.order] = shares * (rest - best.witness)[ties] + residuals * slope[ties]
+        return SmoothCalibrationGradient(best.value, gradient)
+
+    def shares(self, counts: NDArray[np.integer[Any]] | None = None) -> Vector:
+        """Weight of each sorted row, as a share of the whole."""
+        weights = np.ones(len(self.order)) if self.weights is None else self.weights
+        if counts is not None:
+            weights = weights * counts[self.order]
+        return weights / weights.sum()
+
+
+def smooth_calibration_error(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> float:
+    """Smooth calibration error of scores ``(N,)`` for outcomes ``(N,)`` in [0, 1]."""
+    return SortedResiduals.of(scores, outcomes, weights).smooth_calibration()
+
+
+def smooth_calibration_gradient(
+    scores: Vector, outcomes: Vector, weights: Vector | None = None
+) -> SmoothCalibrationGradient:
+    r"""Smooth calibration error and its derivative by every score.
+
+    A score :math:`p_i` with the share :math:`\omega_i` of the weight enters twice: through its residual,
+    which gives :math:`-\omega_i w(p_i)`, and through the distances to its neighbours. The derivative of the
+    optimum by :math:`d_j` is that distance's multiplier :math:`\lambda_j = |h_j - C_j|` (envelope theorem),
+    and :math:`p_j` lengthens one distance and shortens the other:
+
+    .. math:: \partial\,\mathrm{smCE}/\partial p_j = -\omega_j w(p_j) + \lambda_{j-1} - \lambda_j .
+
+    Where w is off its walls and has one slope s = ±1 on both sides,
+    :math:`\lambda_{j-1} - \lambda_j = r_j s`: the residual times w'. Exact wherever the error is
+    differentiable, which is almost everywhere. Of tied scores each gets its own residual times the mean of
+    the two slopes, and the rest by weight; so the sum over a tie is the derivative of moving the tie as one.
+    """
+    return SortedResiduals.of(scores, outcomes, weights).gradient()
+
+
+def lipschitz_maximum(points: Vector, residuals: Vector) -> LipschitzMaximum:
+    """Maximise the sum of ``residuals`` times w over 1-Lipschitz w into [-1, 1]; ``points`` ascend."""
+    value, upper_bound, witness, potential = _solve(points, residuals)
+    return LipschitzMaximum(max(value, 0.0), upper_bound, witness, potential)
+
+
+@njit(cache=True, nogil=True)
+def merge_ties(scores: Vector, values: Vector) -> tuple[Vector, Vector, NDArray[np.int64]]:
+    """Distinct ascending scores ``(n,)``, the sum of the values at each, and of every row its place there."""
+    points = np.empty_like(scores)
+    sums = np.zeros_like(values)
+    ties = np.empty(scores.shape[0], np.int64)
+    last = -1
+    for i in range(scores.shape[0]):
+        if last < 0 or scores[i] != points[last]:
+            last += 1
+            points[last] = scores[i]
+        sums[last] += values[i]
+        ties[i] = last
+    return points[: last + 1].copy(), sums[: last + 1].copy(), ties
+
+
+@njit(cache=True, nogil=True)
+def _solve(points: Vector, residuals: Vector) -> tuple[float, float, Vector, Vector]:
+    """Forward and backward pass of the module's text."""
+    n = points.shape[0]
+    keys = np.empty((2, n))  # position from its own side = key - x; a step makes at most one breakpoint
+    masses = np.empty((2, n))
+    bottom = np.zeros(2, np.int64)
+    top = np.zeros(2, np.int64)  # first free place
+    total = np.zeros(2)
+    peak = np.empty((2, n))  # V_j is largest on [peak[LEFT], -peak[RIGHT]]
+    steepest = np.empty((2, n))  # A_{j-1} and B_{j-1}
+    cumulative = 0.0
+    for j in range(n):
+        x = points[j]
+        for side in range(2):
+            while bottom[side] < top[side] and keys[side, bottom[side]] - x <= -1.0:
+                total[side] -= masses[side, bottom[side]]
+                bottom[side] += 1
+            if bottom[side] == top[side]:
+                total[side] = 0.0  # sheds the rounding errors of the running sum
+            steepest[side, j] = total[side]
+        cumulative += residuals[j]
+        here = LEFT if residuals[j] > 0 else RIGHT
+        there = 1 - here
+        size = rest = abs(residuals[j])
+        first, last, free = bottom[there], top[there] - 1, top[here]
+        while last >= first and masses[there, last] <= rest:
+            keys[here, free] = 2 * x - keys[there, last]  # the same position, from the other side
+            masses[here, free] = masses[there, last]
+            rest -= masses[there, last]
+            last -= 1
+            free += 1
+        total[there] -= size - rest
+        if rest > 0.0:
+            wall = last < first
+            keys[here, free] = 1 + x if wall else 2 * x - keys[there, last]
+            masses[here, free] = rest
+            free += 1
+            if not wall:
+                masses[there, last] -= rest
+                total[there] -= rest
+        top[there], top[here] = last + 1, free
+        total[here] += size
+        for side in range(2):
+            peak[side, j] = min(keys[side, top[side] - 1] - x, 1.0) if top[side] > bottom[side] else -1.0
+        if rest > 0.0 and last < first:
+            peak[here, j] = 1.0  # exactly, without the roundings of its key
+
+    witness = np.empty(n)
+    potential = np.empty(n)
+    w = min(max(0.0, peak[LEFT, n - 1]), -peak[RIGHT, n - 1])
+    h = cumulative
+    witness[n - 1], potential[n - 1] = w, h
+    value = float(residuals[n - 1] * w)
+    upper_bound = 0.0
+    for j in range(n - 2, -1, -1):
+        distance = points[j + 1] - points[j]
+        nearest = min(max(w, peak[LEFT, j]), -peak[RIGHT, j])
+        w = min(max(nearest, w - distance, -1.0), w + distance, 1.0)
+        value += float(residuals[j] * w)
+        cumulative -= residuals[j + 1]
+        follow = min(max(h, cumulative - steepest[LEFT, j + 1]), cumulative + steepest[RIGHT, j + 1])
+        upper_bound += abs(h - follow) + distance * abs(follow - cumulative)
+        h = follow
+        witness[j], potential[j] = w, h
+    upper_bound += abs(h)
+    return value, upper_bound, witness, potential
+
+
+def _tie_sums(ties: NDArray[np.int64], values: Vector) -> Vector:
+    """Sum of the values in each tie."""
+    return np.bincount(ties, values).astype(np.float64, copy=False)
+
+
+def _slopes(residuals: Vector, potential: Vector, shares: Vector) -> tuple[Vector, Vector]:
+    """For each point: the mean slope of w around it, and what the multipliers leave over, per weight."""
+    flow = potential - np.cumsum(residuals)  # h_j - C_j; the last is zero: beyond it is no distance
+    flow[np.abs(flow) <= 1e-13 * np.abs(residuals).sum()] = 0.0  # rounding errors have a sign too
+    before = np.concatenate([[0.0], flow[:-1]])
+    slope = (np.sign(before) + np.sign(flow)) / 2
+    rest = np.abs(before) - np.abs(flow) - residuals * slope
+    return slope, np.divide(rest, shares, out=np.zeros_like(rest), where=shares > 0)

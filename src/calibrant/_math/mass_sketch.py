@@ -1,0 +1,106 @@
+r"""Bins of equal mass from a histogram of fixed size that adds up over batches and processes.
+
+The exact error in bins of equal mass needs every confidence. Here confidences are counted in cells of equal
+width on the scale of log-odds, since those of networks crowd against one, where cells of equal width would
+not tell them apart. A boundary between two bins that falls inside a cell splits it in proportion.
+
+How wrong can that be? Let :math:`R(u)` be the sum of confidence minus outcome over the sorted samples up to
+weight :math:`u`. The error is :math:`\sum_j |R(e_{j+1}) - R(e_j)| / W`, and the sketch knows :math:`R` at
+the ends of the cells. In a cell of weight w and width h, with outcomes of weight s equal to 1, the sum of the
+outcomes leaves the straight line by at most :math:`s (w - s) / w` (all ones first, or last), and that of the
+confidences by at most :math:`h w / 4`. The exact rule ends its bins at whole samples, somewhere in the same
+cell, which moves the line by at most the cell's residual :math:`|r|`. Every inner boundary belongs to two
+bins, so
+
+.. math:: |\mathrm{sketch} - \mathrm{exact}| \le \frac2W \sum_{j=1}^{B-1}
+          \Big( \frac{s (w - s)}{w} + \frac{h w}{4} + |r| \Big)_{\text{cell of boundary } j} .
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from calibrant._math.binning import BinSums, bin_sums
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+NUM_CELLS = 2**14
+
+_LARGEST_LOG_ODDS = 36.0  # beyond, float64 has two probabilities below one left
+_REACHED = 1.0 - 1e-12  # the tolerance of `mass_boundaries`: the same cell must hold the boundary
+
+
+def sketch_sums(
+    confidences: Float[Tensor, " N"],
+    outcomes: Float[Tensor, " N"],
+    weights: Float[Tensor, " N"] | None = None,
+) -> tuple[Float[Tensor, " M"], Float[Tensor, " M"], Float[Tensor, " M"]]:
+    """Weights, weighted confidences and weighted outcomes of each cell."""
+    inner = _cell_edges()[1:-1].to(confidences.device)
+    index = torch.searchsorted(inner, confidences.to(torch.float64).contiguous())
+    return bin_sums(index, NUM_CELLS, confidences, outcomes, weights)
+
+
+def sketch_bins(
+    counts: Float[Tensor, " M"],
+    confidences: Float[Tensor, " M"],
+    outcomes: Float[Tensor, " M"],
+    *,
+    num_bins: int,
+) -> BinSums:
+    """Bins of equal mass, with cells split in proportion; the edges are those of cells."""
+    reached, cell = _boundaries(counts, num_bins)
+    before = reached - counts  # (M,), the weight below each cell
+    targets = torch.arange(num_bins + 1).to(counts) / num_bins * reached[-1]
+    share = ((targets - before[cell]) / counts[cell].where(counts[cell] > 0, 1.0)).clamp(0, 1)
+    share[0], share[-1] = 0.0, 1.0
+
+    def between_boundaries(sums: Tensor) -> Tensor:
+        return (sums.cumsum(dim=0)[cell] - (1 - share) * sums[cell]).diff()
+
+    edges = _cell_edges().to(counts.device)
+    return BinSums(
+        torch.cat([edges[cell[:1]], edges[cell[1:] + 1]]),
+        between_boundaries(counts),
+        between_boundaries(confidences),
+        between_boundaries(outcomes),
+        total=float(reached[-1]),
+    )
+
+
+def sketch_error_bound(
+    counts: Float[Tensor, " M"],
+    confidences: Float[Tensor, " M"],
+    outcomes: Float[Tensor, " M"],
+    *,
+    num_bins: int,
+) -> Float[Tensor, ""]:
+    """By how much the l1 error of ``sketch_bins`` can differ from the exact one."""
+    reached, cell = _boundaries(counts, num_bins)
+    split = cell[1:-1]
+    weight, ones = counts[split], outcomes[split]
+    width = _cell_edges().to(counts.device).diff()[split]
+    slack = ones * (weight - ones) / weight + width * weight / 4 + (confidences[split] - ones).abs()
+    return 2 * slack.sum() / reached[-1]
+
+
+def _boundaries(counts: Tensor, num_bins: int) -> tuple[Float[Tensor, " M"], Int[Tensor, " B+1"]]:
+    """The weight up to the end of each cell, and the cell in which each boundary between bins lies."""
+    reached = counts.cumsum(dim=0)
+    targets = torch.arange(num_bins + 1).to(counts) / num_bins * reached[-1] * _REACHED
+    cell = torch.searchsorted(reached, targets)
+    cell[0] = int((counts > 0).to(torch.uint8).argmax())  # the first one that holds anything
+    return reached, cell
+
+
+def _cell_edges() -> Float[Tensor, " M+1"]:
+    """Edges of the cells: 0, equal steps of log-odds, 1. On the CPU, so that all processes have the same."""
+    log_odds = torch.linspace(
+        -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS, NUM_CELLS - 1, dtype=torch.float64, device="cpu"
+    )
+    inner = log_odds.sigmoid().cummax(dim=0).values  # rounding near one must not unsort them
+    return torch.cat([inner.new_zeros(1), inner, inner.new_ones(1)])

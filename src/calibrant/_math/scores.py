@@ -1,0 +1,122 @@
+"""One number per sample from its probabilities, in float64 and without a float64 copy of the whole table.
+
+``labels`` of shape ``(N,)`` beside probabilities ``(N, C)`` are classes; of equal shape they are outcomes
+in {0, 1}, one event per entry, and with several events per sample the value is the mean over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from calibrant._math.arrays import row_slices
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+
+class TopLabel(NamedTuple):
+    """The most probable class, how probable it is, and whether it is the true one."""
+
+    confidence: Float[Tensor, " N"]
+    prediction: Int[Tensor, " N"]
+    correct: Bool[Tensor, " N"]
+
+
+def top_label(probs: Float[Tensor, " N"] | Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> TopLabel:
+    """Most probable class; the lowest of several equally probable ones (of an event: 0 at one half)."""
+    if probs.ndim == 1:
+        event = probs.to(torch.float64)
+        prediction = (event > 0.5).to(torch.int64)
+        confidence = torch.maximum(event, 1 - event)
+    else:
+        highest, prediction = probs.max(dim=1)
+        confidence = highest.to(torch.float64)
+    return TopLabel(confidence, prediction, prediction == labels)
+
+
+def hits(probs: Tensor, labels: Tensor) -> Float[Tensor, " N"]:
+    """1 where the most probable class is the true one, else 0; of several events the share foretold."""
+    if labels.shape == probs.shape:
+        return _over_events(_event_hit, probs, labels)
+    return top_label(probs, labels).correct.to(torch.float64)
+
+
+def misses(probs: Tensor, labels: Tensor) -> Float[Tensor, " N"]:
+    """1 where the most probable class is not the true one, else 0; of several events the share."""
+    return 1 - hits(probs, labels)
+
+
+def negative_log_likelihoods(probs: Tensor, labels: Tensor) -> Float[Tensor, " N"]:
+    """Minus the log-probability of what happened; inf where that had probability zero."""
+    if labels.shape == probs.shape:
+        return _over_events(_event_log_loss, probs, labels)
+    true = probs.gather(1, labels[:, None])[:, 0].to(torch.float64)
+    return 0.0 - true.log()  # 0.0 - x: never -0.0
+
+
+def brier_scores(probs: Tensor, labels: Tensor) -> Float[Tensor, " N"]:
+    """Squared distance to what happened: (p - y)² for an event, summed over the classes for a class."""
+    if labels.shape == probs.shape:
+        return _over_events(_event_square, probs, labels)
+    return _by_rows(lambda rows: _class_squares(probs[rows], labels[rows]), probs)
+
+
+def entropies(probs: Tensor, *, events: bool) -> Float[Tensor, " N"]:
+    """Entropy in nats of each row; ``events``: of each entry as the probability of an event."""
+    if events:
+        return _over_events(_event_entropy, probs, probs)
+    return _by_rows(lambda rows: torch.special.entr(probs[rows].to(torch.float64)).sum(dim=1), probs)
+
+
+def weighted_sum(values: Float[Tensor, " N"], weights: Float[Tensor, " N"] | None) -> Float[Tensor, ""]:
+    """Sum over the samples; a sample of weight zero does not count, even where its value is infinite."""
+    values = values.to(torch.float64)
+    return values.sum() if weights is None else (values.where(weights > 0, 0.0) * weights).sum()
+
+
+def weighted_mean(values: Float[Tensor, " N"], weights: Float[Tensor, " N"] | None) -> Float[Tensor, ""]:
+    """Mean over the samples; again one of weight zero does not count."""
+    return weighted_sum(values, weights) / (len(values) if weights is None else weights.sum())
+
+
+def _by_rows(score: Callable[[slice], Tensor], probs: Tensor) -> Float[Tensor, " N"]:
+    """One number per row, a slice of rows at a time."""
+    # Filled in place: small results kept between large temporaries would fragment the heap.
+    scores = torch.empty(len(probs), dtype=torch.float64, device=probs.device)
+    for rows in row_slices(probs):
+        scores[rows] = score(rows)
+    return scores
+
+
+def _over_events(loss: Callable[[Tensor, Tensor], Tensor], probs: Tensor, labels: Tensor) -> Tensor:
+    """Loss of each entry, averaged over the columns where there are several."""
+    if probs.ndim == 1:
+        return loss(probs.to(torch.float64), labels)
+    return _by_rows(lambda rows: loss(probs[rows].to(torch.float64), labels[rows]).mean(dim=1), probs)
+
+
+def _event_hit(probs: Tensor, labels: Tensor) -> Tensor:
+    return ((probs > 0.5) == (labels == 1)).to(torch.float64)
+
+
+def _event_log_loss(probs: Tensor, labels: Tensor) -> Tensor:
+    return 0.0 - torch.where(labels == 1, probs.log(), torch.log1p(-probs))
+
+
+def _event_square(probs: Tensor, labels: Tensor) -> Tensor:
+    return (probs - labels.to(torch.float64)).square()
+
+
+def _event_entropy(probs: Tensor, _: Tensor) -> Tensor:
+    return torch.special.entr(probs) + torch.special.entr(1 - probs)
+
+
+def _class_squares(probs: Tensor, labels: Tensor) -> Tensor:
+    """Squared distances (rows,) between rows of probabilities and the vertices of their classes."""
+    distance = probs.to(torch.float64, copy=True)
+    distance[torch.arange(len(labels), device=labels.device), labels] -= 1
+    return distance.square_().sum(dim=1)

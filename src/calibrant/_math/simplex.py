@@ -1,0 +1,103 @@
+"""Logarithms of probabilities and of their complements, accurate where a network is sure of itself.
+
+The largest logit of a row is treated apart: the probability that it misses is summed from the other classes,
+never taken as ``1 - p``, so that ``log p`` keeps its digits when ``p`` rounds to one, and ``log(1 - p)`` when
+the others underflow. Classes are in the last dimension, a logit of ``-inf`` is a probability of zero, and NaN
+passes through. Half precision is computed in float32 and returned in the caller's type.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+# Stands for the logarithm of zero where infinity would meet infinity: it survives a factor of 1e7 in float32.
+LOG_OF_ZERO = -1e30
+
+
+def working_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The type to compute in."""
+    return torch.float32 if dtype in {torch.float16, torch.bfloat16} else dtype
+
+
+def back_to(result: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return to the caller's type; what float16 cannot hold becomes its largest number, not infinity."""
+    if result.dtype == dtype:
+        return result
+    return result.to(dtype).nan_to_num(nan=math.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class TopSplit:
+    """Rows of logits seen from their largest entry; all but ``top`` and ``shift`` differentiable."""
+
+    top: Int[Tensor, "*N 1"]  # where the largest logit stands, the first one among equals
+    gaps: Float[Tensor, "*N C"]  # the other logits minus the largest; -inf in the largest one's own place
+    shift: Float[Tensor, "*N 1"]  # the largest gap
+    ratios: Float[Tensor, "*N C"]  # exp(gaps - shift)
+    total: Float[Tensor, "*N 1"]  # their sum, 1 to C - 1
+    log_odds: Float[Tensor, "*N 1"]  # of all others against the top class, right also where odds underflow
+    odds: Float[Tensor, "*N 1"]  # at most C - 1
+
+    def probs_of_others(self) -> Float[Tensor, "*N C"]:
+        """Softmax of the row, with 0 in the top one's place."""
+        return self.ratios * (self.shift.exp() / (1 + self.odds))
+
+    def shares_of_others(self) -> Float[Tensor, "*N C"]:
+        """Softmax of the row without the top class, which has 0."""
+        return self.ratios / self.total
+
+
+def gaps_to_top(logits: Float[Tensor, "*N C"]) -> tuple[Int[Tensor, "*N 1"], Float[Tensor, "*N C"]]:
+    """The place of each row's largest logit, and the others minus it, with -inf in its own place."""
+    # Gathered, not reduced by amax: among equals the whole derivative belongs to one entry.
+    top = logits.argmax(-1, keepdim=True)
+    return top, (logits - logits.gather(-1, top)).scatter(-1, top, -math.inf)
+
+
+def split_gaps(top: Int[Tensor, "*N 1"], gaps: Float[Tensor, "*N C"]) -> TopSplit:
+    """Sum up what stands against the top class."""
+    shift = gaps.detach().amax(-1, keepdim=True).clamp(min=LOG_OF_ZERO)
+    ratios = (gaps - shift).exp()
+    total = ratios.sum(-1, keepdim=True)
+    total = torch.where(total == 0, 1, total)  # every other class has probability zero
+    return TopSplit(top, gaps, shift, ratios, total, shift + total.log(), shift.exp() * total)
+
+
+def split_top(logits: Float[Tensor, "*N C"]) -> TopSplit:
+    """See each row of logits from its largest entry."""
+    return split_gaps(*gaps_to_top(logits))
+
+
+def normalise_gaps(top: Int[Tensor, "*N 1"], gaps: Float[Tensor, "*N C"]) -> Float[Tensor, "*N C"]:
+    """Log-probabilities of rows given by ``gaps_to_top``."""
+    log_top = -gaps.exp().sum(-1, keepdim=True).log1p()
+    return (gaps + log_top).scatter(-1, top, log_top)
+
+
+def log_softmax(logits: Float[Tensor, "*N C"]) -> Float[Tensor, "*N C"]:
+    """Log-probabilities; unlike torch's, the largest keeps its relative precision as it approaches zero."""
+    wide = logits.to(working_dtype(logits.dtype))
+    return back_to(normalise_gaps(*gaps_to_top(wide)), logits.dtype)
+
+
+def log_one_minus_softmax(logits: Float[Tensor, "*N C"]) -> Float[Tensor, "*N C"]:
+    """Logarithm of ``1 - softmax(logits)`` for every class, from the other classes."""
+    split = split_top(logits.to(working_dtype(logits.dtype)))
+    others = (-split.probs_of_others()).log1p()
+    return back_to(others.scatter(-1, split.top, split.log_odds - split.odds.log1p()), logits.dtype)
+
+
+def log1mexp(x: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
+    """``log(1 - exp(x))`` for ``x <= 0`` (Maechler's two branches, each kept from the other's bad values)."""
+    near_zero = x > -math.log(2)
+    near = (-torch.where(near_zero, x, -1).expm1()).log()
+    far = (-torch.where(near_zero, -1, x).exp()).log1p()
+    return torch.where(near_zero, near, far)

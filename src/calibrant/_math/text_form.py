@@ -1,0 +1,98 @@
+"""Things written as text: ``focal-temperature(objective="ece")`` on the command line and in recipes."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from calibrant._math.errors import InputError
+
+Built = TypeVar("Built")
+
+_CALL = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", flags=re.DOTALL)
+_LONGEST = 2000  # characters; deeper nesting than this allows would exhaust Python's own parser
+
+
+def parse_call(text: str) -> tuple[str, dict[str, object]]:
+    """Split ``name(setting=value, ...)`` into the name and the settings, whose values are Python literals.
+
+    Raises:
+        InputError: If the text has another form.
+
+    Example:
+        >>> parse_call('focal-temperature(objective="ece", search="line")')
+        ('focal-temperature', {'objective': 'ece', 'search': 'line'})
+        >>> parse_call("temperature")
+        ('temperature', {})
+    """
+    match = _CALL.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise _malformed(text)
+    name, arguments = match.groups()
+    try:
+        call = ast.parse(f"f({arguments or ''})", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+            raise _malformed(text)
+        settings = {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg is not None}
+        if len(settings) != len(call.keywords):  # **something
+            raise _malformed(text)
+    except InputError:
+        raise
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise _malformed(text) from error
+    return name, settings
+
+
+def build_from(text: str, makers: Mapping[str, Callable[..., Built]], *, what: str) -> Built:
+    """Make the thing that ``text`` describes; ``what`` names its kind in messages.
+
+    Raises:
+        InputError: If the text is malformed, or the name or a setting is unknown; the message names the
+        nearest.
+
+    Example:
+        >>> makers = {"quarters": lambda *, count: count / 4}
+        >>> build_from("quarters(count=3)", makers, what="number")
+        0.75
+        >>> build_from("quatrers", makers, what="number")
+        Traceback (most recent call last):
+        calibrant._math.errors.InputError: there is no number 'quatrers'; did you mean 'quarters'?
+    """
+    name, settings = parse_call(text)
+    if name not in makers:
+        raise InputError(f"there is no {what} {name!r}{nearest(name, makers)}")
+    known = [word for word in inspect.signature(makers[name]).parameters if word != "self"]
+    for setting in settings:
+        if setting not in known:
+            raise InputError(f"{what} {name!r} has no setting {setting!r}{nearest(setting, known)}")
+    return makers[name](**settings)
+
+
+def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
+    """Refuse a value of the argument ``name`` that is none of ``allowed``."""
+    choices = list(allowed)
+    if value not in choices:
+        raise InputError(f"`{name}` must be one of {_listed(choices)}; got {value!r}.")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: what was probably meant, or what there is."""
+    names = list(known)
+    alike = {candidate.lower().replace("_", "-"): candidate for candidate in names}
+    close = difflib.get_close_matches(name.lower().replace("_", "-"), alike, n=1)
+    if close:
+        return f"; did you mean {alike[close[0]]!r}?"
+    return f"; there is {_listed(names)}." if names else "; there is none."
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+def _malformed(text: str) -> InputError:
+    shown = text if len(text) <= 80 else f"{text[:77]}..."
+    return InputError(f"expected name or name(setting=value, ...) with literal values; got {shown!r}.")

@@ -1,0 +1,138 @@
+"""Calibration samples, seen from each row's largest logit.
+
+Temperature and the focal map keep the order of the classes, so the place of the largest logit is found once.
+All else is measured from it, as in ``calibrant._math.simplex``, which keeps the digits of rows that are sure
+of themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+import torch
+
+from calibrant._math.arrays import row_slices
+from calibrant._math.simplex import LOG_OF_ZERO
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+    from torch import Tensor
+
+_KEPT_ENTRIES = 2**23  # 64 MiB; of larger data the rows are made anew on every pass, block by block
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows; the other classes' places run over all C, with a huge negative number in the top one's.
+
+    In binary problems there is one other class and one place.
+    """
+
+    below: Float[Tensor, "n K"]  # logits of the others minus the second largest
+    second: Float[Tensor, "n 1"]  # second largest logit minus the largest, at most 0
+    wrong: Bool[Tensor, "n 1"]  # where the top class is not the label
+    truth: Int[Tensor, "n 1"]  # where it is not: the label's place; else 0
+    shares: Float[Tensor, " n"]  # of the total weight
+
+    def to(self, dtype: torch.dtype) -> Block:
+        """In another floating type."""
+        return replace(
+            self, below=self.below.to(dtype), second=self.second.to(dtype), shares=self.shares.to(dtype)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """One problem: a multiclass one ``(N, C)``, or log-odds ``(N,)`` of an event.
+
+    Calibration is judged for the top class, or for the event.
+    """
+
+    scores: Float[Tensor, "N C"] | Float[Tensor, " N"]
+    labels: Int[Tensor, " N"]
+    weights: Float[Tensor, " N"] | None
+
+    @property
+    def num_samples(self) -> int:
+        """How many rows."""
+        return self.scores.shape[0]
+
+    @property
+    def is_event(self) -> bool:
+        """Whether the scores are log-odds of an event."""
+        return self.scores.ndim == 1
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether every sample's logits are all equal."""
+        if self.is_event:
+            return not bool(self.scores.any())
+        low, high = torch.aminmax(self.scores, dim=1)
+        return bool((low == high).all())
+
+    @cached_property
+    def top(self) -> Int[Tensor, " N"]:
+        """The class of the largest logit."""
+        return (self.scores > 0).to(torch.int64) if self.is_event else self.scores.argmax(dim=1)
+
+    @cached_property
+    def correct(self) -> Bool[Tensor, " N"]:
+        """Whether the top class is the label."""
+        return self.top == self.labels
+
+    @cached_property
+    def outcomes(self) -> Float[Tensor, " N"]:
+        """1 where what is judged came true."""
+        return (self.labels if self.is_event else self.correct).to(torch.float64)
+
+    @cached_property
+    def shares(self) -> Float[Tensor, " N"]:
+        """Each sample's share of the total weight."""
+        if self.weights is None:
+            return torch.full((self.num_samples,), 1 / self.num_samples, dtype=torch.float64).to(
+                self.scores.device
+            )
+        return self.weights / self.weights.sum()
+
+    def judged(self, log_odds_of_top: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
+        """Log-odds of what is judged, from those of the top class."""
+        return (
+            torch.where(self.top == 1, log_odds_of_top, -log_odds_of_top)
+            if self.is_event
+            else log_odds_of_top
+        )
+
+    def thinned(self, most: int) -> Self:
+        """Every k-th sample, at most ``most``."""
+        step = -(-self.num_samples // most)
+        if step == 1:
+            return self
+        weights = None if self.weights is None else self.weights[::step]
+        return replace(self, scores=self.scores[::step], labels=self.labels[::step], weights=weights)
+
+    def blocks(self) -> Iterator[Block]:
+        """The rows in float64, block by block."""
+        if self.scores.numel() <= _KEPT_ENTRIES:
+            yield from self._kept
+        else:
+            yield from map(self._block, row_slices(self.scores))
+
+    @cached_property
+    def _kept(self) -> list[Block]:
+        return [self._block(rows) for rows in row_slices(self.scores)]
+
+    def _block(self, rows: slice) -> Block:
+        logits, correct = self.scores[rows].to(torch.float64, copy=True), self.correct[rows]
+        if self.is_event:
+            second = -logits.abs()[:, None]
+            below, truth = torch.zeros_like(second), torch.zeros_like(self.labels[rows])
+        else:
+            top = self.top[rows, None]
+            logits -= logits.gather(1, top)
+            logits.scatter_(1, top, LOG_OF_ZERO)
+            second = logits.amax(dim=1, keepdim=True)
+            below, truth = logits.sub_(second), torch.where(correct, 0, self.labels[rows])
+        return Block(below, second, ~correct[:, None], truth[:, None], self.shares[rows])

@@ -1,0 +1,304 @@
+"""What every calibrator is: a module that is fitted on calibration logits and maps logits to better ones."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import math
+import os
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from calibrant._math.arrays import ArrayLike, row_slices
+from calibrant._math.checks import Checked, Task, check_logits
+from calibrant._math.errors import CalibrantWarning, InputError, NotFittedError
+from calibrant._math.focal_map import back_to, working_dtype
+from calibrant.calibrators._objectives import Objective
+from calibrant.calibrators.result import FitResult, Solution, join
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+LOG_FLOOR = math.log(1e-12)
+LOG_ODDS_LIMIT = math.log1p(-1e-12) - LOG_FLOOR
+
+_SET_BY_FIT = ("fit_result_", "kind_", "num_classes_", "class_names_")
+
+
+class Calibrator(nn.Module):
+    """Fitted on calibration logits and labels; maps logits to calibrated log-probabilities.
+
+    Scores are logits ``(N, C)`` of a multiclass model, log-odds ``(N,)`` of a binary one, or log-odds
+    ``(N, C)`` of a multilabel one, which labels of shape ``(N, C)`` announce. A probability of exactly zero
+    (a logit of ``-inf``; in log-odds an infinity) counts as 1e-12. ``class_names_`` may be set after a fit;
+    it goes into the file.
+
+    Parameters are float64 buffers that keep their type under ``.to(dtype)`` and ``.half()``. Subclasses say
+    how to fit one problem (``_solve``) and how to map scores (``_transform``).
+    """
+
+    name: ClassVar[str]
+    """What the command line and files call it."""
+    title: ClassVar[str]
+    """What people call it."""
+    kinds: ClassVar[tuple[Task, ...]] = ("binary", "multiclass", "multilabel")
+    """The kinds of predictions it can be fitted on."""
+    parameter_ranges: ClassVar[Mapping[str, tuple[float, float]]]
+    """Names of the fitted parameters, and between which values they lie."""
+
+    objective: Objective
+    fit_result_: FitResult
+    kind_: Task
+    num_classes_: int
+    class_names_: tuple[str, ...] | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in self.parameter_ranges:
+            self.register_buffer(name, torch.tensor(math.nan, dtype=torch.float64))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    @abstractmethod
+    def _solve(
+        self,
+        scores: Float[Tensor, "N C"] | Float[Tensor, " N"],
+        labels: Int[Tensor, " N"],
+        weights: Float[Tensor, " N"] | None,
+    ) -> Solution:
+        """Fit one multiclass problem, or one binary one."""
+
+    @abstractmethod
+    def _transform(self, scores: Tensor) -> Tensor:
+        """Calibrated log-probabilities of finite logits, or log-odds of log-odds; differentiable."""
+
+    def fit(
+        self,
+        logits: ArrayLike,
+        labels: ArrayLike,
+        *,
+        weights: ArrayLike | None = None,
+    ) -> Self:
+        """Fit on calibration data, which must not be the data the model was trained on.
+
+        Args:
+            logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
+            labels: Classes ``(N,)``, or zeros and ones ``(N, C)`` with one column per label.
+            weights: Sample weights ``(N,)``; a weight of k counts like k copies.
+
+        Returns:
+            The calibrator itself; ``fit_result_`` tells how the fit went.
+
+        Raises:
+            InputError: If shapes disagree, a label is out of range, or a value is NaN.
+
+        Note:
+            What stands in ``fit_result_.warnings`` (an optimum on a bound, separable data, probabilities of
+            zero) is also given as one ``CalibrantWarning``.
+        """
+        checked = check_logits(logits, labels, weights, allow_minus_inf=True)
+        if checked.labels is None:
+            raise InputError("`labels` must be given to fit.")
+        self._check_kind(checked.task)
+        sha256 = _fingerprint(checked)
+        notes: list[str] = []
+        scores, num_zeros = floor_zero_probabilities(checked.scores, checked.task)
+        if num_zeros:
+            notes.append(f"{num_zeros} probabilities of exactly zero were counted as 1e-12")
+        scores, targets, shares = _drop_weightless(scores, checked.labels, checked.weights)
+        if checked.task == "multilabel":
+            columns = range(scores.shape[1])
+            solutions = [self._solve(scores[:, column], targets[:, column], shares) for column in columns]
+        else:
+            solutions = [self._solve(scores, targets, shares)]
+        result = join(
+            solutions,
+            objective=self.objective,
+            notes=notes,
+            num_samples=checked.num_samples,
+            data_sha256=sha256,
+        )
+        parameters = {
+            name: torch.tensor(result.parameters[name], dtype=torch.float64, device=scores.device)
+            for name in self.parameter_ranges
+        }
+        self.restore(parameters, result, kind=checked.task, num_classes=checked.num_classes, class_names=None)
+        if result.warnings:
+            warnings.warn(f"{self.name}: {'; '.join(result.warnings)}.", CalibrantWarning, stacklevel=2)
+        return self
+
+    def restore(
+        self,
+        parameters: Mapping[str, Tensor],
+        result: FitResult,
+        *,
+        kind: Task,
+        num_classes: int,
+        class_names: tuple[str, ...] | None,
+    ) -> None:
+        """Become what an earlier fit made."""
+        for name in self.parameter_ranges:
+            self._buffers[name] = parameters[name]
+        self.fit_result_, self.kind_ = result, kind
+        self.num_classes_, self.class_names_ = num_classes, class_names
+
+    def forward(self, logits: ArrayLike) -> Tensor:
+        """Calibrated log-probabilities ``(N, C)``, or log-odds in the shape of the log-odds given.
+
+        Args:
+            logits: What the model gives, of the kind it was fitted on; any floating dtype, any device.
+
+        Returns:
+            In the dtype and on the device of ``logits``; differentiable with respect to them.
+
+        Raises:
+            InputError: If the shape is not that of the fit, or a value is NaN.
+            NotFittedError: If ``fit`` was not called.
+        """
+        scores = self._check(logits)
+        if isinstance(logits, Tensor) and logits.is_floating_point():
+            scores = logits  # with its gradient
+        wide = scores.to(working_dtype(scores.dtype))
+        blocks = [self._calibrate(wide[rows]) for rows in row_slices(wide)]
+        return back_to(torch.cat(blocks) if len(blocks) > 1 else blocks[0], scores.dtype)
+
+    @torch.no_grad()
+    def predict_proba(self, logits: ArrayLike) -> Tensor:
+        """Calibrated probabilities in float64: ``(N, C)``, or of class 1 in the shape of the log-odds given.
+
+        Raises:
+            InputError: If the shape is not that of the fit, or a value is NaN.
+            NotFittedError: If ``fit`` was not called.
+        """
+        scores = self._check(logits)
+        link: Callable[[Tensor], Tensor] = torch.exp if self.kind_ == "multiclass" else torch.sigmoid
+        probs = torch.empty(scores.shape, dtype=torch.float64, device=scores.device)
+        for rows in row_slices(scores):
+            probs[rows] = link(self._calibrate(scores[rows].to(torch.float64)))
+        return probs
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted calibrator to a ``.safetensors`` file; see :func:`calibrant.load_calibrator`."""
+        from calibrant.calibrators.files import save_calibrator
+
+        save_calibrator(self, path)
+
+    def _calibrate(self, scores: Tensor) -> Tensor:
+        return self._transform(floor_zero_probabilities(scores, self.kind_)[0])
+
+    def _check(self, logits: ArrayLike) -> Tensor:
+        """The scores, if they are of the kind that was fitted."""
+        kind = self.kind_
+        checked = check_logits(logits, task=kind, allow_minus_inf=True)
+        if checked.num_classes != self.num_classes_:
+            raise InputError(
+                f"`logits` must have the {self.num_classes_} columns that {self.name} was fitted on; "
+                f"got {checked.num_classes}."
+            )
+        return checked.scores
+
+    def _check_kind(self, kind: Task) -> None:
+        if kind not in self.kinds:
+            raise InputError(f"{self.name} is for {' and '.join(self.kinds)} predictions; got {kind} ones.")
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _SET_BY_FIT:
+            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(logits, labels) first.")
+        return super().__getattr__(name)
+
+    def extra_repr(self) -> str:
+        """The settings, and what was fitted."""
+        parts = [f"{name}={value!r}" for name, value in self.settings.items()]
+        if "fit_result_" in self.__dict__:
+            parts += [f"{name}={value}" for name, value in self.fit_result_.parameters.items()]
+        return ", ".join(parts)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move parameters to another device, but leave them float64."""
+        del recurse  # there are no modules inside
+        for name, value in self._buffers.items():
+            if value is not None:
+                device = fn(torch.empty(0, device=value.device)).device
+                self._buffers[name] = value if device.type == "mps" else value.to(device)
+        return self
+
+    def get_extra_state(self) -> dict[str, Any] | None:
+        """What a ``state_dict`` holds beside the parameters."""
+        if "fit_result_" not in self.__dict__:
+            return None
+        return {
+            "kind": self.kind_,
+            "num_classes": self.num_classes_,
+            "class_names": self.class_names_,
+            "result": asdict(self.fit_result_),
+        }
+
+    def set_extra_state(self, state: dict[str, Any] | None) -> None:
+        """Restore what ``get_extra_state`` gave."""
+        if state is None:
+            for name in _SET_BY_FIT:
+                self.__dict__.pop(name, None)
+            return
+        self.fit_result_ = FitResult(**state["result"])
+        self.kind_, self.num_classes_ = state["kind"], state["num_classes"]
+        self.class_names_ = state["class_names"]
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        prefix: str,
+        local_metadata: Mapping[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Take parameters of any number of labels, not only as many as this has now."""
+        for name in self.parameter_ranges:
+            if f"{prefix}{name}" in state_dict:
+                self._buffers[name] = torch.empty_like(state_dict[f"{prefix}{name}"])
+        super()._load_from_state_dict(
+            dict(state_dict), prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+
+def floor_zero_probabilities(scores: Tensor, kind: Task) -> tuple[Tensor, int]:
+    """Scores in which a probability of exactly zero is 1e-12, and how many there were."""
+    low, high = torch.aminmax(scores.detach())
+    if bool(torch.isfinite(low)) and bool(torch.isfinite(high)):
+        return scores, 0
+    zero = torch.isinf(scores)
+    num_zeros = int(zero.sum())
+    if kind == "multiclass":
+        floor = scores.detach().logsumexp(dim=1, keepdim=True) + LOG_FLOOR
+        return torch.where(zero, floor, scores), num_zeros
+    return torch.where(zero, scores.detach().clamp(-LOG_ODDS_LIMIT, LOG_ODDS_LIMIT), scores), num_zeros
+
+
+def _drop_weightless(
+    scores: Tensor, labels: Tensor, weights: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Without the samples of weight zero."""
+    if weights is None or bool((weights > 0).all()):
+        return scores, labels, weights
+    kept = weights > 0
+    return scores[kept], labels[kept], weights[kept]
+
+
+def _fingerprint(checked: Checked) -> str:
+    """SHA-256 of the data of a fit: types, shapes and numbers."""
+    digest = hashlib.sha256()
+    for tensor in (checked.scores, checked.labels, checked.weights):
+        if tensor is not None:
+            digest.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
+            digest.update(tensor.contiguous().cpu().view(torch.uint8).numpy().data)
+    return digest.hexdigest()

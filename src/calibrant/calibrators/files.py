@@ -1,0 +1,140 @@
+"""Calibrators as files: the parameters as safetensors, everything else as JSON in its header."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+import calibrant
+from calibrant._math.checks import Task
+from calibrant._math.errors import InputError
+from calibrant._math.files import atomic_write
+from calibrant.calibrators.result import FitResult
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from calibrant.calibrators.base import Calibrator
+
+FORMAT_VERSION = 1
+ENDING = ".safetensors"
+_KEY = "calibrant.calibrator"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """What a file says beside the parameters."""
+
+    format_version: int
+    calibrant_version: str
+    name: str
+    settings: dict[str, str | float | bool]
+    kind: Task
+    num_classes: int
+    class_names: tuple[str, ...] | None
+    fit: FitResult
+
+
+def save_calibrator(calibrator: Calibrator, path: str | os.PathLike[str]) -> None:
+    """Write a fitted calibrator; the file is complete or not there.
+
+    Raises:
+        InputError: If the name does not end in ``.safetensors``.
+        NotFittedError: If ``fit`` was not called.
+        OSError: If the folder is missing or not writable.
+    """
+    from safetensors.torch import save_file
+
+    if Path(path).suffix != ENDING:
+        raise InputError(f"a calibrator's file name must end in {ENDING}; got {os.fspath(path)!r}.")
+    header = Header(
+        format_version=FORMAT_VERSION,
+        calibrant_version=calibrant.__version__,
+        name=calibrator.name,
+        settings=calibrator.settings,
+        kind=calibrator.kind_,
+        num_classes=calibrator.num_classes_,
+        class_names=calibrator.class_names_,
+        fit=calibrator.fit_result_,
+    )
+    tensors: dict[str, Tensor] = {
+        name: value.detach().cpu().contiguous() for name, value in calibrator.named_buffers()
+    }
+    text = json.dumps(asdict(header), allow_nan=False)
+    with atomic_write(path) as temporary:
+        save_file(tensors, temporary, metadata={_KEY: text})
+
+
+def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
+    """Read a calibrator that :meth:`Calibrator.save` wrote.
+
+    Nothing in the file is executed. It predicts bit for bit what it did when it was saved.
+
+    Raises:
+        InputError: If the file is no calibrator, is damaged, or was written by a newer version.
+        OSError: If it cannot be read.
+    """
+    from calibrant.calibrators.roster import CALIBRATORS
+
+    header, tensors = _read(path)
+    maker = CALIBRATORS.get(header.name)
+    if maker is None:
+        raise InputError(f"{path} holds a calibrator {header.name!r}, which this calibrant does not know.")
+    try:
+        calibrator = maker(**header.settings)
+    except (InputError, TypeError) as error:
+        raise _damaged(path, f"{header.name} has no settings {header.settings}") from error
+    shape = (header.num_classes,) if header.kind == "multilabel" else ()
+    for name, (low, high) in calibrator.parameter_ranges.items():
+        value = tensors.get(name)
+        if value is None or value.dtype != torch.float64 or value.shape != shape:
+            raise _damaged(path, f"`{name}` is missing or has another shape than {shape}")
+        if not bool((torch.isfinite(value) & (value >= low) & (value <= high)).all()):
+            raise _damaged(path, f"`{name}` lies outside {low:g} to {high:g}")
+    if header.kind not in calibrator.kinds:
+        raise _damaged(path, f"{header.name} is not for {header.kind} predictions")
+    calibrator.restore(
+        tensors,
+        header.fit,
+        kind=header.kind,
+        num_classes=header.num_classes,
+        class_names=header.class_names,
+    )
+    return calibrator
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[Header, dict[str, Tensor]]:
+    """Header and parameters, as far as they can be checked without knowing the calibrator."""
+    from pydantic import TypeAdapter, ValidationError
+    from safetensors import SafetensorError, safe_open
+    from safetensors.torch import load_file
+
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {os.fspath(path)}.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            text = (file.metadata() or {}).get(_KEY)
+
+        tensors = load_file(path) if text else {}
+    except SafetensorError as error:
+        raise InputError(f"{path} is not a safetensors file, or is damaged: {error}.") from error
+    if text is None:
+        raise InputError(f"{path} is a safetensors file, but not a calibrator that calibrant saved.")
+    try:
+        content: Any = json.loads(text)
+        version = content["format_version"]
+        if isinstance(version, int) and version > FORMAT_VERSION:
+            written_by = content.get("calibrant_version", "newer")
+            raise InputError(f"{path} was written by calibrant {written_by}; upgrade calibrant to read it.")
+        return TypeAdapter(Header).validate_python(content), tensors
+    except (json.JSONDecodeError, KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise _damaged(path, "its header does not have the form of a calibrator's") from error
+
+
+def _damaged(path: str | os.PathLike[str], why: str) -> InputError:
+    return InputError(f"{os.fspath(path)} is damaged: {why}.")

@@ -1,0 +1,83 @@
+"""What a fit found, as frozen data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitResult:
+    """How a calibrator's fit went.
+
+    Of multilabel fits, whose columns are fitted one by one, ``before``, ``after`` and ``compared`` are means
+    over the columns, ``steps`` and ``certificate`` the largest of them, and ``parameters`` hold one number
+    per column.
+    """
+
+    converged: bool
+    steps: int  # Newton steps, or evaluations of the objective where that has no derivatives
+    objective: str
+    before: float  # the objective of the logits as they came
+    after: float
+    parameters: Mapping[str, float | tuple[float, ...]]
+    certificate: Mapping[str, float]  # what shows that this is the optimum; smaller is better
+    compared: Mapping[str, float]  # the objective of simpler calibrators, by name
+    message: str
+    warnings: tuple[str, ...]
+    num_samples: int
+    data_sha256: str  # of the logits, labels and weights it was fitted on
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """The fit of one problem: a multiclass or binary one, or one column of a multilabel one."""
+
+    converged: bool
+    steps: int
+    before: float
+    after: float
+    parameters: Mapping[str, float]
+    certificate: Mapping[str, float]
+    message: str
+    warnings: tuple[str, ...] = ()
+    compared: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+def join(
+    solutions: Sequence[Solution], *, objective: str, notes: Sequence[str], num_samples: int, data_sha256: str
+) -> FitResult:
+    """One result from the solutions of the columns; of a single solution, just that with its ``notes``."""
+    first, several = solutions[0], len(solutions) > 1
+    warnings = tuple(
+        f"label {column}: {warning}" if several else warning
+        for column, solution in enumerate(solutions)
+        for warning in solution.warnings
+    )
+    message = first.message
+    if several:
+        settled = sum(solution.converged for solution in solutions)
+        message = f"{settled} of {len(solutions)} labels converged, each fitted on its own"
+    return FitResult(
+        converged=all(solution.converged for solution in solutions),
+        steps=max(solution.steps for solution in solutions),
+        objective=objective,
+        before=sum(solution.before for solution in solutions) / len(solutions),
+        after=sum(solution.after for solution in solutions) / len(solutions),
+        parameters={
+            name: tuple(solution.parameters[name] for solution in solutions) if several else value
+            for name, value in first.parameters.items()
+        },
+        certificate={
+            name: max(solution.certificate.get(name, 0.0) for solution in solutions)
+            for name in dict.fromkeys(name for solution in solutions for name in solution.certificate)
+        },
+        compared={
+            name: sum(solution.compared[name] for solution in solutions) / len(solutions)
+            for name in first.compared
+        },
+        message=message,
+        warnings=(*notes, *warnings),
+        num_samples=num_samples,
+        data_sha256=data_sha256,
+    )

@@ -1,0 +1,29 @@
+"""``calibrant demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from calibrant.cli.terminal import command_line, progress
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+) -> None:
+    """Train a small classifier on scikit-learn's digits, judge and repair its probabilities."""
+    from rich.console import Console
+
+    from calibrant.experiments.studies.demo import run_demo
+    from calibrant.reports import render
+
+    with progress("training on the digits") as tell:
+        result = run_demo(out, seed=seed, command=command_line(), progress=tell)
+    typer.echo(result.setting)
+    render(result.evaluation, Console())
+    typer.echo(f"predictions: {result.predictions}")
+    typer.echo(f"calibrator:  {result.calibrator}")
+    typer.echo(f"report:      {result.report}")

@@ -1,0 +1,66 @@
+"""``calibrant evaluate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from calibrant.cli.terminal import METHODS, check_output, command_line, progress
+
+
+def evaluate(
+    file: Annotated[Path, typer.Argument(help="Predictions: .npz, .csv, .parquet, .safetensors or .pt.")],
+    calibration: Annotated[
+        Path | None,
+        typer.Option(help="Fit the calibrators on this file instead of FILE's calibration split."),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write everything found to this .json file.")] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help=f"{METHODS}. May be repeated. Default: those that suit FILE."),
+    ] = None,
+    bins: Annotated[int, typer.Option(min=1, help="Number of bins of the calibration errors.")] = 15,
+    bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples behind the intervals.")] = 1000,
+    level: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Level of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Say whether the probabilities in FILE are true, how sure that is, and what mends them."""
+    check_output(report, endings=(".html",), option="--report", inputs=[file])
+    check_output(json, endings=(".json",), option="--json", inputs=[file])
+
+    from rich.console import Console
+
+    from calibrant._math.files import atomic_write
+    from calibrant.evaluation import evaluate as evaluate_predictions
+    from calibrant.predictions import load_predictions
+    from calibrant.reports import render, write_report
+
+    with progress(f"reading {file.name}", quiet=quiet) as tell:
+        predictions = load_predictions(file)
+        found = evaluate_predictions(
+            predictions,
+            calibration=None if calibration is None else load_predictions(calibration),
+            calibrators=method or None,
+            num_bins=bins,
+            bootstrap=bootstrap,
+            level=level,
+            seed=seed,
+            command=command_line(),
+            progress=tell,
+        )
+        if report is not None:
+            tell("writing the report", 0.99)
+            write_report(found, report)
+        if json is not None:
+            with atomic_write(json) as temporary:
+                temporary.write_text(found.to_json() + "\n", encoding="utf-8")
+    if quiet:
+        return
+    render(found, Console())
+    for what, path in (("report", report), ("numbers", json)):
+        if path is not None:
+            typer.echo(f"{what}: {path}")

@@ -1,0 +1,80 @@
+"""``calibrant fit``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from calibrant._math.errors import InputError
+from calibrant.cli.terminal import METHODS, check_output, progress
+
+
+def fit(
+    file: Annotated[Path, typer.Argument(help="Predictions with labels; the calibration split is used.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the calibrator goes: a .safetensors file.")],
+    method: Annotated[str, typer.Option(help=f"{METHODS}.")] = "temperature",
+    every_row: Annotated[
+        bool, typer.Option("--all", help="Fit on every row of FILE, whatever its split.")
+    ] = False,
+) -> None:
+    """Fit a calibrator on FILE's calibration split and save it."""
+    check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
+
+    from calibrant.calibrators import build
+    from calibrant.evaluation.arms import Labelled, fit_quietly
+    from calibrant.predictions import load_predictions
+
+    calibrator = build(method)
+    with progress(f"reading {file.name}") as tell:
+        predictions = load_predictions(file)
+        if predictions.labels is None or predictions.kind == "top_label":
+            msg = f"{file} has no labels, or no scores of all classes, so no calibrator can be fitted on it."
+            raise InputError(msg)
+        if not every_row and not predictions.has_calibration:
+            msg = (
+                f"{file} has no calibration split; add `split` (0 = calibration, 1 = test), "
+                "or fit on every row with --all."
+            )
+            raise InputError(msg)
+        rows = predictions if every_row else predictions.calibration
+        tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
+        # Warnings stand in the fit's own summary, which is printed below.
+        refuse_to_replace_another_file(out)
+        fit_quietly(calibrator, Labelled.of(rows))
+        calibrator.class_names_ = predictions.class_names
+        calibrator.save(out)
+
+    result = calibrator.fit_result_
+    typer.echo(f"{calibrator.name}, fitted on {rows.num_samples} samples: {describe(result.parameters)}")
+    typer.echo(f"{result.objective}: {result.before:.6g} before, {result.after:.6g} after ({result.message})")
+    for note in (*predictions.notes, *result.warnings):
+        typer.echo(f"note: {note}")
+    typer.echo(f"calibrator: {out}")
+
+
+def refuse_to_replace_another_file(out: Path) -> None:
+    """Predictions may end in .safetensors too; only a calibrator may be replaced by a calibrator."""
+    from calibrant.calibrators import load_calibrator
+
+    if not out.exists():
+        return
+    try:
+        load_calibrator(out)
+    except InputError as error:
+        msg = f"--out {out} exists and is no calibrator, so it is not replaced; give another name."
+        raise InputError(msg) from error
+
+
+def describe(parameters: Mapping[str, float | tuple[float, ...]], *, most: int = 6) -> str:
+    """``temperature = 1.31, gamma = 0.25``; long lists are cut."""
+    parts: list[str] = []
+    for name, value in parameters.items():
+        if isinstance(value, tuple):
+            shown = ", ".join(f"{entry:.4g}" for entry in value[:most])
+            parts.append(f"{name} = [{shown}{', …' if len(value) > most else ''}]")
+        else:
+            parts.append(f"{name} = {value:.4g}")
+    return ", ".join(parts)

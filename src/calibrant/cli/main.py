@@ -1,0 +1,64 @@
+"""The ``calibrant`` command: its subcommands, and what becomes of errors and warnings."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Annotated
+
+import typer
+
+import calibrant
+from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
+from calibrant.cli.apply import apply
+from calibrant.cli.compare import compare
+from calibrant.cli.demo import demo
+from calibrant.cli.evaluate import evaluate
+from calibrant.cli.fit import fit
+from calibrant.cli.terminal import errors
+from calibrant.cli.train import train
+
+app = typer.Typer(
+    name="calibrant",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (evaluate, fit, apply, compare, demo, train):
+    app.command()(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"calibrant {calibrant.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Is a classifier's "90 % sure" right nine times in ten? Say so, and repair it where it is not."""
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    errors().print(f"note: {message}", style="yellow", markup=False, highlight=False)
+
+
+def run() -> None:
+    """Run the command line; an expected failure is one sentence on stderr and exit code 2."""
+    # Read when torch is loaded: threads that wait by spinning starve each other where the cores are shared.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    warnings.showwarning = _show_warning
+    try:
+        app()
+    except (InputError, NotFittedError, ConvergenceError, OSError) as error:
+        errors().print(f"calibrant: {error}", style="red", markup=False, highlight=False)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        errors().print("calibrant: stopped; nothing half-written is left behind.", markup=False)
+        sys.exit(130)

@@ -1,0 +1,80 @@
+"""What the commands share: consoles, a progress bar, checks on where output goes."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from calibrant._math.errors import InputError
+
+Report = Callable[[str, float], None]
+
+METHODS = (
+    "temperature, focal-temperature or platt (binary and multilabel), with settings in brackets: "
+    '\'focal-temperature(objective="ece", search="line")\''
+)
+"""Said in help texts, which must not wait for an import; a test holds it to the roster."""
+
+
+def errors() -> Console:
+    """The console for errors, notes and progress; results go to stdout."""
+    return Console(stderr=True, soft_wrap=True)
+
+
+def command_line() -> str:
+    """The command as it was typed, to be printed in reports."""
+    return shlex.join(["calibrant", *sys.argv[1:]])
+
+
+def check_output(
+    path: Path | None, *, option: str, endings: tuple[str, ...] | None = None, inputs: Iterable[Path] = ()
+) -> None:
+    """Refuse an output path before any work is done that could not be saved there, or would destroy an input.
+
+    Raises:
+        InputError: If the ending is not one of ``endings``, the folder does not exist, or the file is one of
+            ``inputs``.
+    """
+    if path is None:
+        return
+    for each in inputs:
+        if path.exists() and each.exists() and path.samefile(each):
+            msg = f"{option} {path} is an input of this command and would be overwritten; give another name."
+            raise InputError(msg)
+    if endings is not None and path.suffix.lower() not in endings:
+        msg = f"{option} {path} must end in {' or '.join(endings)}."
+        raise InputError(msg)
+    if path.is_dir():
+        msg = f"{option} {path} is a folder; name a file in it."
+        raise InputError(msg)
+    if not path.parent.is_dir():
+        msg = f"{option} {path}: the folder {path.parent} does not exist; create it first."
+        raise InputError(msg)
+
+
+@contextmanager
+def progress(title: str, *, quiet: bool = False) -> Generator[Report]:
+    """A progress bar on stderr; it vanishes when done, and stays away where stderr is not a terminal."""
+    console = errors()
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task(title, total=1.0)
+
+        def report(stage: str, fraction: float) -> None:
+            bar.update(task, description=stage, completed=fraction)
+
+        yield report

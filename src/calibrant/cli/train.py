@@ -1,0 +1,131 @@
+"""``calibrant train``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from calibrant._math.errors import InputError
+from calibrant.cli.terminal import command_line, errors
+
+if TYPE_CHECKING:
+    from calibrant.training import Run, Selection
+
+
+def train(
+    recipe: Annotated[
+        Path, typer.Argument(help="A recipe (.toml), or the directory of a run to go on with.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The run's directory. Default: runs/RECIPE-LOSS-seedN.")
+    ] = None,
+    loss: Annotated[str | None, typer.Option(help='Such as "focal(gamma=3)".')] = None,
+    model: Annotated[str | None, typer.Option(help='Such as "resnet(width=16)", or module:factory.')] = None,
+    data: Annotated[str | None, typer.Option(help="A named set, an .npz file or a folder of images.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="How many.")] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any setting, as section.key=value; may be repeated."),
+    ] = None,
+    candidates: Annotated[
+        str | None,
+        typer.Option(
+            "--select", help='Train several losses and choose on validation data: "focal(gamma=1|2|3|5)".'
+        ),
+    ] = None,
+    select_by: Annotated[
+        Literal["after", "before"],
+        typer.Option(help="Choose by validation NLL after temperature scaling, or before."),
+    ] = "after",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Train what RECIPE says, judge it, write everything into one directory; or go on where it stopped."""
+    from calibrant.training import TrainingInterrupted, load_recipe, load_run
+    from calibrant.training import select as select_loss
+    from calibrant.training import train as carry_out
+    from calibrant.training.display import Display
+    from calibrant.training.selection import file_name
+
+    if recipe.is_dir():
+        if out is not None and out.resolve() != recipe.resolve():
+            raise InputError(f"{recipe} is a run already; go on with it without --out, or name a recipe.")
+        file, out = load_run(recipe).folder.recipe, recipe
+    else:
+        file = recipe
+    changes = [
+        f"{key}={json.dumps(value)}"
+        for key, value in {
+            "loss": loss,
+            "model": model,
+            "data.name": data,
+            "seed": seed,
+            "training.epochs": epochs,
+        }.items()
+        if value is not None
+    ]
+    wanted = load_recipe(file).with_settings([*changes, *(setting or [])])
+    if candidates is not None and loss is not None:
+        raise InputError("--loss and --select exclude each other; name all losses in --select.")
+    what = file_name(wanted.loss) if candidates is None else "select"
+    folder = out or Path("runs") / f"{file.stem}-{what}-seed{wanted.seed}"
+    display = Display(quiet=quiet)
+    try:
+        if candidates is None:
+            run = carry_out(wanted, folder, listener=display, command=command_line())
+            if not quiet:
+                _show(run)
+            return
+        begin = None if quiet else _announce
+        selection = select_loss(
+            wanted, candidates, folder, by=select_by, listener=display, command=command_line(), begin=begin
+        )
+    except TrainingInterrupted as stop:
+        errors().print(f"calibrant: {stop}", markup=False, highlight=False)
+        raise typer.Exit(130) from None
+    if not quiet:
+        _show_selection(selection, folder)
+
+
+def _announce(loss: str) -> None:
+    errors().print(f"\n{loss}", markup=False, highlight=False, style="bold")
+
+
+def _show(run: Run) -> None:
+    from rich.console import Console
+
+    from calibrant.reports import render
+
+    if run.evaluation is not None:
+        render(run.evaluation, Console())
+    row = run.kept_row
+    typer.echo(f"judged:      the network after epoch {row['epoch']}{_temperature(row)}")
+    typer.echo(f"predictions: {run.folder.predictions}")
+    typer.echo(f"report:      {run.folder.report}")
+
+
+def _temperature(row: Mapping[str, Any]) -> str:
+    value = row["calibration_temperature"]
+    return "" if value is None else f"; its best temperature on the calibration split is {value:.3g}"
+
+
+def _show_selection(selection: Selection, folder: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("loss", "validation NLL", "after temperature scaling", "")
+    for each in selection.candidates:
+        mark = "chosen" if each is selection.chosen else ""
+        table.add_row(each.loss, _number(each.nll_before), _number(each.nll_after), mark)
+    Console().print(table)
+    typer.echo(f"chosen by validation NLL {selection.by} temperature scaling: {selection.chosen.loss}")
+    typer.echo(f"run:       {selection.chosen.run.folder.path}")
+    typer.echo(f"selection: {folder / 'selection.json'}")
+
+
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.4f}"

@@ -1,0 +1,23 @@
+"""Data to train on: named sets, ``.npz`` files and folders of images, cut into splits with a seed."""
+
+from __future__ import annotations
+
+from calibrant.data.augment import Augmentation, Crop, Flip, build_augmentation
+from calibrant.data.prepare import Preparation
+from calibrant.data.roster import available, load
+from calibrant.data.splits import split
+from calibrant.data.table import Dataset, Part, RawData
+
+__all__ = [
+    "Augmentation",
+    "Crop",
+    "Dataset",
+    "Flip",
+    "Part",
+    "Preparation",
+    "RawData",
+    "available",
+    "build_augmentation",
+    "load",
+    "split",
+]

@@ -1,0 +1,147 @@
+"""Cutting data into splits: seeded, and with every class in its proportion."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant.data.table import Dataset, Part, RawData
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
+
+    Rows = np.ndarray[Any, np.dtype[np.int64]]
+
+Size = int | float
+"""A number of samples, or (below one) a share of them."""
+
+
+def split(
+    raw: RawData,
+    *,
+    calibration: Size = 0.1,
+    test: Size = 0.2,
+    policy: Size = 0,
+    train: int | None = None,
+    imbalance: float = 1.0,
+    downsample: int = 1,
+    seed: int = 0,
+) -> Dataset:
+    r"""Cut what ``raw`` lacks from its training samples.
+
+    Every cut is stratified, so each class has its share to within one sample, and depends on ``seed``
+    alone: the test split is cut first, then calibration, then policy, and what is left trains.
+
+    Args:
+        raw: The data as they came.
+        calibration: How many training samples (a share if below 1) to hold out where there is no such split.
+        test: The same for the test split.
+        policy: The same for the split that drives AdaFocal; 0 for none.
+        train: Keep only so many training samples.
+        imbalance: Make the training samples long-tailed: class :math:`c` of :math:`C` keeps
+            :math:`\rho^{-c / (C - 1)}` of what the first class has, :math:`\rho` being this number.
+        downsample: Shrink images by this factor, averaging.
+        seed: Decides which samples go where; not the seed of the training.
+
+    Raises:
+        InputError: If a size is out of range or leaves too little.
+
+    Example:
+        >>> from calibrant.data import load
+        >>> data = split(load("digits"), calibration=200, test=0.25, seed=1)
+        >>> data.summary()
+        'digits: 1148 train, 200 calibration, 449 test; 10 classes; inputs (1, 8, 8)'
+    """
+    rng = np.random.default_rng(seed)
+    left: Rows = np.arange(len(raw.train.labels))
+    labels = raw.train.labels.numpy()
+    cuts: dict[str, Part | None] = {}
+    for name, given, size in (
+        ("test", raw.test, test),
+        ("calibration", raw.calibration, calibration),
+        ("policy", None, policy),
+    ):
+        if given is not None:
+            cuts[name] = given.rows(torch.arange(len(given.labels)))
+            continue
+        if name == "policy" and size == 0:
+            cuts[name] = None
+            continue
+        chosen = _cut(labels[left], _count(name, size, len(left)), rng)
+        cuts[name] = raw.train.rows(torch.from_numpy(left[chosen]))
+        left = left[~chosen]
+    left = _long_tail(left, labels, imbalance, rng)
+    if train is not None:
+        if not 1 <= train <= len(left):
+            raise InputError(
+                f"`train` must lie between 1 and the {len(left)} samples that are left; got {train}."
+            )
+        left = left[_cut(labels[left], train, rng)]
+    parts = {"train": raw.train.rows(torch.from_numpy(left)), **cuts}
+    shrunk = {name: None if part is None else _shrink(part, downsample) for name, part in parts.items()}
+    return Dataset(name=raw.name, class_names=raw.class_names, **_complete(shrunk))
+
+
+def _complete(parts: dict[str, Part | None]) -> dict[str, Any]:
+    """The parts, if each has samples enough to be judged by."""
+    for name, part in parts.items():
+        if part is not None and len(part) < 2:
+            raise InputError(f"the {name} split must hold at least two samples; got {len(part)}.")
+    return dict(parts)
+
+
+def _count(name: str, size: Size, total: int) -> int:
+    """Number of samples that ``size`` means."""
+    number = round(size * total) if isinstance(size, float) and size < 1 else size
+    if number != math.floor(number) or not 1 <= number < total:
+        raise InputError(
+            f"`{name}` must be a share below 1 or a whole number below the {total} training samples; "
+            f"got {size}."
+        )
+    return int(number)
+
+
+def _cut(labels: Int[np.ndarray, " N"], size: int, rng: np.random.Generator) -> Any:
+    """Mask of ``size`` samples in which every class has its share (largest remainders)."""
+    classes, counts = np.unique(labels, return_counts=True)
+    wanted = counts * (size / len(labels))
+    shares = np.floor(wanted).astype(np.int64)
+    remainders = wanted - shares
+    order = np.lexsort((rng.random(len(classes)), -remainders))  # equal remainders are drawn for
+    shares[order[: size - shares.sum()]] += 1
+    mask = np.zeros(len(labels), dtype=bool)
+    for value, share in zip(classes, shares, strict=True):
+        mask[rng.permutation(np.flatnonzero(labels == value))[:share]] = True
+    return mask
+
+
+def _long_tail(left: Any, labels: Any, ratio: float, rng: np.random.Generator) -> Any:
+    """The samples left when later classes are thinned out."""
+    if not math.isfinite(ratio) or ratio < 1:
+        raise InputError(f"`imbalance` must be 1 (none) or more; got {ratio}.")
+    if ratio == 1:
+        return left
+    classes, counts = np.unique(labels[left], return_counts=True)
+    kept: list[Any] = []
+    for place, value in enumerate(classes):
+        wanted = max(1, round(counts[0] * ratio ** (-place / max(1, len(classes) - 1))))
+        rows = left[labels[left] == value]
+        kept.append(rng.permutation(rows)[: min(wanted, len(rows))])
+    return np.sort(np.concatenate(kept))
+
+
+def _shrink(part: Part, factor: int) -> Part:
+    """Images averaged over squares of ``factor`` pixels."""
+    if factor == 1:
+        return part
+    inputs = part.inputs
+    if inputs.ndim != 4 or factor < 1 or any(side % factor for side in inputs.shape[2:]):
+        raise InputError(
+            f"`downsample` must divide the sides of images; got {factor} for {tuple(inputs.shape[1:])}."
+        )
+    wide = inputs.float() / 255 if inputs.dtype == torch.uint8 else inputs
+    return Part(inputs=torch.nn.functional.avg_pool2d(wide, factor), labels=part.labels)

@@ -1,0 +1,188 @@
+"""Several models side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant.evaluation.arguments import GROUPS_NOTE, check_pairs
+from calibrant.evaluation.evaluate import Progress, versions
+from calibrant.evaluation.judge import Judged, Procedure, change, judge, nulls_and_curves
+from calibrant.evaluation.phrases import clearly, with_margin
+from calibrant.evaluation.reduce import reduce_predictions
+from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind, Settings
+from calibrant.predictions import Predictions
+
+
+def compare(
+    models: Sequence[tuple[str, Predictions]],
+    *,
+    num_bins: int = 15,
+    bootstrap: int = 1000,
+    null_draws: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+    command: str | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Judge several models as they are, each on its test samples, and say which is better beyond noise.
+
+    Where all were judged on the same samples (as many, with the same labels and weights), every resample
+    draws the same samples for all of them, and differences are paired; else they are judged apart. Nothing is
+    calibrated: give calibrated predictions to compare those.
+
+    Args:
+        models: Names and predictions, two or more, all of one kind. Predictions without a split are judged on
+            all samples.
+        num_bins: Bins of every calibration error and diagram.
+        bootstrap: Resamples, at least 2.
+        null_draws: Draws under perfect calibration, at least 1.
+        level: Of every interval.
+        seed: Decides everything random; the same seed gives the same bits.
+        command: The command line to record, if there was one.
+        progress: Called with a few words and the share that is done.
+
+    Returns:
+        Frozen data with ``to_json``; ``difference`` is a model minus the first one. Intervals and ``null`` as
+        in :func:`evaluate`.
+
+    Raises:
+        TypeError: If ``models`` holds anything but pairs of a name and predictions.
+        InputError: If there are fewer than two models, two of one name or of different kinds, or no labels.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> log_odds = rng.normal(size=1000)
+        >>> labels = rng.random(1000) < 1 / (1 + np.exp(-log_odds))
+        >>> honest = Predictions(logits=log_odds, labels=labels)
+        >>> boastful = Predictions(logits=3 * log_odds, labels=labels)
+        >>> found = compare([("honest", honest), ("boastful", boastful)], bootstrap=200, null_draws=200)
+        >>> found.paired, found.models[1].difference["nll"].low > 0
+        (True, True)
+    """
+    models = list(models)
+    check_pairs(models)
+    _check(models)
+    kind = models[0][1].kind
+    procedure = Procedure(
+        kind=kind, num_bins=num_bins, num_resamples=bootstrap, num_draws=null_draws, level=level, seed=seed
+    )
+    tests = [_test_of(predictions) for _, predictions in models]
+    paired = all(_same_samples(tests[0], test) for test in tests[1:])
+    judged: list[Judged] = []
+    found: list[ComparedModel] = []
+    for place, ((name, predictions), test) in enumerate(zip(models, tests, strict=True)):
+        if progress is not None:
+            progress(f"judging {name}", place / len(models))
+        reduced = reduce_predictions(test, num_bins)
+        judged.append(judge(reduced, procedure, part=0 if paired else place))
+        labels = tuple(str(label) for label in test.class_names or range(test.num_classes or 0))
+        found.append(
+            ComparedModel(
+                name=name,
+                source=predictions.source,
+                num_test=test.num_samples,
+                metrics=judged[-1].metrics,
+                difference=change(judged[-1], judged[0], level, paired=paired) if place else {},
+                **nulls_and_curves(reduced, procedure, labels),
+            )
+        )
+    if progress is not None:
+        progress("done", 1.0)
+    return Comparison(
+        schema_version=SCHEMA_VERSION,
+        kind=kind,
+        paired=paired,
+        settings=Settings(
+            num_bins=num_bins,
+            bootstrap=bootstrap,
+            level=level,
+            seed=seed,
+            null_draws=null_draws,
+            calibration="none: the models are judged as they are",
+            calibrators=(),
+        ),
+        models=tuple(found),
+        verdict=_verdict(found, judged, kind, level, paired=paired),
+        notes=_notes(models),
+        versions=versions(),
+        command=command,
+    )
+
+
+def _check(models: list[tuple[str, Predictions]]) -> None:
+    if len(models) < 2:
+        raise InputError(f"`models` must hold two models or more; got {len(models)}.")
+    names = [name for name, _ in models]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(
+            f"`models` must have different names; {twice[0]!r} stands there {names.count(twice[0])} times."
+        )
+    kinds = {predictions.kind: name for name, predictions in reversed(models)}
+    if len(kinds) > 1:
+        said = " and ".join(f"{name!r} is {kind}" for kind, name in kinds.items())
+        raise InputError(f"`models` must all be of one kind; {said}.")
+
+
+def _notes(models: list[tuple[str, Predictions]]) -> tuple[str, ...]:
+    """What a reader must know beside the numbers."""
+    notes = [f"{name}: {note}" for name, predictions in models for note in predictions.notes]
+    notes += [f"{name}: {GROUPS_NOTE}" for name, predictions in models if predictions.groups is not None]
+    if len({predictions.num_classes for _, predictions in models}) > 1:
+        sizes = ", ".join(f"{name} {predictions.num_classes}" for name, predictions in models)
+        notes.append(f"Models with different numbers of classes are compared ({sizes}).")
+    return tuple(notes)
+
+
+def _test_of(predictions: Predictions) -> Predictions:
+    """The test split; all samples where there is none."""
+    has_test = predictions.split is not None and bool((predictions.split == 1).any())
+    return predictions.test if has_test else predictions
+
+
+def _same_samples(first: Predictions, other: Predictions) -> bool:
+    """Whether labels and weights agree; top-label predictions do not tell what the true labels were."""
+    if first.labels is None or other.labels is None or not torch.equal(first.labels, other.labels):
+        return False
+    if first.weights is None or other.weights is None:
+        return first.weights is None and other.weights is None
+    return torch.equal(first.weights, other.weights)
+
+
+def _verdict(
+    found: list[ComparedModel], judged: list[Judged], kind: Kind, level: float, *, paired: bool
+) -> str:
+    """Which model has the smallest errors and the best NLL, and whether noise could be the reason."""
+    metrics = {"ece": "calibration error"}
+    if kind == "binary":
+        metrics = {
+            "event_ece": "calibration error of the positive class",
+            "ece": "calibration error of the top label",
+        }
+    metrics["nll"] = "negative log-likelihood (NLL)"
+    sentences: list[str] = []
+    for metric, name in metrics.items():
+        known = {place: model.metrics[metric].value for place, model in enumerate(found)}
+        ranked = sorted((value, place) for place, value in known.items() if value is not None)
+        if not ranked:
+            continue
+        best = ranked[0][1]
+        close = [
+            place
+            for _, place in ranked[1:]
+            if clearly(change(judged[place], judged[best], level, paired=paired)[metric]) <= 0
+        ]
+        said = f"Lowest {name}: {found[best].name} ({with_margin(found[best].metrics[metric])})"
+        if close:
+            others = " and ".join(
+                f"{found[place].name} ({with_margin(found[place].metrics[metric])})" for place in close
+            )
+            said += f", but noise could explain the difference to {others}"
+        elif len(ranked) > 1:
+            said += ", beyond noise"
+        sentences.append(f"{said}.")
+    return " ".join(sentences)

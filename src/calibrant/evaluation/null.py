@@ -1,0 +1,89 @@
+"""What a perfectly calibrated model of the same size would show.
+
+The stated probabilities stay as they are; what happens is drawn from them, again and again. A calibration
+error computed from finitely many samples is never zero, and these draws say how large it is by chance alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from calibrant._math.binning import mass_boundaries, mass_order
+from calibrant.evaluation.resampling import SMALL_BLOCK, Events, Matrix, Vector, block_bounds, width_bins
+from calibrant.evaluation.result import NullError
+
+ROUNDING = 1e-12  # an error that is equal but for rounding counts as at least as large
+
+
+@dataclass(frozen=True)
+class NullDraws:
+    """Errors ``(R,)`` and what happened in every equal-width bin ``(B, R)`` under calibration."""
+
+    ece: Vector
+    adaptive_ece: Vector
+    outcomes: Matrix  # weighted sums, not yet divided by the weight of the bin
+
+
+def draw_null(events: Events, num_bins: int, num_draws: int, seed: tuple[int, ...]) -> NullDraws:
+    """Draw every outcome from its stated probability, independently, ``num_draws`` times."""
+    rng = np.random.default_rng(seed)
+    matrix = bin_matrix(events, num_bins)
+    expected = matrix @ events.confidences[:, None]
+    # Single precision halves the time of drawing; it resolves probabilities to 6e-8.
+    thresholds = events.confidences.astype(np.float32)[:, None]
+    sums = np.empty((2 * num_bins, num_draws))
+    num_samples = len(thresholds)
+    for start, stop in block_bounds(num_draws, SMALL_BLOCK // num_samples):
+        drawn = rng.random((num_samples, stop - start), dtype=np.float32) < thresholds
+        sums[:, start:stop] = matrix @ drawn.astype(np.float64)
+    errors = np.abs(sums - expected)
+    total = float(num_samples) if events.weights is None else float(events.weights.sum())
+    return NullDraws(
+        ece=errors[:num_bins].sum(axis=0) / total,
+        adaptive_ece=errors[num_bins:].sum(axis=0) / total,
+        outcomes=sums[:num_bins],
+    )
+
+
+def bin_matrix(events: Events, num_bins: int) -> Any:
+    """Sparse ``(2 num_bins, N)``: sums over the bins of equal width, then over those of equal mass.
+
+    The confidences are fixed here, so the bins of equal mass are too; a tie that an end divides is shared
+    out.
+    """
+    from scipy.sparse import csr_array, vstack
+
+    num_samples = len(events.confidences)
+    weights = np.ones(num_samples) if events.weights is None else events.weights
+    index = width_bins(events.confidences, num_bins)
+    width = csr_array((weights, (index, np.arange(num_samples))), shape=(num_bins, num_samples))
+
+    given = None if events.weights is None else torch.from_numpy(events.weights)
+    order = mass_order(torch.from_numpy(events.confidences), given)
+    boundaries = mass_boundaries(num_samples, num_bins, None if given is None else given[order]).numpy()
+    ranked, ranked_weights = events.confidences[order.numpy()], weights[order.numpy()]
+    tie = np.cumsum(np.append(0, np.diff(ranked) != 0))  # (N,) of the sorted samples
+    num_ties = int(tie[-1]) + 1
+    bins = np.repeat(np.arange(num_bins), np.diff(boundaries))
+    pieces, piece = np.unique(bins * num_ties + tie, return_inverse=True)  # parts of a tie in one bin
+    whole = np.bincount(tie, ranked_weights)[pieces % num_ties]
+    shares = np.divide(np.bincount(piece, ranked_weights), whole, out=np.zeros(len(pieces)), where=whole > 0)
+    parts = csr_array((shares, (pieces // num_ties, pieces % num_ties)), shape=(num_bins, num_ties))
+    mass = parts @ csr_array((ranked_weights, (tie, order.numpy())), shape=(num_ties, num_samples))
+    return vstack([width, mass], format="csr")
+
+
+def null_error(metric: str, observed: float, draws: Vector, level: float) -> NullError:
+    """Where the observed error lies among those of calibrated models."""
+    at_least = int((draws >= observed - ROUNDING).sum())
+    return NullError(
+        metric=metric,
+        mean=float(draws.mean()),
+        upper=float(np.quantile(draws, level)),
+        p_value=(1 + at_least) / (1 + len(draws)),
+        num_draws=len(draws),
+    )

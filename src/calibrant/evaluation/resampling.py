@@ -1,0 +1,204 @@
+"""Bootstrap resamples as counts, and the binned errors of all of them at once.
+
+A resample of N rows is a vector of N counts. Means are then one product of the counts with what is averaged.
+Bins lie one after the other in the order of the confidences, so that one compiled pass over the counts gives
+the errors over bins of equal width and of equal mass. The bins of every class are sparse but for the lowest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from calibrant._math.binning import REACHED, mass_order, width_bin_index
+
+Vector: TypeAlias = NDArray[np.float64]  # (N,) over samples or (R,) over resamples
+Matrix: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+Counts: TypeAlias = NDArray[np.uint8]  # (r, N): how often resample r drew row i
+
+SMALL_BLOCK = 1 << 19  # elements of counts whose float64 forms stay near the cache
+LARGE_BLOCK = 1 << 26  # elements of counts held at once: 64 MiB
+
+
+@dataclass(frozen=True)
+class Resamples:
+    """Which rows the resamples draw; every walk over ``blocks`` gives the same, so arms are paired."""
+
+    num_samples: int
+    num_resamples: int
+    seed: tuple[int, ...]
+
+    def blocks(self, size: int = LARGE_BLOCK) -> Iterator[Counts]:
+        """The resamples in blocks ``(r, N)`` of at most ``size`` elements, or of one resample."""
+        rng = np.random.default_rng(self.seed)
+        for start, stop in block_bounds(self.num_resamples, size // self.num_samples):
+            # A count above 255 is impossible up to N = 255, and beyond has a probability below 1e-500.
+            counts = np.empty((stop - start, self.num_samples), dtype=np.uint8)
+            for row in counts:
+                drawn = rng.integers(0, self.num_samples, size=self.num_samples)
+                row[:] = np.bincount(drawn, minlength=self.num_samples)
+            yield counts
+
+
+def block_bounds(total: int, size: int) -> Iterator[tuple[int, int]]:
+    """``(start, stop)`` of consecutive blocks of ``size``, at least one, that cover ``range(total)``."""
+    size = max(1, size)
+    return ((start, min(start + size, total)) for start in range(0, total, size))
+
+
+def divide(numerator: Matrix, denominator: Matrix) -> Matrix:
+    """The quotient, NaN where the denominator is not positive."""
+    out = np.full(np.broadcast_shapes(numerator.shape, denominator.shape), np.nan)
+    return np.divide(numerator, denominator, out=out, where=denominator > 0)
+
+
+@dataclass(frozen=True)
+class Events:
+    """Stated probabilities of yes/no events and what happened: the top label is right, or a class occurs."""
+
+    confidences: Vector
+    outcomes: Vector  # 0 or 1
+    weights: Vector | None = None
+
+
+def width_bins(confidences: Vector, num_bins: int) -> Indices:
+    """Bin of equal width of each confidence."""
+    return width_bin_index(torch.from_numpy(confidences), num_bins).numpy()
+
+
+class BinnedErrors:
+    """Calibration errors over bins of equal width and of equal mass, in every resample."""
+
+    def __init__(self, events: Events, num_bins: int) -> None:
+        weights = None if events.weights is None else torch.from_numpy(events.weights)
+        order = mass_order(torch.from_numpy(events.confidences), weights).numpy()
+        ranked = events.confidences[order]
+        self._weights = events.weights
+        self._num_bins = num_bins
+        self._order = order.astype(np.int32)
+        self._last_of_tie = np.append(ranked[1:] != ranked[:-1], True)
+        self._bins = width_bins(ranked, num_bins).astype(np.int32)
+        self._mass = np.ones(len(ranked)) if events.weights is None else events.weights[order]
+        self._residuals = self._mass * (events.outcomes[order] - ranked)
+
+    def __call__(self, counts: Counts) -> dict[str, Vector]:
+        """Errors of each resample, for counts ``(r, N)``."""
+        from calibrant.evaluation.kernels import ADAPTIVE, ECE, MAXIMUM, SQUARED, binned_errors  # compiled
+
+        total = self._totals(counts)
+        errors = binned_errors(
+            counts,
+            self._targets(total),
+            self._order,
+            self._last_of_tie,
+            self._bins,
+            self._mass,
+            self._residuals,
+        )
+        return {
+            "ece": divide(errors[:, ECE], total),
+            "adaptive_ece": divide(errors[:, ADAPTIVE], total),
+            "l2_ece": np.sqrt(divide(errors[:, SQUARED], total)),
+            "mce": errors[:, MAXIMUM],
+        }
+
+    def _totals(self, counts: Counts) -> Vector:
+        """Weight of each resample."""
+        if self._weights is None:
+            return np.full(len(counts), float(counts.shape[1]))
+        return np.array([row @ self._weights for row in counts])
+
+    def _targets(self, total: Vector) -> Matrix:
+        """Cumulative weights ``(r, B - 1)`` that the inner bins of equal mass must reach."""
+        steps = np.arange(1, self._num_bins)
+        if self._weights is None:  # ceil(j N / B) samples
+            ends = -(-steps * len(self._order) // self._num_bins)
+            return np.tile(ends.astype(np.float64), (len(total), 1))
+        targets = steps / self._num_bins * total[:, None] * REACHED
+        return np.where(total[:, None] > 0, targets, np.inf)  # without weight nothing is reached
+
+
+class ClasswiseErrors:
+    """Mean over the classes of the one-vs-rest calibration error, in every resample.
+
+    Probabilities above 1 / num_bins are few, since a row sums to one, and their bins are summed sparsely. The
+    lowest bin of a class is what remains of the sum over all samples, which is one dense product for all
+    classes.
+
+    Args:
+        rows: Sample of each probability above the lowest bin.
+        cells: Its class * num_bins + bin.
+        residuals: Its outcome minus the probability, weighted.
+        mass: Weight of each sample ``(N,)``.
+        num_classes: C.
+        num_bins: Bins of equal width.
+        sums: Turns counts ``(r, N)`` into residuals ``(r, C)`` summed over all rows.
+    """
+
+    def __init__(
+        self,
+        rows: Indices,
+        cells: Indices,
+        residuals: Vector,
+        *,
+        mass: Vector,
+        num_classes: int,
+        num_bins: int,
+        sums: Callable[[Counts], Matrix],
+    ) -> None:
+        from scipy.sparse import csr_array
+
+        filled, index = np.unique(cells, return_inverse=True)
+        self._mass = mass
+        self._num_classes = num_classes
+        self._sums = sums
+        self._cells: Any = csr_array((residuals, (index, rows)), shape=(len(filled), len(mass)))
+        self._classes: Any = csr_array(
+            (np.ones(len(filled)), (filled // num_bins, np.arange(len(filled)))),
+            shape=(num_classes, len(filled)),
+        )
+
+    def __call__(self, counts: Counts) -> Vector:
+        """Error of each resample, for counts ``(r, N)``."""
+        sums = self._sums(counts).T  # (C, r)
+        errors = np.empty(len(counts))
+        for start, stop in block_bounds(len(counts), SMALL_BLOCK // counts.shape[1]):
+            columns = np.ascontiguousarray(counts[start:stop].T, dtype=np.float64)
+            cells: Matrix = self._cells @ columns
+            lowest = sums[:, start:stop] - self._classes @ cells
+            gaps = np.abs(cells).sum(axis=0) + np.abs(lowest).sum(axis=0)
+            errors[start:stop] = divide(gaps, self._num_classes * (self._mass @ columns))
+        return errors
+
+
+class Means:
+    """Ratios of weighted sums of per-sample columns, in every resample.
+
+    Args:
+        ratios: By name, numerators and denominators ``(N,)``, both already multiplied by the weights.
+    """
+
+    def __init__(self, ratios: Mapping[str, tuple[Vector, Vector]]) -> None:
+        distinct: dict[bytes, int] = {}  # most ratios share their denominator
+        rows: list[Vector] = []
+        self._places: dict[str, list[int]] = {}
+        for name, pair in ratios.items():
+            self._places[name] = []
+            for values in pair:
+                place = distinct.setdefault(values.tobytes(), len(rows))
+                if place == len(rows):
+                    rows.append(values)
+                self._places[name].append(place)
+        self._columns = torch.from_numpy(np.stack(rows)).T
+
+    def __call__(self, counts: Counts) -> dict[str, Vector]:
+        """Ratios ``(r,)`` for counts ``(r, N)``; NaN where a denominator is zero."""
+        # By torch: where cores are scarce, its threads and numpy's in one process spin against each other.
+        sums = (torch.from_numpy(counts).to(torch.float64) @ self._columns).numpy()
+        return {name: divide(sums[:, above], sums[:, below]) for name, (above, below) in self._places.items()}

@@ -1,0 +1,244 @@
+"""What an evaluation found, as frozen data with a versioned JSON form."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from calibrant._math.errors import InputError
+from calibrant.predictions import Source
+
+SCHEMA_VERSION = 1
+Direction = Literal["over-confident", "under-confident", "miscalibrated", "calibrated", "undecided"]
+Kind = Literal["binary", "multiclass", "multilabel", "top_label"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A number and its interval; ``reason`` says why a part of it is missing."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NullError:
+    """The error that a perfectly calibrated model of this size shows by chance, and where ours lies in it."""
+
+    metric: str
+    mean: float
+    upper: float  # the 95th percentile (one minus the evaluation's error level)
+    p_value: float  # (1 + draws at least as large as ours) / (1 + draws)
+    num_draws: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A reliability diagram as numbers; one entry per bin, ``None`` where a bin is empty."""
+
+    name: str  # "top label", "positive class", or the name of a label
+    edges: tuple[float, ...]  # num_bins + 1
+    counts: tuple[int, ...]
+    confidence: tuple[float | None, ...]  # mean stated probability
+    accuracy: tuple[float | None, ...]  # share that was right, or positive
+    low: tuple[float | None, ...]  # interval of the share
+    high: tuple[float | None, ...]
+    expected_low: tuple[float | None, ...]  # where the share would lie if the model were calibrated
+    expected_high: tuple[float | None, ...]
+    histogram_edges: tuple[float, ...]  # finer, for the histogram below the diagram
+    histogram_correct: tuple[int, ...]  # right, or positive
+    histogram_incorrect: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassRow:
+    """One class (one-vs-rest) or one label."""
+
+    name: str
+    count: int  # samples of this class
+    mean_probability: float
+    prevalence: float
+    ece: float
+    auroc: float | None  # None where the class never, or always, occurs
+    accuracy: float | None  # recall; None where the class never occurs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """How a calibrator's fit went."""
+
+    converged: bool
+    steps: int
+    objective: str
+    before: float
+    after: float
+    message: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """The predictions as they came (``uncalibrated``) or after one calibrator."""
+
+    name: str
+    title: str
+    parameters: Mapping[str, float | tuple[float, ...]]
+    fit: Fit | None
+    metrics: Mapping[str, Estimate]
+    change: Mapping[str, Estimate]  # this arm minus the uncalibrated one, paired; empty for the latter
+    null: tuple[NullError, ...]
+    curves: tuple[Curve, ...]
+    classes: tuple[ClassRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The answer in plain words; ``headline`` is the first sentence a reader sees."""
+
+    direction: Direction
+    headline: str
+    sentences: tuple[str, ...]
+    recommended: str  # the name of an arm
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that decides the numbers beside the data."""
+
+    num_bins: int
+    bootstrap: int
+    level: float  # of every interval, 0.95
+    seed: int
+    null_draws: int
+    calibration: str  # how the calibration samples came about, in words
+    calibrators: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """The whole answer for one set of predictions.
+
+    Drawn by ``calibrant.reports``, written by :meth:`to_json`, read back by :meth:`from_json`.
+    """
+
+    schema_version: int
+    kind: Kind
+    num_classes: int | None
+    class_names: tuple[str, ...] | None
+    num_calibration: int
+    num_test: int
+    source: Source | None
+    settings: Settings
+    arms: tuple[Arm, ...]  # the first is the uncalibrated one
+    verdict: Verdict
+    notes: tuple[str, ...]
+    versions: Mapping[str, str]
+    command: str | None
+
+    def arm(self, name: str) -> Arm:
+        """The arm called ``name``.
+
+        Raises:
+            InputError: If there is none; the message lists those there are.
+        """
+        for arm in self.arms:
+            if arm.name == name:
+                return arm
+        msg = f"no arm called {name!r}; there are {', '.join(arm.name for arm in self.arms)}."
+        raise InputError(msg)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat dictionary per arm and metric, ready for a data frame or a CSV file."""
+        rows: list[dict[str, Any]] = []
+        for arm in self.arms:
+            for metric, estimate in arm.metrics.items():
+                change = arm.change.get(metric)
+                rows.append(
+                    {
+                        "arm": arm.name,
+                        "metric": metric,
+                        **dataclasses.asdict(estimate),
+                        "change": None if change is None else change.value,
+                        "change_low": None if change is None else change.low,
+                        "change_high": None if change is None else change.high,
+                    }
+                )
+        return rows
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """The evaluation as JSON text; what is infinite or undefined is ``null`` beside its reason."""
+        return _adapter().dump_json(self, indent=indent).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Evaluation:
+        """Read what :meth:`to_json` wrote.
+
+        Raises:
+            InputError: If the text is not such JSON, or of another schema version.
+        """
+        try:
+            evaluation = _adapter().validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "the text"
+            msg = f"not a calibrant evaluation: at {where}: {first['msg']}."
+            raise InputError(msg) from None
+        if evaluation.schema_version != SCHEMA_VERSION:
+            found = evaluation.schema_version
+            msg = f"the evaluation has schema version {found}; this calibrant reads {SCHEMA_VERSION}."
+            raise InputError(msg)
+        return evaluation
+
+    @staticmethod
+    def json_schema() -> dict[str, Any]:
+        """The JSON Schema that every ``to_json`` text obeys."""
+        return _adapter().json_schema()
+
+
+@cache
+def _adapter() -> TypeAdapter[Evaluation]:
+    return TypeAdapter(Evaluation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedModel:
+    """One of several models judged side by side."""
+
+    name: str
+    source: Source | None
+    num_test: int
+    metrics: Mapping[str, Estimate]
+    difference: Mapping[str, Estimate]  # this model minus the first; empty for the first
+    null: tuple[NullError, ...]
+    curves: tuple[Curve, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Several models side by side; ``paired`` tells whether they were judged on the same samples."""
+
+    schema_version: int
+    kind: Kind
+    paired: bool
+    settings: Settings
+    models: tuple[ComparedModel, ...]
+    verdict: str
+    notes: tuple[str, ...]
+    versions: Mapping[str, str]
+    command: str | None
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """The comparison as JSON text."""
+        return _comparison_adapter().dump_json(self, indent=indent).decode()
+
+
+@cache
+def _comparison_adapter() -> TypeAdapter[Comparison]:
+    return TypeAdapter(Comparison)

@@ -1,0 +1,26 @@
+"""Independent streams of random numbers from one seed."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+
+class Stream(IntEnum):
+    """What random numbers are for; each use has its own, so that none shifts another's."""
+
+    SPLIT = 0
+    BOOTSTRAP = 1
+    NULL = 2
+    FOLDS = 3
+
+
+def stream_seed(seed: int, stream: Stream, part: int = 0) -> tuple[int, int, int]:
+    """Seed of one stream, or of one part of it."""
+    return (seed, int(stream), part)
+
+
+def generator(seed: int, stream: Stream, part: int = 0) -> np.random.Generator:
+    """Generator of one stream, or of one part of it."""
+    return np.random.default_rng(stream_seed(seed, stream, part))

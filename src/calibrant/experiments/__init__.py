@@ -1,0 +1,1 @@
+"""Experiments: one study per file, each one command."""

@@ -1,0 +1,263 @@
+r"""Losses of the true class's probability and of the squared distance, with their gradients in closed form.
+
+With :math:`p = p_t`, :math:`u = 1 - p` summed from the other classes, and the squared distance
+:math:`B = \sum_k (p_k - 1[k = t])^2`,
+
+.. math:: \ell = b^{|\gamma|} (-\log p) + 2 \lambda_1 u + \lambda_2 B , \qquad
+          b = u \text{ if } \gamma \ge 0 \text{ else } 1 + p .
+
+A rule may give each row its exponent; the negative ones are AdaFocal's inverse focal loss. (A negative number
+in place of a rule is focal loss's own power of u, in the plain form.)
+
+The gradient of the first two terms by logit j is :math:`f (p_j - 1[j = t])` with
+:math:`f = b^{|\gamma|} (1 + \gamma p (-\log p) / b) + 2 \lambda_1 p`; that of B is
+:math:`2 p_j (p_j + p u - Q)` for :math:`j \ne t` and :math:`-2 p B` for t, where
+:math:`Q = \sum_{j \ne t} p_j^2 = B - u^2`. So one set of exponentials serves forward and backward.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from calibrant._math.simplex import log_one_minus_softmax, log_softmax
+from calibrant._math.true_class import focal_power, focal_value, see_true_class, softplus
+from calibrant.losses._rows import Layout, Reduction, Rows, SoftRows, as_rows, as_soft_rows
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+GammaRule: TypeAlias = Callable[[Tensor], Tensor]
+
+_LOG2_E = 1 / math.log(2)
+
+
+class Terms(NamedTuple):
+    """What a loss is made of."""
+
+    gamma: float | GammaRule | None  # a number; or a rule that gives each row's from p_t; None: no focal term
+    l1: float = 0.0
+    l2: float = 0.0
+
+
+def row_loss(
+    logits: Tensor,
+    labels: Tensor | None,
+    terms: Terms,
+    *,
+    targets: Tensor | None,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: Reduction,
+) -> Tensor:
+    """The loss described by ``terms``, with everything that cross-entropy takes."""
+    if targets is not None:
+        soft = as_soft_rows(logits, targets, labels=labels, weight=weight, reduction=reduction)
+        return soft.reduce(soft_values(soft, terms))
+    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
+    closed = callable(terms.gamma) or terms.gamma is None or terms.gamma >= 0
+    if closed and not torch.compiler.is_compiling():
+        try:
+            loss: Tensor = _ClosedForm.apply(rows.logits, rows[1:], terms)
+        except RuntimeError:
+            # The transforms of torch.func and forward-mode differentiation take no closed form; they take the
+            # plain one, which also repeats the complaint if the arguments are to blame.
+            pass
+        else:
+            return rows.layout.finish(loss)
+    return rows.reduce(row_values(rows.logits, rows.classes(), terms))
+
+
+def row_values(logits: Float[Tensor, "R C"], classes: Int[Tensor, " R"], terms: Terms) -> Float[Tensor, " R"]:
+    """The plain form: can be differentiated any number of times, transformed and compiled."""
+    seen = see_true_class(logits, classes)
+    log_odds = seen.log_odds
+    values = torch.zeros_like(log_odds)
+    if terms.gamma is not None:
+        values = _focal(log_odds, terms.gamma)
+    if terms.l1:
+        values = values + 2 * terms.l1 * torch.sigmoid(-log_odds)
+    if terms.l2:
+        squares = (torch.logsumexp(2 * seen.others, -1) - 2 * seen.log_sum).exp()
+        values = values + terms.l2 * (-2 * softplus(log_odds)).exp() * (1 + squares)
+    return values
+
+
+def _focal(log_odds: Float[Tensor, "*R"], gamma: float | GammaRule) -> Float[Tensor, "*R"]:
+    if not callable(gamma):
+        return focal_value(log_odds, gamma)
+    exponent = gamma(torch.sigmoid(log_odds.detach()))
+    inverse = (-exponent * torch.sigmoid(log_odds).log1p()).exp()
+    power = torch.where(exponent < 0, inverse, focal_power(log_odds, exponent.clamp(min=0)))
+    return power * softplus(-log_odds)
+
+
+def soft_values(rows: SoftRows, terms: Terms) -> Float[Tensor, " R"]:
+    """Expected loss under the targets; the distances are to the targets themselves."""
+    targets = rows.weighted_targets()
+    values = rows.logits.new_zeros(rows.logits.shape[0])
+    log_probs = log_softmax(rows.logits)
+    if terms.gamma is not None:
+        log_odds = log_probs - log_one_minus_softmax(rows.logits)
+        values = (targets * _focal(log_odds, terms.gamma)).sum(-1)
+    if terms.l1 or terms.l2:
+        distance = log_probs.exp() - rows.targets
+        penalty = terms.l1 * distance.abs().sum(-1) + terms.l2 * distance.square().sum(-1)
+        values = values + targets.sum(-1) * penalty
+    return values
+
+
+_NLL = torch.ops.aten.nll_loss_forward.default
+# How aten writes a reduction.
+_CODES: dict[Reduction, int] = {"none": 0, "mean": 1, "sum": 2}
+
+
+def _odds(
+    logits: Float[Tensor, "R C"], place: Int[Tensor, "R 1"]
+) -> tuple[Float[Tensor, "R C"], Float[Tensor, "R 1"], Float[Tensor, "R 1"]]:
+    """New exp(z - max z), without the true class; that one's logarithm; the sum of the others."""
+    odds = logits - logits.amax(1, keepdim=True)
+    log_true = odds.gather(1, place)
+    # By powers of two: torch's exp of float32 on a CPU takes four times as long. A tiny number in place of
+    # the true class keeps the sum from being zero.
+    odds.mul_(_LOG2_E).exp2_().scatter_(1, place, torch.finfo(logits.dtype).tiny)
+    return odds, log_true, odds.sum(1, keepdim=True)
+
+
+def _focal_part(
+    gamma: float | GammaRule,
+    true: Float[Tensor, "R 1"],
+    others: Float[Tensor, "R 1"],
+    total: Float[Tensor, "R 1"],
+    log_odds: Float[Tensor, "R 1"],
+) -> tuple[Float[Tensor, "R 1"], Float[Tensor, "R 1"]]:
+    """Minus the focal term, and its factor f; ``log_odds`` is used up."""
+    log_probs = functional.logsigmoid(log_odds)
+    if not callable(gamma):
+        power = (others / total).pow(gamma)
+        values = log_probs.mul_(power)
+        return values, power.addcdiv_(values * true, others, value=-gamma)
+    exponent = gamma(true / total)
+    base = torch.where(exponent < 0, total + true, others)
+    power = (base / total).pow(exponent.abs())
+    values = log_probs.mul_(power)
+    return values, power.sub_(exponent * values * true / base)
+
+
+# Labels, weight, ignore_index and layout of the rows.
+_Request: TypeAlias = tuple[Tensor, Tensor | None, int, Layout]
+
+
+class _Scratch(NamedTuple):
+    """What the backward pass takes: grad_j = odds_j (slope + curve odds_j), and the true class apart."""
+
+    odds: Float[Tensor, "R C"]
+    slope: Float[Tensor, "R 1"]
+    curve: Float[Tensor, "R 1"] | None = None
+    at_true: Float[Tensor, "R 1"] | None = None
+    place: Int[Tensor, "R 1"] | None = None
+
+
+def _closed_form(logits: Float[Tensor, "R C"], request: _Request, terms: Terms) -> tuple[Tensor, _Scratch]:
+    """The reduced loss, and what its gradient takes."""
+    labels, weight, ignore_index, layout = request
+    column = labels.unsqueeze(1)
+    ignored = column == ignore_index
+    # A wrong label below zero does not pass for class 0: nll_loss refuses it.
+    place = column.clamp(min=0) if ignore_index < 0 else column.masked_fill(ignored, 0)
+    odds, log_true, others = _odds(logits, place)
+    true = log_true.exp()
+    total = others + true
+    gamma, l1, l2 = terms
+    if gamma is None:
+        values, factor = torch.zeros_like(total), torch.zeros_like(total)
+    else:
+        values, factor = _focal_part(gamma, true, others, total, log_true.sub_(others.log()))
+    if l1:
+        values = values - 2 * l1 * others / total
+        factor = factor + 2 * l1 * true / total
+    squares = None
+    if l2:
+        squares = (torch.linalg.vector_norm(odds, dim=1, keepdim=True) / total).square()  # Q
+        values = values - l2 * ((others / total).square() + squares)
+    # nll_loss reads the entries of the true classes only; weights, ignored rows and the mean are so
+    # cross-entropy's own, and it also tells the weight that was counted.
+    reduction = layout.reduction
+    loss, counted = _NLL(odds.scatter_(1, place, values), labels, weight, _CODES[reduction], ignore_index)
+
+    def scaled(part: Tensor) -> Tensor:
+        if weight is not None:
+            part.mul_(weight[place])
+        if reduction == "mean":
+            part.div_(counted)
+        return part.masked_fill_(ignored, 0)
+
+    if squares is None:
+        slope = scaled(factor).div_(total)
+        # In its place minus the others times the slope is the true class's gradient: the row sums to zero.
+        return loss, _Scratch(odds.scatter_(1, place, others.neg_()), slope)
+    probs, misses = true / total, others / total
+    at_true = -misses * factor - 2 * l2 * probs * (misses.square() + squares)
+    slope = factor + 2 * l2 * (probs * misses - squares)
+    curve = 2 * l2 / total.square()
+    return loss, _Scratch(odds, scaled(slope).div_(total), scaled(curve), scaled(at_true), place)
+
+
+def _pull_back(scratch: _Scratch, grad: Tensor) -> Float[Tensor, "R C"]:
+    """The gradient, in place of the odds."""
+    odds, slope, curve, at_true, place = scratch
+    if grad.ndim:
+        grad = grad.unsqueeze(1)
+    slope = slope * grad
+    if curve is not None:
+        slope = (odds * (curve * grad)).add_(slope)
+    try:
+        gradient = odds.mul_(slope)
+    except RuntimeError:  # many gradients at once (is_grads_batched) do not fit into the scratch
+        gradient = odds * slope
+    if place is None or at_true is None:
+        return gradient
+    return gradient.scatter_(1, place, at_true * grad)
+
+
+class _ClosedForm(torch.autograd.Function):
+    """One softmax forward, one pass backward.
+
+    The gradient is built in the scratch of the forward pass; a second backward pass makes itself a new one.
+    Where the gradient is to be differentiated, the plain form takes over.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Float[Tensor, "R C"], request: _Request, terms: Terms) -> Tensor:
+        loss, ctx.scratch = _closed_form(logits, request, terms)
+        ctx.save_for_backward(logits)
+        ctx.arguments = request, terms
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,) = grad_outputs
+        scratch: _Scratch | None = ctx.scratch
+        ctx.scratch = None
+        if torch.is_grad_enabled():
+            gradient = _differentiable_gradient(*ctx.saved_tensors, *ctx.arguments, grad=grad)
+        else:
+            if scratch is None:
+                _, scratch = _closed_form(*ctx.saved_tensors, *ctx.arguments)
+            gradient = _pull_back(scratch, grad)
+        return gradient, None, None
+
+
+def _differentiable_gradient(
+    logits: Float[Tensor, "R C"], request: _Request, terms: Terms, grad: Tensor
+) -> Float[Tensor, "R C"]:
+    labels, weight, ignore_index, layout = request
+    # As the closed form leaves it: in rows, in the type that is computed in.
+    rows = Rows(logits, labels, weight, ignore_index, Layout(layout.reduction, labels.shape, logits.dtype))
+    loss = rows.reduce(row_values(logits, rows.classes(), terms))
+    return torch.autograd.grad(loss, logits, grad, create_graph=True)[0]

@@ -1,0 +1,227 @@
+"""From the arguments of a loss to rows, and from one value per row to the result.
+
+Only shapes and types are looked at, never values: looking at a value would make the device wait.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from calibrant._math.errors import InputError
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+Reduction: TypeAlias = Literal["mean", "sum", "none"]
+
+_HALF = (torch.float16, torch.bfloat16)
+
+
+class Layout(NamedTuple):
+    """What is needed to turn values per row into the result that cross-entropy would give."""
+
+    reduction: Reduction
+    shape: tuple[int, ...]  # without the classes
+    dtype: torch.dtype
+
+    def finish(self, result: Tensor) -> Tensor:
+        """The result in the caller's type and shape."""
+        if self.reduction == "none":
+            result = result.reshape(self.shape)
+        return result if result.dtype == self.dtype else result.to(self.dtype)
+
+
+class Rows(NamedTuple):
+    """One row per sample and position, in the type that is computed in."""
+
+    logits: Float[Tensor, "R C"]
+    labels: Int[Tensor, " R"]  # int64, as they came
+    weight: Float[Tensor, " C"] | None
+    ignore_index: int
+    layout: Layout
+
+    def ignored(self) -> Bool[Tensor, " R"]:
+        """Which rows do not count."""
+        return self.labels == self.ignore_index
+
+    def classes(self) -> Int[Tensor, " R"]:
+        """The labels, 0 where a row does not count."""
+        return self.labels.masked_fill(self.ignored(), 0)
+
+    def weights(self) -> Float[Tensor, " R"]:
+        """The weight of each row: that of its class, 0 where it does not count."""
+        if self.weight is None:
+            return (~self.ignored()).to(self.logits.dtype)
+        return self.weight[self.classes()].masked_fill(self.ignored(), 0)
+
+    def reduce(self, values: Float[Tensor, " R"]) -> Tensor:
+        """The result, from a value per row that is not yet weighted."""
+        weights = self.weights()
+        # Filled, not only multiplied by zero: a row that does not count may hold NaN.
+        weighted = values.masked_fill(self.ignored(), 0) * weights
+        if self.layout.reduction == "none":
+            return self.layout.finish(weighted)
+        total = weighted.sum()
+        return self.layout.finish(total / weights.sum() if self.layout.reduction == "mean" else total)
+
+
+class SoftRows(NamedTuple):
+    """One row per sample and position, with a distribution over the classes for a label."""
+
+    logits: Float[Tensor, "R C"]
+    targets: Float[Tensor, "R C"]
+    weight: Float[Tensor, " C"] | None
+    layout: Layout
+
+    def weighted_targets(self) -> Float[Tensor, "R C"]:
+        """The targets, each times the weight of its class."""
+        return self.targets if self.weight is None else self.targets * self.weight
+
+    def reduce(self, values: Float[Tensor, " R"]) -> Tensor:
+        """The result, from a value per row that is weighted already; the mean is over the rows."""
+        if self.layout.reduction == "none":
+            return self.layout.finish(values)
+        return self.layout.finish(values.mean() if self.layout.reduction == "mean" else values.sum())
+
+
+def as_rows(
+    logits: Tensor, labels: Tensor | None, *, weight: Tensor | None, ignore_index: int, reduction: Reduction
+) -> Rows:
+    """Lay ``logits (N, C, d1, ...)`` and class labels ``(N, d1, ...)`` out in rows."""
+    wide, layout = _lay_out(logits, reduction)
+    if labels is None:
+        raise InputError("`labels` must be given (or `targets`, where the loss takes soft ones).")
+    check_is_tensor(labels, "labels")
+    if labels.is_floating_point() or labels.is_complex():
+        msg = (
+            f"`labels` must be integers, one class per sample; got {labels.dtype}. "
+            "Soft targets are passed as `targets`."
+        )
+        raise TypeError(msg)
+    if labels.shape != layout.shape:
+        msg = (
+            f"`labels` must have shape {_shown(layout.shape)} to go with `logits` of shape "
+            f"{_shown(logits.shape)}; got {_shown(labels.shape)}."
+        )
+        raise InputError(msg)
+    if labels.ndim != 1:
+        labels = labels.reshape(-1)
+    if labels.dtype != torch.int64:
+        labels = labels.long()
+    return Rows(wide, labels, _class_weight(weight, wide), ignore_index, layout)
+
+
+def as_soft_rows(
+    logits: Tensor, targets: Tensor, *, labels: Tensor | None, weight: Tensor | None, reduction: Reduction
+) -> SoftRows:
+    """Lay ``logits`` and ``targets``, both ``(N, C, d1, ...)``, out in rows."""
+    wide, layout = _lay_out(logits, reduction)
+    if labels is not None:
+        raise InputError("`labels` and `targets` must not be given together.")
+    check_is_tensor(targets, "targets")
+    if not targets.is_floating_point():
+        msg = (
+            f"`targets` must be floating-point probabilities; got {targets.dtype}. "
+            "Classes are passed as `labels`."
+        )
+        raise TypeError(msg)
+    if targets.shape != logits.shape:
+        msg = (
+            f"`targets` must have the shape of `logits`, {_shown(logits.shape)}; got {_shown(targets.shape)}."
+        )
+        raise InputError(msg)
+    return SoftRows(wide, _rows_of(targets).to(wide.dtype), _class_weight(weight, wide), layout)
+
+
+def check_gamma(gamma: object) -> None:
+    """Refuse an exponent with which focal loss would not fall as the probability rises."""
+    if not -1 < _number("gamma", gamma) < math.inf:
+        raise InputError(f"`gamma` must be finite and greater than -1; got {gamma}.")
+
+
+def check_number(name: str, value: object, *, at_most: float = math.inf) -> None:
+    """Refuse a setting that is no finite number between 0 and ``at_most``."""
+    number = _number(name, value)
+    if not (0 <= number <= at_most and number < math.inf):
+        rule = "finite and not negative" if at_most == math.inf else f"between 0 and {at_most:g}"
+        raise InputError(f"`{name}` must be {rule}; got {value}.")
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"`{name}` must be a number; got {value!r}.")
+    return value
+
+
+def check_mean(loss: str, reduction: str) -> None:
+    """Refuse another reduction than the mean where the loss is one of the whole batch."""
+    if reduction != "mean":
+        raise InputError(f"`reduction` must be 'mean': {loss} has no value per sample; got {reduction!r}.")
+
+
+def working_dtype(scores: Tensor) -> tuple[torch.dtype, torch.dtype]:
+    """The types to compute in and to answer in: cross-entropy's, which autocast runs in float32."""
+    dtype = scores.dtype
+    if dtype in _HALF:
+        return torch.float32, torch.float32 if torch.is_autocast_enabled(scores.device.type) else dtype
+    return dtype, dtype
+
+
+def check_scores(logits: Tensor, reduction: Reduction) -> None:
+    """Refuse what is no floating-point tensor, and an unknown reduction."""
+    check_is_tensor(logits, "logits")
+    if not logits.is_floating_point():
+        raise TypeError(f"`logits` must be floating-point; got {logits.dtype}.")
+    if reduction not in ("mean", "sum", "none"):
+        raise InputError(f"`reduction` must be 'mean', 'sum' or 'none'; got {reduction!r}.")
+
+
+def _lay_out(logits: Tensor, reduction: Reduction) -> tuple[Float[Tensor, "R C"], Layout]:
+    check_scores(logits, reduction)
+    classes = 1 if logits.ndim > 1 else 0
+    if logits.ndim == 0 or logits.shape[classes] < 2:
+        msg = (
+            f"`logits` must have shape (N, C, ...) with at least two classes; got {_shown(logits.shape)}. "
+            "For one logit per label there are the multilabel losses."
+        )
+        raise InputError(msg)
+    computed, answered = working_dtype(logits)
+    wide = _rows_of(logits)
+    if computed != wide.dtype:
+        wide = wide.to(computed)
+    shape = logits.shape[:classes] if logits.ndim <= 2 else logits.shape[:1] + logits.shape[2:]
+    return wide, Layout(reduction, shape, answered)
+
+
+def _rows_of(scores: Float[Tensor, "N C ..."]) -> Float[Tensor, "R C"]:
+    if scores.ndim == 2:
+        return scores
+    if scores.ndim == 1:
+        return scores.unsqueeze(0)
+    return scores.movedim(1, -1).reshape(-1, scores.shape[1])
+
+
+def _class_weight(weight: Tensor | None, logits: Float[Tensor, "R C"]) -> Float[Tensor, " C"] | None:
+    if weight is None:
+        return None
+    check_is_tensor(weight, "weight")
+    if weight.shape != logits.shape[1:]:
+        msg = (
+            f"`weight` must have one entry per class, shape {_shown(logits.shape[1:])}; "
+            f"got {_shown(weight.shape)}."
+        )
+        raise InputError(msg)
+    return weight.to(logits.dtype)
+
+
+def check_is_tensor(value: object, name: str) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"`{name}` must be a torch.Tensor; got {type(value).__name__}.")
+
+
+def _shown(shape: tuple[int, ...]) -> str:
+    return str(tuple(shape))

@@ -1,0 +1,231 @@
+"""AdaFocal: an exponent per confidence bin, moved by the miscalibration that validation data show."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from calibrant._math.binning import mukhoti_bin_sums
+from calibrant._math.errors import InputError
+from calibrant.losses._module import LossModule
+from calibrant.losses._row_loss import Terms, row_loss
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+    from calibrant.losses._rows import Reduction
+
+
+def adafocal_loss(
+    logits: Float[Tensor, "N C ..."],
+    labels: Int[Tensor, "N ..."] | None = None,
+    *,
+    gammas: Float[Tensor, " B"],
+    edges: Float[Tensor, " B+1"],
+    targets: Float[Tensor, "N C ..."] | None = None,
+    weight: Float[Tensor, " C"] | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Float[Tensor, "*d"]:
+    r"""AdaFocal's loss for given bins: focal where the exponent is positive, inverse focal where negative.
+
+    .. math:: \ell = -(1 - p_t)^{\gamma} \log p_t \ \text{ if } \gamma \ge 0, \qquad
+              \ell = -(1 + p_t)^{|\gamma|} \log p_t \ \text{ if } \gamma < 0, \qquad \gamma = \gamma_b(p_t)
+
+    The true class's probability :math:`p_t` is in bin b if ``edges[b] <= p_t < edges[b + 1]``; the first and
+    the last bin take what lies outside. Exponents carry no gradient.
+
+    Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
+        gammas: Exponent of each bin, shape ``(B,)``.
+        edges: Ends of the bins, ascending, shape ``(B + 1,)``.
+        targets: Distributions over the classes in place of ``labels``; the loss is then its expectation.
+        weight: Weight of each class, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: As in :func:`focal_loss`.
+
+    Returns:
+        Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
+
+    Raises:
+        ValueError: If shapes disagree.
+        TypeError: If ``labels`` are not integers.
+
+    Note:
+        Not continuous at the edges; elsewhere differentiable any number of times. Costs as
+        :func:`focal_loss`, and O(N B) for the bins.
+
+    References:
+        Ghosh, Schaaf and Gormley, "AdaFocal: Calibration-aware Adaptive Focal Loss", NeurIPS 2022.
+
+    Example:
+        >>> import torch
+        >>> gammas, edges = torch.tensor([2.0, -1.0]), torch.tensor([0.0, 0.5, 1.0])
+        >>> logits = torch.tensor([[0.2, 0.8], [0.8, 0.2]]).log()
+        >>> values = adafocal_loss(logits, torch.tensor([0, 0]), gammas=gammas, edges=edges, reduction="none")
+        >>> [round(value, 4) for value in values.tolist()]  # 0.8 ** 2 * -log 0.2, 1.8 * -log 0.8
+        [1.03, 0.4017]
+    """
+    if gammas.ndim != 1 or edges.shape != (len(gammas) + 1,):
+        raise InputError(
+            "`edges` must be one more than `gammas`; "
+            f"got shapes {tuple(edges.shape)} and {tuple(gammas.shape)}."
+        )
+    return row_loss(
+        logits,
+        labels,
+        Terms(partial(_gamma_of, gammas=gammas, inner=edges[1:-1])),
+        targets=targets,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )
+
+
+def _gamma_of(
+    probs: Float[Tensor, "*R"], *, gammas: Float[Tensor, " B"], inner: Float[Tensor, " B-1"]
+) -> Float[Tensor, "*R"]:
+    """The exponent of each probability: that of the bin after the last inner edge it reaches."""
+    return gammas.to(probs.dtype)[(probs.unsqueeze(-1) >= inner).sum(-1)]
+
+
+def updated_gammas(
+    gammas: Float[Tensor, " B"],
+    gaps: Float[Tensor, " B"],
+    *,
+    rate: float = 1.0,
+    switch: float = 0.2,
+    lowest: float = -2.0,
+    highest: float = 20.0,
+) -> Float[Tensor, " B"]:
+    r"""AdaFocal's exponents after the gaps, mean confidence minus accuracy, of the bins have been seen.
+
+    .. math:: \gamma' = \gamma e^{\mathrm{sign}(\gamma) \lambda\, \mathrm{gap}}
+
+    so that over-confidence moves an exponent up and under-confidence down; one whose size falls below
+    ``switch`` changes sides to ``switch`` with the other sign (focal to inverse focal and back). The result
+    is clipped to ``[lowest, highest]``.
+
+    Args:
+        gammas: Exponent of each bin, shape ``(B,)``.
+        gaps: Mean confidence minus accuracy of each bin, 0 where it is empty, shape ``(B,)``.
+        rate: :math:`\lambda`.
+        switch: Size below which an exponent changes sides.
+        lowest: Lower bound.
+        highest: Upper bound.
+
+    Returns:
+        The new exponents, shape ``(B,)``.
+
+    References:
+        Ghosh, Schaaf and Gormley, "AdaFocal: Calibration-aware Adaptive Focal Loss", NeurIPS 2022.
+
+    Example:
+        >>> import torch
+        >>> updated_gammas(torch.tensor([1.0, 0.21, -0.21]), torch.tensor([0.0, -0.1, 0.1])).tolist()
+        [1.0, -0.2..., 0.2...]
+    """
+    moved = gammas * torch.where(gammas > 0, rate * gaps, -rate * gaps).exp()
+    switched = torch.where(moved > 0, -switch, torch.full_like(moved, switch))
+    return torch.where(moved.abs() < switch, switched, moved).clamp(lowest, highest)
+
+
+class AdaFocalLoss(LossModule):
+    """Module of :func:`adafocal_loss`, with its bins; call :meth:`update` after each epoch.
+
+    It starts as focal loss with ``initial_gamma`` everywhere, in bins of equal width. Exponents and edges are
+    buffers: they survive ``state_dict`` and move with the module.
+
+    Args:
+        num_bins: Number of bins.
+        initial_gamma: Exponent of every bin before the first update.
+        rate: How fast exponents follow the gaps; see :func:`updated_gammas`.
+        switch: Size below which an exponent changes sides.
+        lowest: Lower bound of the exponents.
+        highest: Upper bound of the exponents.
+        weight: Weight of each class, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: As in :func:`adafocal_loss`.
+    """
+
+    shown = ("num_bins", "initial_gamma", "rate", "switch", "lowest", "highest")
+    gammas: Tensor
+    edges: Tensor
+
+    def __init__(
+        self,
+        *,
+        num_bins: int = 15,
+        initial_gamma: float = 1.0,
+        rate: float = 1.0,
+        switch: float = 0.2,
+        lowest: float = -2.0,
+        highest: float = 20.0,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
+        if num_bins < 1:
+            raise InputError(f"`num_bins` must be at least 1; got {num_bins}.")
+        self.num_bins = num_bins
+        self.initial_gamma = initial_gamma
+        self.rate = rate
+        self.switch = switch
+        self.lowest = lowest
+        self.highest = highest
+        self.register_buffer("gammas", torch.full((num_bins,), float(initial_gamma), dtype=torch.float64))
+        self.register_buffer("edges", torch.linspace(0, 1, num_bins + 1, dtype=torch.float64))
+
+    @torch.no_grad()
+    def update(self, confidences: Float[Tensor, " N"], correct: Int[Tensor, " N"]) -> None:
+        """Move the exponents by what a validation set shows, and the edges to its quantiles.
+
+        Args:
+            confidences: Probability of the predicted class for each sample, shape ``(N,)``.
+            correct: Whether the prediction was right, shape ``(N,)``, booleans or 0 and 1.
+
+        Raises:
+            ValueError: If the shapes disagree or there are no samples.
+
+        Note:
+            Edges are the interpolated quantiles of the reference's code (``binning="mukhoti"``), which lose
+            the lowest confidence; it does not move an exponent.
+        """
+        if confidences.ndim != 1 or confidences.shape != correct.shape or len(confidences) == 0:
+            raise InputError(
+                "`confidences` and `correct` must have the same shape (N,) with N >= 1; "
+                f"got {tuple(confidences.shape)} and {tuple(correct.shape)}."
+            )
+        bins = mukhoti_bin_sums(confidences.double(), correct.double(), self.num_bins)
+        gaps = (bins.confidences - bins.outcomes) / bins.counts.clamp(min=1)
+        moved = updated_gammas(
+            self.gammas,
+            gaps.to(self.gammas),
+            rate=self.rate,
+            switch=self.switch,
+            lowest=self.lowest,
+            highest=self.highest,
+        )
+        # In place: the buffers keep their identity for whoever holds them (DDP, compiled code, EMA copies).
+        self.gammas.copy_(moved)
+        self.edges.copy_(bins.edges)
+
+    def forward(
+        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
+    ) -> Tensor:
+        """The loss with the present exponents; see :func:`adafocal_loss`."""
+        return adafocal_loss(
+            logits,
+            labels,
+            gammas=self.gammas,
+            edges=self.edges,
+            targets=targets,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+        )

@@ -1,0 +1,88 @@
+"""Brier loss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calibrant.losses._module import LossModule
+from calibrant.losses._row_loss import Terms, row_loss
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+    from calibrant.losses._rows import Reduction
+
+
+def brier_loss(
+    logits: Float[Tensor, "N C ..."],
+    labels: Int[Tensor, "N ..."] | None = None,
+    *,
+    targets: Float[Tensor, "N C ..."] | None = None,
+    weight: Float[Tensor, " C"] | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Float[Tensor, "*d"]:
+    r"""Brier loss, summed over the classes.
+
+    .. math:: \ell = \sum_k (p_k - 1[k = t])^2, \qquad p = \mathrm{softmax}(z)
+
+    Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
+        targets: Distributions over the classes in place of ``labels``, of the shape of ``logits``; the loss
+            is then :math:`\sum_k (p_k - y_k)^2`.
+        weight: Weight of each class, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: As in :func:`focal_loss`.
+
+    Returns:
+        Scalar in ``[0, 2]``, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
+
+    Raises:
+        ValueError: If shapes disagree.
+        TypeError: If ``labels`` are not integers.
+
+    Note:
+        Strictly proper; not convex in the logits. Differentiable any number of times. O(N C) time and memory.
+
+    References:
+        Brier, "Verification of Forecasts Expressed in Terms of Probability", Monthly Weather Review 78, 1950.
+
+    Example:
+        >>> import torch
+        >>> logits = torch.tensor([[0.8, 0.2]]).log()
+        >>> round(brier_loss(logits, torch.tensor([0])).item(), 4)  # 0.2 ** 2 + 0.2 ** 2
+        0.08
+    """
+    return row_loss(
+        logits,
+        labels,
+        Terms(None, l2=1.0),
+        targets=targets,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )
+
+
+class BrierLoss(LossModule):
+    """Module of :func:`brier_loss`."""
+
+    def __init__(
+        self, *, weight: Tensor | None = None, ignore_index: int = -100, reduction: Reduction = "mean"
+    ) -> None:
+        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
+
+    def forward(
+        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
+    ) -> Tensor:
+        """The loss; see :func:`brier_loss`."""
+        return brier_loss(
+            logits,
+            labels,
+            targets=targets,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+        )

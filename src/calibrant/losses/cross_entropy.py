@@ -1,0 +1,91 @@
+"""Cross-entropy: torch's own, behind the arguments that all losses here have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch.nn import functional
+
+from calibrant.losses._module import LossModule
+from calibrant.losses._rows import as_rows, as_soft_rows
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+    from calibrant.losses._rows import Reduction
+
+
+def cross_entropy_loss(
+    logits: Float[Tensor, "N C ..."],
+    labels: Int[Tensor, "N ..."] | None = None,
+    *,
+    targets: Float[Tensor, "N C ..."] | None = None,
+    weight: Float[Tensor, " C"] | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Float[Tensor, "*d"]:
+    r"""Cross-entropy, the baseline.
+
+    .. math:: \ell = -\log p_t, \qquad p = \mathrm{softmax}(z)
+
+    Computed by ``torch.nn.functional.cross_entropy``; float16 and bfloat16 are computed in float32.
+
+    Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
+        targets: Distributions over the classes in place of ``labels``, of the shape of ``logits``; the loss
+            is then its expectation, :math:`-\sum_k y_k \log p_k`.
+        weight: Weight of each class, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: ``"mean"`` divides by the weights of the samples that count (by their number for
+            ``targets``), ``"sum"`` adds up, ``"none"`` gives one value per sample, 0 where it does not count.
+
+    Returns:
+        Scalar in nats, not negative, or the shape of ``labels`` for ``"none"``; the type of ``logits``,
+        float32 under autocast.
+
+    Raises:
+        ValueError: If shapes disagree; values are not looked at.
+        TypeError: If ``labels`` are not integers.
+
+    Note:
+        Strictly proper. Differentiable any number of times. O(N C) time and memory.
+
+    Example:
+        >>> import torch
+        >>> logits = torch.tensor([[0.8, 0.2]]).log()
+        >>> round(cross_entropy_loss(logits, torch.tensor([0])).item(), 4)  # -log 0.8
+        0.2231
+    """
+    if targets is not None:
+        soft = as_soft_rows(logits, targets, labels=labels, weight=weight, reduction=reduction)
+        loss = functional.cross_entropy(soft.logits, soft.targets, weight=soft.weight, reduction=reduction)
+        return soft.layout.finish(loss)
+    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
+    loss = functional.cross_entropy(
+        rows.logits, rows.labels, weight=rows.weight, ignore_index=ignore_index, reduction=reduction
+    )
+    return rows.layout.finish(loss)
+
+
+class CrossEntropyLoss(LossModule):
+    """Module of :func:`cross_entropy_loss`."""
+
+    def __init__(
+        self, *, weight: Tensor | None = None, ignore_index: int = -100, reduction: Reduction = "mean"
+    ) -> None:
+        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
+
+    def forward(
+        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
+    ) -> Tensor:
+        """The loss; see :func:`cross_entropy_loss`."""
+        return cross_entropy_loss(
+            logits,
+            labels,
+            targets=targets,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+        )

@@ -1,0 +1,107 @@
+"""Dual focal loss: the runner-up below the true class counts too."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from calibrant._math.true_class import see_true_class, softplus
+from calibrant.losses._module import LossModule
+from calibrant.losses._rows import as_rows, check_number
+from calibrant.losses.cross_entropy import cross_entropy_loss
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+    from calibrant.losses._rows import Reduction
+
+
+def dual_focal_loss(
+    logits: Float[Tensor, "N C ..."],
+    labels: Int[Tensor, "N ..."],
+    *,
+    gamma: float = 5.0,
+    weight: Float[Tensor, " C"] | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Float[Tensor, "*d"]:
+    r"""Dual focal loss.
+
+    .. math:: \ell = -(1 - p_t + p_r)^\gamma \log p_t, \qquad p_r = \max \{ p_k : p_k < p_t \}
+
+    :math:`p_r` is the largest probability strictly below the true class's, 0 if there is none; so it is the
+    runner-up where the prediction is right, and where it is wrong not the predicted class. It carries a
+    gradient.
+
+    Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
+        gamma: Exponent, not negative; 0 is cross-entropy.
+        weight: Weight of each class, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: As in :func:`focal_loss`.
+
+    Returns:
+        Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
+
+    Raises:
+        ValueError: If shapes disagree or ``gamma`` is negative.
+        TypeError: If ``labels`` are not integers.
+
+    Note:
+        Not continuous where a probability reaches :math:`p_t`, and with a kink where two compete for
+        :math:`p_r` (equal ones share the gradient); elsewhere differentiable any number of times. O(N C) time
+        and memory.
+
+    References:
+        Tao, Dong and Xu, "Dual Focal Loss for Calibration", ICML 2023.
+
+    Example:
+        >>> import torch
+        >>> logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
+        >>> round(dual_focal_loss(logits, torch.tensor([0]), gamma=2).item(), 4)  # 0.8 ** 2 * -log 0.5
+        0.4436
+    """
+    check_number("gamma", gamma)
+    if gamma == 0:
+        return cross_entropy_loss(
+            logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction
+        )
+    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
+    true = see_true_class(rows.logits, rows.classes())
+    # Compared as logits: the true class cannot be below itself by a rounding error.
+    runner_up = true.others.masked_fill(true.others >= true.logit.unsqueeze(-1), -math.inf).amax(-1)
+    # 1 - p_t + p_r = (1 - p_t) (1 + p_r's share of the others): no difference of probabilities.
+    share = (runner_up - true.log_sum).exp()
+    values = (gamma * (share.log1p() - softplus(true.log_odds))).exp() * softplus(-true.log_odds)
+    return rows.reduce(values)
+
+
+class DualFocalLoss(LossModule):
+    """Module of :func:`dual_focal_loss`."""
+
+    shown = ("gamma",)
+
+    def __init__(
+        self,
+        *,
+        gamma: float = 5.0,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
+        check_number("gamma", gamma)
+        self.gamma = gamma
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The loss; see :func:`dual_focal_loss`."""
+        return dual_focal_loss(
+            logits,
+            labels,
+            gamma=self.gamma,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+        )

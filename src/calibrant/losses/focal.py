@@ -1,0 +1,117 @@
+"""Focal loss with one exponent for all samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calibrant.losses._module import LossModule
+from calibrant.losses._row_loss import Terms, row_loss
+from calibrant.losses._rows import check_gamma
+from calibrant.losses.cross_entropy import cross_entropy_loss
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+    from calibrant.losses._rows import Reduction
+
+
+def focal_loss(
+    logits: Float[Tensor, "N C ..."],
+    labels: Int[Tensor, "N ..."] | None = None,
+    *,
+    gamma: float = 3.0,
+    targets: Float[Tensor, "N C ..."] | None = None,
+    weight: Float[Tensor, " C"] | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Float[Tensor, "*d"]:
+    r"""Focal loss.
+
+    .. math:: \ell = -(1 - p_t)^\gamma \log p_t, \qquad p = \mathrm{softmax}(z)
+
+    :math:`1 - p_t` is summed from the other classes, so that ``gamma`` below 1 has finite gradients, and
+    ``gamma`` below 2 finite curvature, where :math:`p_t` rounds to one. ``gamma=0`` is cross-entropy, to the
+    last bit.
+
+    Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
+        gamma: Exponent, not negative.
+        targets: Distributions over the classes in place of ``labels``, of the shape of ``logits``; the loss
+            is then its expectation, :math:`-\sum_k y_k (1 - p_k)^\gamma \log p_k`.
+        weight: Weight of each class, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: ``"mean"`` divides by the weights of the samples that count (by their number for
+            ``targets``), ``"sum"`` adds up, ``"none"`` gives one value per sample, 0 where it does not count.
+
+    Returns:
+        Scalar, not negative, or the shape of ``labels`` for ``"none"``; the type of ``logits`` (float16 and
+        bfloat16 are computed in float32), float32 under autocast.
+
+    Raises:
+        ValueError: If shapes disagree or ``gamma`` is negative; values of tensors are not looked at.
+        TypeError: If ``labels`` are not integers.
+
+    Note:
+        Proper for ``gamma=0`` only: for a binary event of probability 0.8 its minimum is at 0.627
+        (``gamma=2``); see :func:`proper_focal_loss`. Convex in :math:`p_t` for ``gamma`` from 0 on.
+        Differentiable any number of times. One softmax serves forward and backward: O(N C) time, one tensor
+        of the size of ``logits`` besides them.
+
+    References:
+        Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017.
+        Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020.
+
+    Example:
+        >>> import torch
+        >>> logits = torch.tensor([[0.8, 0.2]]).log()
+        >>> round(focal_loss(logits, torch.tensor([0]), gamma=2).item(), 6)  # 0.2 ** 2 * -log 0.8
+        0.008926
+    """
+    check_gamma(gamma)
+    if gamma == 0:
+        return cross_entropy_loss(
+            logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
+        )
+    return row_loss(
+        logits,
+        labels,
+        Terms(gamma),
+        targets=targets,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )
+
+
+class FocalLoss(LossModule):
+    """Module of :func:`focal_loss`."""
+
+    shown = ("gamma",)
+
+    def __init__(
+        self,
+        *,
+        gamma: float = 3.0,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
+        check_gamma(gamma)
+        self.gamma = gamma
+
+    def forward(
+        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
+    ) -> Tensor:
+        """The loss; see :func:`focal_loss`."""
+        return focal_loss(
+            logits,
+            labels,
+            gamma=self.gamma,
+            targets=targets,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+        )

@@ -1,0 +1,139 @@
+"""Cross-entropy with smoothed labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from torch.nn import functional
+
+from calibrant._math.errors import InputError
+from calibrant.losses._module import LossModule
+from calibrant.losses._rows import as_rows, as_soft_rows, check_number
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+    from calibrant.losses._rows import Reduction
+
+Spread: TypeAlias = Literal["all", "others"]
+
+
+def label_smoothing_loss(
+    logits: Float[Tensor, "N C ..."],
+    labels: Int[Tensor, "N ..."] | None = None,
+    *,
+    smoothing: float = 0.05,
+    spread: Spread = "all",
+    targets: Float[Tensor, "N C ..."] | None = None,
+    weight: Float[Tensor, " C"] | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Float[Tensor, "*d"]:
+    r"""Cross-entropy against labels that give a part :math:`\alpha` = ``smoothing`` away.
+
+    .. math:: \ell = -\sum_k y_k \log p_k
+
+    With ``spread="all"`` (Szegedy et al., torch) the part goes to all classes alike,
+    :math:`y = (1 - \alpha) 1[k = t] + \alpha / C`; with ``"others"`` to the wrong ones only,
+    :math:`y_t = 1 - \alpha` and :math:`\alpha / (C - 1)` elsewhere.
+
+    Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
+        smoothing: The part given away, in ``[0, 1]`` (for ``"others"`` at most ``(C - 1) / C``); 0 is
+            cross-entropy.
+        spread: To which classes.
+        targets: Distributions over the classes in place of ``labels``, smoothed alike.
+        weight: Weight of each class, shape ``(C,)``; it applies to each class's part of the label.
+        ignore_index: Label of samples that do not count.
+        reduction: As in :func:`focal_loss`.
+
+    Returns:
+        Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
+
+    Raises:
+        ValueError: If shapes disagree or ``smoothing`` is out of range.
+        TypeError: If ``labels`` are not integers.
+
+    Note:
+        Not proper: its minimum is at the smoothed distribution. Differentiable any number of times. O(N C)
+        time and memory.
+
+    References:
+        Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", CVPR 2016.
+
+    Example:
+        >>> import torch
+        >>> logits = torch.tensor([[0.8, 0.2]]).log()
+        >>> loss = label_smoothing_loss(logits, torch.tensor([0]), smoothing=0.1)  # y = (0.95, 0.05)
+        >>> round(loss.item(), 4)
+        0.2925
+    """
+    _check_smoothing(smoothing, spread)
+    if targets is None:
+        rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
+        target = rows.labels
+    else:
+        rows = as_soft_rows(logits, targets, labels=labels, weight=weight, reduction=reduction)
+        target = rows.targets
+    part = smoothing
+    if spread == "others":
+        # Giving part to all classes leaves part / C with the true one.
+        num_classes = rows.logits.shape[1]
+        part = smoothing * num_classes / (num_classes - 1)
+        if part > 1:
+            raise InputError(
+                f"`smoothing` must be at most (C - 1) / C = {(num_classes - 1) / num_classes:.4g} "
+                f"to go to the other classes; got {smoothing}."
+            )
+    loss = functional.cross_entropy(
+        rows.logits,
+        target,
+        weight=rows.weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=part,
+    )
+    return rows.layout.finish(loss)
+
+
+def _check_smoothing(smoothing: float, spread: str) -> None:
+    check_number("smoothing", smoothing, at_most=1)
+    if spread not in ("all", "others"):
+        raise InputError(f"`spread` must be 'all' or 'others'; got {spread!r}.")
+
+
+class LabelSmoothingLoss(LossModule):
+    """Module of :func:`label_smoothing_loss`."""
+
+    shown = ("smoothing", "spread")
+
+    def __init__(
+        self,
+        *,
+        smoothing: float = 0.05,
+        spread: Spread = "all",
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
+        _check_smoothing(smoothing, spread)
+        self.smoothing = smoothing
+        self.spread: Spread = spread
+
+    def forward(
+        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
+    ) -> Tensor:
+        """The loss; see :func:`label_smoothing_loss`."""
+        return label_smoothing_loss(
+            logits,
+            labels,
+            smoothing=self.smoothing,
+            spread=self.spread,
+            targets=targets,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+        )

@@ -1,0 +1,111 @@
+"""Properized focal loss: focal loss on the focal calibration map's inverse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calibrant._math.focal_map_inverse import inverse_focal_map_logits
+from calibrant.losses._module import LossModule
+from calibrant.losses._row_loss import Terms, row_values, soft_values
+from calibrant.losses._rows import as_rows, as_soft_rows, check_number
+from calibrant.losses.cross_entropy import cross_entropy_loss
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+    from calibrant.losses._rows import Reduction
+
+
+def proper_focal_loss(
+    logits: Float[Tensor, "N C ..."],
+    labels: Int[Tensor, "N ..."] | None = None,
+    *,
+    gamma: float = 3.0,
+    targets: Float[Tensor, "N C ..."] | None = None,
+    weight: Float[Tensor, " C"] | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Float[Tensor, "*d"]:
+    r"""Properized focal loss.
+
+    .. math:: \ell = -(1 - q_t)^\gamma \log q_t, \qquad q = \rho_\gamma^{-1}(\mathrm{softmax}(z))
+
+    with the focal calibration map :math:`\rho_\gamma`. A network trained with focal loss asks for
+    :math:`\rho_\gamma` after it; one trained with this loss gives its output at once.
+
+    Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
+        gamma: Exponent, not negative; 0 is cross-entropy.
+        targets: Distributions over the classes in place of ``labels``; the loss is then its expectation.
+        weight: Weight of each class, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: As in :func:`focal_loss`.
+
+    Returns:
+        Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
+
+    Raises:
+        ValueError: If shapes disagree or ``gamma`` is negative.
+        TypeError: If ``labels`` are not integers.
+
+    Note:
+        Strictly proper. The inverse has no closed form: it is solved by Newton's method, in some ten passes
+        over the logits, and differentiated as an implicit function. O(N C) time and memory.
+
+    References:
+        Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
+        Properness", ECAI 2024. Charoenphakdee et al., "On Focal Loss for Class-Posterior Probability
+        Estimation", CVPR 2021.
+
+    Example:
+        >>> import torch
+        >>> logits = torch.tensor([[0.5, 0.5]]).log()
+        >>> round(proper_focal_loss(logits, torch.tensor([0]), gamma=2).item(), 4)  # the map keeps even odds
+        0.1733
+    """
+    check_number("gamma", gamma)
+    if gamma == 0:
+        return cross_entropy_loss(
+            logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
+        )
+    if targets is not None:
+        soft = as_soft_rows(logits, targets, labels=labels, weight=weight, reduction=reduction)
+        inverted = soft._replace(logits=inverse_focal_map_logits(soft.logits, gamma))
+        return soft.reduce(soft_values(inverted, Terms(gamma)))
+    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
+    log_probs = inverse_focal_map_logits(rows.logits, gamma)
+    return rows.reduce(row_values(log_probs, rows.classes(), Terms(gamma)))
+
+
+class ProperFocalLoss(LossModule):
+    """Module of :func:`proper_focal_loss`."""
+
+    shown = ("gamma",)
+
+    def __init__(
+        self,
+        *,
+        gamma: float = 3.0,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
+        check_number("gamma", gamma)
+        self.gamma = gamma
+
+    def forward(
+        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
+    ) -> Tensor:
+        """The loss; see :func:`proper_focal_loss`."""
+        return proper_focal_loss(
+            logits,
+            labels,
+            gamma=self.gamma,
+            targets=targets,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+        )

@@ -1,0 +1,157 @@
+"""Focal loss whose exponent depends on the sample's own probability."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant.losses._module import LossModule
+from calibrant.losses._row_loss import Terms, row_loss
+from calibrant.losses._rows import check_number
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+    from calibrant.losses._rows import Reduction
+
+Closed: TypeAlias = Literal["left", "right"]
+
+
+def sample_focal_loss(
+    logits: Float[Tensor, "N C ..."],
+    labels: Int[Tensor, "N ..."] | None = None,
+    *,
+    thresholds: Sequence[float] = (0.2, 1.0),
+    gammas: Sequence[float] = (5.0, 3.0),
+    closed: Closed = "left",
+    targets: Float[Tensor, "N C ..."] | None = None,
+    weight: Float[Tensor, " C"] | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Float[Tensor, "*d"]:
+    r"""Sample-dependent focal loss (FLSD): an exponent for each range of the true class's probability.
+
+    .. math:: \ell = -(1 - p_t)^{\gamma(p_t)} \log p_t
+
+    ``gammas[i]`` holds from ``thresholds[i - 1]`` (0 for the first) to ``thresholds[i]``. With
+    ``closed="left"`` a probability that equals a threshold belongs to the range above it, with ``"right"`` to
+    the range below. The exponent is taken from the current :math:`p_t` and carries no gradient.
+
+    * FLSD-53 as in the authors' code, the default: 5 for :math:`p_t < 0.2`, else 3.
+    * FLSD-53 as in the text of 2020: ``thresholds=(0.19, 1.0), closed="right"``.
+    * FLSD-532: ``thresholds=(0.2, 0.5, 1.0), gammas=(5, 3, 2)``.
+
+    Args:
+        logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
+        labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
+        thresholds: Upper ends of the ranges, ascending; the last one is 1.
+        gammas: Exponents of the ranges, not negative.
+        closed: At which end the ranges include their threshold.
+        targets: Distributions over the classes in place of ``labels``; the loss is then its expectation.
+        weight: Weight of each class, shape ``(C,)``.
+        ignore_index: Label of samples that do not count.
+        reduction: As in :func:`focal_loss`.
+
+    Returns:
+        Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
+
+    Raises:
+        ValueError: If shapes disagree, or thresholds and exponents do not fit together.
+        TypeError: If ``labels`` are not integers.
+
+    Note:
+        Not continuous at the thresholds; elsewhere differentiable any number of times. Costs as
+        :func:`focal_loss`. :func:`optimal_gamma` relates a threshold to an exponent.
+
+    References:
+        Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020, section 5; and
+        "The Intriguing Effects of Focal Loss on the Calibration of Deep Neural Networks", 2020 (threshold
+        0.19).
+
+    Example:
+        >>> import torch
+        >>> logits = torch.tensor([[0.1, 0.9], [0.8, 0.2]]).log()
+        >>> values = sample_focal_loss(logits, torch.tensor([0, 0]), reduction="none")
+        >>> [round(value, 5) for value in values.tolist()]  # 0.9 ** 5 * -log 0.1, 0.2 ** 3 * -log 0.8
+        [1.35965, 0.00179]
+    """
+    _check_ranges(thresholds, gammas, closed)
+    rule = partial(_gamma_of, thresholds=tuple(thresholds), gammas=tuple(gammas), closed=closed)
+    return row_loss(
+        logits,
+        labels,
+        Terms(rule),
+        targets=targets,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )
+
+
+def _gamma_of(
+    probs: Float[Tensor, "*R"], *, thresholds: tuple[float, ...], gammas: tuple[float, ...], closed: Closed
+) -> Float[Tensor, "*R"]:
+    """The exponent of each probability."""
+    gamma = torch.full_like(probs, gammas[-1])
+    for threshold, value in zip(reversed(thresholds[:-1]), reversed(gammas[:-1]), strict=True):
+        below = probs < threshold if closed == "left" else probs <= threshold
+        gamma = torch.where(below, value, gamma)
+    return gamma
+
+
+def _check_ranges(thresholds: Sequence[float], gammas: Sequence[float], closed: str) -> None:
+    for gamma in gammas:
+        check_number("gammas", gamma)
+    if not gammas or len(gammas) != len(thresholds):
+        raise InputError(
+            f"`gammas` and `thresholds` must be as many, not none; got {len(gammas)} and {len(thresholds)}."
+        )
+    ends = [0.0, *thresholds]
+    if thresholds[-1] != 1 or any(later <= earlier for earlier, later in pairwise(ends)):
+        raise InputError(f"`thresholds` must ascend from above 0 to 1; got {tuple(thresholds)}.")
+    if closed not in ("left", "right"):
+        raise InputError(f"`closed` must be 'left' or 'right'; got {closed!r}.")
+
+
+class SampleFocalLoss(LossModule):
+    """Module of :func:`sample_focal_loss`."""
+
+    shown = ("thresholds", "gammas", "closed")
+
+    def __init__(
+        self,
+        *,
+        thresholds: Sequence[float] = (0.2, 1.0),
+        gammas: Sequence[float] = (5.0, 3.0),
+        closed: Closed = "left",
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
+        _check_ranges(thresholds, gammas, closed)
+        self.thresholds = tuple(thresholds)
+        self.gammas = tuple(gammas)
+        self.closed: Closed = closed
+
+    def forward(
+        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
+    ) -> Tensor:
+        """The loss; see :func:`sample_focal_loss`."""
+        return sample_focal_loss(
+            logits,
+            labels,
+            thresholds=self.thresholds,
+            gammas=self.gammas,
+            closed=self.closed,
+            targets=targets,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+        )

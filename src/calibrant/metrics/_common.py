@@ -1,0 +1,87 @@
+"""What the metrics share: reading the arguments, and several labels per sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from calibrant._math.binning import Binning, BinSums, binned, width_column_sums
+from calibrant._math.checks import Checked, check_choice, check_num_bins
+from calibrant._math.errors import InputError
+from calibrant._math.scores import top_label, weighted_mean
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+Average: TypeAlias = Literal["macro", "none"]
+
+_BLOCK = 8  # columns copied at a time: reading one by one would fetch every cache line of the table C times
+
+
+def check_average(average: str, checked: Checked, *, per_class: bool = False) -> None:
+    """Refuse ``average="none"`` where there is but one value; ``per_class``: classes have one each."""
+    check_choice("average", average, ("macro", "none"))
+    if average == "none" and checked.task == "binary":
+        raise InputError('`average` must be "macro" for an event (N,): there is only one value.')
+    if average == "none" and checked.task == "multiclass" and not per_class:
+        raise InputError(
+            '`average` must be "macro" for classes (N,); "none" gives one value per column of labels (N, C).'
+        )
+
+
+def columns(checked: Checked) -> Iterator[tuple[Tensor, Tensor]]:
+    """Each column of probabilities with its outcomes: a class against the others, a label, the event."""
+    probs, labels = checked.scores, checked.target
+    if checked.task == "binary":
+        yield probs, labels == 1
+        return
+    for start in range(0, checked.num_classes, _BLOCK):
+        block = probs[:, start : start + _BLOCK].t().contiguous()
+        for k, column in enumerate(block, start=start):
+            yield column, (labels == k if checked.task == "multiclass" else labels[:, k] == 1)
+
+
+def mean_score(
+    score: Callable[[Tensor, Tensor], Tensor], checked: Checked, average: Average
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    """Mean over the samples of a score of ``calibrant._math.scores``; one per column if asked."""
+    check_average(average, checked)
+    if average == "macro":
+        return weighted_mean(score(checked.scores, checked.target), checked.weights)
+    return torch.stack([weighted_mean(score(p, y), checked.weights) for p, y in columns(checked)])
+
+
+def calibration_sums(checked: Checked, num_bins: int, binning: Binning) -> BinSums:
+    """Bins of the event (binary), of the top label (multiclass) or of every column (multilabel)."""
+    _check_bins(num_bins, binning)
+    if checked.task == "multilabel":
+        return column_sums(checked, num_bins, binning)
+    confidences, outcomes = checked.scores, checked.target
+    if checked.task == "multiclass":
+        confidences, _, outcomes = top_label(checked.scores, checked.target)
+    return binned(confidences, outcomes, num_bins=num_bins, binning=binning, weights=checked.weights)
+
+
+def column_sums(checked: Checked, num_bins: int, binning: Binning) -> BinSums:
+    """Bins of every column against its own outcomes; counts and sums have shape (C, num_bins)."""
+    _check_bins(num_bins, binning)
+    if binning == "width":
+        return width_column_sums(checked.scores, checked.target, num_bins, checked.weights)
+    each = [
+        binned(p, y, num_bins=num_bins, binning=binning, weights=checked.weights) for p, y in columns(checked)
+    ]
+    return BinSums(
+        torch.stack([sums.edges for sums in each]),
+        torch.stack([sums.counts for sums in each]),
+        torch.stack([sums.confidences for sums in each]),
+        torch.stack([sums.outcomes for sums in each]),
+        total=each[0].total,
+    )
+
+
+def _check_bins(num_bins: int, binning: str) -> None:
+    check_num_bins(num_bins)
+    check_choice("binning", binning, ("width", "mass", "mukhoti"))

@@ -1,0 +1,176 @@
+"""Kernel-smoothed calibration error, and the smooth reliability curve."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant._math.errors import InputError
+from calibrant._math.kernel_smoothing import HeatSeries, SmoothedResiduals, shares
+from calibrant.metrics._events import Vector, one_event, over_events
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from calibrant._math.arrays import ArrayLike
+    from calibrant.metrics._common import Average
+
+NARROWEST_CURVE = 1e-3  # a finer curve is finer than a pixel
+EMPTY = 1e-6  # density below which a curve says nothing
+
+
+def smooth_ece(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    bandwidth: float | None = None,
+    classwise: bool = False,
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""Smoothed expected calibration error (smECE), at the bandwidth that equals it.
+
+    .. math::
+        \mathrm{smECE}_\sigma = \int_0^1 \Big| \frac1N \sum_i (y_i - p_i) K_\sigma(t, p_i) \Big| \, dt ,
+        \qquad \mathrm{smECE} = \sigma^* \ \text{with}\ \mathrm{smECE}_{\sigma^*} = \sigma^*
+
+    :math:`K_\sigma` is the Gaussian density of standard deviation σ with what falls beyond 0 or 1 reflected
+    back into the interval, so that it integrates to one over t. :math:`\mathrm{smECE}_\sigma` never increases
+    with σ; hence there is one such σ*. This is another quantity than
+    :func:`~calibrant.metrics.smooth_calibration_error`, which is at most 1.8 times as large. Which events
+    count is as there.
+
+    Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        bandwidth: A fixed σ, positive; the value is then :math:`\mathrm{smECE}_\sigma`.
+        classwise: Whether every class counts, not only the top label.
+        average: With ``classwise`` or several labels per sample: ``"macro"`` for the mean over the columns,
+            ``"none"`` for one value per column.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
+
+    Raises:
+        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+
+    Note:
+        At least the size of the mean residual. Correct to 1e-6 without a mesh whose width would bias it: the
+        smoothing is a cosine series, the integral is taken between the zeros of the integrand. A bandwidth
+        below 1e-6 is taken as 2^-20. Time O(N) and a few Fourier transforms of length 16/σ. Not
+        differentiable by autograd.
+
+    References:
+        Błasiok and Nakkiran, "Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing", ICLR 2024.
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([0.2, 0.4, 0.6, 0.9]), torch.tensor([0, 1, 0, 1])
+        >>> round(smooth_ece(probs, labels).item(), 6)
+        0.13664
+    """
+    _check_bandwidth(bandwidth)
+
+    def measure(scores: Vector, outcomes: Vector, mass: Vector | None) -> float:
+        smoothed = SmoothedResiduals(scores, outcomes, mass)
+        return smoothed.fixed_point() if bandwidth is None else smoothed.error(bandwidth)
+
+    return over_events(measure, probs, labels, classwise=classwise, average=average, weights=weights)
+
+
+@dataclass(frozen=True)
+class SmoothReliabilityCurve:
+    """One entry per position; ``confidence`` and ``outcome`` are ``None`` where there is hardly a sample."""
+
+    positions: tuple[float, ...]
+    density: tuple[float, ...]
+    confidence: tuple[float | None, ...]
+    outcome: tuple[float | None, ...]
+    bandwidth: float
+
+
+def smooth_reliability_curve(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    bandwidth: float | None = None,
+    num_points: int = 201,
+    weights: ArrayLike | None = None,
+) -> SmoothReliabilityCurve:
+    r"""The curve of a smooth reliability diagram: outcome against confidence, both smoothed by one kernel.
+
+    .. math::
+        \delta(t) = \frac1N \sum_i K_\sigma(t, p_i) , \qquad
+        \hat p(t) = \frac{\sum_i p_i K_\sigma(t, p_i)}{\sum_i K_\sigma(t, p_i)} , \qquad
+        \hat y(t) = \frac{\sum_i y_i K_\sigma(t, p_i)}{\sum_i K_\sigma(t, p_i)}
+
+    with the kernel of :func:`smooth_ece`. Drawn as :math:`\hat y` against :math:`\hat p`, its distance from
+    the diagonal, weighted by the density, is the error:
+    :math:`\int |\hat y - \hat p| \, \delta \, dt = \mathrm{smECE}_\sigma`.
+
+    Args:
+        probs: Probabilities of the classes ``(N, C)`` (the top label counts) or of an event ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
+        bandwidth: σ, positive; by default the smECE of the sample. Below 0.001 it is taken as 0.001.
+        num_points: Number of positions, equally spaced from 0 to 1; at least 2.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+
+    Returns:
+        ``positions`` t, ``density`` δ (integrates to one), ``confidence`` and ``outcome`` in ``[0, 1]``
+        (``None`` where the density is below 1e-6), each ``num_points`` numbers, and the ``bandwidth`` used.
+
+    Raises:
+        ValueError: If shapes disagree, a value is not finite or out of range, or samples have several labels
+            (pass one column of each: ``probs[:, k], labels[:, k]``).
+
+    References:
+        Błasiok and Nakkiran, "Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing", ICLR 2024.
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([0.2, 0.4, 0.6, 0.9]), torch.tensor([0, 1, 0, 1])
+        >>> curve = smooth_reliability_curve(probs, labels, bandwidth=0.1, num_points=3)
+        >>> curve.positions, [round(outcome, 3) for outcome in curve.outcome]
+        ((0.0, 0.5, 1.0), [0.002, 0.496, 0.999])
+    """
+    _check_bandwidth(bandwidth)
+    if num_points < 2:
+        raise InputError(f"`num_points` must be at least 2; got {num_points}.")
+    scores, outcomes, mass = one_event(probs, labels, weights)
+    if bandwidth is None:
+        bandwidth = SmoothedResiduals(scores, outcomes, mass).fixed_point()
+    bandwidth = max(bandwidth, NARROWEST_CURVE)
+    share = shares(len(scores), mass)
+    cells = num_points - 1
+    refined = math.ceil(4 / bandwidth / cells)  # as many times finer as the series needs
+
+    def smoothed(masses: Vector) -> Vector:
+        return HeatSeries(np.minimum(scores, 1.0), masses).values(bandwidth, cells * refined)[::refined]
+
+    density = np.maximum(smoothed(share), 0.0)
+    filled = density >= EMPTY
+
+    def mean(values: Vector) -> tuple[float | None, ...]:
+        means = np.divide(smoothed(share * values), density, out=np.zeros(num_points), where=filled)
+        return tuple(
+            float(value) if known else None
+            for value, known in zip(np.clip(means, 0.0, 1.0), filled, strict=True)
+        )
+
+    return SmoothReliabilityCurve(
+        positions=tuple(np.linspace(0.0, 1.0, num_points).tolist()),
+        density=tuple(density.tolist()),
+        confidence=mean(scores),
+        outcome=mean(outcomes),
+        bandwidth=bandwidth,
+    )
+
+
+def _check_bandwidth(bandwidth: float | None) -> None:
+    if bandwidth is not None and not 0 < bandwidth < math.inf:
+        raise InputError(f"`bandwidth` must be positive and finite; got {bandwidth}.")

@@ -1,0 +1,66 @@
+"""Maximum calibration error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calibrant._math.checks import check_probs
+from calibrant.metrics._common import calibration_sums, check_average
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from calibrant._math.arrays import ArrayLike
+    from calibrant._math.binning import Binning
+    from calibrant.metrics._common import Average
+
+
+def maximum_calibration_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    num_bins: int = 15,
+    binning: Binning = "width",
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""Largest gap between confidence and accuracy over the bins.
+
+    .. math:: \mathrm{MCE} = \max_b \left| \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right|
+
+    Empty bins count as 0. What is judged and how the bins lie: see
+    :func:`~calibrant.metrics.expected_calibration_error`.
+
+    Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        num_bins: Number of bins.
+        binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
+        average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one
+            value per label.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
+
+    Raises:
+        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+
+    Note:
+        A single sample in a bin of its own decides the value: read it beside the bin counts of
+        :func:`~calibrant.metrics.reliability_table`. Not differentiable.
+
+    References:
+        Naeini et al., "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015, eq. (4).
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([0.9, 0.9, 0.1]), torch.tensor([1, 0, 0])
+        >>> round(maximum_calibration_error(probs, labels).item(), 6)
+        0.4
+    """
+    checked = check_probs(probs, labels, weights)
+    check_average(average, checked)
+    errors = calibration_sums(checked, num_bins, binning).calibration_error("max")
+    return errors.mean() if average == "macro" else errors

@@ -1,0 +1,137 @@
+"""Area under the ROC curve."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Literal, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant._math.checks import Checked, check_probs
+from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant.metrics._common import check_average, columns
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
+    from calibrant._math.arrays import ArrayLike
+
+
+@overload
+def auroc(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    average: Literal["macro"] = "macro",
+    weights: ArrayLike | None = None,
+) -> Float[Tensor, ""]: ...
+@overload
+def auroc(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    average: Literal["none"],
+    weights: ArrayLike | None = None,
+) -> tuple[Float[Tensor, ""] | None, ...]: ...
+def auroc(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    average: Literal["macro", "none"] = "macro",
+    weights: ArrayLike | None = None,
+) -> Float[Tensor, ""] | tuple[Float[Tensor, ""] | None, ...]:
+    r"""Area under the ROC curve: of an event, of each label, or of each class against all others.
+
+    .. math:: \mathrm{AUROC} = P(p^+ > p^-) + \tfrac12 P(p^+ = p^-)
+
+    for a random positive and a random negative sample: ties count one half.
+
+    It is undefined for a class that no sample, or every sample, belongs to. Such a class is left out of the
+    mean, and a :class:`~calibrant.CalibrantWarning` says so; with ``average="none"`` its place is ``None``.
+
+    Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        average: ``"macro"`` for the unweighted mean over classes or labels, ``"none"`` for one value each.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``; for ``average="none"`` a tuple of ``C``, each such a scalar or ``None``.
+
+    Raises:
+        ValueError: If shapes disagree, a value is not finite or out of range, or no class has both positive
+            and negative samples.
+
+    Note:
+        Says how well the probabilities rank, nothing about calibration. O(C N log N).
+
+    References:
+        Hanley and McNeil, "The Meaning and Use of the Area under a Receiver Operating Characteristic (ROC)
+        Curve", Radiology 143, 1982.
+
+    Example:
+        >>> import torch
+        >>> auroc(torch.tensor([0.1, 0.4, 0.4, 0.8]), torch.tensor([0, 0, 1, 1])).item()
+        0.875
+    """
+    checked = check_probs(probs, labels, weights)
+    check_average(average, checked, per_class=True)
+    each = areas(checked)
+    if average == "none":
+        return tuple(each)
+    defined = [value for value in each if value is not None]
+    if not defined:
+        raise InputError(
+            "`labels` must hold a positive and a negative sample of some class; else AUROC is undefined."
+        )
+    if len(defined) < len(each):
+        missing = [str(k) for k, value in enumerate(each) if value is None]
+        listed = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
+        warnings.warn(
+            f"AUROC leaves out {len(missing)} of {len(each)} classes that never or always occur ({listed}).",
+            CalibrantWarning,
+            stacklevel=2,
+        )
+    return torch.stack(defined).mean()
+
+
+def areas(checked: Checked) -> list[Float[Tensor, ""] | None]:
+    """Area of the event there is, or of every column; ``None`` where it is undefined."""
+    return [_area(p, y, checked.weights) for p, y in columns(checked)]
+
+
+def _area(
+    scores: Float[Tensor, " N"], positive: Bool[Tensor, " N"], weights: Float[Tensor, " N"] | None
+) -> Float[Tensor, ""] | None:
+    """Weighted share of pairs (positive, negative) in the right order."""
+    if 2 * int(positive.sum()) > len(positive):  # look up the fewer, which also loses fewer digits
+        mirrored = _area(scores, ~positive, weights)
+        return None if mirrored is None else 1 - mirrored
+    chosen = positive.nonzero()[:, 0]
+    own = torch.ones(len(chosen), dtype=torch.float64, device=scores.device)
+    ranked, below = _ranked(scores, weights)
+    if weights is not None:
+        own = weights[chosen]
+    pairs = own.sum() * (below[-1] - own.sum())
+    if not bool(pairs > 0):
+        return None
+    values = scores[chosen].to(ranked.dtype)
+    worse = below[torch.searchsorted(ranked, values)] + below[torch.searchsorted(ranked, values, right=True)]
+    # Among themselves the positives make up own.sum() ** 2 of the twofold pairs, whatever their order.
+    return ((own * worse).sum() - own.sum().square()) / (2 * pairs)
+
+
+def _ranked(scores: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Scores in ascending order, and the weight below each place among them."""
+    if weights is not None:
+        ranked, order = scores.to(torch.float64).sort()
+        return ranked, torch.cat([weights.new_zeros(1), weights[order].cumsum(dim=0)])
+    if scores.dtype not in {torch.float32, torch.float64}:
+        scores = scores.to(torch.float32)
+    if scores.device.type == "cpu":  # numpy sorts values alone, several times faster than torch does
+        ranked = torch.from_numpy(np.sort(scores.numpy()))
+    else:
+        ranked = scores.sort().values
+    return ranked, torch.arange(len(ranked) + 1, dtype=torch.float64, device=ranked.device)

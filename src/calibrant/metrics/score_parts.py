@@ -1,0 +1,284 @@
+"""Proper scores and their parts: miscalibration, discrimination, uncertainty; calibration and refinement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+import torch
+
+from calibrant._math.checks import Checked, check_choice, check_probs
+from calibrant._math.errors import InputError
+from calibrant._math.scores import brier_scores, negative_log_likelihoods, weighted_mean
+from calibrant.metrics._common import check_average
+from calibrant.metrics._events import Vector, one_event
+from calibrant.metrics._judged import judged
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from calibrant._math.arrays import ArrayLike
+    from calibrant._math.isotonic import IsotonicBlocks
+    from calibrant.metrics._common import Average
+
+Score: TypeAlias = Literal["brier", "nll"]
+
+_SCORES = {"brier": brier_scores, "nll": negative_log_likelihoods}
+
+
+@dataclass(frozen=True)
+class ScoreDecomposition:
+    """A proper score = miscalibration − discrimination + uncertainty; none of them is negative."""
+
+    score: Float[Tensor, ""] | Float[Tensor, " C"]
+    miscalibration: Float[Tensor, ""] | Float[Tensor, " C"]
+    discrimination: Float[Tensor, ""] | Float[Tensor, " C"]
+    uncertainty: Float[Tensor, ""] | Float[Tensor, " C"]
+
+
+def score_decomposition(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    score: Score = "brier",
+    classwise: bool = False,
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+) -> ScoreDecomposition:
+    r"""Miscalibration, discrimination and uncertainty in a proper score, by isotonic regression (CORP).
+
+    .. math::
+        S(p) = \underbrace{S(p) - S(\hat p)}_{\mathrm{MCB}}
+             - \underbrace{\left( S(\bar y) - S(\hat p) \right)}_{\mathrm{DSC}}
+             + \underbrace{S(\bar y)}_{\mathrm{UNC}}
+
+    S is the mean score of an event, :math:`(p - y)^2` or :math:`-\log` of the probability of what happened;
+    :math:`\hat p` the isotonic regression of the outcomes on p, the best that any recalibration which keeps
+    the order could do; :math:`\bar y` the mean outcome. MCB is what recalibration could gain, DSC what the
+    order of the probabilities is worth, UNC what the task costs whoever knows only the base rate.
+
+    Classes ``(N, C)`` with labels ``(N,)``: the event is that the top label is right, p its probability (cut
+    at 1); with ``classwise=True`` each class against all others. An event ``(N,)``: itself. Several labels
+    per sample: every column.
+
+    Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        score: ``"brier"`` or ``"nll"`` (nats).
+        classwise: Whether every class counts, not only the top label.
+        average: With ``classwise`` or several labels per sample: ``"macro"`` for the means over the columns,
+            ``"none"`` for one value per column. (C times the means of the classwise Brier parts are the parts
+            of :func:`~calibrant.metrics.brier_score`.)
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+
+    Returns:
+        ``score``, ``miscalibration``, ``discrimination`` and ``uncertainty``, float64, each a scalar or, for
+        ``average="none"``, of shape ``(C,)``. Brier: in ``[0, 1]``, and uncertainty at most 1/4; NLL: in
+        ``[0, inf]``, discrimination and uncertainty at most log 2, and where something happened that had
+        probability zero score and miscalibration are infinite. They add up to the rounding of the sums.
+
+    Raises:
+        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+
+    Note:
+        No bins to choose, and the same :math:`\hat p` for every proper score. It is fitted to the sample it
+        is judged on, so miscalibration and discrimination are biased upward for small ``N``: a calibrated
+        model has MCB of order :math:`N^{-2/3}` (and of outcomes that are all equal, or of one sample, nothing
+        is left but MCB). Compare with the same sample size. O(N log N) time per event; the first call
+        compiles. Not differentiable.
+
+    References:
+        Dimitriadis, Gneiting and Jordan, "Stable reliability diagrams for probabilistic classifiers", PNAS
+        118, 2021.
+
+    Example:
+        >>> import torch
+        >>> parts = score_decomposition(torch.tensor([0.2, 0.4, 0.6, 0.9]), torch.tensor([0, 1, 0, 1]))
+        >>> [round(x.item(), 4) for x in (parts.score, parts.miscalibration, parts.discrimination)]
+        [0.1925, 0.0675, 0.125]
+        >>> parts.uncertainty.item()
+        0.25
+    """
+    checked = check_probs(probs, labels, weights)
+    check_choice("score", score, tuple(_SCORES))
+    if classwise:
+        check_choice("average", average, ("macro", "none"))
+    else:
+        check_average(average, checked)
+    each = torch.stack(
+        [
+            _parts(confidence, outcomes, checked.weights, score)
+            for confidence, outcomes in judged(checked, classwise=classwise)
+        ]
+    )  # (columns, 3): score, best score with this order, score of the base rate
+    loss, best, base = (each.mean(dim=0) if average == "macro" else each.t()).unbind()
+    # Never negative but for rounding: the identity and the constant keep the order too.
+    return ScoreDecomposition(loss, (loss - best).clamp(min=0), (base - best).clamp(min=0), base)
+
+
+@dataclass(frozen=True)
+class CorpReliabilityCurve:
+    """The steps of the isotonic recalibration, one entry per step."""
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    values: tuple[float, ...]
+    counts: tuple[float, ...]
+
+
+def corp_reliability_curve(
+    probs: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None
+) -> CorpReliabilityCurve:
+    """The curve of a CORP reliability diagram: the isotonic regression of the outcomes on the probabilities.
+
+    Between ``lower`` and ``upper`` of a step the recalibrated probability is its value; between two steps the
+    curve is straight. Its distances from the diagonal are what
+    :func:`score_decomposition` calls miscalibration.
+
+    Args:
+        probs: Probabilities of the classes ``(N, C)`` (the top label counts) or of an event ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+
+    Returns:
+        ``lower`` and ``upper`` (the lowest and the highest probability in each step), ``values`` (the mean
+        outcome of the step, rising strictly from step to step) and ``counts`` (samples, or weight, in it).
+
+    Raises:
+        ValueError: If shapes disagree, a value is not finite or out of range, or samples have several labels
+            (pass one column of each: ``probs[:, k], labels[:, k]``).
+
+    Note:
+        Consistent without bins or a bandwidth to choose, of about :math:`N^{1/3}` steps. The first and the
+        last step tend to lie too low and too high. O(N log N) time.
+
+    References:
+        Dimitriadis, Gneiting and Jordan, "Stable reliability diagrams for probabilistic classifiers", PNAS
+        118, 2021.
+
+    Example:
+        >>> import torch
+        >>> curve = corp_reliability_curve([0.25, 0.5, 0.625, 0.875], [0, 1, 0, 1])
+        >>> curve.lower, curve.upper, curve.values, curve.counts
+        ((0.25, 0.5, 0.875), (0.25, 0.625, 0.875), (0.0, 0.5, 1.0), (1.0, 2.0, 1.0))
+    """
+    blocks = _blocks(*one_event(probs, labels, weights))
+    return CorpReliabilityCurve(
+        lower=tuple(blocks.lower.tolist()),
+        upper=tuple(blocks.upper.tolist()),
+        values=tuple(blocks.values.tolist()),
+        counts=tuple(blocks.weights.tolist()),
+    )
+
+
+@dataclass(frozen=True)
+class RefinementDecomposition:
+    """A proper score = calibration + refinement."""
+
+    score: Float[Tensor, ""]
+    calibration: Float[Tensor, ""]
+    refinement: Float[Tensor, ""]
+
+
+def refinement_decomposition(
+    probs: ArrayLike,
+    recalibrated: ArrayLike,
+    labels: ArrayLike,
+    *,
+    score: Score = "nll",
+    weights: ArrayLike | None = None,
+) -> RefinementDecomposition:
+    r"""What recalibration takes off a proper score, and what is left ("refine, then calibrate").
+
+    .. math:: S(p) = \underbrace{S(p) - S(g(p))}_{\text{calibration}}
+                   + \underbrace{S(g(p))}_{\text{refinement}}
+
+    g is any recalibration: pass its probabilities for the same rows, for instance those of a temperature
+    fitted to the calibration split. The least score over all g is the refinement proper; with temperature
+    scaling it is an upper bound of it, tight where the model is wrong by a temperature only. Training should
+    stop where the refinement is least, not the score: calibration can still be repaired afterwards.
+
+    Unlike :func:`score_decomposition` this judges all classes at once.
+
+    Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        recalibrated: Probabilities after recalibration, of the same shape.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        score: ``"nll"`` (:func:`~calibrant.metrics.negative_log_likelihood`) or ``"brier"``
+            (:func:`~calibrant.metrics.brier_score`).
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+
+    Returns:
+        ``score``, ``calibration`` and ``refinement``, scalars, float64; with several labels per sample means
+        over the labels. Calibration is negative where the recalibration does harm, and infinite together with
+        the score where something happened that had probability zero.
+
+    Raises:
+        ValueError: If shapes disagree, a value is not finite or out of range, an option does not exist, or
+            ``recalibrated`` gave what happened probability zero (its NLL, the refinement, would be infinite).
+
+    Note:
+        A g fitted to these very labels makes calibration too large and refinement too small, by little for a
+        temperature (one parameter), by much for flexible ones: fit it on other samples. O(N C) time. Not
+        differentiable.
+
+    References:
+        Berta, Holzmüller, Jordan and Bach, "Rethinking Early Stopping: Refine, Then Calibrate", 2025.
+        Bröcker, "Reliability, sufficiency, and the decomposition of proper scores", Quarterly Journal of the
+        Royal Meteorological Society 135, 2009.
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([0.9, 0.9, 0.9, 0.9]), torch.tensor([1, 1, 1, 0])
+        >>> parts = refinement_decomposition(probs, torch.full((4,), 0.75), labels, score="brier")
+        >>> round(parts.calibration.item(), 4), round(parts.refinement.item(), 4)
+        (0.0225, 0.1875)
+    """
+    checked = check_probs(probs, labels, weights)
+    after = check_probs(recalibrated, labels, weights)
+    check_choice("score", score, tuple(_SCORES))
+    if after.scores.shape != checked.scores.shape:
+        shapes = tuple(checked.scores.shape), tuple(after.scores.shape)
+        raise InputError("`recalibrated` must have the shape of `probs`, {}; got {}.".format(*shapes))
+    before, refinement = _mean_score(checked, score), _mean_score(after, score)
+    if bool(refinement.isinf()):
+        raise InputError('`recalibrated` must not give what happened probability zero; use score="brier".')
+    return RefinementDecomposition(before, before - refinement, refinement)
+
+
+def _mean_score(checked: Checked, score: Score) -> Float[Tensor, ""]:
+    return weighted_mean(_SCORES[score](checked.scores, checked.target), checked.weights)
+
+
+def _parts(confidence: Tensor, outcomes: Tensor, weights: Tensor | None, score: Score) -> Float[Tensor, " 3"]:
+    """Mean score of an event's probabilities, of the best with their order, and of the base rate."""
+    probs = confidence.to(torch.float64).clamp(max=1)
+    loss = weighted_mean(_SCORES[score](probs, outcomes), weights)
+    mass = None if weights is None else _vector(weights)
+    blocks = _blocks(_vector(probs), _vector(outcomes), mass)
+    shares = blocks.weights / blocks.weights.sum()
+    # Where the share v of the outcomes is 1, the score of saying v is its own expectation.
+    best = float(shares @ _expected_score(blocks.values, score))
+    base = float(_expected_score(np.array([shares @ blocks.values]), score)[0])
+    return torch.stack([loss, *torch.tensor([best, base], dtype=torch.float64, device=loss.device)])
+
+
+def _expected_score(values: Vector, score: Score) -> Vector:
+    """Mean score of a probability that is right."""
+    values = np.clip(values, 0.0, 1.0)  # a weighted mean may round to a little more than one
+    if score == "brier":
+        return values * (1 - values)
+    both = torch.from_numpy(np.stack([values, 1 - values]))
+    return torch.special.entr(both).sum(dim=0).numpy()
+
+
+def _vector(values: Tensor) -> Vector:
+    return values.to("cpu", torch.float64).contiguous().numpy()
+
+
+def _blocks(scores: Vector, outcomes: Vector, weights: Vector | None) -> IsotonicBlocks:
+    from calibrant._math.isotonic import isotonic_blocks  # numba: imported where it is first needed
+
+    return isotonic_blocks(np.minimum(scores, 1.0), outcomes, weights)

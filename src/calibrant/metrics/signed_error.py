@@ -1,0 +1,125 @@
+"""The two halves of the expected calibration error: promising too much, and too little."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from calibrant._math.checks import check_probs
+from calibrant.metrics._common import calibration_sums, check_average
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from calibrant._math.arrays import ArrayLike
+    from calibrant._math.binning import Binning
+    from calibrant.metrics._common import Average
+
+
+def over_confidence_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    num_bins: int = 15,
+    binning: Binning = "width",
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""The part of the expected calibration error that comes from bins where confidence exceeds accuracy.
+
+    .. math:: \sum_b \frac{|S_b|}{N} \max\left( 0, \mathrm{conf}(S_b) - \mathrm{acc}(S_b) \right)
+
+    Added to :func:`under_confidence_error` it is :func:`~calibrant.metrics.expected_calibration_error`, where
+    the bins and what is judged are described; less that, it is the mean confidence minus the accuracy (with
+    ``binning="mukhoti"``: of the samples that are in bins). Of an event, probabilities that are too high
+    count here, on whichever side of one half.
+
+    Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        num_bins: Number of bins.
+        binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
+        average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one
+            value per label.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
+
+    Raises:
+        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+
+    Note:
+        Each half is biased upward for small ``N``, by about half as much as the whole: a calibrated model has
+        both. Not differentiable.
+
+    References:
+        The terms of Naeini et al., "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI
+        2015, eq. (3), by sign. (The "overconfidence error" of Thulasidasan et al., NeurIPS 2019, multiplies
+        each term by the confidence once more.)
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([0.9, 0.9, 0.3, 0.3]), torch.tensor([1, 0, 0, 1])
+        >>> round(over_confidence_error(probs, labels).item(), 6)
+        0.2
+    """
+    return _half(probs, labels, "over", num_bins, binning, average, weights)
+
+
+def under_confidence_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    num_bins: int = 15,
+    binning: Binning = "width",
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""The part of the expected calibration error that comes from bins where accuracy exceeds confidence.
+
+    .. math:: \sum_b \frac{|S_b|}{N} \max\left( 0, \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right)
+
+    The other half of :func:`over_confidence_error`; conventions there.
+
+    Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        num_bins: Number of bins.
+        binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
+        average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one
+            value per label.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
+
+    Raises:
+        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([0.9, 0.9, 0.3, 0.3]), torch.tensor([1, 0, 0, 1])
+        >>> round(under_confidence_error(probs, labels).item(), 6)
+        0.1
+    """
+    return _half(probs, labels, "under", num_bins, binning, average, weights)
+
+
+def _half(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    side: Literal["over", "under"],
+    num_bins: int,
+    binning: Binning,
+    average: Average,
+    weights: ArrayLike | None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    """Sum of the gaps of one sign."""
+    checked = check_probs(probs, labels, weights)
+    check_average(average, checked)
+    sums = calibration_sums(checked, num_bins, binning)
+    excess = sums.confidences - sums.outcomes
+    gaps = (excess if side == "over" else -excess).clamp(min=0)
+    errors = gaps.sum(dim=-1) / sums.total
+    return errors.mean() if average == "macro" else errors

@@ -1,0 +1,152 @@
+"""Smooth calibration error: the exact optimum, and the function that attains it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from calibrant._math.arrays import as_float_tensor
+from calibrant.metrics._events import one_event, over_events
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from calibrant._math.arrays import ArrayLike
+    from calibrant.metrics._common import Average
+
+
+def smooth_calibration_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    classwise: bool = False,
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""Smooth calibration error: the most that a bounded Lipschitz function can see of the residuals.
+
+    .. math::
+        \mathrm{smCE} = \sup_w \frac{\sum_i \omega_i (y_i - p_i) \, w(p_i)}{\sum_i \omega_i} ,
+        \qquad w : [0, 1] \to [-1, 1], \quad |w(s) - w(t)| \le |s - t|
+
+    There are no bins and no jumps: the error changes by at most twice the mean change of the probabilities.
+    Classes ``(N, C)`` with labels ``(N,)``: p is the top probability and y whether the top label is right, or
+    with ``classwise=True`` each class against all others. An event ``(N,)``: p is its probability. Several
+    labels per sample ``(N, C)``: one event per column.
+
+    Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        classwise: Whether every class counts, not only the top label; an event ``(N,)`` then counts as the
+            two classes ``(1 - p, p)``.
+        average: With ``classwise`` or several labels per sample: ``"macro"`` for the mean over the columns,
+            ``"none"`` for one value per column.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
+
+    Raises:
+        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+
+    Note:
+        At least the size of the mean residual, at most the mean size of the residuals merged where
+        probabilities are equal. A finite sample of a calibrated model has an error of order :math:`N^{-1/2}`.
+        Exact to rounding (a linear programme solved by dynamic programming, whose dual bound agrees to about
+        1e-15; see :func:`smooth_calibration_witness`). Time O(N log N) to sort and about as much to solve;
+        the first call compiles. Not differentiable by autograd.
+
+    References:
+        Foster and Hart, "Smooth calibration, leaky forecasts, finite recall, and Nash dynamics", Games and
+        Economic Behavior 109, 2018. Błasiok, Gopalan, Hu and Nakkiran, "A Unifying Theory of Distance from
+        Calibration", STOC 2023.
+
+    Example:
+        >>> import torch
+        >>> smooth_calibration_error(torch.tensor([0.2, 0.4, 0.6, 0.9]), torch.tensor([0, 1, 0, 1])).item()
+        0.0625...
+    """
+    from calibrant._math import lipschitz  # numba: imported where it is first needed
+
+    return over_events(
+        lipschitz.smooth_calibration_error,
+        probs,
+        labels,
+        classwise=classwise,
+        average=average,
+        weights=weights,
+    )
+
+
+@dataclass(frozen=True)
+class SmoothCalibrationWitness:
+    """A function that attains the smooth calibration error, and a bound that shows it cannot be beaten."""
+
+    value: float
+    upper_bound: float
+    points: Float[Tensor, " n"]
+    residuals: Float[Tensor, " n"]
+    values: Float[Tensor, " n"]
+
+    def __call__(self, scores: ArrayLike) -> Tensor:
+        """The function at any scores: straight between the points, constant beyond them."""
+        at = as_float_tensor(scores, name="scores")
+        values = np.interp(at.to("cpu", torch.float64).numpy(), self.points.numpy(), self.values.numpy())
+        return torch.as_tensor(values, dtype=torch.float64).to(at.device)
+
+
+def smooth_calibration_witness(
+    probs: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None
+) -> SmoothCalibrationWitness:
+    r"""The function w that attains the smooth calibration error.
+
+    Where w is positive the model is under-confident (outcomes exceed what was stated), where it is negative,
+    over-confident. The witness proves :math:`\mathrm{smCE} \ge` ``value``: it is 1-Lipschitz with values in
+    [-1, 1], and ``value`` is its sum. ``upper_bound`` proves the other side, by the dual programme
+
+    .. math:: \mathrm{smCE} = \min_h \sum_j |h_j - h_{j-1}| + \sum_j (p_{j+1} - p_j) |h_j - C_j| ,
+
+    C being the cumulative residual over the sorted points, :math:`h_0 = 0` and :math:`h_n = C_n`.
+
+    Args:
+        probs: Probabilities of the classes ``(N, C)`` (the top label counts) or of an event ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+
+    Returns:
+        ``value`` and ``upper_bound`` in ``[0, 1]``, equal up to rounding; on the CPU in float64, shape
+        ``(n,)``: ``points`` (the distinct scores, ascending), ``residuals`` (at each point the weighted sum
+        of outcome minus score, divided by the sum of all weights) and ``values`` of w. Called with scores, it
+        gives w there.
+
+    Raises:
+        ValueError: If shapes disagree, a value is not finite or out of range, or samples have several labels
+            (pass one column of each: ``probs[:, k], labels[:, k]``).
+
+    Note:
+        An optimal w need not be unique; this is one of them.
+
+    References:
+        Błasiok, Gopalan, Hu and Nakkiran, "A Unifying Theory of Distance from Calibration", STOC 2023.
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([0.8, 0.8, 0.9, 0.9]), torch.tensor([0, 1, 0, 1])
+        >>> witness = smooth_calibration_witness(probs, labels)
+        >>> round(witness.value, 3), witness.values.tolist()
+        (0.35, [-1.0, -1.0])
+    """
+    from calibrant._math.lipschitz import SortedResiduals
+
+    points, residuals, best = SortedResiduals.of(*one_event(probs, labels, weights)).solve()
+    return SmoothCalibrationWitness(
+        value=best.value,
+        upper_bound=best.upper_bound,
+        points=torch.from_numpy(points),
+        residuals=torch.from_numpy(residuals),
+        values=torch.from_numpy(best.witness),
+    )

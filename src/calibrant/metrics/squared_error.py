@@ -1,0 +1,95 @@
+"""Squared calibration error, of which there is an unbiased estimate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from calibrant._math.checks import check_choice, check_num_bins, check_probs
+from calibrant._math.debias import PairSums, pair_sums
+from calibrant.metrics._common import check_average
+from calibrant.metrics._judged import judged
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from calibrant._math.arrays import ArrayLike
+    from calibrant._math.checks import Checked
+    from calibrant.metrics._common import Average
+
+
+def squared_calibration_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    num_bins: int = 15,
+    binning: Literal["width", "mass"] = "width",
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""Unbiased estimate of the squared (binned) calibration error; it may be negative.
+
+    .. math::
+        \sum_b \frac{|S_b|}{N} \cdot \frac{1}{|S_b| (|S_b| - 1)} \sum_{i \ne j \in S_b} (c_i - y_i)(c_j - y_j)
+
+    c is the confidence, y the outcome; what is judged and how the bins lie: see
+    :func:`~calibrant.metrics.expected_calibration_error`. The plug-in, its ``norm="l2"`` squared, contains
+    the products of each residual with itself, and is too large by the variance of the gaps. Here only
+    different samples meet, so the mean over many test sets is :math:`\sum_b P_b \left( E[c - y \mid b]
+    \right)^2`, be they as small as they may: 0 for a calibrated model.
+
+    Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        num_bins: Number of bins.
+        binning: ``"width"`` or ``"mass"``; where an edge of the latter parts equal confidences, each sample
+            is in both bins by the part that fell there.
+        average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one
+            value per label.
+        weights: Weights of the samples, shape ``(N,)``, not negative. They weigh independent samples: a
+            weight of two is not the same as the sample twice, whose copies would not be independent.
+
+    Returns:
+        Scalar float64 in ``[-1, 1]``; shape ``(C,)`` for ``average="none"``.
+
+    Raises:
+        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+
+    Note:
+        Bins with fewer than two samples count as zero (of a single sample the value is 0), which biases
+        towards zero by the error expected there. Equal-mass bins depend on the sample, and the estimate is
+        unbiased for fixed bins only. Of the square, not of its root: ``expected_calibration_error(...,
+        norm="l2", debias=True)`` is the root of what is positive of it. Kumar et al. subtract the variance of
+        the outcomes instead of the residuals', which is the same where the confidences in a bin are equal,
+        and else subtracts slightly too much. Bins hide the errors that cancel in them, so this is a lower
+        bound in the mean of the error without bins. O(N C) time, O(N) memory.
+
+    References:
+        Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019, section 5. Bröcker, "Estimating
+        Reliability and Resolution of Probability Forecasts through Decomposition of the Empirical Score",
+        Climate Dynamics 39, 2012. Ferro and Fricker, "A Bias-Corrected Decomposition of the Brier Score",
+        Quarterly Journal of the Royal Meteorological Society 138, 2012.
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([0.75, 0.75, 0.75, 0.75]), torch.tensor([1, 1, 0, 1])
+        >>> squared_calibration_error(probs, labels).item()
+        -0.0625
+    """
+    checked = check_probs(probs, labels, weights)
+    check_average(average, checked)
+    errors = torch.stack([sums.squared_error() for sums in judged_pairs(checked, num_bins, binning)])
+    return errors.mean() if average == "macro" else errors
+
+
+def judged_pairs(checked: Checked, num_bins: int, binning: str) -> list[PairSums]:
+    """Sums over pairs in the bins, of everything that is judged."""
+    check_num_bins(num_bins)
+    check_choice("binning", binning, ("width", "mass"))
+    rule = "mass" if binning == "mass" else "width"
+    return [
+        pair_sums(confidence, outcome, num_bins=num_bins, binning=rule, weights=checked.weights)
+        for confidence, outcome in judged(checked)
+    ]

@@ -1,0 +1,321 @@
+"""What the streaming metrics share: reading a batch, holding what is known of the stream, adding it up."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import torch
+from torch import Tensor, distributed
+from torchmetrics import Metric
+from torchmetrics.utilities import dim_zero_cat
+
+from calibrant._math.arrays import as_float_tensor, as_label_tensor
+from calibrant._math.checks import Checked, check_choice, check_logits, check_probs
+from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant.metrics._common import columns
+from calibrant.metrics.streaming.rows import as_event
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from jaxtyping import Float
+
+    from calibrant._math.arrays import ArrayLike
+    from calibrant._math.checks import Task
+    from calibrant.metrics._common import Average
+
+
+class SyncOptions(TypedDict, total=False):
+    """The options of ``torchmetrics.Metric``."""
+
+    compute_on_cpu: bool
+    compute_with_cache: bool
+    dist_sync_fn: Callable[..., list[Tensor]]
+    dist_sync_on_step: bool
+    distributed_available_fn: Callable[[], bool]
+    process_group: Any
+    sync_on_compute: bool
+
+
+class StreamingMetric(Metric, ABC):
+    """A metric of all the samples seen so far.
+
+    Its state is one float64 tensor: sums, which add up, or kept rows, which are appended. So one gathering
+    brings any number of processes together. ``.to(dtype)``, ``.half()`` and ``set_dtype`` leave it float64.
+    """
+
+    is_differentiable = False
+    full_state_update = False  # `forward` may see a batch on its own and add it to the rest
+
+    def __init__(
+        self,
+        task: Task,
+        num_classes: int | None,
+        ignore_index: int | None,
+        from_logits: bool,
+        options: SyncOptions,
+        *,
+        average: Average = "macro",
+        per_class: bool = False,
+    ) -> None:
+        super().__init__(**options)
+        check_choice("task", task, ("binary", "multiclass", "multilabel"))
+        check_choice("average", average, ("macro", "none"))
+        if task == "binary" and num_classes is not None:
+            raise InputError('`num_classes` must be None for task="binary".')
+        if task == "multilabel" or (task == "multiclass" and per_class):
+            if num_classes is None:
+                raise InputError(f'`num_classes` must be given to {type(self).__name__} for task="{task}".')
+            self._num_columns = num_classes
+        else:
+            self._num_columns = 1
+            if average == "none":
+                raise InputError(
+                    f'`average` must be "macro" for {type(self).__name__} with task="{task}": '
+                    "there is only one value."
+                )
+        if num_classes is not None and num_classes < 2:
+            raise InputError(f"`num_classes` must be at least 2; got {num_classes}.")
+        self.task: Task = task
+        self.num_classes = num_classes
+        self.ignore_index = ignore_index
+        self.from_logits = from_logits
+        self.average: Average = average
+
+    def update(self, probs: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None) -> None:
+        """Add a batch.
+
+        Args:
+            probs: Probabilities (logits with ``from_logits=True``): of the classes or labels, shape
+                ``(N, C)`` or ``(N, C, d1, ...)``, or of an event, of any shape.
+            labels: Classes, shape ``(N,)`` or ``(N, d1, ...)``; or outcomes in {0, 1} of the shape of
+                ``probs``. Those equal to ``ignore_index`` are left out, whatever ``probs`` holds there.
+            weights: Weights, one per sample ``(N,)`` or one per position ``(N, d1, ...)``, not negative.
+
+        Raises:
+            ValueError: If shapes disagree with each other or with the task, or a value is not finite or out
+                of range. Then nothing has been added. Rows are counted without those ignored.
+        """
+        batch = self._summary(self._read(probs, labels, weights))
+        state: Tensor | list[Tensor] = getattr(self, self._state)
+        # Replaced, not changed in place: metrics of a collection share states.
+        if isinstance(state, list):
+            setattr(self, self._state, [*state, batch.to(self.device)])
+        else:
+            setattr(self, self._state, state + batch.to(state.device))
+
+    def compute(self) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+        """The value over everything seen so far, by all processes.
+
+        Returns:
+            Scalar float64; shape ``(C,)`` for ``average="none"``. Where nothing defines it (all samples were
+            ignored, or none is of the kind asked for) it is NaN, and a ``CalibrantWarning`` says so; with
+            ``average="macro"`` such columns are left out of the mean.
+
+        Raises:
+            ValueError: If ``update`` was never called.
+        """
+        values = self._values()
+        undefined = values.isnan()
+        if bool(undefined.any()):
+            if not self.update_called and bool(undefined.all()):
+                raise InputError(f"{type(self).__name__} has seen no sample; call `update` first.")
+            where = "" if values.numel() == 1 else f" in {int(undefined.sum())} of {values.numel()} columns"
+            warnings.warn(
+                f"{type(self).__name__} is undefined{where}: the samples that it needs have not occurred.",
+                CalibrantWarning,
+                stacklevel=3,  # above torchmetrics' wrapper
+            )
+        return values if self.average == "none" else values[~undefined].mean()
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Add a batch, and return the value of this batch alone; arguments as of ``update``."""
+        before = dict(vars(self))  # shallow, as states are replaced and never changed in place
+        try:
+            return super().forward(*args, **kwargs)
+        except BaseException:
+            # torchmetrics sets the stream aside meanwhile, and a refused batch would lose it
+            vars(self).update(before)
+            raise
+
+    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
+        """Add what another instance with the same settings has seen, as if this one had seen it."""
+        super().merge_state(incoming_state)
+        self._update_count += incoming_state.update_count if isinstance(incoming_state, Metric) else 1
+        self._computed = None
+
+    def reset(self) -> None:
+        """Forget everything seen so far."""
+        if isinstance(getattr(self, self._state), list):  # torchmetrics would empty a list others may share
+            setattr(self, self._state, [])
+        super().reset()
+
+    def sync(
+        self,
+        dist_sync_fn: Callable[..., list[Tensor]] | None = None,
+        process_group: Any = None,
+        should_sync: bool = True,
+        distributed_available: Callable[[], bool] | None = None,
+    ) -> None:
+        """Bring the states of all processes together: sums in one collective, rows in their sizes and one.
+
+        Args:
+            dist_sync_fn: How to gather a tensor, if not by default.
+            process_group: The processes, if not all.
+            should_sync: Whether to do anything.
+            distributed_available: Whether there are several processes.
+        """
+        state = getattr(self, self._state)
+        if not isinstance(state, list):
+            dist_sync_fn = dist_sync_fn or _gather_equal_shapes
+        elif not state:  # a process that saw nothing has as many columns of rows as the others
+            setattr(self, self._state, [torch.empty(self._nothing, dtype=torch.float64, device=self.device)])
+        super().sync(dist_sync_fn, process_group, should_sync, distributed_available)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = "") -> Self:
+        """Follow a module to another device, not to another dtype."""
+
+        def move(tensor: Tensor) -> Tensor:
+            device = fn(torch.empty(0, device=tensor.device)).device
+            return tensor.to("cpu" if device.type == "mps" else device)  # which has no float64
+
+        super()._apply(move, exclude_state)
+        return self
+
+    @abstractmethod
+    def _summary(self, problems: list[Checked | None]) -> Tensor:
+        """What is added to the state for a batch, by column; ``None`` where nothing counts."""
+
+    @abstractmethod
+    def _values(self) -> Float[Tensor, " columns"]:
+        """The value of each column, NaN where it is undefined."""
+
+    def _hold(self, what: str, shape: tuple[int, ...], *settings: object, rows: bool = False) -> None:
+        """Set up the state: sums of the shape, or rows of the shape, one below the other.
+
+        A ``MetricCollection`` lets metrics share a state if name and first value agree, which may be chance:
+        so the name says all that the state depends on.
+        """
+        key = repr((self.task, self.num_classes, self.ignore_index, self.from_logits, shape, *settings))
+        self._state = f"{what}_{hashlib.blake2b(key.encode(), digest_size=6).hexdigest()}"
+        self._nothing = (0, *shape)
+        zero = torch.zeros(shape, dtype=torch.float64)
+        self.add_state(self._state, [] if rows else zero, dist_reduce_fx="cat" if rows else "sum")
+
+    @property
+    def _held(self) -> Tensor:
+        """The sums, or all rows."""
+        state: Tensor | list[Tensor] = getattr(self, self._state)
+        if isinstance(state, list) and not state:
+            return torch.empty(self._nothing, dtype=torch.float64, device=self.device)
+        return dim_zero_cat(state)
+
+    def _read(self, probs: ArrayLike, labels: ArrayLike, weights: ArrayLike | None) -> list[Checked | None]:
+        """The samples that count: of the classes, of the event, or of each label as an event."""
+        name = "logits" if self.from_logits else "probs"
+        scores = as_float_tensor(probs, name=name)
+        if scores.device.type == "mps":  # has no float64
+            scores = scores.cpu()
+        target = as_label_tensor(labels, name="labels").to(scores.device)
+        self._check_shapes(name, scores, target)
+        mass = None if weights is None else as_float_tensor(weights, name="weights").to(scores.device)
+        if mass is not None:
+            mass = _spread(mass, target.shape if self.task != "multilabel" else _without_classes(target))
+        if self.task == "binary":
+            scores, target = scores.reshape(-1), target.reshape(-1)
+        else:
+            scores = _flat(scores)
+            target = _flat(target) if self.task == "multilabel" else target.reshape(-1)
+        if self.ignore_index is None:
+            return self._split(self._check(scores, target, mass))
+        counts = target != self.ignore_index
+        if self.task == "multilabel":
+            checked = self._check(scores.where(counts, 0.0), target.where(counts, 0), mass)
+            return self._split(checked, counts)
+        if not bool(counts.all()):
+            scores, target = scores[counts], target[counts]
+            mass = None if mass is None else mass[counts]
+        return self._split(self._check(scores, target, mass))
+
+    def _check_shapes(self, name: str, scores: Tensor, labels: Tensor) -> None:
+        """What scores and labels must have to be flattened."""
+        shape = scores.shape
+        if self.task != "binary":
+            if scores.ndim < 2:
+                raise InputError(
+                    f"`{name}` must have shape (N, C) or (N, C, d1, ...) for "
+                    f'task="{self.task}"; got {tuple(shape)}.'
+                )
+            if self.num_classes is not None and shape[1] != self.num_classes:
+                raise InputError(
+                    f"`{name}` must have num_classes={self.num_classes} columns; got shape {tuple(shape)}."
+                )
+            shape = shape if self.task == "multilabel" else _without_classes(scores)
+        elif scores.ndim == 0:
+            raise InputError(f"`{name}` must have shape (N,); got one number.")
+        if labels.shape != shape:
+            raise InputError(
+                f'`labels` must have shape {tuple(shape)} to go with `{name}` and task="{self.task}"; '
+                f"got {tuple(labels.shape)}."
+            )
+
+    def _check(self, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Checked | None:
+        """The samples, found sound, as probabilities; ``None`` where none has a weight."""
+        if not len(scores):
+            return None
+        nothing = weights is not None and not bool(weights.any())
+        if nothing:
+            weights = None
+        if not self.from_logits:
+            checked = check_probs(scores, labels, weights, task=self.task)
+        else:
+            checked = check_logits(scores, labels, weights, task=self.task)
+            wide = checked.scores.to(torch.float64)
+            chance = wide.softmax(dim=1) if self.task == "multiclass" else wide.sigmoid()
+            checked = replace(checked, scores=chance)
+        return None if nothing else checked
+
+    def _split(self, checked: Checked | None, counts: Tensor | None = None) -> list[Checked | None]:
+        """Several labels: each as an event, of the samples that count for it."""
+        if self.task != "multilabel":
+            return [checked]
+        if checked is None:
+            return [None] * self._num_columns
+        problems: list[Checked | None] = []
+        for k, (scores, outcomes) in enumerate(columns(checked)):
+            chosen = slice(None) if counts is None else counts[:, k]
+            weights = None if checked.weights is None else checked.weights[chosen]
+            problems.append(as_event(scores[chosen], outcomes[chosen], weights))
+        return problems
+
+
+def _spread(weights: Tensor, shape: torch.Size) -> Tensor:
+    """One weight per position, from these or from one per sample."""
+    if weights.shape == shape[:1] and weights.ndim:
+        return weights.reshape(-1, *[1] * (len(shape) - 1)).expand(shape).reshape(-1)
+    if weights.shape != shape:
+        either = f"{tuple(shape[:1])} or " if len(shape) > 1 else ""
+        raise InputError(f"`weights` must have shape {either}{tuple(shape)}; got {tuple(weights.shape)}.")
+    return weights.reshape(-1)
+
+
+def _without_classes(table: Tensor) -> torch.Size:
+    """Shape ``(N, d1, ...)`` of the positions of a table ``(N, C, d1, ...)``."""
+    return table.shape[:1] + table.shape[2:]
+
+
+def _flat(table: Tensor) -> Tensor:
+    """One row per position: ``(N, C, d1, ...)`` -> ``(N d1 ..., C)``."""
+    return table.movedim(1, -1).reshape(-1, table.shape[1])
+
+
+def _gather_equal_shapes(tensor: Tensor, group: Any = None) -> list[Tensor]:
+    """Tensors of one shape from every process, in one collective."""
+    everyone = [torch.empty_like(tensor) for _ in range(distributed.get_world_size(group))]
+    distributed.all_gather(everyone, tensor.contiguous(), group=group)
+    return everyone

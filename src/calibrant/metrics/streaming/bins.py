@@ -1,0 +1,305 @@
+"""Calibration errors in bins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
+
+import torch
+
+from calibrant._math.binning import (
+    BinSums,
+    Norm,
+    bin_sums,
+    binned,
+    width_bin_index,
+    width_column_sums,
+    width_edges,
+)
+from calibrant._math.checks import check_choice, check_num_bins
+from calibrant._math.errors import InputError
+from calibrant._math.mass_sketch import NUM_CELLS, sketch_bins, sketch_error_bound, sketch_sums
+from calibrant._math.scores import top_label
+from calibrant.metrics._common import columns
+from calibrant.metrics.reliability import ReliabilityTable, table_of
+from calibrant.metrics.streaming.base import StreamingMetric
+from calibrant.metrics.streaming.rows import (
+    EVENT_WIDTH,
+    as_event,
+    pack_classes,
+    pack_events,
+    unpack_classes,
+    unpack_events,
+)
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from calibrant._math.checks import Checked, Task
+    from calibrant.metrics._common import Average
+    from calibrant.metrics.streaming.base import SyncOptions
+
+
+T = TypeVar("T")
+
+
+class _BinnedError(StreamingMetric):
+    """Bins of equal width from sums; of equal mass from kept rows or from the sums of a sketch."""
+
+    higher_is_better = False
+    _per_class: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        num_bins: int,
+        binning: Literal["width", "mass"],
+        norm: Norm,
+        keep: Literal["all", "sketch"],
+        task: Task,
+        num_classes: int | None,
+        average: Average,
+        ignore_index: int | None,
+        from_logits: bool,
+        options: SyncOptions,
+    ) -> None:
+        super().__init__(
+            task,
+            num_classes,
+            ignore_index,
+            from_logits,
+            options,
+            average=average,
+            per_class=self._per_class,
+        )
+        check_num_bins(num_bins)
+        check_choice("binning", binning, ("width", "mass"))
+        check_choice("keep", keep, ("all", "sketch"))
+        if keep == "sketch" and binning == "width":
+            raise InputError('`keep` must be "all" for binning="width", whose sums are small and exact.')
+        if keep == "sketch" and norm != "l1":
+            raise InputError('`norm` must be "l1" for keep="sketch": for others its error has no bound.')
+        self.num_bins = num_bins
+        self.binning = binning
+        self.norm: Norm = norm
+        self.keep = keep
+        self._by_class = task == "multiclass" and self._per_class
+        if binning == "width":
+            self._hold("Bins", (self._num_columns, 3, num_bins))
+        elif keep == "sketch":
+            self._hold("Cells", (self._num_columns, 3, NUM_CELLS))
+        else:
+            width = self._num_columns + 2 if self._by_class else EVENT_WIDTH
+            self._hold("Rows" if self._by_class or task != "multiclass" else "TopRows", (width,), rows=True)
+
+    def compute_table(self, *, column: int | None = None) -> ReliabilityTable:
+        """The table behind the error, over everything seen so far, by all processes.
+
+        Args:
+            column: Which class or label, where there are several.
+
+        Returns:
+            As of :func:`~calibrant.metrics.reliability_table`; with ``keep="sketch"`` its edges are those of
+            the cells in which they lie, and its sums interpolated.
+
+        Raises:
+            ValueError: If there are several columns and none is named, or if nothing was seen.
+        """
+        if column is None and self._num_columns > 1:
+            raise InputError(f"`column` must be given: a class or label in 0..{self._num_columns - 1}.")
+        chosen = 0 if column is None else column
+        if not 0 <= chosen < self._num_columns:
+            raise InputError(f"`column` must be in 0..{self._num_columns - 1}; got {column}.")
+        bins = self._synced(self._bins)[chosen]
+        if bins is None:
+            raise InputError(f"{type(self).__name__} has seen no sample to make a table of.")
+        return table_of(bins)
+
+    def _summary(self, problems: list[Checked | None]) -> Tensor:
+        if self.binning == "mass" and self.keep == "all":
+            if self._by_class:
+                return pack_classes(problems[0], self._num_columns)
+            return pack_events(self._events(problems))
+        if self._by_class and self.binning == "width":
+            problem = problems[0]
+            if problem is None:
+                return torch.zeros(self._num_columns, 3, self.num_bins, dtype=torch.float64)
+            each = width_column_sums(problem.scores, problem.target, self.num_bins, problem.weights)
+            return torch.stack([each.counts, each.confidences, each.outcomes], dim=1)
+        return torch.stack([self._event_sums(event) for event in self._events(problems)])
+
+    def _event_sums(self, event: Checked | None) -> Float[Tensor, "3 cells"]:
+        """Weights, confidences and outcomes in each bin or cell."""
+        cells = NUM_CELLS if self.binning == "mass" else self.num_bins
+        if event is None:
+            return torch.zeros(3, cells, dtype=torch.float64, device=self.device)
+        sample = (event.scores, event.target, event.weights)
+        if self.binning == "mass":
+            return torch.stack(sketch_sums(*sample)).to(self.device)
+        return torch.stack(bin_sums(width_bin_index(event.scores, cells), cells, *sample)).to(self.device)
+
+    def _events(self, problems: list[Checked | None]) -> list[Checked | None]:
+        """What the confidences speak of: the event, each label, the top label or each class."""
+        problem = problems[0]
+        if self.task != "multiclass":
+            return problems
+        if problem is None:
+            return [None] * self._num_columns
+        if self._by_class:
+            return [as_event(p, y, problem.weights) for p, y in columns(problem)]
+        top = top_label(problem.scores, problem.target)
+        return [as_event(top.confidence, top.correct, problem.weights)]
+
+    def _bins(self) -> list[BinSums | None]:
+        """The bins of each column; ``None`` where there are no samples."""
+        held = self._held
+        if self.binning == "mass" and self.keep == "all":
+            if self._by_class:
+                events = self._events([unpack_classes(held)])
+            else:
+                events = unpack_events(held, self._num_columns)
+            return [None if each is None else self._mass_bins(each) for each in events]
+        if self.binning == "mass":
+            return [sketch_bins(*sums, num_bins=self.num_bins) if bool(sums.any()) else None for sums in held]
+        edges = width_edges(self.num_bins, device=held.device)
+        return [
+            BinSums(edges, *sums, total=float(sums[0].sum())) if bool(sums.any()) else None for sums in held
+        ]
+
+    def _mass_bins(self, event: Checked) -> BinSums:
+        return binned(
+            event.scores, event.target, num_bins=self.num_bins, binning="mass", weights=event.weights
+        )
+
+    def _values(self) -> Float[Tensor, " columns"]:
+        undefined = torch.full((), torch.nan, dtype=torch.float64, device=self._held.device)
+        return torch.stack(
+            [undefined if bins is None else bins.calibration_error(self.norm) for bins in self._bins()]
+        )
+
+    def _bounds(self) -> Float[Tensor, " columns"]:
+        """By how much each column can differ from the exact value."""
+        held = self._held
+        if self.keep == "all":
+            return torch.zeros(self._num_columns, dtype=torch.float64, device=held.device)
+        return torch.stack([sketch_error_bound(*sums, num_bins=self.num_bins) for sums in held])
+
+    def _synced(self, ask: Callable[[], T]) -> T:
+        """The answer over all processes; those whose states are already together stay so."""
+        alone = not self._is_synced
+        with self.sync_context(
+            dist_sync_fn=self.dist_sync_fn, should_sync=alone and self.sync_on_compute, should_unsync=alone
+        ):
+            return ask()
+
+
+class CalibrationError(_BinnedError):
+    """Streaming :func:`~calibrant.metrics.expected_calibration_error`; "mass" is the adaptive error.
+
+    Bins of equal width need sums only. Bins of equal mass depend on all confidences: ``keep="all"`` keeps
+    them, 32 bytes each, and is exact; ``keep="sketch"`` holds sums of fixed size (400 kB for each column),
+    and :meth:`error_bound` says how far from exact they can be: with thousands of samples or more less than
+    0.01, and the true difference is usually far smaller.
+
+    Args:
+        num_bins: Number of bins.
+        binning: ``"width"`` or ``"mass"``.
+        norm: ``"l1"`` for the weighted mean of the gaps, ``"l2"`` for their weighted root mean square.
+        keep: What bins of equal mass are made from: ``"all"`` or ``"sketch"``.
+        task: What is judged: ``"multiclass"`` (the top label), ``"binary"`` (an event) or ``"multilabel"``.
+        num_classes: Number of classes or labels; needed for several labels, else only checked.
+        average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one value
+            per label.
+        ignore_index: Positions with this label are left out.
+        from_logits: Whether ``update`` is given logits (log-odds for events) instead of probabilities.
+        options: The options of ``torchmetrics.Metric``, such as ``process_group``.
+
+    Example:
+        >>> import torch
+        >>> metric = CalibrationError()
+        >>> metric.update(torch.tensor([[0.05, 0.95]]), torch.tensor([1]))
+        >>> metric.update(torch.tensor([[0.0, 1.0]]), torch.tensor([0]))
+        >>> round(metric.compute().item(), 3)
+        0.475
+        >>> metric.compute_table().counts[-1]
+        2.0
+    """
+
+    def __init__(
+        self,
+        *,
+        num_bins: int = 15,
+        binning: Literal["width", "mass"] = "width",
+        norm: Literal["l1", "l2"] = "l1",
+        keep: Literal["all", "sketch"] = "all",
+        task: Task = "multiclass",
+        num_classes: int | None = None,
+        average: Average = "macro",
+        ignore_index: int | None = None,
+        from_logits: bool = False,
+        **options: Unpack[SyncOptions],
+    ) -> None:
+        check_choice("norm", norm, ("l1", "l2"))
+        super().__init__(
+            num_bins, binning, norm, keep, task, num_classes, average, ignore_index, from_logits, options
+        )
+
+    def error_bound(self) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+        """By how much ``compute()`` can differ from the exact value: 0 unless ``keep="sketch"``.
+
+        Returns:
+            Scalar float64, or one per column for ``average="none"``; NaN before anything was seen.
+        """
+        bounds = self._synced(self._bounds)
+        return bounds if self.average == "none" else bounds.nanmean()
+
+
+class ClasswiseCalibrationError(CalibrationError):
+    """Streaming :func:`~calibrant.metrics.classwise_calibration_error`.
+
+    Arguments as of :class:`CalibrationError`; ``num_classes`` is needed unless ``task="binary"``, and
+    ``average="none"`` gives one value per class. The state has ``num_classes`` times the size, and with
+    ``binning="mass", keep="all"`` all probabilities are kept, 8 bytes each.
+
+    Example:
+        >>> import torch
+        >>> metric = ClasswiseCalibrationError(num_classes=3, average="none")
+        >>> metric.update(torch.tensor([[0.7, 0.2, 0.1]]), torch.tensor([0]))
+        >>> metric.update(torch.tensor([[0.7, 0.2, 0.1]]), torch.tensor([1]))
+        >>> [round(value, 3) for value in metric.compute().tolist()]
+        [0.2, 0.3, 0.1]
+    """
+
+    _per_class = True
+
+
+class MaximumCalibrationError(_BinnedError):
+    """Streaming :func:`~calibrant.metrics.maximum_calibration_error`.
+
+    Arguments as of :class:`CalibrationError`, without ``norm`` and ``keep``: bins of equal mass are exact.
+
+    Example:
+        >>> import torch
+        >>> metric = MaximumCalibrationError(num_bins=2, task="binary")
+        >>> metric.update(torch.tensor([0.2, 0.9, 0.8]), torch.tensor([0, 1, 0]))
+        >>> round(metric.compute().item(), 4)
+        0.35
+    """
+
+    def __init__(
+        self,
+        *,
+        num_bins: int = 15,
+        binning: Literal["width", "mass"] = "width",
+        task: Task = "multiclass",
+        num_classes: int | None = None,
+        average: Average = "macro",
+        ignore_index: int | None = None,
+        from_logits: bool = False,
+        **options: Unpack[SyncOptions],
+    ) -> None:
+        super().__init__(
+            num_bins, binning, "max", "all", task, num_classes, average, ignore_index, from_logits, options
+        )

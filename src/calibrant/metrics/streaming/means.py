@@ -1,0 +1,266 @@
+"""Metrics that are means over the samples."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import torch
+
+from calibrant._math.checks import check_choice
+from calibrant._math.errors import InputError
+from calibrant._math.scores import (
+    brier_scores,
+    entropies,
+    hits,
+    misses,
+    negative_log_likelihoods,
+    top_label,
+    weighted_sum,
+)
+from calibrant.metrics.streaming.base import StreamingMetric
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from calibrant._math.checks import Checked, Task
+    from calibrant.metrics._common import Average
+    from calibrant.metrics.streaming.base import SyncOptions
+
+
+class _Sums(StreamingMetric):
+    """A few sums for each column."""
+
+    def _summary(self, problems: list[Checked | None]) -> Float[Tensor, "columns sums"]:
+        nothing = torch.zeros(self._nothing[-1], dtype=torch.float64, device=self.device)
+        return torch.stack(
+            [nothing if each is None else torch.stack(self._sums(each)).to(self.device) for each in problems]
+        )
+
+    @abstractmethod
+    def _sums(self, problem: Checked) -> list[Float[Tensor, ""]]:
+        """What is known of the samples."""
+
+
+class _Mean(_Sums):
+    """Mean of a score of ``calibrant._math.scores``."""
+
+    _score: ClassVar[Callable[[Any, Any], Any]]
+
+    def __init__(
+        self,
+        *,
+        task: Task = "multiclass",
+        num_classes: int | None = None,
+        average: Average = "macro",
+        ignore_index: int | None = None,
+        from_logits: bool = False,
+        **options: Unpack[SyncOptions],
+    ) -> None:
+        super().__init__(task, num_classes, ignore_index, from_logits, options, average=average)
+        self._hold(type(self).__name__, (self._num_columns, 2))
+
+    def _sums(self, problem: Checked) -> list[Float[Tensor, ""]]:
+        scores = type(self)._score(problem.scores, problem.target)
+        return [_weight(problem), weighted_sum(scores, problem.weights)]
+
+    def _values(self) -> Float[Tensor, " columns"]:
+        weight, total = self._held.unbind(dim=1)
+        return total / weight
+
+
+class NegativeLogLikelihood(_Mean):
+    """Streaming :func:`~calibrant.metrics.negative_log_likelihood`.
+
+    Args:
+        task: What is judged: ``"multiclass"``, ``"binary"`` (an event) or ``"multilabel"``.
+        num_classes: Number of classes or labels; needed for several labels, else only checked.
+        average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one value
+            per label.
+        ignore_index: Positions with this label are left out.
+        from_logits: Whether ``update`` is given logits (log-odds for events) instead of probabilities.
+        options: The options of ``torchmetrics.Metric``, such as ``process_group``.
+
+    Example:
+        >>> import torch
+        >>> metric = NegativeLogLikelihood()
+        >>> metric.update(torch.tensor([[0.5, 0.5]]), torch.tensor([0]))
+        >>> metric.update(torch.tensor([[0.0, 1.0]]), torch.tensor([1]))
+        >>> round(metric.compute().item(), 4)
+        0.3466
+    """
+
+    higher_is_better = False
+    _score = staticmethod(negative_log_likelihoods)
+
+
+class BrierScore(_Mean):
+    """Streaming :func:`~calibrant.metrics.brier_score`; arguments as of :class:`NegativeLogLikelihood`.
+
+    Example:
+        >>> import torch
+        >>> round(BrierScore(task="binary")(torch.tensor([0.8, 0.3]), torch.tensor([1, 0])).item(), 4)
+        0.065
+    """
+
+    higher_is_better = False
+    _score = staticmethod(brier_scores)
+
+
+class Accuracy(_Mean):
+    """Streaming :func:`~calibrant.metrics.accuracy`; arguments as of :class:`NegativeLogLikelihood`.
+
+    Example:
+        >>> import torch
+        >>> Accuracy()(torch.tensor([[0.6, 0.4], [0.5, 0.5]]), torch.tensor([0, 1])).item()
+        0.5
+    """
+
+    higher_is_better = True
+    _score = staticmethod(hits)
+
+
+class ErrorRate(_Mean):
+    """Streaming :func:`~calibrant.metrics.error_rate`; arguments as of :class:`NegativeLogLikelihood`.
+
+    Example:
+        >>> import torch
+        >>> ErrorRate(task="binary")(torch.tensor([0.9, 0.2, 0.7, 0.6]), torch.tensor([1, 0, 1, 0])).item()
+        0.25
+    """
+
+    higher_is_better = False
+    _score = staticmethod(misses)
+
+
+class PredictiveEntropy(_Sums):
+    """Streaming :func:`~calibrant.metrics.predictive_entropy`.
+
+    Args:
+        among: Which samples to average over: ``"all"``, ``"correct"`` or ``"incorrect"``.
+        task: What is judged: ``"multiclass"``, ``"binary"`` (an event) or ``"multilabel"``.
+        num_classes: Number of classes or labels; needed for several labels, else only checked.
+        ignore_index: Positions with this label are left out.
+        from_logits: Whether ``update`` is given logits (log-odds for events) instead of probabilities.
+        options: The options of ``torchmetrics.Metric``, such as ``process_group``.
+
+    Example:
+        >>> import torch
+        >>> metric = PredictiveEntropy(among="incorrect")
+        >>> round(metric(torch.tensor([[0.5, 0.5], [1.0, 0.0]]), torch.tensor([1, 0])).item(), 4)
+        0.6931
+    """
+
+    def __init__(
+        self,
+        *,
+        among: Literal["all", "correct", "incorrect"] = "all",
+        task: Task = "multiclass",
+        num_classes: int | None = None,
+        ignore_index: int | None = None,
+        from_logits: bool = False,
+        **options: Unpack[SyncOptions],
+    ) -> None:
+        super().__init__(task, num_classes, ignore_index, from_logits, options)
+        check_choice("among", among, ("all", "correct", "incorrect"))
+        self.among = among
+        self._hold("Entropy", (self._num_columns, 4))
+
+    def _sums(self, problem: Checked) -> list[Float[Tensor, ""]]:
+        entropy = entropies(problem.scores, events=problem.task == "binary")
+        right = hits(problem.scores, problem.target)
+        shares = [right, 1 - right]
+        if problem.weights is not None:
+            shares = [share * problem.weights for share in shares]
+        return [total for share in shares for total in (share.sum(), (share * entropy).sum())]
+
+    def _values(self) -> Float[Tensor, " 1"]:
+        by_outcome = self._held.sum(dim=0).reshape(2, 2)  # each decision counts as one event
+        weight, total = {
+            "all": by_outcome.sum(dim=0),
+            "correct": by_outcome[0],
+            "incorrect": by_outcome[1],
+        }[self.among]
+        return (total / weight)[None]
+
+
+class _HighConfidence(_Sums):
+    """Weight of the decisions that are confident and right, that are confident, and of all."""
+
+    higher_is_better = True
+
+    def __init__(
+        self,
+        *,
+        threshold: float = 0.99,
+        task: Task = "multiclass",
+        num_classes: int | None = None,
+        ignore_index: int | None = None,
+        from_logits: bool = False,
+        **options: Unpack[SyncOptions],
+    ) -> None:
+        super().__init__(task, num_classes, ignore_index, from_logits, options)
+        if not 0 <= threshold <= 1:
+            raise InputError(f"`threshold` must lie in [0, 1]; got {threshold}.")
+        self.threshold = threshold
+        self._hold("HighConfidence", (self._num_columns, 3), threshold)
+
+    def _sums(self, problem: Checked) -> list[Float[Tensor, ""]]:
+        top = top_label(problem.scores, problem.target)
+        confident = top.confidence >= self.threshold
+        return [
+            weighted_sum(confident & top.correct, problem.weights),
+            weighted_sum(confident, problem.weights),
+            _weight(problem),
+        ]
+
+
+class HighConfidenceShare(_HighConfidence):
+    """Streaming share of :func:`~calibrant.metrics.high_confidence`.
+
+    Args:
+        threshold: The least confidence that counts, in ``[0, 1]``.
+        task: What is judged: ``"multiclass"``, ``"binary"`` (an event) or ``"multilabel"``.
+        num_classes: Number of classes or labels; needed for several labels, else only checked.
+        ignore_index: Positions with this label are left out.
+        from_logits: Whether ``update`` is given logits (log-odds for events) instead of probabilities.
+        options: The options of ``torchmetrics.Metric``, such as ``process_group``.
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([0.995, 0.5, 0.001, 0.7]), torch.tensor([1, 0, 1, 1])
+        >>> HighConfidenceShare(task="binary")(probs, labels).item()
+        0.5
+    """
+
+    def _values(self) -> Float[Tensor, " 1"]:
+        _, confident, weight = self._held.sum(dim=0)
+        return (confident / weight)[None]
+
+
+class HighConfidenceAccuracy(_HighConfidence):
+    """Streaming accuracy of :func:`~calibrant.metrics.high_confidence`.
+
+    Arguments as of :class:`HighConfidenceShare`, with which it shares its state in a ``MetricCollection``.
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([0.995, 0.5, 0.001, 0.7]), torch.tensor([1, 0, 1, 1])
+        >>> HighConfidenceAccuracy(task="binary")(probs, labels).item()
+        0.5
+    """
+
+    def _values(self) -> Float[Tensor, " 1"]:
+        right, confident, _ = self._held.sum(dim=0)
+        return (right / confident)[None]
+
+
+def _weight(problem: Checked) -> Float[Tensor, ""]:
+    """Weight of all samples."""
+    if problem.weights is not None:
+        return problem.weights.sum()
+    return torch.tensor(float(problem.num_samples), dtype=torch.float64, device=problem.scores.device)

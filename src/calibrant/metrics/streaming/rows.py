@@ -1,0 +1,72 @@
+"""Samples as rows of numbers, so that they can be kept and gathered, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from calibrant._math.checks import Checked
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+    from torch import Tensor
+
+EVENT_WIDTH = 4
+
+
+def as_event(
+    probs: Float[Tensor, " N"], outcomes: Bool[Tensor, " N"], weights: Float[Tensor, " N"] | None
+) -> Checked | None:
+    """An event whose numbers are known to be sound; ``None`` where no sample counts."""
+    if not len(probs) or (weights is not None and not bool(weights.any())):
+        return None
+    return Checked(probs, outcomes.to(torch.int64), weights, "binary", 2)
+
+
+def pack_events(events: Sequence[Checked | None]) -> Float[Tensor, "n 4"]:
+    """Number of the event, probability, outcome, weight."""
+    tables: list[Tensor] = []
+    for k, each in enumerate(events):
+        if each is not None:
+            weights = _weights(each)
+            number = torch.full_like(weights, k)
+            tables.append(torch.stack([number, each.scores.to(weights), each.target.to(weights), weights], 1))
+    return torch.cat(tables) if tables else torch.empty((0, EVENT_WIDTH), dtype=torch.float64)
+
+
+def unpack_events(rows: Float[Tensor, "n 4"], num_events: int) -> list[Checked | None]:
+    """Each event, in the order in which it was packed."""
+    events: list[Checked | None] = []
+    for k in range(num_events):
+        _, probs, outcomes, weights = rows[rows[:, 0] == k].T
+        events.append(as_event(probs.contiguous(), outcomes == 1, _none_if_ones(weights.contiguous())))
+    return events
+
+
+def pack_classes(classes: Checked | None, num_classes: int) -> Float[Tensor, "n C+2"]:
+    """Probabilities, label, weight."""
+    if classes is None:
+        return torch.empty((0, num_classes + 2), dtype=torch.float64)
+    weights = _weights(classes)
+    return torch.cat([classes.scores.to(weights), classes.target[:, None].to(weights), weights[:, None]], 1)
+
+
+def unpack_classes(rows: Float[Tensor, "n C+2"]) -> Checked | None:
+    """The table of probabilities with its labels."""
+    probs, labels, weights = rows[:, :-2], rows[:, -2].to(torch.int64), rows[:, -1].contiguous()
+    if not bool(weights.any()):
+        return None
+    return Checked(probs, labels, _none_if_ones(weights), "multiclass", probs.shape[1])
+
+
+def _weights(problem: Checked) -> Float[Tensor, " N"]:
+    if problem.weights is not None:
+        return problem.weights
+    return torch.ones(problem.num_samples, dtype=torch.float64, device=problem.scores.device)
+
+
+def _none_if_ones(weights: Float[Tensor, " N"]) -> Float[Tensor, " N"] | None:
+    """Sorting without weights is faster."""
+    return None if bool((weights == 1).all()) else weights

@@ -1,0 +1,40 @@
+"""Checks of what a network is built from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calibrant._math.errors import InputError
+
+
+def positive(name: str, value: object) -> int:
+    """``value`` if it is an integer of one or more."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"`{name}` must be an integer of 1 or more; got {value!r}.")
+    return value
+
+
+def positives(name: str, values: object, *, least: int = 0) -> tuple[int, ...]:
+    """``values`` if they are ``least`` or more positive integers."""
+    if not isinstance(values, Sequence) or isinstance(values, str) or len(values) < least:
+        some = f"{least} or more" if least else "any number of"
+        raise InputError(f"`{name}` must be {some} integers, such as (64, 64); got {values!r}.")
+    return tuple(positive(name, value) for value in values)
+
+
+def share(name: str, value: object) -> float:
+    """``value`` if it lies in [0, 1)."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise InputError(f"`{name}` must lie in [0, 1); got {value!r}.")
+    return float(value)
+
+
+def image_shape(name: str, shape: tuple[int, ...], *, least: int = 1) -> tuple[int, int, int]:
+    """Channels, height and width, if these are images of ``least`` pixels or more on each side."""
+    if len(shape) != 3 or min(shape[1:]) < least:
+        raise InputError(
+            f"{name} needs images (channels, height, width) of {least} × {least} pixels or more; "
+            f"got inputs of shape {shape}. For features there is mlp."
+        )
+    channels, height, width = shape
+    return channels, height, width

@@ -1,0 +1,56 @@
+"""A multilayer perceptron."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+
+from calibrant.models._settings import positive, positives, share
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+class MLP(nn.Module):
+    """Linear layers with ReLU between them; images are flattened.
+
+    Args:
+        input_shape: Shape of one sample.
+        num_classes: How many logits to give.
+        widths: Of the hidden layers; none makes it logistic regression.
+        dropout: Share of hidden units left out in training.
+
+    Raises:
+        InputError: If a setting is out of range.
+
+    Example:
+        >>> import torch
+        >>> MLP((1, 8, 8), 10, widths=(32,))(torch.zeros(5, 1, 8, 8)).shape
+        torch.Size([5, 10])
+    """
+
+    def __init__(
+        self,
+        input_shape: tuple[int, ...],
+        num_classes: int,
+        *,
+        widths: Sequence[int] = (128, 128),
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        sizes = (math.prod(input_shape), *positives("widths", widths))
+        rate = share("dropout", dropout)
+        layers: list[nn.Module] = [nn.Flatten()]
+        for size, following in pairwise(sizes):
+            layers += [nn.Linear(size, following), nn.ReLU()]
+            if rate:
+                layers.append(nn.Dropout(rate))
+        self.layers = nn.Sequential(*layers, nn.Linear(sizes[-1], positive("num_classes", num_classes)))
+
+    def forward(self, inputs: Float[Tensor, "N ..."]) -> Float[Tensor, "N C"]:
+        """Logits."""
+        return self.layers(inputs)

@@ -1,0 +1,118 @@
+"""Which networks there are, by the names that recipes and the command line use."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from torch import nn
+
+from calibrant._math.errors import InputError
+from calibrant._math.text_form import build_from, nearest, parse_call
+from calibrant.models.cnn import CNN
+from calibrant.models.mlp import MLP
+from calibrant.models.resnet import ResNet
+
+MODELS: dict[str, type[nn.Module]] = {"mlp": MLP, "cnn": CNN, "resnet": ResNet}
+
+_ELSEWHERE = re.compile(r"\s*([A-Za-z_][\w.]*):(.+)", flags=re.DOTALL)
+
+
+def available() -> tuple[str, ...]:
+    """Names that :func:`build` knows.
+
+    Example:
+        >>> available()
+        ('mlp', 'cnn', 'resnet')
+    """
+    return tuple(MODELS)
+
+
+def build(text: str, *, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    """Make a network from its name, followed by settings in brackets if need be.
+
+    Args:
+        text: Such as ``mlp(widths=(64, 64))`` or ``resnet(blocks=(3, 3, 3), width=16)``; or a function of
+            your
+            own as ``module:factory`` or ``module:factory(setting=value)``, which is given ``input_shape`` and
+            ``num_classes`` where it has parameters of these names.
+        input_shape: Shape of one sample: (channels, height, width), or (features,).
+        num_classes: How many logits to give.
+
+    Returns:
+        A module that maps ``(N, *input_shape)`` to logits ``(N, num_classes)``; random as torch's generator
+        is.
+
+    Raises:
+        InputError: If the name or a setting is unknown or out of range, or the factory cannot be imported or
+            gives no module.
+
+    Example:
+        >>> build("mlp(widths=(4,))", input_shape=(2,), num_classes=3).layers[1]
+        Linear(in_features=2, out_features=4, bias=True)
+    """
+    given = {"input_shape": input_shape, "num_classes": num_classes}
+    if _ELSEWHERE.fullmatch(text):
+        model = imported(text, given)
+        if not isinstance(model, nn.Module):
+            raise InputError(f"{text} must give a torch.nn.Module; got {type(model).__name__}.")
+        return model
+    makers = {name: partial(kind, input_shape, num_classes) for name, kind in MODELS.items()}
+    return build_from(text, makers, what="model")
+
+
+def imported(text: str, given: Mapping[str, object]) -> Any:
+    """Call ``module:factory(setting=value)``, with those of ``given`` that it has parameters for.
+
+    Raises:
+        InputError: If the module or the factory does not exist or does not take a setting.
+
+    Example:
+        >>> imported("fractions:Fraction(numerator=3)", {"denominator": 4, "colour": "red"})
+        Fraction(3, 4)
+    """
+    match = _ELSEWHERE.fullmatch(text)
+    if match is None:
+        raise InputError(f"must have the form module:factory or module:factory(setting=value); got {text!r}.")
+    module_name, call = match.groups()
+    name, settings = parse_call(call)
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise InputError(f"the module of {text!r} cannot be imported: {error}.") from error
+    factory: Callable[..., Any] | None = getattr(module, name, None)
+    if not callable(factory):
+        raise InputError(f"{module_name} has no function {name!r}{nearest(name, vars(module))}")
+    try:
+        signature = inspect.signature(factory)
+    except ValueError as error:  # some built-in functions have none
+        raise InputError(
+            f"{module_name}:{name} does not say what it takes, so it cannot be called."
+        ) from error
+    parameters = signature.parameters
+    passed = {key: value for key, value in given.items() if key in parameters}
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        # Such as torchvision's models; the number of classes is the one thing all of them take.
+        passed |= {key: value for key, value in given.items() if key == "num_classes"}
+    else:
+        for setting in settings:
+            if setting not in parameters:
+                raise InputError(
+                    f"{module_name}:{name} has no setting {setting!r}{nearest(setting, parameters)}"
+                )
+    passed |= settings
+    try:
+        signature.bind(**passed)
+    except TypeError as error:
+        raise InputError(f"{module_name}:{name} cannot be called so: {error}.") from error
+    return factory(**passed)
+
+
+def last_linear(model: nn.Module) -> nn.Linear | None:
+    """The linear layer that was added to the network last, which is the one that gives the logits."""
+    layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear)]
+    return layers[-1] if layers else None

@@ -1,0 +1,244 @@
+"""From what a caller or a file gives to the tensors that a table of predictions holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+
+from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
+from calibrant._math.checks import ROW_SUM_TOLERANCE, row_sum_tolerance
+from calibrant._math.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Kind: TypeAlias = Literal["binary", "multiclass", "multilabel", "top_label"]
+
+# A float32 softmax over 1000 classes sums to one within 1e-6. One bound for every dtype keeps a file and
+# its copy in another format the same: text has no dtype.
+ROUNDING_TOLERANCE = 1e-5
+SPLIT_CODES = {"0": 0, "calibration": 0, "val": 0, "validation": 0, "1": 1, "test": 1}
+
+
+def as_scores(values: ArrayLike, *, name: str) -> Tensor:
+    """A float tensor on the CPU; nothing can be said about the calibration of fewer than two samples."""
+    tensor = as_float_tensor(values, name=name).cpu()
+    if tensor.ndim == 0:
+        raise InputError(f"`{name}` must have shape (N,) or (N, C); got ().")
+    if tensor.shape[0] < 2:
+        raise InputError(f"`{name}` must hold at least two samples; got {tensor.shape[0]}.")
+    return tensor
+
+
+def repair_events(probs: Tensor, *, name: str) -> tuple[Tensor, tuple[str, ...]]:
+    """Probabilities of events, each on its own: what exceeds one by at most 1e-3 is set to one, and noted."""
+    _refuse_outside(probs, name=name, slack=ROW_SUM_TOLERANCE)
+    largest = float(probs.max())
+    if largest <= 1:
+        return probs, ()
+    count = int((probs > 1).sum())
+    note = f"{count} of {probs.numel()} values of `{name}` exceeded 1, by up to {largest - 1:.2g}"
+    return probs.clamp(max=1), (f"{note}, and were set to 1.",)
+
+
+def repair_rows(probs: Tensor, *, name: str) -> tuple[Tensor, tuple[str, ...]]:
+    """Rows that miss one by more than rounding explains are divided by their sum; far ones are refused."""
+    slack = row_sum_tolerance(probs.dtype)
+    _refuse_outside(probs, name=name, slack=slack)
+    num_rows = probs.shape[0]
+    repaired: Tensor | None = None
+    count, largest = 0, 0.0
+    for rows in row_slices(probs):
+        chunk = probs[rows].to(torch.float64)
+        sums = chunk.sum(dim=1)
+        miss = (sums - 1).abs()
+        if float(miss.max()) > slack:
+            row = first_row(miss > slack)
+            raise InputError(
+                f"`{name}` must have rows summing to 1; row {rows.start + row} sums to "
+                f"{sums[row].item():.6g}; if these are logits, name them `logits`; if they were rounded, "
+                "divide each row by its sum first, or export more digits; "
+                "if several labels may hold at once, give `labels` (N, C) or the kind multilabel."
+            )
+        bad = (miss > ROUNDING_TOLERANCE) | (chunk > 1).any(dim=1)
+        if bool(bad.any()):
+            if repaired is None:  # half precision cannot hold a row that sums to one
+                repaired = probs.to(torch.promote_types(probs.dtype, torch.float32), copy=True)
+            repaired[rows][bad] = (chunk[bad] / sums[bad, None]).to(repaired.dtype)
+            count += int(bad.sum())
+            largest = max(largest, float(miss[bad].max()))
+    if repaired is None:
+        return probs, ()
+    note = f"{count} of {num_rows} rows of `{name}` missed one, by up to {largest:.2g}"
+    return repaired, (f"{note}, and were divided by their sum.",)
+
+
+def as_correct(values: ArrayLike, num_samples: int) -> Tensor:
+    """Right or wrong, one per sample, as bool."""
+    texts = as_texts(values)
+    tensor = as_label_tensor(
+        values if texts is None else whole_numbers(texts, "correct"), name="correct"
+    ).cpu()
+    if tensor.shape != (num_samples,):
+        raise InputError(
+            f"`correct` must have shape ({num_samples},), one per sample; got {tuple(tensor.shape)}."
+        )
+    _refuse_beyond_one(tensor, "`correct` must be 0 or 1")
+    return tensor.to(torch.bool)
+
+
+def as_split(values: ArrayLike, num_samples: int) -> Tensor:
+    """Which split a sample belongs to, as uint8: 0 calibration, 1 test."""
+    rule = "`split` must be 0, calibration or val, or else 1 or test"
+    texts = as_texts(values)
+    if texts is not None:
+        codes = [SPLIT_CODES.get(text.lower(), -1) for text in texts]
+        if -1 in codes:
+            row = codes.index(-1)
+            raise InputError(f"{rule}; row {row} holds {shown(texts[row])}.")
+        values = codes
+    tensor = as_label_tensor(values, name="split").cpu()
+    if tensor.shape != (num_samples,):
+        raise InputError(
+            f"`split` must have shape ({num_samples},), one per sample; got {tuple(tensor.shape)}."
+        )
+    _refuse_beyond_one(tensor, rule)
+    return tensor.to(torch.uint8)
+
+
+def as_labels(values: ArrayLike, class_names: tuple[str, ...] | None) -> Tensor:
+    """Labels as int64; texts are the names of classes, or whole numbers."""
+    texts = as_texts(values)
+    if texts is not None:
+        values = whole_numbers(texts, "labels") if class_names is None else _indices(texts, class_names)
+    return as_label_tensor(values, name="labels").cpu()
+
+
+def as_names(values: ArrayLike, *, name: str) -> tuple[str, ...]:
+    """Names as they can stand in every file: no line breaks, no blanks around, nothing beyond UTF-8."""
+    listed = values.tolist() if isinstance(values, np.ndarray | torch.Tensor) else values
+    if isinstance(listed, str) or not isinstance(listed, Sequence):
+        raise TypeError(f"`{name}` must be a sequence of names; got {type(values).__name__}.")
+    return tuple(_name(item, f"`{name}`", row) for row, item in enumerate(listed))
+
+
+def check_class_names(names: tuple[str, ...], num_classes: int) -> tuple[str, ...] | None:
+    """One name per class; the plain numbers 0, 1, ... in order say nothing and count as no names."""
+    if len(names) != num_classes:
+        raise InputError(f"`class_names` must hold {num_classes} names, one per class; got {len(names)}.")
+    if "" in names:
+        raise InputError(f"`class_names` must not hold empty names; number {names.index('')} is empty.")
+    return None if names == tuple(str(index) for index in range(num_classes)) else names
+
+
+def as_groups(values: ArrayLike, num_samples: int) -> tuple[str, ...]:
+    """One group name per sample."""
+    groups = as_names(values, name="groups")
+    if len(groups) != num_samples:
+        raise InputError(f"`groups` must hold {num_samples} names, one per sample; got {len(groups)}.")
+    return groups
+
+
+def as_texts(values: Any) -> list[str] | None:
+    """The values as texts without blanks around, or None where they are not texts."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "USO":
+        listed: list[Any] = values.reshape(-1).tolist() if values.ndim == 0 else values.tolist()
+    elif isinstance(values, list | tuple):
+        listed = list(values)
+    else:
+        return None
+    if not listed or not all(isinstance(item, str | bytes) for item in listed):
+        return None
+    return [_name(item, "a text", row) for row, item in enumerate(listed)]
+
+
+def shown(text: str) -> str:
+    """A text as it stands in a message: quoted, in one line, not too long."""
+    return repr(text if len(text) <= 60 else text[:60] + "…")
+
+
+def whole_number(text: str) -> int | None:
+    """The whole number that a text says; pandas writes True for 1, and 1.0 where a column has gaps."""
+    word = {"true": 1, "false": 0}.get(text.lower())
+    if word is not None:
+        return word
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() else None
+
+
+def whole_numbers(texts: list[str], name: str) -> list[int]:
+    """Texts as whole numbers, one per row."""
+    numbers: list[int] = []
+    for row, text in enumerate(texts):
+        number = whole_number(text)
+        if number is None:
+            remedy = "; to use names give `class_names`" if name == "labels" else ""
+            raise InputError(f"`{name}` must be whole numbers; row {row} holds {shown(text)}{remedy}.")
+        numbers.append(number)
+    return numbers
+
+
+def _indices(texts: list[str], class_names: tuple[str, ...]) -> list[int]:
+    """Names of classes as their numbers; plain numbers will do where no class is called by a number."""
+    index = {name: number for number, name in enumerate(class_names)}
+    strangers = [row for row, text in enumerate(texts) if text not in index]
+    if not strangers:
+        repeated = [name for name in class_names if index[name] != class_names.index(name)]
+        if repeated:
+            raise InputError(
+                f"`labels` must be numbers where two classes have one name; {repeated[0]!r} has two."
+            )
+        return [index[text] for text in texts]
+    no_names = len(strangers) == len(texts) and not any(name.isdigit() for name in class_names)
+    if no_names and all(whole_number(text) is not None for text in texts):
+        return whole_numbers(texts, "labels")
+    row = strangers[0]
+    classes = ", ".join(class_names[:10]) + (", …" if len(class_names) > 10 else "")
+    raise InputError(
+        f"`labels` must name one of the classes ({classes}); row {row} holds {shown(texts[row])}."
+    )
+
+
+def _name(item: Any, what: str, row: int) -> str:
+    """One name, in the form that every file format gives back unchanged."""
+    if isinstance(item, bytes):
+        item = item.decode(errors="surrogateescape")
+    if isinstance(item, int | np.integer | np.bool):  # bool is an int
+        item = str(int(item))
+    if not isinstance(item, str):
+        got = repr(item) if item is None or isinstance(item, float) else f"a {type(item).__name__}"
+        raise TypeError(f"{what} must hold texts or whole numbers; row {row} holds {got}.")
+    name = " ".join(item.split())
+    if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
+        raise InputError(f"{what} must be UTF-8 without NUL; row {row} holds {shown(item)}.")
+    return name
+
+
+def _refuse_beyond_one(tensor: Tensor, rule: str) -> None:
+    """Whole numbers other than 0 and 1 break the rule."""
+    bad = (tensor < 0) | (tensor > 1)
+    if bool(bad.any()):
+        row = first_row(bad)
+        raise InputError(f"{rule}; row {row} holds {int(tensor[row])}.")
+
+
+def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
+    """Probabilities lie in [0, 1 + slack]; NaN does not."""
+    low, high = torch.aminmax(probs)  # NaN propagates to both
+    if float(low) >= 0 and float(high) <= 1 + slack:
+        return
+    bad = ~((probs >= 0) & (probs <= 1 + slack))
+    row = first_row(bad)
+    value = float(probs[row][bad[row]].flatten()[0])
+    remedy = "if these are logits, name them `logits`"
+    if name == "confidence":
+        remedy = "it is the probability of the predicted class"
+    if -ROW_SUM_TOLERANCE <= value < 0:
+        remedy = "set it to 0 if it is round-off"
+    raise InputError(f"`{name}` must lie in [0, 1]; row {row} holds {value:g}; {remedy}.")

@@ -1,0 +1,119 @@
+"""Reading and writing predictions: the ending chooses the format."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import atomic_write
+from calibrant.predictions import array_files, column_files
+from calibrant.predictions.checks import Kind
+from calibrant.predictions.table import Predictions, Source
+
+READERS = {
+    ".npz": array_files.read_npz,
+    ".csv": column_files.read_csv,
+    ".parquet": column_files.read_parquet,
+    ".safetensors": array_files.read_safetensors,
+    ".pt": array_files.read_pt,
+}
+WRITERS = {
+    ".npz": array_files.write_npz,
+    ".csv": column_files.write_csv,
+    ".parquet": column_files.write_parquet,
+    ".safetensors": array_files.write_safetensors,
+    ".pt": array_files.write_pt,
+}
+
+
+def load_predictions(path: str | os.PathLike[str], *, kind: Kind | None = None) -> Predictions:
+    r"""Read predictions from a file and check them.
+
+    Arrays (``.npz``, never unpickled; ``.safetensors``, texts as JSON lists in the metadata; ``.pt``, a
+    dictionary loaded with ``weights_only=True``) go by these names:
+
+    - ``logits`` or ``probs``, beside it ``labels`` (may be absent), ``split``, ``class_names``, ``weights``,
+      ``groups``, all as in :class:`Predictions`;
+    - ``logits_val, labels_val, logits_test, labels_test``, or the same with ``probs``: two splits (also
+      ``weights_val`` and so on);
+    - ``confidence`` with ``correct``, or with ``true_label`` and ``pred_label``: the predicted class only;
+    - ``kind``: ``"multilabel"`` where there are no labels to say so.
+
+    Tables (``.csv``: commas, UTF-8; ``.parquet``: needs pyarrow) have one row per sample and these columns:
+
+    - ``logit_0, logit_1, …`` or ``prob_0, prob_1, …``, in any order, or named as ``prob_cat, prob_dog``;
+      names become ``class_names``, and labels may then be names as well;
+    - ``logit`` or ``prob`` alone: log-odds or probability of class 1; ``negative_class`` and
+      ``positive_class``, constant columns, name the two classes;
+    - ``label``, or one column per class ``label_0, label_1, …`` (``label_cat, …``) of 0 and 1 for several
+      labels at once; a label column that is empty throughout is no labels;
+    - ``confidence`` with ``correct``, or with ``true_label`` and ``pred_label``;
+    - ``split``, ``weight``, ``group``; ``labels``, ``weights`` and ``groups`` will do as well.
+
+    What is there and not used is named in ``notes``.
+
+    Args:
+        path: A file that ends in ``.npz``, ``.csv``, ``.parquet``, ``.safetensors`` or ``.pt``.
+        kind: What the file must hold; needed only for ``"multilabel"`` where neither labels nor the file say
+            so.
+
+    Returns:
+        Predictions with the file's name, SHA-256 and format in ``source``; the floats keep the file's dtype
+        (``.csv``: float64).
+
+    Raises:
+        InputError: If the file is not such a file, its content is wrong or of another ``kind``; one sentence
+            with the path.
+        OSError: If it cannot be opened; one sentence with the path.
+
+    Note:
+        Peak memory is the used arrays and at most one more copy of the largest.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "pets.csv"
+        ...     _ = path.write_text("label,prob_cat,prob_dog\ncat,0.9,0.1\ndog,0.4,0.6\n")
+        ...     p = load_predictions(path)
+        >>> p.class_names, p.labels.tolist()
+        (('cat', 'dog'), [0, 1])
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a directory, not a file of predictions.")
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"there is no file {path}.") from error
+    except OSError as error:
+        raise type(error)(f"{path} cannot be opened: {error.strerror}.") from error
+    ending = _known_ending(path)
+    if path.stat().st_size == 0:
+        raise InputError(f"{path}: it is empty (0 bytes).")
+    source = Source(name=path.name, sha256=digest, format=ending[1:], path=str(path))
+    try:
+        return READERS[ending](path, source, kind)
+    except (InputError, TypeError) as error:  # TypeError: an array of texts, say, where numbers belong
+        raise InputError(f"{path}: {' '.join(str(error).split())}") from error
+
+
+def save_predictions(predictions: Predictions, path: str | os.PathLike[str]) -> None:
+    """Write predictions in the format that the ending chooses, whole or not at all."""
+    path = Path(path)
+    write = WRITERS[_known_ending(path)]
+    with atomic_write(path) as temporary:
+        try:
+            write(predictions, temporary)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+
+def _known_ending(path: Path) -> str:
+    ending = path.suffix.lower()
+    if ending not in READERS:
+        known = ", ".join(READERS)
+        raise InputError(f"{path} must end in one of {known}; got {ending or 'no ending'!r}.")
+    return ending

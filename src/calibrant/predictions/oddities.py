@@ -1,0 +1,71 @@
+"""What is allowed and yet odd about predictions, in full sentences; each is looked for in small pieces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from calibrant._math.arrays import row_slices
+from calibrant._math.checks import row_sum_tolerance
+from calibrant.predictions.checks import Kind
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+ONE_LABEL_EACH = (
+    "Every row has exactly one label; if exactly one class applies to each sample, give class numbers (N,)."
+)
+LIKE_PROBABILITIES = (
+    "These logits look like probabilities (all in [0, 1], rows summing to 1); if so, name them `probs`, "
+    "for numbers are never reinterpreted."
+)
+TWO_COLUMNS = (
+    "Two classes in two columns: for calibration of the positive class and Platt scaling "
+    "give its probability or log-odds alone, shape (N,)."
+)
+
+
+def oddities(
+    kind: Kind,
+    space: str,
+    values: Float[Tensor, " N"] | Float[Tensor, "N C"],
+    labels: Int[Tensor, " N"] | Int[Tensor, "N C"] | None,
+    class_names: tuple[str, ...] | None,
+) -> tuple[str, ...]:
+    """What a reader of the results should know about checked numbers of one kind."""
+    found: list[str] = []
+    if kind == "multiclass":
+        if space == "logits" and _like_probabilities(values):
+            found.append(LIKE_PROBABILITIES)
+        if values.shape[1] == 2:
+            found.append(TWO_COLUMNS)
+    if labels is None:
+        return tuple(found)
+    if kind == "multilabel":
+        if _one_label_each(labels):
+            found.append(ONE_LABEL_EACH)
+    elif bool((labels == labels[0]).all()):  # loading that is allowed, learning from it is not
+        label = int(labels[0])
+        name = "" if class_names is None else f" ({class_names[label]})"
+        found.append(f"Every label is {label}{name}: no other class occurs.")
+    return tuple(found)
+
+
+def _like_probabilities(logits: Float[Tensor, "N C"]) -> bool:
+    """Whether every row could be one of probabilities; the first rows settle it for most logits."""
+    slack = row_sum_tolerance(logits.dtype)
+    for rows in row_slices(logits):
+        low, high = torch.aminmax(logits[rows])
+        if float(low) < 0 or float(high) > 1:
+            return False
+        sums = logits[rows].sum(dim=1, dtype=torch.float64)
+        if float((sums - 1).abs().max()) > slack:
+            return False
+    return True
+
+
+def _one_label_each(labels: Int[Tensor, "N C"]) -> bool:
+    """Whether every row holds exactly one 1; for labels that do not exclude each other rows soon differ."""
+    return all(bool((labels[rows].sum(dim=1) == 1).all()) for rows in row_slices(labels))

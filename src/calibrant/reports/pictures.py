@@ -1,0 +1,171 @@
+"""The pictures of a report: figures composed for the page, each with words for those who cannot see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from calibrant.evaluation.result import Arm, ComparedModel, Comparison, Curve, Evaluation
+from calibrant.reports import tables, words
+from calibrant.reports.figures import (
+    confidence_histogram,
+    error_intervals,
+    place,
+    reliability_comparison,
+    reliability_diagram,
+    series,
+)
+from calibrant.reports.svg import to_svg
+
+MOST_PANELS = 24  # small diagrams of a multilabel report; each adds about 15 kB
+MOST_OVERLAID = 8  # curves in one picture
+DRAWN_ERRORS = ("event_ece", "ece")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure, its caption, and the numbers it was drawn from."""
+
+    svg: Markup
+    caption: str
+    curve: Curve | None = None
+
+
+@dataclass(frozen=True)
+class Diagrams:
+    """One curve's diagrams: those that stand side by side at once, and the further ones."""
+
+    title: str
+    first: tuple[Picture, ...]
+    further: tuple[Picture, ...]
+
+
+def error_pictures(parts: Sequence[Arm | ComparedModel], found: Evaluation | Comparison) -> list[Picture]:
+    """Calibration errors against chance, one picture for each error of equal-width bins."""
+    made: list[Picture] = []
+    for key in DRAWN_ERRORS:
+        if not any(null.metric == key for part in parts for null in part.null):
+            continue
+        title = words.metric(key, found.kind).title
+        figure = Figure(figsize=(4.2, 0.5 + 0.36 * len(parts)), layout="constrained")
+        error_intervals(parts, metric=key, ax=figure.add_subplot()).set_xlabel(title)
+        spoken = "; ".join(
+            f"{part.title}: {words.number(part.metrics[key].value)}" for part in tables.columns(found)
+        )
+        label = f"{title} against chance. {spoken}."
+        made.append(Picture(to_svg(figure, label=label, name=f"null-{key}"), title))
+    return made
+
+
+def diagrams(evaluation: Evaluation) -> Iterator[Diagrams]:
+    """For each curve of the whole: before, beside it after, and below it what else was tried."""
+    before, after = evaluation.arms[0], tables.shown_second(evaluation)
+    shown = [before] if after is None else [before, after]
+    others = [arm for arm in evaluation.arms if arm not in shown]
+    for position, curve in enumerate(tables.whole_curves(before, evaluation.kind)):
+        yield Diagrams(
+            curve.name,
+            tuple(
+                _picture(arm.title, arm.curves[position], f"arm{number}-{position}")
+                for number, arm in enumerate(shown)
+            ),
+            tuple(
+                _picture(arm.title, arm.curves[position], f"other{number}-{position}")
+                for number, arm in enumerate(others)
+            ),
+        )
+
+
+def model_diagrams(comparison: Comparison) -> Iterator[Diagrams]:
+    """For each curve of the whole: the first two models side by side, and the others."""
+    for position, curve in enumerate(tables.whole_curves(comparison.models[0], comparison.kind)):
+        pictures = tuple(
+            _picture(model.name, model.curves[position], f"model{number}-{position}")
+            for number, model in enumerate(comparison.models)
+        )
+        yield Diagrams(curve.name, pictures[:2], pictures[2:])
+
+
+def _picture(title: str, curve: Curve, name: str) -> Picture:
+    """The reliability diagram with the histogram below it."""
+    # Fixed places, so that pictures side by side line up whatever their ticks say.
+    figure = Figure(figsize=(3.5, 4.4))
+    upper = figure.add_axes((0.185, 0.365, 0.785, 0.785 * 3.5 / 4.4))
+    lower = figure.add_axes((0.185, 0.095, 0.785, 0.235), sharex=upper)
+    reliability_diagram(curve, ax=upper, legend=False)
+    confidence_histogram(curve, ax=lower)
+    upper.set_xlabel("")
+    upper.tick_params(axis="x", labelbottom=False)
+    for ax in (upper, lower):
+        ax.yaxis.set_label_coords(-0.185, 0.5)
+    right, wrong = (
+        words.count(sum(counts)) for counts in (curve.histogram_correct, curve.histogram_incorrect)
+    )
+    label = f"{_spoken(title, curve)} Below, histograms of {right} right and {wrong} wrong samples."
+    return Picture(to_svg(figure, label=label, name=name), title, curve)
+
+
+def _spoken(title: str, curve: Curve) -> str:
+    """A reliability diagram in words."""
+    above, below, within = place(curve)
+    bins = words.plural(above + below + within, "bin")
+    return (
+        f"Reliability diagram, {curve.name}, {title}: of {bins} with samples, {within} within the band of a "
+        f"calibrated model, {below} below it (too sure), {above} above it (not sure enough)."
+    )
+
+
+def label_panels(evaluation: Evaluation) -> list[Picture]:
+    """Small diagrams of the labels, before and after in one, the largest error first."""
+    arms = [arm for arm in (evaluation.arms[0], tables.shown_second(evaluation)) if arm is not None]
+    labels = [list(zip(tables.label_curves(arm, evaluation.kind), arm.classes, strict=True)) for arm in arms]
+    by_label = sorted(zip(*labels, strict=True), key=lambda arms_of_label: -arms_of_label[0][1].ece)
+    panels: list[Picture] = []
+    for position, label in enumerate(by_label[:MOST_PANELS]):
+        curves = {arm.title: curve for arm, (curve, _) in zip(arms, label, strict=True)}
+        spoken = " ".join(_spoken(title, curve) for title, curve in curves.items())
+        caption = " → ".join(words.number(row.ece) for _, row in label)
+        svg = to_svg(_panel(curves), label=spoken, name=f"label{position}")
+        panels.append(Picture(svg, caption, label[0][0]))
+    return panels
+
+
+def _panel(curves: dict[str, Curve]) -> Figure:
+    """Reliability diagrams on top of one another, small enough to stand in rows."""
+    figure = Figure(figsize=(1.9, 1.9), layout="constrained")
+    ax = reliability_comparison(curves, ax=figure.add_subplot(), legend=False)
+    ax.set(xlabel="", ylabel="", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+    return figure
+
+
+def overlay(comparison: Comparison, curve_name: str, name: str, *, small: bool) -> Picture:
+    """One curve of every model in one picture."""
+    curves = {
+        model.name: next(curve for curve in model.curves if curve.name == curve_name)
+        for model in comparison.models[:MOST_OVERLAID]
+    }
+    if small:
+        figure = _panel(curves)
+    else:
+        figure = Figure(figsize=(4.2, 4.2), layout="constrained")
+        reliability_comparison(curves, ax=figure.add_subplot(), legend=False)
+    spoken = " ".join(_spoken(model, curve) for model, curve in curves.items())
+    return Picture(to_svg(figure, label=spoken, name=name), curve_name)
+
+
+def legend(names: Sequence[str]) -> list[tuple[str, Markup]]:
+    """What the curves of :func:`reliability_comparison` are called, each with a piece of its line."""
+    return [(name, _swatch(position)) for position, name in enumerate(names)]
+
+
+def _swatch(position: int) -> Markup:
+    """A piece of the line of the curve at ``position``."""
+    colour, shape, dashes = series(position)
+    figure = Figure(figsize=(0.4, 0.16))
+    ax = figure.add_axes((0, 0, 1, 1))
+    ax.set_axis_off()
+    ax.plot([0, 1, 2], [0, 0, 0], color=colour, marker=shape, markersize=4.5, linestyle=dashes, markevery=[1])
+    return to_svg(figure, label="", name=f"swatch{position}")

@@ -1,0 +1,120 @@
+"""From a matplotlib figure to inline SVG: small, free of links, in colours that the page's style decides."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+import xml.etree.ElementTree as ET
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from calibrant.reports.figures import BLUE, GREEN, GREY, OCHRE, PINK, SKY, VERMILLION
+
+# What a figure draws in these colours, the page draws in its own, which differ in light and in dark.
+PROPERTY_OF = {
+    "#000000": "--ink",
+    BLUE: "--blue",
+    VERMILLION: "--vermillion",
+    GREEN: "--green",
+    PINK: "--pink",
+    OCHRE: "--ochre",
+    SKY: "--sky",
+    GREY: "--grey",
+}
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_LONG_DECIMAL = re.compile(r"-?\d+\.\d{3,}")
+
+
+@contextmanager
+def drawing_style() -> Generator[None]:
+    """Matplotlib's defaults whatever style the user has set, and words kept as words; undone afterwards."""
+    style: dict[Any, Any] = {
+        key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"
+    }
+    style |= {"svg.fonttype": "none", "font.size": 9, "axes.linewidth": 0.6}
+    with matplotlib.rc_context(style):
+        yield
+
+
+def to_svg(figure: Figure, *, label: str, name: str) -> Markup:
+    """The figure as an ``<svg>`` element for use inside HTML, the same for the same figure.
+
+    Args:
+        figure: Drawn within :func:`drawing_style`.
+        label: What a reader who cannot see the picture is told; empty for mere decoration.
+        name: Starts every identifier, so that no two pictures of a page share one.
+    """
+    buffer = io.StringIO()
+    with warnings.catch_warnings():
+        # The browser has the letters that matplotlib's font lacks.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        figure.savefig(buffer, format="svg", transparent=True)
+    root = ET.fromstring(buffer.getvalue())
+    for element in root.iter():
+        element.tag = _local(element.tag)
+        element.attrib = {_local(key): value for key, value in element.attrib.items()}
+    _drop(root, {"metadata", "style"})
+    _rename(root, name)
+    for element in root.iter():
+        _tidy(element)
+    spoken = {"role": "img", "aria-label": label} if label else {"aria-hidden": "true"}
+    root.attrib = {"viewBox": root.attrib["viewBox"], **spoken}
+    return Markup(ET.tostring(root, encoding="unicode", short_empty_elements=True))  # escaped by the writer
+
+
+def _local(name: str) -> str:
+    """A name without its namespace, which HTML does not want."""
+    return name.rpartition("}")[2]
+
+
+def _drop(element: ET.Element, tags: set[str]) -> None:
+    """Take out elements that would style or describe the whole page."""
+    for child in list(element):
+        if child.tag in tags:
+            element.remove(child)
+        else:
+            _drop(child, tags)
+
+
+def _rename(root: ET.Element, name: str) -> None:
+    """Keep only the identifiers that are referred to, under names that are this picture's own."""
+    used: dict[str, str] = {}
+    for element in root.iter():
+        for value in element.attrib.values():
+            for found in _REFERENCE.findall(value):
+                used.setdefault(found, f"{name}-{len(used)}")
+        if element.attrib.get("href", "").startswith("#"):
+            used.setdefault(element.attrib["href"][1:], f"{name}-{len(used)}")
+    for element in root.iter():
+        identifier = element.attrib.pop("id", None)
+        if identifier in used:
+            element.attrib["id"] = used[identifier]
+        for key, value in element.attrib.items():
+            if key == "href" and value.startswith("#"):
+                element.attrib[key] = f"#{used[value[1:]]}"
+            else:
+                element.attrib[key] = _REFERENCE.sub(lambda match: f"url(#{used[match[1]]})", value)
+
+
+def _tidy(element: ET.Element) -> None:
+    """Hundredths of a point, the page's font and colours, no blank text."""
+    for key in {"d", "x", "y", "width", "height", "transform"} & element.attrib.keys():
+        text = _LONG_DECIMAL.sub(lambda match: f"{float(match[0]):.2f}", element.attrib[key])
+        element.attrib[key] = " ".join(text.split())
+    if element.attrib.get("transform", "").startswith("rotate(-0 "):
+        del element.attrib["transform"]
+    style = element.attrib.get("style")
+    if style is not None:
+        rules = [rule for rule in style.split("; ") if not rule.startswith("font-family")]
+        element.attrib["style"] = re.sub(
+            "#[0-9a-f]{6}", lambda match: f"var({PROPERTY_OF.get(match[0], match[0])})", "; ".join(rules)
+        )
+    if element.text is not None and not element.text.strip():
+        element.text = None
+    element.tail = None

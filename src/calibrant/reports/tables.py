@@ -1,0 +1,182 @@
+"""The tables of a report as data, before anyone decides how they look."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from calibrant.evaluation.phrases import p_value
+from calibrant.evaluation.result import (
+    Arm,
+    ClassRow,
+    ComparedModel,
+    Comparison,
+    Curve,
+    Estimate,
+    Evaluation,
+    Kind,
+    NullError,
+    Verdict,
+)
+from calibrant.reports.words import GROUPS, goodness, judge, metric, number, percent, rank
+
+POOLED = "all labels"  # the first curve of multilabel predictions
+_REASONS = ("is not recommended", "none is recommended", "cross-validated NLL")  # the strongest first
+_CONDITION = re.compile(r"^Next, (if [^:`]+):")
+_COMMAND = re.compile(r"`(calibrant [^`]+)`")
+
+
+@dataclass(frozen=True)
+class Column:
+    """What one arm or one model brings to the table of metrics."""
+
+    title: str
+    metrics: Mapping[str, Estimate]
+    change: Mapping[str, Estimate]
+    null: tuple[NullError, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A metric of one column; ``mark`` judges the paired change, ``best`` holds for the best of its row."""
+
+    estimate: Estimate
+    change: Estimate | None
+    mark: Literal["better", "worse"] | None
+    best: bool
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """A metric across the columns."""
+
+    key: str
+    title: str
+    meaning: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class MetricTable:
+    """Rows by group, and the metrics that no column has, by the reason why."""
+
+    columns: tuple[Column, ...]
+    groups: Mapping[str, tuple[MetricRow, ...]]
+    missing: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class ClassPair:
+    """A class before and after the recommended calibrator, ``None`` where none is recommended."""
+
+    before: ClassRow
+    after: ClassRow | None
+
+
+def columns(found: Evaluation | Comparison) -> tuple[Column, ...]:
+    """One column per arm or model, in their order."""
+    if isinstance(found, Evaluation):
+        return tuple(Column(arm.title, arm.metrics, arm.change, arm.null) for arm in found.arms)
+    return tuple(Column(model.name, model.metrics, model.difference, model.null) for model in found.models)
+
+
+def metric_table(found: Evaluation | Comparison) -> MetricTable:
+    """Every metric of every arm or model."""
+    parts = columns(found)
+    groups: dict[str, list[MetricRow]] = {group: [] for group in GROUPS}
+    missing: dict[str, list[str]] = {}
+    for key in sorted({key for part in parts for key in part.metrics}, key=rank):
+        words = metric(key, found.kind)
+        estimates = [part.metrics.get(key, Estimate(value=None, reason="not computed")) for part in parts]
+        if all(estimate.value is None for estimate in estimates):
+            missing.setdefault(estimates[0].reason or "no reason given", []).append(words.title)
+            continue
+        best = _best(key, found.kind, estimates)
+        cells = tuple(
+            Cell(
+                estimate,
+                part.change.get(key),
+                judge(key, found.kind, estimate, part.change.get(key)),
+                place in best,
+            )
+            for place, (part, estimate) in enumerate(zip(parts, estimates, strict=True))
+        )
+        groups[words.group].append(MetricRow(key, words.title, words.meaning, cells))
+    return MetricTable(
+        parts,
+        {group: tuple(rows) for group, rows in groups.items() if rows},
+        {reason: tuple(names) for reason, names in missing.items()},
+    )
+
+
+def _best(key: str, kind: Kind, estimates: Sequence[Estimate]) -> set[int]:
+    """The places of the best values as shown; none where all are alike or no value is better than another."""
+    marks = {
+        place: goodness(key, kind, round(estimate.value, 4))
+        for place, estimate in enumerate(estimates)
+        if estimate.value is not None
+    }
+    known = {place: mark for place, mark in marks.items() if mark is not None}
+    if len(set(known.values())) < 2:
+        return set()
+    return {place for place, mark in known.items() if mark == max(known.values())}
+
+
+def class_pairs(evaluation: Evaluation) -> list[ClassPair]:
+    """The classes, the largest calibration error (as the predictions came) first."""
+    after = recommended(evaluation)
+    rows = evaluation.arms[0].classes
+    later = (None,) * len(rows) if after is None else after.classes
+    pairs = [ClassPair(row, repaired) for row, repaired in zip(rows, later, strict=True)]
+    return sorted(pairs, key=lambda pair: -pair.before.ece)
+
+
+def recommended(evaluation: Evaluation) -> Arm | None:
+    """The arm that is recommended, ``None`` where that is to leave the predictions as they came."""
+    name = evaluation.verdict.recommended
+    return None if name == evaluation.arms[0].name else evaluation.arm(name)
+
+
+def shown_second(evaluation: Evaluation) -> Arm | None:
+    """The arm whose diagrams stand beside the uncalibrated ones: the recommended, else the first there is."""
+    return recommended(evaluation) or next(iter(evaluation.arms[1:]), None)
+
+
+def null_sentence(null: NullError, observed: float, kind: Kind, level: float) -> str:
+    """What chance alone would give, and what was found."""
+    title, found = metric(null.metric, kind).title, number(observed)
+    return (
+        f"{title}: a perfectly calibrated model of this size would show {number(null.mean)} on average "
+        f"and stay below {number(null.upper)} in {percent(level)} of draws; this one shows {found} "
+        f"({p_value(null)})."
+    )
+
+
+def commands(verdict: Verdict) -> list[str]:
+    """The commands that the verdict's sentences quote, to be shown where they can be copied."""
+    return [command for sentence in verdict.sentences for command in _COMMAND.findall(sentence)]
+
+
+def reason(verdict: Verdict) -> str | None:
+    """The sentence that says why an arm is recommended, or why none is."""
+    return next((each for words in _REASONS for each in verdict.sentences if words in each), None)
+
+
+def condition(verdict: Verdict) -> str | None:
+    """``if the lower NLL matters``: on what the recommendation depends, where it does."""
+    found = (_CONDITION.match(sentence) for sentence in verdict.sentences)
+    return next((each[1] for each in found if each), None)
+
+
+def whole_curves(part: Arm | ComparedModel, kind: Kind) -> tuple[Curve, ...]:
+    """The curves of all samples: top label, positive class, or all labels together."""
+    if kind != "multilabel":
+        return part.curves
+    return part.curves[:1] if part.curves and part.curves[0].name == POOLED else ()
+
+
+def label_curves(part: Arm | ComparedModel, kind: Kind) -> tuple[Curve, ...]:
+    """The curves of single labels, which multilabel predictions alone have."""
+    return part.curves[len(whole_curves(part, kind)) :]

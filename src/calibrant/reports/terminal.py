@@ -1,0 +1,225 @@
+"""An evaluation or a comparison in the terminal: the verdict, one table, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from calibrant.evaluation.result import Arm, Comparison, Direction, Evaluation
+from calibrant.reports import tables
+from calibrant.reports.words import MARK_OF, interval, metric, number, percent, shortened
+
+SHOWN = ("event_ece", "ece", "adaptive_ece", "nll", "brier", "accuracy", "mean_confidence")
+CELL = 16  # 0.0412–0.0631 and three blanks
+MOST_WARNINGS = 3  # of one calibrator
+NAME = 28  # of a model, with two blanks
+STYLE_OF: dict[Direction, str] = {
+    "over-confident": "bold yellow",
+    "under-confident": "bold blue",
+    "miscalibrated": "bold yellow",
+    "calibrated": "bold green",
+    "undecided": "bold",
+}
+ASCII = {
+    "–": "-",
+    "−": "-",
+    "▼": "v",
+    "▲": "^",
+    "◆": "*",
+    "●": "o",
+    "…": "...",
+    "→": "->",
+    "≤": "<=",
+    "\u00a0": " ",
+}
+
+
+def render(evaluation: Evaluation, console: Console) -> None:
+    """Print an evaluation in short; it fits 60 columns and needs neither colour nor Unicode.
+
+    Args:
+        evaluation: What :func:`calibrant.evaluate` returned.
+        console: Where to print; its width decides how many calibrators the table shows.
+    """
+    verdict = evaluation.verdict
+    style = STYLE_OF[verdict.direction]
+    parts: list[RenderableType] = [
+        Text(f"{MARK_OF[verdict.direction]} {verdict.headline}", style=style),
+        *(Text(sentence) for sentence in verdict.sentences[:1]),
+        Text(),
+        _metrics_down(evaluation, console.width),
+    ]
+    parts += [Text(sentence, style="dim") for sentence in _left_out(evaluation, console.width)]
+    parts += _recommendation(evaluation, console.width)
+    parts += _notes(evaluation.notes)
+    _print(console, parts)
+
+
+def render_comparison(comparison: Comparison, console: Console) -> None:
+    """Print a comparison in short; it fits 60 columns and needs neither colour nor Unicode.
+
+    Args:
+        comparison: What :func:`calibrant.compare` returned.
+        console: Where to print; its width decides how many metrics the table shows.
+    """
+    first = comparison.models[0].name
+    paired = (
+        f"Judged on the same samples; paired differences against {first}."
+        if comparison.paired
+        else f"Compared with {first}. The samples are not known to be the same, so differences are unpaired."
+    )
+    _print(
+        console,
+        [
+            Text(comparison.verdict, style="bold"),
+            Text(paired),
+            Text(),
+            _models_down(comparison, console.width),
+            *(
+                Text(sentence, style="dim")
+                for sentence in _holes(tables.metric_table(comparison), range(len(comparison.models)))
+            ),
+            *_notes(comparison.notes),
+        ],
+    )
+
+
+def _metrics_down(evaluation: Evaluation, width: int) -> Table:
+    """Metrics as rows, as many arms as columns as fit."""
+    found = tables.metric_table(evaluation)
+    rows = {row.key: row for rows in found.groups.values() for row in rows}
+    shown = _arms_shown(evaluation, width)
+    grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
+    grid.add_column(Text(f"{percent(evaluation.settings.level)} intervals", style="dim"))
+    for place in shown:
+        grid.add_column(Text(found.columns[place].title), justify="right", min_width=CELL - 3)
+    for key in SHOWN:
+        if key in rows:
+            cells = (_cell(rows[key].cells[place]) for place in shown)
+            grid.add_row(Text(rows[key].title), *cells)
+    return grid
+
+
+def _models_down(comparison: Comparison, width: int) -> Table:
+    """Models as rows, as many metrics as columns as fit."""
+    found = tables.metric_table(comparison)
+    rows = {row.key: row for rows in found.groups.values() for row in rows}
+    most = max(1, (width - NAME) // CELL)
+    keys = [key for key in ("event_ece", "ece", "nll", "accuracy", "brier", "adaptive_ece") if key in rows][
+        :most
+    ]
+    grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
+    grid.add_column(Text(f"{percent(comparison.settings.level)} intervals", style="dim"), overflow="fold")
+    for key in keys:
+        grid.add_column(Text(rows[key].title), justify="right", width=CELL - 3)
+    for place, column in enumerate(found.columns):
+        grid.add_row(
+            Text(shortened(column.title, most=NAME - 2)), *(_cell(rows[key].cells[place]) for key in keys)
+        )
+    return grid
+
+
+def _cell(cell: tables.Cell) -> Text:
+    """The value, what became of it, and its interval below."""
+    if cell.estimate.value is None:
+        return Text(number(None), style="dim")
+    text = Text(number(cell.estimate.value), style="bold" if cell.best else "")
+    if cell.mark is not None:
+        text.append(f" {cell.mark}", style="green" if cell.mark == "better" else "red")
+    text.append(f"\n{interval(cell.estimate, between='–')}", style="not bold dim")
+    return text
+
+
+def _arms_shown(evaluation: Evaluation, width: int) -> list[int]:
+    """The places of the arms that fit: the uncalibrated one, the recommended one, then the others."""
+    names = [arm.name for arm in evaluation.arms]
+    order = sorted(
+        range(len(names)), key=lambda place: (place > 0, names[place] != evaluation.verdict.recommended)
+    )
+    return sorted(order[: max(1, (width - 16) // CELL)])
+
+
+def _left_out(evaluation: Evaluation, width: int) -> Iterable[str]:
+    """Names the metrics that are missing, and the arms for which the table has no room."""
+    wanted = {metric(key, evaluation.kind).title for key in SHOWN}
+    found = tables.metric_table(evaluation)
+    for reason, names in found.missing.items():
+        if wanted & set(names):
+            yield f"No {', '.join(name for name in names if name in wanted)}: {reason}"
+    shown = _arms_shown(evaluation, width)
+    yield from _holes(found, shown)
+    for place in shown:
+        yield from _warnings(evaluation.arms[place])
+    titles = [arm.title for place, arm in enumerate(evaluation.arms) if place not in shown]
+    if titles:
+        yield f"Also tried: {', '.join(titles)}; a wider terminal or the report shows them."
+
+
+def _holes(found: tables.MetricTable, shown: Sequence[int]) -> Iterable[str]:
+    """Why a metric that others have is missing from a column."""
+    for row in (row for rows in found.groups.values() for row in rows if row.key in SHOWN):
+        for place in shown:
+            estimate = row.cells[place].estimate
+            if estimate.value is None:
+                yield f"No {row.title} ({found.columns[place].title}): {estimate.reason or 'no reason given'}"
+
+
+def _warnings(arm: Arm) -> Iterable[str]:
+    """What the fit of a calibrator warned of; of many labels, the first few."""
+    warnings = () if arm.fit is None else arm.fit.warnings
+    for warning in warnings[:MOST_WARNINGS]:
+        yield f"{arm.title}: {warning}"
+    if len(warnings) > MOST_WARNINGS:
+        yield f"{arm.title}: {len(warnings) - MOST_WARNINGS} more warnings stand in the report."
+
+
+def _recommendation(evaluation: Evaluation, width: int) -> Iterable[RenderableType]:
+    """Which arm to use, and the commands that make it so."""
+    arm = tables.recommended(evaluation)
+    if arm is None:
+        if len(evaluation.arms) > 1:
+            yield Text()
+            yield Text("Recommended: leave the probabilities as they are.", style="bold")
+            yield from _reason(evaluation)
+        return
+    condition = tables.condition(evaluation.verdict)
+    yield Text()
+    yield Text(f"Recommended{f', {condition}' if condition else ''}: {arm.title}", style="bold")
+    yield from _reason(evaluation)
+    for command in tables.commands(evaluation.verdict):
+        yield Text(_command(command, width))
+
+
+def _reason(evaluation: Evaluation) -> Iterable[RenderableType]:
+    """Why that is recommended."""
+    reason = tables.reason(evaluation.verdict)
+    if reason is not None:
+        yield Text(reason, style="dim")
+
+
+def _command(command: str, width: int) -> str:
+    """A command, indented; a long one takes a line per option and is still one command for a shell."""
+    line = f"  {command}"
+    return line if len(line) <= width else line.replace(" --", " \\\n      --")
+
+
+def _notes(notes: Sequence[str]) -> Iterable[RenderableType]:
+    if notes:
+        yield Text()
+    for note in notes:
+        yield Text(f"note: {note}", style="dim")
+
+
+def _print(console: Console, parts: Iterable[RenderableType]) -> None:
+    """Print; where the terminal's encoding lacks a character, what is printed lacks it too."""
+    if console.encoding.lower().startswith("utf"):
+        console.print(Group(*parts), highlight=False)
+        return
+    with console.capture() as captured:
+        console.print(Group(*parts), highlight=False)
+    known = captured.get().translate(str.maketrans(ASCII))
+    console.file.write(known.encode(console.encoding, "replace").decode(console.encoding))

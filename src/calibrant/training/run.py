@@ -1,0 +1,221 @@
+"""The directory of a run: what lies where, who may use it, and reading it back."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from calibrant import __version__
+from calibrant._math.errors import InputError
+from calibrant._math.files import atomic_write
+from calibrant.evaluation import Evaluation
+from calibrant.models import build as build_model
+from calibrant.predictions import Predictions, load_predictions
+from calibrant.training.recipe import Recipe, load_recipe
+
+
+class RunFolder:
+    """Paths inside a run's directory, and writing there so that everything is whole or not there."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.recipe = self.path / "recipe.toml"
+        self.environment = self.path / "environment.json"
+        self.metrics = self.path / "metrics.jsonl"
+        self.checkpoint = self.path / "checkpoint.pt"
+        self.predictions = self.path / "predictions.npz"
+        self.evaluation = self.path / "evaluation.json"
+        self.report = self.path / "report.html"
+        self.dynamics = self.path / "dynamics"
+        self.dynamics_report = self.path / "dynamics.html"
+
+    @property
+    def holds_run(self) -> bool:
+        """Whether a run was begun here; a recipe beside other things is none."""
+        if not self.recipe.is_file():
+            return False
+        others = (entry for entry in self.path.iterdir() if entry != self.recipe)
+        return self.environment.is_file() or all(_is_left_over(entry) for entry in others)
+
+    def claim(self, recipe: Recipe) -> None:
+        """Make the directory, or go on in one that the same recipe made.
+
+        Raises:
+            InputError: If another recipe made it, or it holds other things and no run.
+        """
+        if self.holds_run:
+            differences = recipe.differences(load_recipe(self.recipe))
+            if differences:
+                more = f" and {len(differences) - 1} more" if len(differences) > 1 else ""
+                raise InputError(
+                    f"{self.path} was made by another recipe ({differences[0]}{more}); choose another --out."
+                )
+        elif self.path.is_dir() and any(not _is_left_over(entry) for entry in self.path.iterdir()):
+            raise InputError(f"{self.path} is not empty and holds no run; choose another --out.")
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.write(self.recipe, recipe.to_toml())
+
+    def write(self, path: Path, text: str) -> None:
+        """Replace a text file."""
+        with atomic_write(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+    def write_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Replace ``metrics.jsonl``."""
+        self.write(self.metrics, "".join(_json_line(row) for row in rows))
+
+    def append_row(self, row: Mapping[str, Any]) -> None:
+        """Add a line to ``metrics.jsonl``; should it be cut off, the checkpoint has it whole."""
+        with self.metrics.open("a", encoding="utf-8") as file:
+            file.write(_json_line(row))
+
+    def write_snapshot(
+        self, epoch: int, tables: Mapping[str, Mapping[str, Tensor]], gradient_norms: Tensor | None
+    ) -> None:
+        """Write ``dynamics/epoch-0001.npz``: bins of each split, norms of the training samples' gradients."""
+        arrays = {
+            f"{name}_{key}": value.numpy() for name, table in tables.items() for key, value in table.items()
+        }
+        if gradient_norms is not None:
+            arrays["gradient_norms"] = gradient_norms.numpy()
+        self.dynamics.mkdir(exist_ok=True)
+        with atomic_write(self.dynamics / f"epoch-{epoch:04}.npz") as temporary:
+            np.savez(temporary, allow_pickle=False, **arrays)
+
+    def note_session(self, *, command: str | None, device: str, processes: int, data_sha256: str) -> None:
+        """Add a session, with what it runs on, to ``environment.json``."""
+        sessions: list[dict[str, Any]] = []
+        if self.environment.is_file():
+            sessions = json.loads(self.environment.read_text(encoding="utf-8"))["sessions"]
+        sessions.append(
+            {
+                "command": command or shlex.join(sys.argv),
+                "versions": {
+                    "calibrant": __version__,
+                    "python": platform.python_version(),
+                    "torch": torch.__version__,
+                },
+                "platform": platform.platform(),
+                "device": device,
+                "processes": processes,
+                "threads": torch.get_num_threads(),
+                "data_sha256": data_sha256,
+            }
+        )
+        self.write(self.environment, json.dumps({"sessions": sessions}, indent=2) + "\n")
+
+    def load_checkpoint(self) -> dict[str, Any] | None:
+        """What was saved last, on the CPU, or None.
+
+        Raises:
+            InputError: If the file is no checkpoint.
+        """
+        if not self.checkpoint.is_file():
+            return None
+        try:
+            state = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
+        except Exception as error:  # torch raises whatever its reader or unpickler stumbles over
+            raise InputError(f"{self.checkpoint} cannot be read: {str(error).splitlines()[0]}.") from error
+        if not isinstance(state, dict) or state.get("format") != CHECKPOINT_FORMAT:
+            raise InputError(f"{self.checkpoint} is no checkpoint that this version of calibrant can read.")
+        return state
+
+
+CHECKPOINT_FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run as it lies in its directory."""
+
+    folder: RunFolder
+    recipe: Recipe
+    rows: tuple[Mapping[str, Any], ...]
+    """One per epoch, as in ``metrics.jsonl``."""
+    evaluation: Evaluation | None
+    """None until it is finished."""
+
+    @property
+    def predictions(self) -> Predictions:
+        """Logits of the finished network on the calibration and test split."""
+        return load_predictions(self.folder.predictions)
+
+    @property
+    def snapshots(self) -> dict[int, dict[str, np.ndarray[Any, Any]]]:
+        """What was recorded at chosen epochs, by epoch: bins of each split, and ``gradient_norms``."""
+        found: dict[int, dict[str, np.ndarray[Any, Any]]] = {}
+        for path in sorted(self.folder.dynamics.glob("epoch-*.npz")):
+            with np.load(path, allow_pickle=False) as archive:
+                found[int(path.stem.removeprefix("epoch-"))] = {name: archive[name] for name in archive.files}
+        return found
+
+    @property
+    def kept_row(self) -> Mapping[str, Any]:
+        """The row of the epoch whose weights are judged: the last, or the best if the recipe keeps that.
+
+        Raises:
+            InputError: If no epoch is done yet.
+        """
+        if not self.rows:
+            raise InputError(f"{self.folder.path} has no finished epoch yet.")
+        if self.recipe.training.keep == "last":
+            return self.rows[-1]
+        known = [row for row in self.rows if row["calibration_nll_after_temperature"] is not None]
+        return min(known or self.rows[-1:], key=lambda row: row["calibration_nll_after_temperature"] or 0)
+
+    def model(self) -> nn.Module:
+        """The trained network, in evaluation mode, on the CPU.
+
+        Raises:
+            InputError: If nothing was saved yet.
+        """
+        state = self.folder.load_checkpoint()
+        if state is None:
+            raise InputError(f"{self.folder.path} has no checkpoint yet.")
+        shape, classes = tuple(state["input_shape"]), int(state["num_classes"])
+        with torch.random.fork_rng(devices=[]):
+            model = build_model(self.recipe.model, input_shape=shape, num_classes=classes)
+        best = state["best"]
+        model.load_state_dict(best["model"] if best is not None and "model" in best else state["model"])
+        return model.eval()
+
+
+def load_run(path: str | os.PathLike[str]) -> Run:
+    """Read the directory of a run, finished or not.
+
+    Raises:
+        InputError: If there is no run in it.
+    """
+    folder = RunFolder(path)
+    if not folder.holds_run:
+        raise InputError(f"{path} holds no run; one has recipe.toml and environment.json.")
+    state = folder.load_checkpoint()
+    evaluation = None
+    if folder.evaluation.is_file():
+        evaluation = Evaluation.from_json(folder.evaluation.read_text(encoding="utf-8"))
+    return Run(
+        folder=folder,
+        recipe=load_recipe(folder.recipe),
+        rows=() if state is None else tuple(state["history"]),
+        evaluation=evaluation,
+    )
+
+
+def _json_line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, allow_nan=False) + "\n"
+
+
+def _is_left_over(entry: Path) -> bool:
+    """Whether this is what a killed process had not yet renamed."""
+    return entry.name.startswith(".calibrant-")

@@ -1,0 +1,24 @@
+"""Seeds for everything random in a training, each a function of the recipe's seed and of where it is used."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+WEIGHTS, ORDER, AUGMENTATION, PROCESS = range(4)
+
+
+def derived(seed: int, purpose: int, *place: int) -> int:
+    """A seed for one purpose at one place (epoch, batch, process), unrelated to those of other places.
+
+    Example:
+        >>> derived(0, ORDER, 1) == derived(0, ORDER, 1), derived(0, ORDER, 1) == derived(0, ORDER, 2)
+        (True, False)
+    """
+    state = np.random.SeedSequence([seed, purpose, *place]).generate_state(1, np.uint64)
+    return int(state[0] >> np.uint64(1))
+
+
+def generator(seed: int, purpose: int, *place: int) -> torch.Generator:
+    """A generator on the CPU with such a seed."""
+    return torch.Generator().manual_seed(derived(seed, purpose, *place))

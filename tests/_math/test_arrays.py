@@ -1,0 +1,95 @@
+"""Tensors from whatever the caller has."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant._math import arrays
+from calibrant._math.arrays import as_float_tensor, as_label_tensor, first_row, row_slices
+from calibrant._math.errors import InputError
+
+
+def test_float_dtypes_are_kept() -> None:
+    """Floating tensors and arrays keep their dtype; integers, bools and lists become float64."""
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        assert as_float_tensor(torch.ones(2, dtype=dtype), name="x").dtype == dtype
+    assert as_float_tensor(np.ones(2, np.float32), name="x").dtype == torch.float32
+    assert as_float_tensor(np.ones(2, np.longdouble), name="x").dtype == torch.float64
+    for values in ([1, 0], [True, False], np.ones(2, np.uint16), torch.ones(2, dtype=torch.int32)):
+        assert as_float_tensor(values, name="x").dtype == torch.float64
+
+
+def test_memory_is_shared_where_it_can_be() -> None:
+    """An ordinary array or tensor is not copied; gradients are cut."""
+    array = np.ones((3, 2))
+    assert as_float_tensor(array, name="x").data_ptr() == array.ctypes.data
+    tensor = torch.ones(3, requires_grad=True)
+    ours = as_float_tensor(tensor, name="x")
+    assert ours.data_ptr() == tensor.data_ptr()
+    assert not ours.requires_grad
+
+
+def test_odd_memory_gives_no_warning() -> None:
+    """Read-only, reversed and byte-swapped arrays are taken, in silence."""
+    array = np.arange(6.0)
+    frozen = array.copy()
+    frozen.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for odd in (frozen, array[::-1][::-1], array.astype(">f8")):
+            assert as_float_tensor(odd, name="x").tolist() == array.tolist()
+        assert as_float_tensor(array[::-1], name="x").tolist() == array[::-1].tolist()
+
+
+@pytest.mark.parametrize(
+    "values", [["a"], [None], [1j], np.array([object()]), torch.ones(1, dtype=torch.cfloat)]
+)
+def test_what_is_no_real_number_is_refused(values: object) -> None:
+    """Text, objects and complex numbers are a TypeError that names the argument."""
+    with pytest.raises(TypeError, match="`scores` must"):
+        as_float_tensor(values, name="scores")
+    with pytest.raises(TypeError, match="`labels` must"):
+        as_label_tensor(values, name="labels")
+
+
+def test_ragged_lists_are_refused() -> None:
+    """Rows of different length are an InputError."""
+    with pytest.raises(InputError, match="`probs` must be rectangular"):
+        as_float_tensor([[0.5, 0.5], [1.0]], name="probs")
+
+
+def test_labels_of_any_whole_dtype() -> None:
+    """Every integer and bool dtype, and floats that are whole, become int64."""
+    expected = torch.tensor([0, 1, 1])
+    for dtype in ("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"):
+        ours = as_label_tensor(np.array([0, 1, 1], dtype), name="labels")
+        assert ours.dtype == torch.int64
+        assert torch.equal(ours, expected)
+    assert torch.equal(as_label_tensor(expected.to(torch.bfloat16), name="labels"), expected)
+
+
+@pytest.mark.parametrize("bad", [0.5, np.nan, np.inf])
+def test_labels_that_are_not_whole_are_refused(bad: float) -> None:
+    """Fractions, NaN and infinities are refused with their row."""
+    with pytest.raises(InputError, match=rf"`labels` must hold whole numbers; row 2 holds {bad}"):
+        as_label_tensor([0.0, 1.0, bad], name="labels")
+
+
+def test_first_row() -> None:
+    """The first row with a True in it, in one dimension and in two."""
+    assert first_row(torch.tensor([False, True, True])) == 1
+    assert first_row(torch.tensor([[False, False], [False, True]])) == 1
+
+
+def test_row_slices_cover_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices are disjoint, in order, complete and of limited size."""
+    monkeypatch.setattr(arrays, "CACHED_ELEMENTS", 10)
+    table = torch.arange(23 * 3).reshape(23, 3)
+    pieces = [table[rows] for rows in row_slices(table)]
+    assert torch.equal(torch.cat(pieces), table)
+    assert {len(piece) for piece in pieces[:-1]} == {3}
+    assert len(list(row_slices(torch.zeros(2, 50)))) == 2  # a row wider than the limit is one slice

@@ -1,0 +1,123 @@
+"""Files are whole or not there."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from calibrant._math import files
+from calibrant._math.files import atomic_write
+
+
+def exactly(text: str) -> str:
+    """A pattern that matches this text and no other."""
+    return rf"\A{re.escape(text)}\Z"
+
+
+def write_and_fail(path: Path) -> None:
+    """Write half of a file, then fail."""
+    with files.atomic_write(path) as temporary:
+        temporary.write_text("half")
+        raise KeyboardInterrupt("stopped")
+
+
+def test_the_file_appears_whole(tmp_path) -> None:
+    """While writing, the old content stands; afterwards the new one, and nothing else lies in the folder."""
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with atomic_write(path) as temporary:
+        assert temporary.parent == tmp_path
+        assert temporary.suffix == ".txt"
+        temporary.write_text("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failure_leaves_what_was_there(tmp_path) -> None:
+    """Whatever stops the writing, also the keyboard, the old file stands and no other appears."""
+    path = tmp_path / "a.txt"
+    with pytest.raises(KeyboardInterrupt, match="stopped"):
+        write_and_fail(path)
+    assert list(tmp_path.iterdir()) == []
+    path.write_text("old")
+    with pytest.raises(KeyboardInterrupt, match="stopped"):
+        write_and_fail(path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_failure_test_bites(tmp_path, monkeypatch) -> None:
+    """A helper that writes straight to the file is caught by the test above."""
+
+    @contextmanager
+    def straight(path: Path) -> Iterator[Path]:
+        yield path
+
+    monkeypatch.setattr(files, "atomic_write", straight)
+    with pytest.raises(AssertionError, match="assert"):
+        test_a_failure_leaves_what_was_there(tmp_path)
+
+
+def test_permissions(tmp_path) -> None:
+    """A new file has the permissions of any new file; one that is replaced keeps its own."""
+    plain, path = tmp_path / "plain", tmp_path / "a"
+    plain.touch()
+    with atomic_write(
+        path
+    ) as temporary:  # as some writers do: a new file of their own, with other permissions
+        temporary.unlink()
+        temporary.touch(mode=0o600)
+    assert path.stat().st_mode == plain.stat().st_mode
+    path.chmod(0o640)
+    with atomic_write(path) as temporary:
+        temporary.write_text("new")
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_link_is_written_through(tmp_path) -> None:
+    """A link stays a link, and what it points to is replaced."""
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    with atomic_write(link) as temporary:
+        temporary.write_text("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+def test_what_cannot_be_written_is_said_in_one_sentence(tmp_path) -> None:
+    """A folder, a missing folder and a device are refused before anything is written."""
+
+    def write(path: Path) -> None:
+        with atomic_write(path):
+            raise AssertionError
+
+    with pytest.raises(
+        IsADirectoryError, match=exactly(f"{tmp_path} is a directory; give the name of a file in it.")
+    ):
+        write(tmp_path)
+    absent = tmp_path / "absent"
+    words = f"{absent / 'a.txt'} cannot be written: there is no folder {absent}."
+    with pytest.raises(FileNotFoundError, match=exactly(words)):
+        write(absent / "a.txt")
+    with pytest.raises(OSError, match=exactly("/dev/null is not a plain file, so it cannot be replaced.")):
+        write(Path("/dev/null"))
+
+
+def test_a_folder_that_may_not_be_written_to(tmp_path, monkeypatch) -> None:
+    """The sentence names the file and the reason."""
+
+    def denied(path: Path, **_options: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "touch", denied)
+    path = tmp_path / "a.txt"
+    words = f"{path} cannot be written: Permission denied."
+    with pytest.raises(PermissionError, match=exactly(words)), atomic_write(path):
+        pass

@@ -1,0 +1,522 @@
+"""The focal calibration map: reference values, laws, saturation, derivatives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+
+from calibrant._math.errors import InputError
+from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
+from calibrant._math.simplex import log_one_minus_softmax, log_softmax
+
+Golden = Callable[[str], Any]
+Map = Callable[[Tensor, float], Tensor]
+
+# torch's forward mode scripts its own formulas on first use, and says that scripting is deprecated.
+forward_mode = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+
+GAMMAS = [-0.9, -0.5, 0.0, 0.3, 1.0, 2.0, 5.0, 20.0, 50.0]
+HALF = [torch.float16, torch.bfloat16]
+# The reference took 1 - p as a difference in 80 digits and more; smaller results have none of them left.
+SMALLEST_REFERENCE = 1e-100
+
+
+def table(*rows: list[float], dtype: torch.dtype = torch.float64) -> Tensor:
+    """Rows as a tensor."""
+    return torch.tensor(rows, dtype=dtype)
+
+
+def some_logits(seed: int = 0) -> list[Tensor]:
+    """Rows of 2, 3, 10 and 100 classes, from near-uniform to sure."""
+    rng = np.random.default_rng(seed)
+    scales = np.repeat([0.01, 0.3, 1.0, 3.0, 10.0, 100.0], 6)[:, None]
+    return [torch.from_numpy(rng.normal(size=(36, C)) * scales) for C in (2, 3, 10, 100)]
+
+
+# ------------------------------------------------------------------------------------- reference values
+
+
+def test_log_probabilities_are_the_references(golden: Golden) -> None:
+    """Both log p and 1 - max p agree with 80-digit arithmetic to 1e-12, relative, up to gaps of 1400."""
+    for case in golden("focal_map.json")["forward"]:
+        log_probs = focal_map_logits(table(case["logits"]), case["gamma"])[0]
+        expected = torch.tensor(case["log_p"], dtype=torch.float64)
+        torch.testing.assert_close(log_probs, expected, rtol=1e-12, atol=SMALLEST_REFERENCE)
+        miss = -math.expm1(log_probs.max().item())
+        assert miss == pytest.approx(case["one_minus_pmax"], rel=1e-12, abs=SMALLEST_REFERENCE)
+
+
+def test_log_odds_are_the_references(golden: Golden) -> None:
+    """The elementwise map is the map of two classes, to 1e-12 of the log-odds."""
+    cases = [case for case in golden("focal_map.json")["forward"] if len(case["logits"]) == 2]
+    assert len(cases) > 100
+    for case in cases:
+        (zero, one), (log_zero, log_one) = case["logits"], case["log_p"]
+        result = focal_map_log_odds(torch.tensor(one - zero, dtype=torch.float64), case["gamma"])
+        # 3e-16 is a unit in the last place of the reference's log-probabilities, whose difference is taken
+        assert result.item() == pytest.approx(log_one - log_zero, rel=1e-12, abs=3e-16)
+
+
+def test_gradients_are_the_references(golden: Golden) -> None:
+    """The gradient of log p_k agrees with the reference."""
+    for case in golden("focal_map.json")["grad"]:
+        logits = table(case["logits"]).requires_grad_()
+        (gradient,) = torch.autograd.grad(focal_map_logits(logits, case["gamma"])[0, case["k"]], logits)
+        expected = table(case["dlogpk_dlogits"])
+        # the reference was differentiated in float64 and holds 1e-15, not 1e-12 of a vanishing gradient
+        torch.testing.assert_close(gradient, expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("gamma", [-0.5, 0.5, 3.0])
+def test_a_vanishing_gradient_keeps_its_digits(gamma: float) -> None:
+    """At log-odds s of 200, d log p_top / ds is (1 - p_top)(gamma + 1), to relative precision."""
+    logits = table([0.0, 200.0]).requires_grad_()
+    log_probs = focal_map_logits(logits, gamma)
+    (gradient,) = torch.autograd.grad(log_probs[0, 1], logits)
+    assert gradient[0, 1].item() == pytest.approx((1 + gamma) * log_probs[0, 0].exp().item(), rel=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------- laws
+
+
+def fixes_the_middle_and_the_corners(focal_map: Map, gamma: float) -> bool:
+    """The uniform distribution and the vertices stay where they are."""
+    uniform = focal_map(torch.zeros(1, 7, dtype=torch.float64), gamma)
+    corner = focal_map(table([-math.inf, 1.0, -math.inf]), gamma).exp()
+    edge = focal_map(table([0.5, 0.5, -math.inf]), gamma).exp()
+    return (
+        torch.allclose(uniform, torch.full_like(uniform, -math.log(7)), rtol=1e-12, atol=0)
+        and corner.tolist() == [[0.0, 1.0, 0.0]]
+        and torch.allclose(edge, table([0.5, 0.5, 0.0]), rtol=1e-12, atol=0)
+    )
+
+
+def rows_sum_to_one(focal_map: Map, gamma: float) -> bool:
+    """The result is a distribution."""
+    sums = torch.cat([focal_map(logits, gamma).exp().sum(-1) for logits in some_logits()])
+    return torch.allclose(sums, torch.ones_like(sums), rtol=1e-12, atol=0)
+
+
+def keeps_order(focal_map: Map, gamma: float) -> bool:
+    """The classes stay in order, and the top one is the same entry."""
+    for logits in some_logits():
+        mapped = focal_map(logits, gamma)
+        in_order = mapped.gather(-1, logits.argsort(-1))
+        slack = 1e-12 * (1 + in_order.abs())
+        if not ((in_order.diff() >= -slack[:, 1:]).all() and (mapped.argmax(-1) == logits.argmax(-1)).all()):
+            return False
+    return True
+
+
+def sees_differences_only(focal_map: Map, gamma: float) -> bool:
+    """A constant added to the logits changes nothing, and classes may be renamed."""
+    generator = torch.Generator().manual_seed(1)
+    for logits in some_logits():
+        mapped = focal_map(logits, gamma)
+        order = torch.randperm(logits.shape[1], generator=generator)
+        tolerance = {"rtol": 1e-12 * (2 + gamma), "atol": 1e-12 * (2 + gamma)}  # slope of the map
+        if not torch.allclose(focal_map(logits + 3.0, gamma), mapped, **tolerance):
+            return False
+        if not torch.allclose(focal_map(logits[:, order], gamma), mapped[:, order], **tolerance):
+            return False
+    return True
+
+
+def undoes_focal_loss(focal_map: Map, gamma: float) -> bool:
+    """Where the true probabilities are the map's, the risk of focal loss is stationary in the logits."""
+    for logits in some_logits()[:3]:
+        moderate = (logits / logits.abs().amax(-1, keepdim=True).clamp(min=4.0) * 4.0).requires_grad_()
+        truth = focal_map(moderate.detach(), gamma).exp()
+        losses = -(gamma * log_one_minus_softmax(moderate)).exp() * moderate.log_softmax(-1)
+        (slope,) = torch.autograd.grad((truth * losses).sum(), moderate)
+        size = (truth * losses).detach().amax(-1, keepdim=True).abs()
+        if not (slope.abs() <= 1e-12 * (1 + abs(gamma)) * (size + 1e-12)).all():
+            return False
+    return True
+
+
+def approaches_a_temperature(focal_map: Map, gamma: float) -> bool:
+    """Far out the log-odds of two classes are (gamma + 1) s - log(gamma + 1)."""
+    log_probs = focal_map(table([0.0, 200.0]), gamma)[0]
+    expected = (gamma + 1) * 200.0 - math.log1p(gamma)
+    return math.isclose((log_probs[1] - log_probs[0]).item(), expected, rel_tol=1e-12)
+
+
+LAWS = [
+    fixes_the_middle_and_the_corners,
+    rows_sum_to_one,
+    keeps_order,
+    sees_differences_only,
+    undoes_focal_loss,
+    approaches_a_temperature,
+]
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+@pytest.mark.parametrize("law", LAWS)
+def test_law(law: Callable[[Map, float], bool], gamma: float) -> None:
+    """The map obeys the law."""
+    assert law(focal_map_logits, gamma)
+
+
+def scores_with(logits: Tensor, gamma: float, *, power: float = 1.0, entropy: float = 1.0) -> Tensor:
+    """The map's formula written out, with a factor to spoil each of its two corrections."""
+    log_probs, log_misses = log_softmax(logits), log_one_minus_softmax(logits)
+    ratio = -(log_probs - log_misses).exp() * log_probs.clamp(min=-1e4)
+    return log_probs - power * gamma * log_misses - (entropy * gamma * ratio).log1p()
+
+
+FAULTS: list[tuple[Callable[[Map, float], bool], Map]] = [
+    (rows_sum_to_one, scores_with),
+    (undoes_focal_loss, lambda z, g: scores_with(z, g, power=-1.0).log_softmax(-1)),
+    (undoes_focal_loss, lambda z, g: scores_with(z, g, entropy=0.0).log_softmax(-1)),
+    (undoes_focal_loss, lambda z, g: (z * (1 + g - math.log1p(g) / 2)).log_softmax(-1)),
+    (approaches_a_temperature, lambda z, g: scores_with(z, g, entropy=0.0).log_softmax(-1)),
+    (approaches_a_temperature, lambda z, g: scores_with(z, g, power=0.99).log_softmax(-1)),
+    (keeps_order, lambda z, g: (-(1 + g) * z).log_softmax(-1)),
+    (keeps_order, lambda z, g: scores_with(z.round(decimals=2), g).log_softmax(-1)),
+    (sees_differences_only, lambda z, _: (z * z.abs()).log_softmax(-1)),
+    (sees_differences_only, lambda z, g: focal_map_logits(z, g) + torch.linspace(0, 1e-9, z.shape[-1])),
+    (fixes_the_middle_and_the_corners, lambda z, g: scores_with(z, g).log_softmax(-1)),  # inf - inf
+    (fixes_the_middle_and_the_corners, lambda z, g: focal_map_logits(z, g).clamp(min=-700)),
+]
+
+
+@pytest.mark.parametrize("number", range(len(FAULTS)))
+def test_the_laws_bite(number: int) -> None:
+    """A map with a planted fault breaks the law that it should."""
+    law, faulty = FAULTS[number]
+    assert not law(faulty, 2.0)
+
+
+def test_the_formula_written_out_agrees() -> None:
+    """The planted faults above start from a sound formula: unspoilt, it is the map."""
+    for logits in some_logits():
+        moderate = logits.clamp(-15, 15)
+        torch.testing.assert_close(
+            scores_with(moderate, 2.0).log_softmax(-1),
+            focal_map_logits(moderate, 2.0),
+            rtol=1e-10,
+            atol=1e-12,
+        )
+
+
+@given(st.lists(st.floats(-700, 700), min_size=2, max_size=6))
+def test_gamma_zero_is_log_softmax(row: list[float]) -> None:
+    """With gamma 0 the map is log-softmax, bit by bit, and the identity of log-odds."""
+    logits = table(row)
+    assert torch.equal(focal_map_logits(logits, 0.0), log_softmax(logits))
+    assert torch.equal(focal_map_log_odds(logits, 0.0), logits)
+
+
+@given(st.lists(st.floats(-50, 50), min_size=2, max_size=8), st.floats(-0.95, 50))
+def test_the_top_class_stays_on_top(row: list[float], gamma: float) -> None:
+    """No rounding lifts another class over the largest, not even a close second."""
+    logits = table([*row, max(row), max(row) - 1e-15])
+    mapped = focal_map_logits(logits, gamma)[0]
+    assert mapped[logits.argmax()] == mapped.max()
+
+
+@pytest.mark.parametrize("gamma", [-0.9, 20.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_second_by_one_unit_stays_second(dtype: torch.dtype, gamma: float) -> None:
+    """A runner-up one unit in the last place below the top is not lifted over it, in 2000 rows."""
+    logits = torch.from_numpy(np.random.default_rng(5).normal(size=(2000, 4))).to(dtype).clamp(max=1.9)
+    logits[:, 3] = 2.0
+    logits[:, 0] = torch.nextafter(logits[:, 3], logits[:, 0])
+    mapped = focal_map_logits(logits, gamma)
+    assert (mapped[:, 3] == mapped.amax(-1)).all()
+
+
+@given(st.integers(2, 9), st.floats(-0.95, 50), st.floats(-5, 0))
+def test_equal_logits_give_equal_results(num_top: int, gamma: float, rest: float) -> None:
+    """Classes that share the largest logit share the result exactly."""
+    mapped = focal_map_logits(table([3.0] * num_top + [3.0 + rest] * 3), gamma)[0]
+    assert mapped[:num_top].unique().numel() == 1
+
+
+@given(st.floats(-700, 700), st.floats(-0.95, 50))
+def test_an_event_is_two_classes(log_odds: float, gamma: float) -> None:
+    """The elementwise map is odd and agrees with the map of two classes."""
+    scalar = torch.tensor(log_odds, dtype=torch.float64)
+    result = focal_map_log_odds(scalar, gamma)
+    assert torch.equal(focal_map_log_odds(-scalar, gamma), -result)
+    zero, one = focal_map_logits(table([0.0, log_odds]), gamma)[0]
+    torch.testing.assert_close(result, one - zero, rtol=1e-12, atol=1e-14 * (1 + gamma))
+
+
+@given(st.floats(0, 50), st.floats(1e-12, 500))
+def test_bounds_by_two_temperatures(gamma: float, log_odds: float) -> None:
+    """The map lies between temperatures 1 / (gamma + 1) and 1 / (gamma + 1 - log(gamma + 1) / 2)."""
+    slope = focal_map_log_odds(torch.tensor(log_odds, dtype=torch.float64), gamma).item() / log_odds
+    assert (gamma + 1 - math.log1p(gamma) / 2) * (1 - 1e-12) <= slope <= (gamma + 1) * (1 + 1e-12)
+
+
+def test_the_bounds_bite() -> None:
+    """A lower bound without the factor one half would be wrong, and so would a higher one at even odds."""
+    slope = focal_map_log_odds(torch.tensor(1e-9, dtype=torch.float64), 1.0).item() / 1e-9
+    exact = 2 - (2 * math.log(2) - 1) / (1 + math.log(2))
+    assert slope == pytest.approx(exact, rel=1e-12)
+    assert not slope >= 2 - math.log(2) / 4
+    assert not slope <= 2 - math.log(2) / 2
+
+
+@pytest.mark.parametrize(
+    ("reach", "lowest", "highest"),
+    [(5, 0.21258658, 0.21784500), (10, 0.20664404, 0.21784500), (20, 0.20327153, 0.21784500)],
+)
+def test_tight_temperatures_of_gamma_4(reach: float, lowest: float, highest: float) -> None:
+    """With log-odds in reach, the temperatures that bound the map of gamma 4 are those of a dense grid."""
+    log_odds = torch.linspace(1e-6, reach, 20_001, dtype=torch.float64)
+    temperature = log_odds / focal_map_log_odds(log_odds, 4.0)
+    assert temperature.min().item() == pytest.approx(lowest, abs=1e-8)  # digits printed
+    assert temperature.max().item() == pytest.approx(highest, abs=1e-8)
+
+
+def test_negative_gamma_lowers_confidence_of_events_above_the_limit() -> None:
+    """Gamma above 2 - 2 / ln 2 = -0.8854 and below 0 lowers confidence; below, it raises it at even odds."""
+    log_odds = torch.linspace(0.01, 100, 5000, dtype=torch.float64)
+    limit = 2 - 2 / math.log(2)
+    assert (focal_map_log_odds(log_odds, limit + 1e-3) < log_odds).all()
+    assert focal_map_log_odds(log_odds, limit - 1e-3)[0] > log_odds[0]
+    assert (focal_map_log_odds(log_odds, -0.99).diff() > 0).all()
+
+
+# ----------------------------------------------------------------------- the top probability can fall
+
+
+@pytest.mark.parametrize(
+    ("probs", "gamma", "mapped"),
+    [([0.0304, 0.3233, 0.3237, 0.3226], 0.3, 0.32363), ([0.2] + [0.8 / 99] * 99, 1.0, 0.18680)],
+)
+def test_the_top_probability_can_fall(probs: list[float], gamma: float, mapped: float) -> None:
+    """Counter-examples, for four classes and for a hundred, to "the map never lowers the top probability"."""
+    result = focal_map_logits(table(probs).log(), gamma).exp().max().item()
+    assert result == pytest.approx(mapped, abs=5e-6)  # digits printed
+    assert result < max(probs)
+
+
+@pytest.mark.parametrize(
+    ("gamma", "always_raised", "never_raised"),
+    [(1.0, 0.3679, 0.1353), (2.0, 0.2976, 0.1041), (3.0, 0.2526, 0.0855), (5.0, 0.1968, 0.0639)],
+)
+def test_where_the_top_probability_rises(gamma: float, always_raised: float, never_raised: float) -> None:
+    """Above the root of g = 1 the top probability rises, below the maximum of g it falls."""
+    rng = np.random.default_rng(4)
+    for C in (3, 4, 10, 100, 1000):
+        for scale in (0.05, 0.5, 2.0):
+            logits = torch.from_numpy(rng.normal(size=(200, C)) * scale)
+            before = logits.softmax(-1).amax(-1)
+            after = focal_map_logits(logits, gamma).exp().amax(-1)
+            assert (after > before * (1 - 1e-14))[before > always_raised + 1e-4].all()
+            assert (after < before * (1 + 1e-14))[before < never_raised - 1e-4].all()
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(
+    ("file", "gamma", "share"),
+    [
+        ("logits_netcal_cifar/wideresnet-16-4-cifar-100.npz", 1.0, 0.061),
+        ("logits_netcal_cifar/wideresnet-16-4-cifar-100.npz", 3.0, 0.021),
+        ("probs_crossval_cleanlab/20news_test.npz", 1.0, 0.004),
+    ],
+)
+def test_the_top_probability_falls_in_real_files(
+    data_folder: Any, file: str, gamma: float, share: float
+) -> None:
+    """The share of real samples whose top probability the map lowers is the one published with the data."""
+    log_probs = torch.from_numpy(np.load(data_folder / file)["probs"]).double().log().log_softmax(-1)
+    lowered = focal_map_logits(log_probs, gamma).amax(-1) < log_probs.amax(-1)
+    assert lowered.double().mean().item() == pytest.approx(share, abs=5e-4)  # digits printed
+
+
+# ------------------------------------------------------------------------------- saturation and dtypes
+
+
+SATURATED = [[1e4, 0.0, -1e4], [1e4, 1e4, -1e4], [0.0, 0.0, 0.0], [-1e4, 1e4, 9.9e3]]
+
+
+@pytest.mark.parametrize("gamma", [-0.9, -0.5, 0.0, 0.5, 1.0, 3.0, 50.0])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, *HALF])
+def test_saturated_logits(dtype: torch.dtype, gamma: float) -> None:
+    """At gaps of 2e4 values and gradients, also by gamma, are finite, and the type is the caller's."""
+    logits = table(*SATURATED, dtype=dtype).requires_grad_()
+    exponent = torch.tensor(gamma, requires_grad=True)
+    mapped = focal_map_logits(logits, exponent)
+    assert mapped.dtype == dtype
+    assert mapped.isfinite().all()
+    assert (mapped <= 0).all()
+    for column in range(3):
+        inputs = (logits, exponent)
+        for gradient in torch.autograd.grad(mapped[:, column].float().sum(), inputs, retain_graph=True):
+            assert gradient.isfinite().all()
+    log_odds = table([1e4, -1e4, 0.0], dtype=dtype).requires_grad_()
+    result = focal_map_log_odds(log_odds, gamma)
+    result.float().sum().backward()
+    assert result.isfinite().all()
+    assert log_odds.grad is not None
+    assert log_odds.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("gamma", [-0.9, 0.5, 3.0])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_saturated_second_derivatives(dtype: torch.dtype, gamma: float) -> None:
+    """At gaps of 2e4 second derivatives are finite."""
+    logits = table(*SATURATED, dtype=dtype).requires_grad_()
+    for column in range(3):
+        value = focal_map_logits(logits, gamma)[:, column].sum()
+        (first,) = torch.autograd.grad(value, logits, create_graph=True)
+        (second,) = torch.autograd.grad(first.square().sum(), logits)
+        assert second.isfinite().all()
+
+
+def test_the_naive_form_is_not_finite() -> None:
+    """What the log-space form is for: the formula on probabilities gives NaN at the same logits."""
+    q = table(*SATURATED, dtype=torch.float32).softmax(-1)
+    weights = q * (1 - q) ** -3.0 / (1 - 3.0 * q * q.log() / (1 - q))
+    assert (weights / weights.sum(-1, keepdim=True)).isnan().any()
+
+
+@pytest.mark.parametrize("gamma", [-0.5, 1.0, 5.0])
+def test_float32_is_float64_rounded(gamma: float) -> None:
+    """float32 agrees with float64 to 1e-5."""
+    for logits in some_logits():
+        single = logits.float()
+        torch.testing.assert_close(
+            focal_map_logits(single, gamma).double(),
+            focal_map_logits(single.double(), gamma),
+            rtol=1e-5,
+            atol=1e-5 * (1 + gamma) * 1e-1,  # half a unit in the last place of gaps of a few hundred
+        )
+        torch.testing.assert_close(
+            focal_map_log_odds(single, gamma).double(),
+            focal_map_log_odds(single.double(), gamma),
+            rtol=1e-5,
+            atol=0,
+        )
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_half_precision_is_computed_in_float32(dtype: torch.dtype) -> None:
+    """Half precision is the float32 result, rounded once."""
+    logits = some_logits()[2].to(dtype)
+    assert torch.equal(focal_map_logits(logits, 2.0), focal_map_logits(logits.float(), 2.0).to(dtype))
+    assert torch.equal(focal_map_log_odds(logits, 2.0), focal_map_log_odds(logits.float(), 2.0).to(dtype))
+
+
+def test_float16_ends_at_its_largest_number() -> None:
+    """A log-probability too small for float16 becomes its lowest number and stays in order."""
+    mapped = focal_map_logits(table([3e4, 0.0], dtype=torch.float16), 7.0)
+    assert mapped.tolist() == [[0.0, -65504.0]]
+
+
+def test_infinite_log_odds() -> None:
+    """Certain events stay certain."""
+    infinite = table([math.inf, -math.inf])
+    for gamma in (-0.5, 2.0):
+        assert torch.equal(focal_map_log_odds(infinite, gamma), infinite)
+
+
+def test_nan_passes_through() -> None:
+    """A NaN spoils its own row and no other."""
+    logits = table([0.0, math.nan, 1.0], [0.0, 2.0, 1.0])
+    assert focal_map_logits(logits, 2.0).isnan().all(-1).tolist() == [True, False]
+    assert focal_map_log_odds(logits, 2.0).isnan().tolist() == logits.isnan().tolist()
+
+
+def test_blocks_of_rows_are_rows() -> None:
+    """A table too large for one block gives what its rows give, values and gradients."""
+    rng = np.random.default_rng(3)
+    logits = torch.from_numpy(rng.normal(size=(3000, 100))).requires_grad_()
+    mapped = focal_map_logits(logits, 2.0)
+    mapped.square().sum().backward()
+    assert logits.grad is not None
+    some = torch.tensor([0, 1309, 1310, 1311, 2999])
+    few = logits.detach()[some].requires_grad_()
+    expected = focal_map_logits(few, 2.0)
+    expected.square().sum().backward()
+    torch.testing.assert_close(mapped[some], expected, rtol=1e-15, atol=0)
+    torch.testing.assert_close(logits.grad[some], few.grad, rtol=1e-12, atol=1e-14)
+
+
+# ------------------------------------------------------------------------------------------ derivatives
+
+
+DERIVATIVES_AT = [[0.3, -1.2, 2.0], [0.0, 0.0, 0.0], [1.0, 1.0, -1.0], [9.0, 0.0, -7.0]]
+
+
+@forward_mode
+@pytest.mark.parametrize("gamma", [-0.5, 0.0, 0.5, 2.0, 5.0])
+def test_derivatives(gamma: float) -> None:
+    """First and second derivatives by logits and gamma agree with differences, at ties and at gamma 0 too."""
+    exponent = torch.tensor(gamma, dtype=torch.float64, requires_grad=True)
+    logits = table(*DERIVATIVES_AT).requires_grad_()
+    log_odds = table([-3.0, 0.0, 1e-9, 2.0, 15.0]).requires_grad_()
+    for function, scores in ((focal_map_logits, logits), (focal_map_log_odds, log_odds)):
+        assert gradcheck(function, (scores, exponent), check_forward_ad=True)
+        assert gradgradcheck(function, (scores, exponent))
+
+
+@forward_mode
+def test_function_transforms() -> None:
+    """Per-sample gradients, batches of exponents and Hessians by torch.func agree with plain autograd."""
+    logits = table(*DERIVATIVES_AT)
+    weights = table([0.5, -1.0, 2.0]).cos()
+
+    def value(row: Tensor, gamma: Tensor) -> Tensor:
+        return (weights * focal_map_logits(row, gamma)).sum()
+
+    gammas = torch.tensor([-0.5, 0.0, 1.0, 3.0], dtype=torch.float64)
+    batched = torch.func.vmap(torch.func.grad(value, argnums=(0, 1)))(logits, gammas)
+    hessians = torch.func.vmap(torch.func.hessian(value))(logits, gammas)
+    for i in range(4):
+        row, gamma = logits[i].clone().requires_grad_(), gammas[i].clone().requires_grad_()
+        by_row, by_gamma = torch.autograd.grad(value(row, gamma), (row, gamma))
+        torch.testing.assert_close(batched[0][i], by_row, rtol=1e-12, atol=1e-14)
+        torch.testing.assert_close(batched[1][i], by_gamma, rtol=1e-12, atol=1e-14)
+        hessian = torch.autograd.functional.hessian(lambda r, g=gammas[i]: value(r, g), logits[i])
+        torch.testing.assert_close(hessians[i], hessian, rtol=1e-12, atol=1e-14)
+
+
+def test_no_value_is_looked_at() -> None:
+    """The maps run on tensors that have no values: no branch depends on one."""
+    logits = torch.empty(4, 3, device="meta", requires_grad=True)
+    gamma = torch.empty((), device="meta", requires_grad=True)
+    (focal_map_logits(logits, gamma).sum() + focal_map_log_odds(logits, gamma).sum()).backward()
+    assert logits.grad is not None
+    assert logits.grad.shape == (4, 3)
+
+
+# ------------------------------------------------------------------------------------------------ errors
+
+
+@pytest.mark.parametrize("gamma", [-1.0, -1.5, math.nan, math.inf, -math.inf])
+def test_refused_exponents(gamma: float) -> None:
+    """An exponent without a map is refused."""
+    for function in (focal_map_logits, focal_map_log_odds):
+        with pytest.raises(InputError, match=r"`gamma` must be finite and greater than -1.*got"):
+            function(table([0.0, 1.0]), gamma)
+
+
+def test_refused_shape_of_gamma() -> None:
+    """One exponent at a time; a row of them would silently stand for columns."""
+    with pytest.raises(InputError, match=r"`gamma` must be one number; got a tensor of shape \(2,\)"):
+        focal_map_logits(table([0.0, 1.0]), torch.tensor([1.0, 2.0]))
+
+
+def test_one_exponent_per_column() -> None:
+    """The binary map takes a gamma that broadcasts; each column comes out as with its own number."""
+    log_odds = torch.linspace(-20, 20, 30, dtype=torch.float64).reshape(10, 3)
+    gammas = torch.tensor([-0.5, 0.0, 3.0], dtype=torch.float64)
+    together = focal_map_log_odds(log_odds, gammas)
+    apart = [focal_map_log_odds(log_odds[:, k], float(gammas[k])) for k in range(3)]
+    torch.testing.assert_close(together, torch.stack(apart, dim=1), rtol=1e-15, atol=0)

@@ -1,0 +1,128 @@
+"""The text form of calls: what is read, what is refused, what is suggested."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrant._math.errors import InputError
+from calibrant._math.text_form import build_from, check_choice, nearest, parse_call
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "settings"),
+    [
+        ("temperature", "temperature", {}),
+        ("temperature()", "temperature", {}),
+        ("  focal-temperature ( gamma = -0.5 ) ", "focal-temperature", {"gamma": -0.5}),
+        ("focal(gamma=3)", "focal", {"gamma": 3}),
+        ("a(b='c(d)', e=(1, 2.5), f=None, g=[True], h={'i': 1e-3})", "a",
+         {"b": "c(d)", "e": (1, 2.5), "f": None, "g": [True], "h": {"i": 1e-3}}),
+        ('a(\n  b="\\n",\n)', "a", {"b": "\n"}),
+    ],
+)  # fmt: skip
+def test_what_is_read(text: str, name: str, settings: dict[str, object]) -> None:
+    """A name, and settings that are Python literals."""
+    assert parse_call(text) == (name, settings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "()",
+        "1a",
+        "a(",
+        "a)",
+        "a(1)",
+        "a(b)",
+        "a(b=c)",
+        "a(b=1)(c=2)",
+        "a(b=1).c",
+        "a(**{'b': 1})",
+        "a(b=1, b=2)",
+        "a(b=__import__('os'))",
+        "a(b=f'{1}')",
+        "a(b=1); import os",
+        "a(b=1) or f(c=2)",
+        "a, b",
+        "a b",
+        "a(b=\0)",
+        "a(b=" + "(" * 300 + ")" * 300 + ")",
+        "a(b='" + "x" * 3000 + "')",
+    ],
+)
+def test_what_is_refused(text: str) -> None:
+    """Whatever else is refused in one sentence, and nothing in it is executed."""
+    with pytest.raises(InputError, match="expected name or name") as caught:
+        parse_call(text)
+    assert len(str(caught.value)) < 200
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """No text whatever raises anything but our own error."""
+    try:
+        name, settings = parse_call(f"a({text})")
+    except InputError:
+        return
+    assert name == "a"
+    assert isinstance(settings, dict)
+
+
+@given(
+    st.dictionaries(
+        st.from_regex("[a-z_]{1,8}", fullmatch=True).filter(lambda word: word.isidentifier()),
+        st.one_of(
+            st.integers(),
+            st.floats(allow_nan=False, allow_infinity=False),
+            st.text(max_size=9),
+            st.booleans(),
+        ),
+        max_size=4,
+    )
+)
+def test_what_is_written_is_read(settings: dict[str, object]) -> None:
+    """Settings written with ``repr`` come back as they were."""
+    from keyword import iskeyword
+
+    settings = {word: value for word, value in settings.items() if not iskeyword(word)}
+    text = ", ".join(f"{word}={value!r}" for word, value in settings.items())
+    assert parse_call(f"name({text})") == ("name", settings)
+
+
+def test_build_makes_what_is_described() -> None:
+    """The maker of that name is called with the settings."""
+    assert build_from("pair(one=1, two='b')", {"pair": lambda *, one, two: (one, two)}, what="tuple") == (
+        1,
+        "b",
+    )
+
+
+def test_unknown_names_and_settings_are_answered() -> None:
+    """The message names the kind of thing, what was written, and what was probably meant."""
+    makers = {"focal": lambda *, gamma: gamma, "brier": lambda: 0}
+    with pytest.raises(InputError, match=r"^there is no loss 'focla'; did you mean 'focal'\?$"):
+        build_from("focla", makers, what="loss")
+    with pytest.raises(InputError, match=r"^loss 'focal' has no setting 'gama'; did you mean 'gamma'\?$"):
+        build_from("focal(gama=1)", makers, what="loss")
+    with pytest.raises(InputError, match=r"^there is no loss 'zzz'; there is 'focal', 'brier'\.$"):
+        build_from("zzz", makers, what="loss")
+    with pytest.raises(InputError, match=r"^loss 'brier' has no setting 'gamma'; there is none\.$"):
+        build_from("brier(gamma=1)", makers, what="loss")
+
+
+def test_nearest_minds_neither_case_nor_dashes() -> None:
+    """What is written with other separators or capitals is still recognised."""
+    assert (
+        nearest("Focal_Temperature", ["temperature", "focal-temperature"])
+        == "; did you mean 'focal-temperature'?"
+    )
+
+
+def test_choices_are_listed() -> None:
+    """A value that is none of the allowed ones is answered with all of them."""
+    check_choice("search", "grid", ("grid", "line"))
+    with pytest.raises(InputError, match=r"^`search` must be one of 'grid', 'line'; got 3\.$"):
+        check_choice("search", 3, ("grid", "line"))

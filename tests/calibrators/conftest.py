@@ -1,0 +1,86 @@
+"""Hands the roster of calibrators, each with the kinds of predictions it is for, to the tests that ask."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+
+def rosters() -> ModuleType:
+    """The module ``tests/rosters_calibrators.py``, loaded once."""
+    name = "calibrant_test_rosters_calibrators"
+    if name not in sys.modules:
+        path = Path(__file__).parents[1] / "rosters_calibrators.py"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+# What a test may ask for, and which entries it then gets.
+ENTRIES = {
+    "entry": lambda _: True,
+    "precise_entry": lambda entry: entry.smooth and entry.exhaustive,
+    "loyal_entry": lambda entry: entry.keeps_argmax,
+    "replicating_entry": lambda entry: entry.replicates,
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One run of the test for every calibrator it asks for, and for every kind of predictions."""
+    for fixture, wanted in ENTRIES.items():
+        if fixture not in metafunc.fixturenames:
+            continue
+        entries = [entry for entry in rosters().CALIBRATORS if wanted(entry)]
+        if "kind" not in metafunc.fixturenames:
+            metafunc.parametrize(fixture, entries, ids=[entry.name for entry in entries])
+            continue
+        pairs = [_pair(entry, kind) for entry in entries for kind in entry.kinds]
+        metafunc.parametrize((fixture, "kind"), pairs)
+
+
+def _pair(entry: Any, kind: str) -> Any:
+    """What takes seconds without telling more than the same search of one column is marked slow."""
+    slow = kind == "multilabel" and not entry.smooth and entry.exhaustive
+    return pytest.param(entry, kind, marks=[pytest.mark.slow] if slow else [], id=f"{entry.name}-{kind}")
+
+
+@pytest.fixture(scope="session")
+def roster() -> Any:
+    """All entries."""
+    return rosters().CALIBRATORS
+
+
+class Data(NamedTuple):
+    """Scores, and labels drawn from the probabilities they state."""
+
+    scores: Tensor
+    labels: Tensor
+
+
+@pytest.fixture(scope="session")
+def calibrated() -> Callable[..., Data]:
+    """Make calibrated predictions of a kind."""
+
+    def make(kind: str, num_samples: int, *, scale: float = 2.0, seed: int = 7) -> Data:
+        generator = torch.Generator().manual_seed(seed)
+        shape = {"binary": (num_samples,), "multiclass": (num_samples, 4), "multilabel": (num_samples, 2)}[
+            kind
+        ]
+        scores = scale * torch.randn(shape, generator=generator, dtype=torch.float64)
+        if kind == "multiclass":
+            probs = torch.softmax(scores, dim=1)
+            return Data(scores, torch.multinomial(probs, 1, generator=generator)[:, 0])
+        return Data(scores, torch.bernoulli(torch.sigmoid(scores), generator=generator).to(torch.int64))
+
+    return make

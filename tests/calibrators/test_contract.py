@@ -1,0 +1,403 @@
+"""The laws that every calibrator keeps, and that each of them catches a calibrator that does not."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from calibrant import CalibrantWarning, InputError, NotFittedError, load_calibrator
+from calibrant.calibrators import Calibrator, PlattScaling, TemperatureScaling, available
+
+# Fits on little data have reason to warn; what they warn of is tested where it belongs.
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
+
+Make = Callable[..., Any]
+
+
+def identity_is_recovered(entry: Any, kind: str, calibrated: Make) -> None:
+    """Calibrated data are left as they are."""
+    scores, labels = calibrated(kind, 4000)
+    probs = entry.build().fit(scores, labels).predict_proba(scores)
+    # Sampling error: 4000 samples tell a temperature to 2 %, which moves probabilities by half of that.
+    assert (probs - stated(scores, kind)).abs().mean() < 0.015
+
+
+def planted_map_is_recovered(entry: Any, kind: str, calibrated: Make) -> None:
+    """A map of the family is undone."""
+    scores, labels = calibrated(kind, 4000)
+    distorted = entry.distort(scores, kind)
+    probs = entry.build().fit(distorted, labels).predict_proba(distorted)
+    assert (stated(distorted, kind) - stated(scores, kind)).abs().mean() > 0.03
+    assert (probs - stated(scores, kind)).abs().mean() < 0.015  # as above
+
+
+def objective_is_never_above_the_identity(entry: Any, kind: str, calibrated: Make) -> None:
+    """The objective falls, and is the metric of the predictions."""
+    for seed, scale in enumerate((0.3, 2.0, 8.0)):
+        scores, labels = calibrated(kind, 120, scale=scale, seed=seed)
+        calibrator = entry.build().fit(2 - scores if seed == 1 else scores, labels)
+        result = calibrator.fit_result_
+        # The coarse grid's T = 1 is a sum of ten tenths, 1e-16 off.
+        assert result.after <= result.before + 1e-12
+        probs = calibrator.predict_proba(2 - scores if seed == 1 else scores)
+        assert math.isclose(float(entry.metric(probs, labels)), result.after, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def argmax_is_kept(entry: Any, kind: str, calibrated: Make) -> None:
+    """The order of the classes stays."""
+    scores, labels = calibrated(kind, 300)
+    probs = entry.build().fit(1.5 * scores, labels).predict_proba(1.5 * scores)
+    if kind == "multiclass":
+        assert torch.equal(probs.argmax(dim=1), scores.argmax(dim=1))
+        order = scores.argsort(dim=1)
+        assert (probs.gather(1, order).diff(dim=1) >= 0).all()
+    else:
+        assert torch.equal(probs > 0.5, scores > 0)
+
+
+def relabelling_changes_nothing(entry: Any, kind: str, calibrated: Make) -> None:
+    """Classes in another order give the same, in that order."""
+    scores, labels = calibrated(kind, 300)
+    scores = 1.7 * scores
+    probs = entry.build().fit(scores, labels).predict_proba(scores)
+    if kind == "binary":
+        other = 1 - entry.build().fit(-scores, 1 - labels).predict_proba(-scores)
+    else:
+        order = torch.tensor([2, 0, 3, 1] if kind == "multiclass" else [1, 0])
+        moved = labels[:, order] if kind == "multilabel" else order.argsort()[labels]
+        other = entry.build().fit(scores[:, order], moved).predict_proba(scores[:, order])[:, order.argsort()]
+    if entry.smooth:
+        torch.testing.assert_close(other, probs, rtol=0, atol=1e-7)  # two descents to a gradient of 1e-8
+    else:  # equal-width bins are closed on the right, so events and their opposites differ where a bin ends
+        assert (other - probs).abs().mean() < 0.02
+
+
+def rows_may_come_in_any_order(entry: Any, kind: str, calibrated: Make) -> None:
+    """Samples in another order give the same."""
+    scores, labels = calibrated(kind, 200)
+    order = torch.randperm(200, generator=torch.Generator().manual_seed(1))
+    one, other = entry.build().fit(scores, labels), entry.build().fit(scores[order], labels[order])
+    torch.testing.assert_close(one.predict_proba(scores), other.predict_proba(scores), rtol=0, atol=1e-7)
+
+
+def file_predicts_the_same_bits(entry: Any, kind: str, calibrated: Make, tmp_path: Path) -> None:
+    """Saved and loaded it is the same."""
+    scores, labels = calibrated(kind, 100)
+    calibrator = entry.build().fit(3 * scores, labels)
+    calibrator.class_names_ = ("a", "b", "c", "d") if kind == "multiclass" else ("a", "b")
+    calibrator.save(tmp_path / "fitted.safetensors")
+    loaded = load_calibrator(tmp_path / "fitted.safetensors")
+    assert torch.equal(loaded.predict_proba(scores), calibrator.predict_proba(scores))
+    assert torch.equal(loaded(scores.float()), calibrator(scores.float()))
+    assert type(loaded) is type(calibrator)
+    for name in ("settings", "fit_result_", "kind_", "num_classes_", "class_names_"):
+        assert getattr(loaded, name) == getattr(calibrator, name)
+
+
+def unfitted_is_refused(entry: Any, kind: str, calibrated: Make) -> None:
+    """Use before ``fit`` is refused."""
+    scores, _ = calibrated(kind, 10)
+    with pytest.raises(NotFittedError, match="call fit"):
+        entry.build()(scores)
+    with pytest.raises(NotFittedError, match="call fit"):
+        entry.build().predict_proba(scores)
+
+
+def second_fit_forgets_the_first(entry: Any, kind: str, calibrated: Make) -> None:
+    """Fitting twice is fitting once."""
+    scores, labels = calibrated(kind, 100)
+    calibrator = entry.build().fit(*calibrated(kind, 80, scale=9.0, seed=3)).fit(scores, labels)
+    once = entry.build().fit(scores, labels)
+    assert torch.equal(calibrator.predict_proba(scores), once.predict_proba(scores))
+    assert calibrator.fit_result_ == once.fit_result_
+
+
+def weights_count_copies(entry: Any, kind: str, calibrated: Make) -> None:
+    """Integer weights count copies."""
+    scores, labels = calibrated(kind, 120)
+    counts = torch.randint(0, 4, (120,), generator=torch.Generator().manual_seed(2))
+    weighted = entry.build().fit(1.6 * scores, labels, weights=counts)
+    copied = entry.build().fit(1.6 * scores.repeat_interleave(counts, 0), labels.repeat_interleave(counts, 0))
+    assert math.isclose(weighted.fit_result_.before, copied.fit_result_.before, rel_tol=1e-12)
+    assert math.isclose(weighted.fit_result_.after, copied.fit_result_.after, rel_tol=1e-9, abs_tol=1e-12)
+    if entry.smooth:
+        difference = weighted.predict_proba(scores) - copied.predict_proba(scores)
+        assert difference.abs().max() < 1e-7  # two descents to a gradient of 1e-8
+
+
+def hard_data_is_survived(entry: Any, kind: str, calibrated: Make) -> None:
+    """Finite, and never worse than the identity, on hard data."""
+    for name, scores, labels in hard_cases(kind, calibrated):
+        calibrator = entry.build().fit(scores, labels)
+        result, probs = calibrator.fit_result_, calibrator.predict_proba(scores)
+        assert torch.isfinite(probs).all(), name
+        assert result.after <= result.before + 1e-12, name
+        assert all(math.isfinite(value) for value in result.certificate.values()), name
+        if kind == "multiclass":
+            torch.testing.assert_close(probs.sum(dim=1), torch.ones(len(probs), dtype=torch.float64))
+
+
+def nan_is_refused(entry: Any, kind: str, calibrated: Make) -> None:
+    """NaN is refused."""
+    scores, labels = calibrated(kind, 30)
+    fitted = entry.build().fit(scores, labels)
+    spoilt = scores.clone()
+    spoilt[17] = math.nan
+    with pytest.raises(InputError, match="row 17"):
+        entry.build().fit(spoilt, labels)
+    with pytest.raises(InputError, match="row 17"):
+        fitted.predict_proba(spoilt)
+    with pytest.raises(InputError, match="row 17"):
+        fitted(spoilt)
+
+
+def stated(scores: Tensor, kind: str) -> Tensor:
+    """The probabilities that scores state."""
+    return torch.softmax(scores, dim=1) if kind == "multiclass" else torch.sigmoid(scores)
+
+
+def hard_cases(kind: str, calibrated: Make) -> list[tuple[str, Tensor, Tensor]]:
+    """Data on which fits have come to grief."""
+    scores, labels = calibrated(kind, 60)
+    best = scores.argmax(dim=1) if kind == "multiclass" else (scores > 0).to(torch.int64)
+    worst = scores.argmin(dim=1) if kind == "multiclass" else (scores < 0).to(torch.int64)
+    return [
+        ("one class only", scores, torch.zeros_like(labels)),
+        ("every sample right", scores, best),
+        ("every sample wrong", scores, worst),
+        ("constant logits", torch.zeros_like(scores), labels),
+        ("equal rows", scores[:1].expand_as(scores), labels),
+        ("five samples", scores[:5], labels[:5]),
+        ("one sample", scores[:1], labels[:1]),
+        ("huge logits", 1e6 * scores, labels),
+        ("tiny logits", 1e-9 * scores, labels),
+        ("few distinct values", scores.round(), labels),
+        ("probabilities of zero", torch.where(scores < -3, -math.inf, scores), labels),
+    ]
+
+
+def test_identity_is_recovered(precise_entry: Any, kind: str, calibrated: Make) -> None:
+    """Fitted on calibrated data, it leaves probabilities as they are."""
+    identity_is_recovered(precise_entry, kind, calibrated)
+
+
+def test_planted_map_is_recovered(precise_entry: Any, kind: str, calibrated: Make) -> None:
+    """Fitted on data distorted by a map of its family, it undoes that map."""
+    planted_map_is_recovered(precise_entry, kind, calibrated)
+
+
+def test_objective_is_never_above_the_identity(entry: Any, kind: str, calibrated: Make) -> None:
+    """No fit is worse than no calibration, and the objective reported is the metric of the predictions."""
+    objective_is_never_above_the_identity(entry, kind, calibrated)
+
+
+def test_argmax_is_kept(loyal_entry: Any, kind: str, calibrated: Make) -> None:
+    """The predicted class, and the order of the classes, stay."""
+    argmax_is_kept(loyal_entry, kind, calibrated)
+
+
+def test_relabelling_changes_nothing(entry: Any, kind: str, calibrated: Make) -> None:
+    """Classes in another order give the same probabilities, in that order."""
+    relabelling_changes_nothing(entry, kind, calibrated)
+
+
+def test_rows_may_come_in_any_order(entry: Any, kind: str, calibrated: Make) -> None:
+    """The order of the samples is immaterial."""
+    rows_may_come_in_any_order(entry, kind, calibrated)
+
+
+def test_file_predicts_the_same_bits(entry: Any, kind: str, calibrated: Make, tmp_path: Path) -> None:
+    """Saved and loaded, it is the same."""
+    file_predicts_the_same_bits(entry, kind, calibrated, tmp_path)
+
+
+def test_unfitted_is_refused(entry: Any, kind: str, calibrated: Make) -> None:
+    """Use before ``fit`` is an error that says what to do."""
+    unfitted_is_refused(entry, kind, calibrated)
+
+
+def test_second_fit_forgets_the_first(entry: Any, kind: str, calibrated: Make) -> None:
+    """Fitting twice is fitting once."""
+    second_fit_forgets_the_first(entry, kind, calibrated)
+
+
+def test_weights_count_copies(replicating_entry: Any, kind: str, calibrated: Make) -> None:
+    """An integer weight counts as many copies; weight zero, none."""
+    weights_count_copies(replicating_entry, kind, calibrated)
+
+
+def test_hard_data_is_survived(entry: Any, kind: str, calibrated: Make) -> None:
+    """One class, separable, constant, few, huge, tiny: finite, and never worse than the identity."""
+    hard_data_is_survived(entry, kind, calibrated)
+
+
+def test_nan_is_refused(entry: Any, kind: str, calibrated: Make) -> None:
+    """NaN is an error that names the row, never a number."""
+    nan_is_refused(entry, kind, calibrated)
+
+
+class Colder(TemperatureScaling):
+    """Divides by too little."""
+
+    def _transform(self, scores: Tensor) -> Tensor:
+        return super()._transform(1.3 * scores)
+
+
+class Untouched(TemperatureScaling):
+    """Does not listen to the fit."""
+
+    def _transform(self, scores: Tensor) -> Tensor:
+        return super()._transform(scores * self.temperature.to(scores))
+
+
+class Reversed(TemperatureScaling):
+    """Has the sign wrong."""
+
+    def _transform(self, scores: Tensor) -> Tensor:
+        return super()._transform(-scores)
+
+
+class Biased(TemperatureScaling):
+    """Treats one class otherwise."""
+
+    def _transform(self, scores: Tensor) -> Tensor:
+        moved = scores.clone()
+        moved[..., 0] += 0.5
+        return super()._transform(moved)
+
+
+class Rounding(TemperatureScaling):
+    """Keeps its parameters in half precision in files."""
+
+    def restore(self, parameters: Any, *args: Any, **keywords: Any) -> None:
+        """Round what comes from a file."""
+        narrow = {name: value.half().double() for name, value in parameters.items()}
+        fresh = "fit_result_" not in self.__dict__ and keywords["class_names"]
+        super().restore(narrow if fresh else parameters, *args, **keywords)
+
+
+class Eager(TemperatureScaling):
+    """Answers before it was asked to fit."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.kind_, self.num_classes_, self.temperature = "multiclass", 4, torch.ones((), dtype=torch.float64)
+
+
+class Remembering(TemperatureScaling):
+    """Starts where the last fit ended and stops half-way."""
+
+    def restore(self, parameters: Any, *args: Any, **keywords: Any) -> None:
+        """Go half the way."""
+        before = self.temperature if "fit_result_" in self.__dict__ else parameters["temperature"]
+        super().restore({"temperature": (before + parameters["temperature"]) / 2}, *args, **keywords)
+
+
+class Unweighted(TemperatureScaling):
+    """Forgets the weights, but for those of zero."""
+
+    def _solve(self, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Any:
+        del weights
+        return super()._solve(scores, labels, None)
+
+
+class FirstRows(TemperatureScaling):
+    """Fits on the first half only."""
+
+    def _solve(self, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Any:
+        half = -(-len(labels) // 2)
+        return super()._solve(scores[:half], labels[:half], weights)
+
+
+class Careless(TemperatureScaling):
+    """Takes NaN for a number."""
+
+    def fit(self, logits: Any, labels: Any, *, weights: Any = None) -> Careless:
+        """Fit on zeros in place of NaN."""
+        super().fit(torch.as_tensor(logits).nan_to_num(0.0), labels, weights=weights)
+        return self
+
+
+class Overflowing(TemperatureScaling):
+    """Exponentiates without care."""
+
+    def _transform(self, scores: Tensor) -> Tensor:
+        powers = (scores / self.temperature).exp()
+        return (powers / powers.sum(dim=1, keepdim=True)).log()
+
+
+@pytest.mark.parametrize(
+    ("law", "fault"),
+    [
+        (identity_is_recovered, Colder),
+        (planted_map_is_recovered, Untouched),
+        (objective_is_never_above_the_identity, Colder),
+        (argmax_is_kept, Reversed),
+        (relabelling_changes_nothing, Biased),
+        (rows_may_come_in_any_order, FirstRows),
+        (unfitted_is_refused, Eager),
+        (second_fit_forgets_the_first, Remembering),
+        (weights_count_copies, Unweighted),
+        (hard_data_is_survived, Overflowing),
+        (nan_is_refused, Careless),
+    ],
+    ids=lambda value: value.__name__,
+)
+def test_law_bites(law: Callable[..., None], fault: type[Calibrator], calibrated: Make) -> None:
+    """Each law fails for a calibrator that breaks it."""
+    entry = SimpleNamespace(
+        build=fault,
+        distort=lambda scores, _: 1.8 * scores,
+        metric=lambda probs, labels: torch.nn.functional.nll_loss(probs.log(), labels),
+        smooth=True,
+    )
+    with pytest.raises((AssertionError, pytest.fail.Exception), match=r"."):
+        law(entry, "multiclass", calibrated)
+
+
+def test_law_of_files_bites(calibrated: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that loses digits is caught."""
+    from calibrant.calibrators import roster
+
+    monkeypatch.setitem(roster.CALIBRATORS, "temperature", Rounding)
+    entry = SimpleNamespace(build=Rounding)
+    with pytest.raises(AssertionError, match="equal"):
+        file_predicts_the_same_bits(entry, "multiclass", calibrated, tmp_path)
+
+
+def test_platt_law_bites(calibrated: Make) -> None:
+    """Recovering a planted shift fails for a Platt scaling that forgets its intercept."""
+
+    class Centred(PlattScaling):
+        def _transform(self, scores: Tensor) -> Tensor:
+            return scores * self.slope.to(scores)
+
+    entry = SimpleNamespace(build=Centred, distort=lambda scores, _: 1.8 * (scores + 1.2))
+    with pytest.raises(AssertionError, match="mean"):
+        planted_map_is_recovered(entry, "binary", calibrated)
+
+
+def test_warnings_are_given_and_kept() -> None:
+    """What a fit warns of stands in its result too, and stays with copies of the calibrator."""
+    scores, labels = torch.tensor([1.0, 2.0, -1.0]), torch.tensor([1, 1, 0])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = TemperatureScaling().fit(scores, labels)
+    assert len(fitted.fit_result_.warnings) == 2
+    (told,) = (str(warning.message) for warning in caught if warning.category is CalibrantWarning)
+    assert told == f"temperature: {'; '.join(fitted.fit_result_.warnings)}."
+    assert copy.deepcopy(fitted).fit_result_ == fitted.fit_result_
+
+
+def test_every_calibrator_is_in_the_roster(roster: Any) -> None:
+    """Nothing escapes the laws."""
+    assert {entry.build().name for entry in roster} == set(available())

@@ -1,0 +1,240 @@
+"""Calibrators as modules: types, devices, gradients, copies, and what may be passed to them."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from calibrant import InputError
+from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling, available, build
+from calibrant.calibrators.base import LOG_ODDS_LIMIT, floor_zero_probabilities
+
+KINDS = ("binary", "multiclass", "multilabel")
+
+
+def fitted(name: str, kind: str, calibrated: Callable[..., Any]) -> tuple[Any, Tensor]:
+    """A calibrator fitted on over-confident predictions, and these."""
+    scores, labels = calibrated(kind, 200)
+    return build(name).fit(3 * scores, labels), 3 * scores
+
+
+@pytest.fixture(
+    params=[(name, kind) for name in ("temperature", "focal-temperature") for kind in KINDS], ids=str
+)
+def case(request: pytest.FixtureRequest, calibrated: Callable[..., Any]) -> tuple[Any, Tensor]:
+    """A calibrator fitted on over-confident predictions, and these."""
+    return fitted(*request.param, calibrated)
+
+
+def probabilities(calibrator: Any, scores: Tensor) -> Tensor:
+    """What the forward pass says, as probabilities."""
+    return calibrator(scores).exp() if calibrator.kind_ == "multiclass" else calibrator(scores).sigmoid()
+
+
+def test_forward_and_predict_proba_agree(case: tuple[Any, Tensor]) -> None:
+    """Log-probabilities, or log-odds, of the same probabilities; those of classes sum to one."""
+    calibrator, scores = case
+    probs = calibrator.predict_proba(scores)
+    assert probs.shape == scores.shape
+    assert probs.dtype == torch.float64
+    torch.testing.assert_close(probabilities(calibrator, scores), probs, rtol=1e-12, atol=1e-15)
+    if calibrator.kind_ == "multiclass":
+        torch.testing.assert_close(probs.sum(dim=1), torch.ones(200, dtype=torch.float64), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    # float32 is computed in float32; the halves are rounded to their 11 and 8 bits, of logits up to 20.
+    [(torch.float32, 1e-5), (torch.float16, 1e-2), (torch.bfloat16, 1e-1)],
+)
+def test_forward_keeps_the_type(case: tuple[Any, Tensor], dtype: torch.dtype, tolerance: float) -> None:
+    """The forward pass returns what it was given, predict_proba float64."""
+    calibrator, scores = case
+    narrow = scores.to(dtype)
+    assert calibrator(narrow).dtype == dtype
+    assert calibrator.predict_proba(narrow).dtype == torch.float64
+    expected = calibrator.predict_proba(narrow)
+    assert (probabilities(calibrator, narrow).double() - expected).abs().max() < tolerance
+
+
+def test_arrays_and_lists_are_taken(case: tuple[Any, Tensor]) -> None:
+    """Numpy arrays, lists and integers are scores like any other."""
+    calibrator, scores = case
+    expected = calibrator.predict_proba(scores)
+    assert torch.equal(calibrator.predict_proba(scores.numpy()), expected)
+    assert torch.equal(calibrator.predict_proba(scores.tolist()), expected)
+    assert torch.equal(
+        calibrator.predict_proba(scores.int()), calibrator.predict_proba(scores.int().double())
+    )
+    assert calibrator(scores.int().numpy()).dtype == torch.float64
+
+
+def test_fit_takes_arrays(calibrated: Callable[..., Any]) -> None:
+    """Tensors, arrays, lists, float labels and booleans give the same fit."""
+    scores, labels = calibrated("binary", 100)
+    expected = TemperatureScaling().fit(scores, labels).temperature
+    for others in (labels.numpy(), labels.tolist(), labels.double(), labels.bool().numpy()):
+        assert torch.equal(TemperatureScaling().fit(scores.numpy(), others).temperature, expected)
+
+
+def test_many_rows_are_calibrated_in_blocks(
+    case: tuple[Any, Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of rows give what all rows at once give."""
+    calibrator, scores = case
+    whole, forward = calibrator.predict_proba(scores), calibrator(scores)
+
+    def three_rows(table: Tensor) -> Any:
+        return (slice(start, start + 3) for start in range(0, len(table), 3))
+
+    monkeypatch.setattr("calibrant.calibrators.base.row_slices", three_rows)
+    torch.testing.assert_close(calibrator.predict_proba(scores), whole, rtol=1e-13, atol=0)
+    torch.testing.assert_close(calibrator(scores), forward, rtol=1e-12, atol=1e-15)
+
+
+def test_gradients_reach_the_logits(case: tuple[Any, Tensor]) -> None:
+    """The forward pass can stand at the end of a network that is trained, or explained."""
+    calibrator, scores = case
+    few = scores[:6].clone().requires_grad_()
+    assert torch.autograd.gradcheck(calibrator, (few,))
+
+
+def test_it_works_inside_a_model(case: tuple[Any, Tensor]) -> None:
+    """As the last module of a network it is saved and loaded with the network's ``state_dict``."""
+    calibrator, scores = case
+    model = nn.Sequential(nn.Identity(), calibrator)
+    other = nn.Sequential(nn.Identity(), type(calibrator)())
+    stream = io.BytesIO()
+    torch.save(model.state_dict(), stream)
+    stream.seek(0)
+    other.load_state_dict(torch.load(stream, weights_only=True))
+    assert torch.equal(other(scores), model(scores))
+    assert other[1].fit_result_ == calibrator.fit_result_
+    assert other[1].kind_ == calibrator.kind_
+
+
+def test_state_of_an_unfitted_one_unfits() -> None:
+    """Loading the state of an unfitted calibrator gives an unfitted calibrator."""
+    calibrator = TemperatureScaling().fit([1.0, -1.0, 2.0, 0.5], [1, 0, 0, 1])
+    calibrator.load_state_dict(TemperatureScaling().state_dict())
+    assert not hasattr(calibrator, "fit_result_")
+
+
+def test_copies_predict_the_same(case: tuple[Any, Tensor]) -> None:
+    """Deep copies and pickles are the same calibrator."""
+    calibrator, scores = case
+    for other in (copy.deepcopy(calibrator), pickle.loads(pickle.dumps(calibrator))):
+        assert torch.equal(other.predict_proba(scores), calibrator.predict_proba(scores))
+        assert other.fit_result_ == calibrator.fit_result_
+
+
+@pytest.mark.parametrize("narrow", [lambda module: module.half(), lambda module: module.to(torch.float32)])
+def test_parameters_stay_double(case: tuple[Any, Tensor], narrow: Callable[[Any], Any]) -> None:
+    """A model moved to half precision keeps its calibrator's digits."""
+    calibrator, scores = case
+    before = calibrator.predict_proba(scores)
+    narrow(calibrator)
+    assert {value.dtype for value in calibrator.buffers()} == {torch.float64}
+    assert torch.equal(calibrator.predict_proba(scores), before)
+
+
+def test_parameters_follow_the_device(calibrated: Callable[..., Any]) -> None:
+    """``.to(device)`` moves them (the meta device stands for any other)."""
+    calibrator, _ = fitted("focal-temperature", "multilabel", calibrated)
+    calibrator.to("meta")
+    assert {value.device.type for value in calibrator.buffers()} == {"meta"}
+
+
+def test_nothing_is_trained_by_accident(case: tuple[Any, Tensor]) -> None:
+    """The fitted numbers are no parameters of an optimiser."""
+    calibrator, _ = case
+    assert list(calibrator.parameters()) == []
+
+
+def test_representation_tells_settings_and_fit() -> None:
+    """What is printed is the call that makes it, and after a fit its parameters."""
+    assert (
+        repr(build('temperature(objective="ece")'))
+        == "TemperatureScaling(objective='ece', search='continuous')"
+    )
+    calibrator = TemperatureScaling().fit(torch.full((4,), 2.0), [1, 1, 1, 0])
+    assert f"temperature={calibrator.fit_result_.parameters['temperature']}" in repr(calibrator)
+
+
+@pytest.mark.parametrize("name", ["temperature", "focal-temperature"])
+def test_another_number_of_classes_is_refused(name: str, calibrated: Callable[..., Any]) -> None:
+    """Predictions of another model are refused, with both numbers."""
+    calibrator, scores = fitted(name, "multiclass", calibrated)
+    with pytest.raises(InputError, match=f"the 4 columns that {name} was fitted on; got 3"):
+        calibrator.predict_proba(scores[:, :3])
+    with pytest.raises(InputError, match="must be multiclass; got binary"):
+        calibrator(scores[:, 0])
+
+
+def test_classes_for_a_binary_one_are_refused(calibrated: Callable[..., Any]) -> None:
+    """A calibrator of log-odds (N,) does not take (N, C)."""
+    calibrator, scores = fitted("temperature", "binary", calibrated)
+    with pytest.raises(InputError, match="must be binary"):
+        calibrator.predict_proba(scores[:, None].expand(-1, 3))
+
+
+def test_gradient_of_the_caller_is_left_alone(calibrated: Callable[..., Any]) -> None:
+    """Fitting on logits that carry gradients neither fails nor keeps their graph."""
+    scores, labels = calibrated("multiclass", 60)
+    scores = (2 * scores).requires_grad_()
+    calibrator = FocalTemperatureScaling().fit(scores, labels)
+    assert not any(value.requires_grad for value in calibrator.buffers())
+    assert calibrator(scores).requires_grad
+    assert not calibrator.predict_proba(scores).requires_grad
+
+
+def test_inputs_are_left_alone(calibrated: Callable[..., Any]) -> None:
+    """Neither fitting nor predicting changes the caller's arrays."""
+    scores, labels = calibrated("multiclass", 60)
+    before = scores.clone(), labels.clone()
+    FocalTemperatureScaling(objective="ece").fit(scores, labels).predict_proba(scores)
+    assert torch.equal(scores, before[0])
+    assert torch.equal(labels, before[1])
+
+
+def test_zero_probabilities_are_floored() -> None:
+    """In logits, log 1e-12 of the row; in log-odds, that of 1e-12 or of 1 - 1e-12."""
+    scores = torch.tensor([[0.0, -torch.inf], [3.0, 3.0]], dtype=torch.float64)
+    floored, count = floor_zero_probabilities(scores, "multiclass")
+    assert count == 1
+    assert floored[0].tolist() == [0.0, pytest.approx(np.log(1e-12), rel=1e-14)]
+    assert floored[1].tolist() == [3.0, 3.0]
+    odds, count = floor_zero_probabilities(torch.tensor([torch.inf, -torch.inf, 50.0]), "binary")
+    assert count == 2
+    np.testing.assert_allclose(odds.numpy(), [LOG_ODDS_LIMIT, -LOG_ODDS_LIMIT, 50.0], rtol=1e-7)
+
+
+def test_build_knows_every_name() -> None:
+    """Every available name builds a calibrator of that name."""
+    assert [build(name).name for name in available()] == list(available())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("temprature", "there is no calibrator 'temprature'; did you mean 'temperature'?"),
+        ("focal_temperature", "did you mean 'focal-temperature'?"),
+        ("xyz", "there is 'temperature', 'focal-temperature', 'platt'"),
+        ("temperature(objektive='nll')", "has no setting 'objektive'; did you mean 'objective'?"),
+        ("temperature(objective='nil')", "`objective` must be one of 'nll', 'ece', 'adaptive_ece', 'brier'"),
+        ("platt(a=1)", "calibrator 'platt' has no setting 'a'"),
+    ],
+)
+def test_build_says_what_is_wrong(text: str, message: str) -> None:
+    """A wrong name or setting is answered with the nearest right one, or with all."""
+    with pytest.raises(InputError, match=re.escape(message)):
+        build(text)

@@ -1,0 +1,114 @@
+"""Platt scaling: the likelihood's optimum, and what it does where there is none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from calibrant import CalibrantWarning, InputError
+from calibrant.calibrators import PlattScaling
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_agrees_with_logistic_regression(calibrated: Callable[..., Any], weighted: bool) -> None:
+    """Slope and intercept are those of an unpenalised logistic regression, weights included."""
+    scores, labels = calibrated("binary", 500)
+    scores = 2.5 * scores + 4
+    weights = torch.rand(500, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    result = PlattScaling().fit(scores, labels, weights=weights if weighted else None).fit_result_
+    regression = LogisticRegression(C=np.inf, tol=1e-12, max_iter=1000, solver="newton-cholesky")
+    regression.fit(scores[:, None].numpy(), labels.numpy(), weights.numpy() if weighted else None)
+    assert result.parameters["slope"] == pytest.approx(regression.coef_[0, 0], rel=1e-8)
+    assert result.parameters["intercept"] == pytest.approx(regression.intercept_[0], rel=1e-8)
+    assert result.converged
+    assert result.certificate["gradient"] < 1e-8
+
+
+def test_mean_probability_is_the_prevalence(calibrated: Callable[..., Any]) -> None:
+    """Without smoothed targets the likelihood equations balance: mean p = mean y, and p s = y s."""
+    scores, labels = calibrated("binary", 300)
+    probs = PlattScaling().fit(scores - 3, labels).predict_proba(scores - 3)
+    assert float(probs.mean()) == pytest.approx(labels.double().mean().item(), abs=1e-8)
+    assert float(probs @ scores) == pytest.approx(float(labels.double() @ scores), abs=1e-5)
+
+
+def test_two_points_in_closed_form() -> None:
+    """Two distinct scores: each gets its own frequency."""
+    scores = torch.tensor([2.0] * 10 + [-1.0] * 10)
+    labels = torch.tensor([1] * 7 + [0] * 3 + [1] * 1 + [0] * 9)
+    calibrator = PlattScaling().fit(scores, labels)
+    probs = calibrator.predict_proba(torch.tensor([2.0, -1.0]))
+    np.testing.assert_allclose(probs.numpy(), [0.7, 0.1], rtol=1e-8)  # gradient below 1e-9
+    slope = (math.log(0.7 / 0.3) - math.log(0.1 / 0.9)) / 3
+    assert calibrator.slope.item() == pytest.approx(slope, rel=1e-7)
+
+
+def test_separable_data_use_smoothed_targets_and_say_so() -> None:
+    """Where a threshold separates the classes, the slope is finite and Platt's targets are met on average."""
+    scores = torch.tensor([-0.2, -0.1, -0.05, 0.05, 0.1, 0.3, 0.4])
+    labels = torch.tensor([0, 0, 0, 1, 1, 1, 1])
+    with pytest.warns(CalibrantWarning, match="a threshold separates the classes"):
+        calibrator = PlattScaling().fit(scores, labels)
+    probs = calibrator.predict_proba(scores)
+    assert calibrator.fit_result_.converged
+    assert float(probs.sum()) == pytest.approx(4 * 5 / 6 + 3 * 1 / 5, rel=1e-8)
+    assert calibrator.slope > 3
+    assert ((probs > 0.5) == (labels == 1)).all()
+
+
+def test_separable_data_that_are_sure_already_stay() -> None:
+    """Smoothed targets must not make it worse: the log-odds stay where they are likelier."""
+    scores, labels = torch.tensor([-30.0, -20.0, 25.0, 40.0]), torch.tensor([0, 0, 1, 1])
+    with pytest.warns(CalibrantWarning, match="a threshold separates the classes"):
+        result = PlattScaling().fit(scores, labels).fit_result_
+    assert result.parameters == {"slope": 1.0, "intercept": 0.0}
+    assert result.after == result.before
+
+
+@pytest.mark.parametrize("only", [0, 1])
+def test_one_class_keeps_the_slope(calibrated: Callable[..., Any], only: int) -> None:
+    """Where only one class occurs, the ranking stays and the intercept moves towards it."""
+    scores, labels = calibrated("binary", 50)
+    with pytest.warns(CalibrantWarning, match=f"only class {only} occurs"):
+        calibrator = PlattScaling().fit(scores, torch.full_like(labels, only))
+    assert calibrator.slope.item() == 1
+    assert (calibrator.intercept.item() > 0) == (only == 1)
+    assert float(calibrator.predict_proba(scores).mean()) == pytest.approx([1 / 52, 51 / 52][only], rel=1e-8)
+
+
+def test_equal_log_odds_give_the_prevalence() -> None:
+    """Scores that do not differ can only be moved."""
+    with pytest.warns(CalibrantWarning, match="all log-odds are equal"):
+        calibrator = PlattScaling().fit(torch.full((10,), 2.0), torch.tensor([1] * 3 + [0] * 7))
+    assert float(calibrator.predict_proba([2.0])[0]) == pytest.approx(0.3, rel=1e-8)
+
+
+def test_negative_slope_is_said(calibrated: Callable[..., Any]) -> None:
+    """Scores that rank the wrong way round are turned, with a warning."""
+    scores, labels = calibrated("binary", 300)
+    with pytest.warns(CalibrantWarning, match="the slope is negative"):
+        calibrator = PlattScaling().fit(-scores, labels)
+    assert calibrator.slope.item() < 0
+
+
+def test_multiclass_is_refused_with_the_remedy(calibrated: Callable[..., Any]) -> None:
+    """Class logits are no log-odds: the message says what to pass instead."""
+    with pytest.raises(InputError, match=r"pass `logits\[:, 1\] - logits\[:, 0\]`"):
+        PlattScaling().fit(*calibrated("multiclass", 20))
+
+
+def test_each_label_is_fitted_on_its_own(calibrated: Callable[..., Any]) -> None:
+    """A column of a multilabel fit is the binary fit of that column, and a troubled one is named."""
+    scores, labels = calibrated("multilabel", 200)
+    labels[:, 1] = 0
+    with pytest.warns(CalibrantWarning, match="label 1: only class 0 occurs"):
+        together = PlattScaling().fit(scores, labels)
+    alone = PlattScaling().fit(scores[:, 0], labels[:, 0])
+    assert together.slope.tolist() == [alone.slope.item(), 1.0]
+    assert isinstance(together.fit_result_.parameters["intercept"], tuple)

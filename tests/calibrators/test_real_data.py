@@ -1,0 +1,171 @@
+"""Calibrators on the logits and probabilities of public networks."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize_scalar
+
+from calibrant import CalibrantWarning, metrics
+from calibrant.calibrators import FocalTemperatureScaling, PlattScaling, TemperatureScaling
+
+pytestmark = pytest.mark.real_data
+
+FILES = {
+    "ham10000": "logits_valtest_noisycal/ham10000.npz",
+    "mnist-10": "logits_valtest_noisycal/mnist-10.npz",
+    "eurosat": "logits_eurosat_rgb/eurosat_rgb.npz",
+    "lenet-5": "logits_netcal_cifar/lenet-5-cifar-10.npz",
+    "wideresnet": "logits_netcal_cifar/wideresnet-16-4-cifar-100.npz",
+    "vgg16": "logits_cifar10_vgg16_probs/cifar10_vgg16.npz",
+    "20news": "probs_crossval_cleanlab/20news_test.npz",
+    "kitti-network": "probs_pycalib_small/kitti_1layer_NN.npz",
+    "kitti-xgboost": "probs_pycalib_small/kitti_XGBoost.npz",
+    "ecg": "probs_ecg_chagas/ecg_chagas.npz",
+    "chest": "logits_chestxray14_multilabel/chestxray14_densenet121.npz",
+}
+
+
+class Halves(NamedTuple):
+    """Scores and labels to fit on, and to test on."""
+
+    calibration: tuple[Any, Any]
+    test: tuple[Any, Any]
+
+
+@pytest.fixture(scope="session")
+def real(data_folder: Path) -> Callable[[str], Halves]:
+    """Read the scores of a file; of probabilities their logarithms, or log-odds."""
+
+    def scores_of(table: Any) -> Any:
+        table = table.astype(np.float64)
+        with np.errstate(divide="ignore"):
+            return np.log(table) if table.ndim == 2 else np.log(table) - np.log1p(-table)
+
+    def read(name: str) -> Halves:
+        arrays = np.load(data_folder / FILES[name], allow_pickle=False)
+        kind = "logits" if any(key.startswith("logits") for key in arrays) else "probs"
+        convert = scores_of if kind == "probs" else np.asarray
+        if "split" in arrays:
+            parts = [arrays["split"] == part for part in (0, 1)]
+            return Halves(*((convert(arrays[kind][part]), arrays["labels"][part]) for part in parts))
+        parts = ("val", "test")
+        return Halves(*((convert(arrays[f"{kind}_{part}"]), arrays[f"labels_{part}"]) for part in parts))
+
+    return read
+
+
+def quietly(calibrator: Any, data: tuple[Any, Any]) -> Any:
+    """Fit, whatever there is to warn of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        return calibrator.fit(*data)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("objective", ["nll", "brier"])
+def test_focal_never_worse_on_smooth_objectives(
+    real: Callable[[str], Halves], name: str, objective: Any
+) -> None:
+    """Never above temperature scaling, which is never above the identity; both with their certificate."""
+    data = real(name).calibration
+    simple = quietly(TemperatureScaling(objective=objective), data).fit_result_
+    focal = quietly(FocalTemperatureScaling(objective=objective), data).fit_result_
+    assert focal.after <= simple.after <= simple.before
+    assert simple.converged
+    assert focal.converged
+    assert focal.certificate["gradient"] < 1e-8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("objective", ["ece", "adaptive_ece"])
+def test_focal_never_worse_on_binned_objectives(
+    real: Callable[[str], Halves], name: str, objective: Any
+) -> None:
+    """Never above temperature scaling or the paper's grid, and the value is the metric of the predictions."""
+    scores, labels = real(name).calibration
+    if name == "chest":  # one column tells what fourteen do
+        scores, labels = scores[:, 3], labels[:, 3]
+    simple = quietly(TemperatureScaling(objective=objective), (scores, labels)).fit_result_
+    fitted = quietly(FocalTemperatureScaling(objective=objective), (scores, labels))
+    grid = quietly(FocalTemperatureScaling(objective=objective, search="grid"), (scores, labels)).fit_result_
+    focal = fitted.fit_result_
+    assert focal.after <= simple.after <= simple.before
+    assert focal.after <= grid.after
+    binning = "width" if objective == "ece" else "mass"
+    probs = fitted.predict_proba(scores)
+    metric = metrics.expected_calibration_error(probs, labels, binning=binning)
+    assert float(metric) == pytest.approx(focal.after, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["ham10000", "lenet-5", "vgg16", "kitti-network"])
+def test_full_likelihood_search_beats_the_grid(real: Callable[[str], Halves], name: str) -> None:
+    """Descent from a few starts is no worse than 4500 points."""
+    data = real(name).calibration
+    full = quietly(FocalTemperatureScaling(), data).fit_result_
+    grid = quietly(FocalTemperatureScaling(search="grid"), data).fit_result_
+    assert full.after <= grid.after + 1e-12
+
+
+@pytest.mark.parametrize("name", ["ham10000", "mnist-10", "eurosat", "lenet-5", "vgg16"])
+def test_temperature_is_the_one_that_scipy_finds(real: Callable[[str], Halves], name: str) -> None:
+    """Brent's method on torch's cross-entropy ends at the same temperature."""
+    scores, labels = real(name).calibration
+    logits, targets = torch.as_tensor(scores, dtype=torch.float64), torch.as_tensor(labels).long()
+    found = minimize_scalar(
+        lambda log_t: float(torch.nn.functional.cross_entropy(logits / math.exp(log_t), targets)),
+        bounds=(-4, 4),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
+    result = TemperatureScaling().fit(scores, labels).fit_result_
+    # Values alone do not tell a minimum to more than the square root of their rounding.
+    assert result.parameters["temperature"] == pytest.approx(math.exp(found.x), rel=1e-6)
+    assert result.after <= found.fun + 1e-14
+
+
+@pytest.mark.parametrize("name", ["lenet-5", "vgg16", "mnist-10", "20news"])
+def test_calibration_carries_over(real: Callable[[str], Halves], name: str) -> None:
+    """On samples it was not fitted on, log-loss falls, accuracy stays."""
+    calibration, (scores, labels) = real(name)
+    fitted = quietly(FocalTemperatureScaling(), calibration)
+    before = torch.softmax(torch.as_tensor(scores, dtype=torch.float64), dim=1).clamp(min=1e-12)
+    after = fitted.predict_proba(scores)
+    assert torch.equal(before.argmax(dim=1), after.argmax(dim=1))
+    losses = [
+        float(-p.gather(1, torch.as_tensor(labels).long()[:, None]).log().mean()) for p in (before, after)
+    ]
+    assert losses[1] < losses[0] - 0.01
+
+
+def test_platt_mends_a_prior_shift(real: Callable[[str], Halves]) -> None:
+    """Trained on balanced classes, used at 2 %: the intercept mends what no temperature can."""
+    calibration, (scores, labels) = real("ecg")
+    errors = {}
+    for calibrator in (TemperatureScaling(), FocalTemperatureScaling(), PlattScaling()):
+        probs = quietly(calibrator, calibration).predict_proba(scores)
+        errors[calibrator.name] = float(metrics.expected_calibration_error(probs, labels))
+    assert errors["platt"] < 0.01
+    assert min(errors["temperature"], errors["focal-temperature"]) > 0.2
+
+
+def test_platt_mends_every_label(real: Callable[[str], Halves]) -> None:
+    """Fourteen labels, each far too likely: mean probabilities become prevalences, log-loss halves."""
+    calibration, (scores, labels) = real("chest")
+    fitted = PlattScaling().fit(*calibration)
+    np.testing.assert_allclose(
+        fitted.predict_proba(calibration[0]).mean(dim=0).numpy(), calibration[1].mean(axis=0), atol=1e-8
+    )
+    before = torch.sigmoid(torch.as_tensor(scores, dtype=torch.float64))
+    losses = [
+        float(metrics.negative_log_likelihood(p, labels)) for p in (before, fitted.predict_proba(scores))
+    ]
+    assert losses[1] < losses[0] / 2

@@ -1,0 +1,242 @@
+"""Temperature scaling: certificates, golden values, bounds, what the searches promise."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from itertools import accumulate, repeat
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from torch import Tensor
+
+from calibrant import CalibrantWarning, InputError, metrics
+from calibrant.calibrators import TemperatureScaling
+from calibrant.calibrators._objectives import likelihood_slopes, objective_value
+from calibrant.calibrators._samples import Samples
+from calibrant.calibrators._search import convex_minimum
+
+SETS = ("over_K10", "under_K10", "K2")
+PAPER_GRID = list(accumulate(repeat(0.1, 100)))
+
+
+def read(golden: Callable[[str], Any], name: str) -> tuple[Tensor, Tensor, Any]:
+    """Logits, labels and what the reference found."""
+    found = golden("temperature.json")["sets"][name]
+    return torch.tensor(found["logits"], dtype=torch.float64), torch.tensor(found["labels"]), found
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("objective", ["ece", "nll"])
+def test_grid_finds_the_papers_temperature(golden: Callable[[str], Any], name: str, objective: Any) -> None:
+    """``search="grid"`` gives the very float that the code of Mukhoti et al. gives."""
+    logits, labels, reference = read(golden, name)
+    calibrator = TemperatureScaling(objective=objective, search="grid").fit(logits, labels)
+    assert calibrator.fit_result_.parameters["temperature"] == reference["T_opt"][objective]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_objectives_follow_the_papers_curves(golden: Callable[[str], Any], name: str) -> None:
+    """ECE and NLL agree with the reference at all its temperatures (it computes in float32)."""
+    logits, labels, reference = read(golden, name)
+    samples = Samples(logits, labels, None)
+    for temperature, ece, nll in reference["curve_T_ece_nll"]:
+        assert objective_value(samples, "ece", temperature) == pytest.approx(ece, abs=2e-6)
+        assert objective_value(samples, "nll", temperature) == pytest.approx(nll, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_likelihood_optimum_is_the_references(golden: Callable[[str], Any], name: str) -> None:
+    """The optimum agrees with the reference's, whose own search stops within 1e-7, and is no higher."""
+    logits, labels, reference = read(golden, name)
+    result = TemperatureScaling().fit(logits, labels).fit_result_
+    assert result.parameters["temperature"] == pytest.approx(reference["T_nll_continuous"], abs=1e-7)
+    assert result.after == pytest.approx(reference["nll_at_continuous"], abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass"])
+@pytest.mark.parametrize("scale", [0.05, 1.0, 30.0])
+def test_likelihood_optimum_is_a_root(calibrated: Callable[..., Any], kind: str, scale: float) -> None:
+    """Autograd's derivative changes its sign at our temperature (brentq, its own tolerance 4e-16)."""
+    scores, labels = calibrated(kind, 500)
+    scores = scale * scores
+
+    def derivative(inverse: float) -> float:
+        beta = torch.tensor(inverse, dtype=torch.float64, requires_grad=True)
+        if kind == "binary":
+            loss = torch.nn.functional.binary_cross_entropy_with_logits(beta * scores, labels.double())
+        else:
+            loss = torch.nn.functional.cross_entropy(beta * scores, labels)
+        return float(torch.autograd.grad(loss, beta)[0])
+
+    root = 1 / brentq(derivative, 0.01, 100, xtol=1e-15)
+    result = TemperatureScaling().fit(scores, labels).fit_result_
+    assert result.parameters["temperature"] == pytest.approx(root, rel=1e-8)  # gradient below 1e-9
+    assert result.converged
+    assert result.certificate["gradient"] < 1e-8
+    assert result.certificate["bracket"] == 2e-6
+
+
+def test_slopes_are_derivatives(calibrated: Callable[..., Any]) -> None:
+    """The two derivatives by 1 / T are those that autograd finds, weights included."""
+    scores, labels = calibrated("multiclass", 200, scale=6.0)
+    weights = torch.rand(200, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    beta = torch.tensor(0.6, dtype=torch.float64, requires_grad=True)
+    losses = torch.nn.functional.cross_entropy(beta * scores, labels, reduction="none")
+    loss = losses @ weights / weights.sum()
+    (first,) = torch.autograd.grad(loss, beta, create_graph=True)
+    (second,) = torch.autograd.grad(first, beta)
+    found = likelihood_slopes(Samples(scores, labels, weights), 0.6)
+    np.testing.assert_allclose(found, [loss.item(), first.item(), second.item()], rtol=1e-10)
+
+
+def test_newton_finds_roots_that_plain_newton_overshoots() -> None:
+    """The safeguard holds where the second derivative vanishes on one side (a hinge, smoothed)."""
+
+    def slopes(beta: float) -> Any:
+        # Softplus of 50 (beta - 30): flat below 30, straight above, minus a small slope.
+        x = 50 * (beta - 30)
+        sigmoid = 1 / (1 + math.exp(-x)) if x > -700 else 0.0
+        return np.logaddexp(0, x) - 1e-3 * 50 * beta, 50 * (sigmoid - 1e-3), 2500 * sigmoid * (1 - sigmoid)
+
+    root = convex_minimum(slopes, 1.0)
+    assert root.settled
+    assert 1 / root.temperature == pytest.approx(30 + math.log(1e-3 / (1 - 1e-3)) / 50, rel=1e-9)
+
+
+@pytest.mark.parametrize("objective", ["nll", "brier", "ece", "adaptive_ece"])
+@given(data=st.data())
+def test_continuous_search_is_at_least_as_good_as_the_grid(objective: Any, data: st.DataObject) -> None:
+    """On its own objective, whatever the data."""
+    seed = data.draw(st.integers(0, 10**6))
+    generator = torch.Generator().manual_seed(seed)
+    num_samples = data.draw(st.sampled_from([3, 20, 150]))
+    num_classes = data.draw(st.sampled_from([2, 3, 12]))
+    scale = 10 ** data.draw(st.floats(-1, 1.5))
+    logits = scale * torch.randn(num_samples, num_classes, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(torch.softmax(logits / 2, dim=1), 1, generator=generator)[:, 0]
+    samples = Samples(logits, labels, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        found = TemperatureScaling(objective=objective).fit(logits, labels).fit_result_.after
+    assert found <= min(objective_value(samples, objective, value) for value in PAPER_GRID) + 1e-12
+
+
+def test_grid_takes_the_smallest_of_equals() -> None:
+    """Where every temperature is as good, strict improvement keeps the first of the grid."""
+    logits, labels = torch.zeros(9, 3), torch.arange(9) % 3
+    with pytest.warns(CalibrantWarning, match="all equal"):
+        calibrator = TemperatureScaling(objective="ece", search="grid").fit(logits, labels)
+    assert calibrator.fit_result_.parameters["temperature"] == 0.1
+
+
+def test_planted_temperature_is_found_exactly() -> None:
+    """Two log-odds, +-s, right with frequency f: T = s / log(f / (1 - f)), in closed form."""
+    labels = torch.tensor([1] * 70 + [0] * 30)
+    result = TemperatureScaling().fit(torch.full((100,), 4.0), labels).fit_result_
+    assert result.parameters["temperature"] == pytest.approx(4 / math.log(7 / 3), rel=1e-8)  # gradient 1e-9
+    assert result.before == pytest.approx(0.7 * math.log1p(math.exp(-4)) + 0.3 * math.log1p(math.exp(4)))
+
+
+def test_separable_data_stop_at_the_bound_and_say_so(calibrated: Callable[..., Any]) -> None:
+    """Where the likelihood grows for ever as T falls, T is the bound, and both facts are warned of."""
+    scores, _ = calibrated("multiclass", 50)
+    with pytest.warns(CalibrantWarning, match="every sample is classified correctly"):
+        result = TemperatureScaling().fit(scores, scores.argmax(dim=1)).fit_result_
+    assert result.parameters["temperature"] == 0.01
+    assert result.converged
+    assert "the best temperature is a bound, T = 0.01" in result.warnings
+
+
+def test_misleading_logits_stop_at_the_other_bound(calibrated: Callable[..., Any]) -> None:
+    """Where no finite temperature is likeliest, T is the upper bound, and that is warned of."""
+    scores, labels = calibrated("multiclass", 200)
+    with pytest.warns(CalibrantWarning, match="or the opposite"):
+        result = TemperatureScaling().fit(-scores, labels).fit_result_
+    assert result.parameters["temperature"] == 100
+    assert "the best temperature is a bound, T = 100" in result.warnings
+
+
+def test_bound_of_scale_is_not_called_misleading(calibrated: Callable[..., Any]) -> None:
+    """Logits on a huge scale end at the bound too, but tell of the labels."""
+    scores, labels = calibrated("multiclass", 400)
+    with pytest.warns(CalibrantWarning, match="bound, T = 100"):
+        result = TemperatureScaling().fit(1e4 * scores, labels).fit_result_
+    assert len(result.warnings) == 1
+
+
+def test_constant_logits_keep_temperature_one() -> None:
+    """Nothing can be learned from constant logits: T = 1, and a warning."""
+    with pytest.warns(CalibrantWarning, match="all equal"):
+        result = TemperatureScaling().fit(torch.ones(20, 3), torch.arange(20) % 3).fit_result_
+    assert result.parameters["temperature"] == 1
+    assert result.after == result.before == pytest.approx(math.log(3), rel=1e-12)
+
+
+def test_zero_probabilities_are_counted_and_said() -> None:
+    """A logit of -inf counts as probability 1e-12, and the warning says how many there were."""
+    probs = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]], dtype=torch.float64)
+    with pytest.warns(CalibrantWarning, match="3 probabilities of exactly zero were counted as 1e-12"):
+        calibrator = TemperatureScaling().fit(probs.log(), torch.tensor([1, 0, 0]))
+    expected = -(math.log(1e-12) + math.log(0.5) + math.log(0.2)) / 3
+    assert calibrator.fit_result_.before == pytest.approx(expected, rel=1e-10)  # rows then sum to 1 + 1e-12
+    assert torch.isfinite(calibrator.predict_proba(probs.log())).all()
+    assert torch.isfinite(calibrator(probs.log())).all()
+
+
+def test_large_tables_start_from_some_of_their_rows(
+    calibrated: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The short cut for large tables, and rows made anew on every pass, change only the last digits."""
+    scores, labels = calibrated("multiclass", 1500, scale=5.0)
+    usual = TemperatureScaling().fit(scores, labels).fit_result_
+    monkeypatch.setattr("calibrant.calibrators.temperature._LARGE", 100)
+    monkeypatch.setattr("calibrant.calibrators.temperature._THIN_ROWS", 64)
+    monkeypatch.setattr("calibrant.calibrators._samples._KEPT_ENTRIES", 100)
+    large = TemperatureScaling().fit(scores, labels).fit_result_
+    assert large.parameters["temperature"] == pytest.approx(usual.parameters["temperature"], rel=1e-8)
+    assert large.before == pytest.approx(usual.before, rel=1e-12)
+
+
+def test_each_label_is_fitted_on_its_own(calibrated: Callable[..., Any]) -> None:
+    """A column of a multilabel fit is the binary fit of that column."""
+    scores, labels = calibrated("multilabel", 300)
+    scores = scores * torch.tensor([0.5, 3.0])
+    together = TemperatureScaling().fit(scores, labels)
+    alone = [TemperatureScaling().fit(scores[:, j], labels[:, j]) for j in (0, 1)]
+    assert together.temperature.tolist() == [one.temperature.item() for one in alone]
+    after = sum(one.fit_result_.after for one in alone) / 2
+    assert together.fit_result_.after == pytest.approx(after, rel=1e-12)
+    columns = torch.stack([one.predict_proba(scores[:, j]) for j, one in enumerate(alone)], dim=1)
+    torch.testing.assert_close(together.predict_proba(scores), columns, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("objective", ["ece", "adaptive_ece"])
+def test_weights_reach_binned_objectives(calibrated: Callable[..., Any], objective: Any) -> None:
+    """The objective reported is the weighted metric, not the plain one."""
+    scores, labels = calibrated("multiclass", 200)
+    weights = torch.rand(200, dtype=torch.float64, generator=torch.Generator().manual_seed(5)) ** 4
+    calibrator = TemperatureScaling(objective=objective).fit(3 * scores, labels, weights=weights)
+    probs = calibrator.predict_proba(3 * scores)
+    metric = {
+        "ece": metrics.expected_calibration_error,
+        "adaptive_ece": metrics.adaptive_calibration_error,
+    }[objective]
+    assert calibrator.fit_result_.after == pytest.approx(
+        float(metric(probs, labels, weights=weights)), rel=1e-9
+    )
+    assert calibrator.fit_result_.after != pytest.approx(float(metric(probs, labels)), rel=1e-3)
+
+
+def test_unknown_settings_are_refused() -> None:
+    """A setting that does not exist is named together with those that do."""
+    with pytest.raises(InputError, match="`objective` must be one of 'nll', 'ece', 'adaptive_ece', 'brier'"):
+        TemperatureScaling(objective="log_loss")
+    with pytest.raises(InputError, match="`search` must be one of 'continuous', 'grid'"):
+        TemperatureScaling(search="full")

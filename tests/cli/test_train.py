@@ -1,0 +1,177 @@
+"""``calibrant train`` as a user meets it, killed and interrupted too."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import calibrant
+from calibrant._math.errors import InputError
+from calibrant.cli.main import app
+
+RECIPE = """
+model = "slow_network:make"
+seed = 3
+[data]
+name = "digits"
+train = 200
+calibration = 150
+[optimiser]
+learning_rate = 0.05
+[training]
+epochs = 6
+batch_size = 50
+[hardware]
+accelerator = "cpu"
+threads = 1
+[evaluation]
+calibrators = ["temperature"]
+bootstrap = 10
+"""
+NETWORK = '''
+import time
+from torch import nn
+
+class Slow(nn.Module):
+    """Takes its time in training, so that a test can end it before it ends."""
+    def __init__(self, num_classes):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.Dropout(0.3), nn.ReLU(),
+        nn.Linear(16, num_classes))
+
+    def forward(self, images):
+        if self.training:
+            time.sleep(0.02)
+        return self.layers(images)
+
+def make(num_classes):
+    return Slow(num_classes)
+'''
+COMMAND = [sys.executable, "-c", "from calibrant.cli.main import run; run()", "train"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a recipe and a network of one's own."""
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    (tmp_path / "slow_network.py").write_text(NETWORK)
+    return tmp_path
+
+
+def started(folder: Path, out: str) -> subprocess.Popen[str]:
+    """A training under way, two epochs in."""
+    process = subprocess.Popen(
+        [*COMMAND, "recipe.toml", "--out", out],
+        cwd=folder,
+        stdout=-1,
+        stderr=-1,
+        text=True,
+        start_new_session=True,
+    )
+    metrics = folder / out / "metrics.jsonl"
+    while process.poll() is None and not (metrics.exists() and metrics.read_text().count("\n") >= 2):
+        time.sleep(0.005)
+    return process
+
+
+def same_numbers(first: Path, second: Path) -> bool:
+    """Whether two runs ended in the same bits."""
+    with np.load(first / "predictions.npz") as one, np.load(second / "predictions.npz") as other:
+        same = all(np.array_equal(one[name], other[name]) for name in one.files)
+    return same and (first / "metrics.jsonl").read_text() == (second / "metrics.jsonl").read_text()
+
+
+@pytest.mark.slow
+def test_killed_and_interrupted_runs_go_on_to_the_same_numbers(run, folder) -> None:
+    """After ``kill -9`` or Ctrl-C the same command, or the directory's name, goes on to the same bits."""
+    assert run("train", "recipe.toml", "--out", "whole").returncode == 0
+
+    process = started(folder, "killed")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not (folder / "killed" / "evaluation.json").exists()
+    done = run("train", "recipe.toml", "--out", "killed")
+    assert done.returncode == 0, done.stderr
+    assert "going on after epoch" in done.stderr
+    assert same_numbers(folder / "whole", folder / "killed")
+
+    process = started(folder, "stopped")
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "all is saved, `calibrant train stopped` goes on from there" in said
+    assert "Traceback" not in said
+    done = run("train", "stopped")
+    assert done.returncode == 0, done.stderr
+    assert same_numbers(folder / "whole", folder / "stopped")
+
+
+@pytest.mark.slow
+def test_everything_is_settable_and_printed(run, folder) -> None:
+    """Options and --set change the recipe; facts, epochs and the verdict are printed."""
+    done = run(
+        "train", "recipe.toml", "--model", "mlp(widths=(8,))",
+        "--loss", "torch.nn:CrossEntropyLoss(label_smoothing=0.1)", "--seed", "9", "--epochs", "2",
+        "--set", "optimiser.name=adam", "--set", "reduction=sum", "--out", "run",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "summed over batches of 50" in done.stderr
+    assert "epoch 2/2" in done.stderr
+    assert "confident" in done.stdout or "calibrated" in done.stdout
+    kept = (folder / "run" / "recipe.toml").read_text()
+    assert 'name = "adam"' in kept
+    assert "seed = 9" in kept
+    sessions = json.loads((folder / "run" / "environment.json").read_text())["sessions"]
+    assert sessions[0]["command"].startswith("calibrant train recipe.toml --model")
+    evaluated = run("evaluate", "run/predictions.npz", "--bootstrap", "10")
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert calibrant.load_predictions(folder / "run" / "predictions.npz").has_calibration
+
+    done = run("train", "recipe.toml", "--seed", "1", "--out", "run")
+    assert done.returncode == 2
+    assert done.stderr.startswith("calibrant: run was made by another recipe (")
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("absent.toml",), "absent.toml"),
+        (("recipe.toml", "--set", "training.epoch=3"), "did you mean 'epochs'"),
+        (("recipe.toml", "--data", "digts"), "did you mean 'digits'"),
+        (("recipe.toml", "--loss", "a", "--select", "a|b"), "exclude each other"),
+        (("recipe.toml", "--select", "brier"), "two losses or more"),
+        ((".",), "holds no run"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_leave_nothing(folder, monkeypatch, arguments, words) -> None:
+    """Each ends in an error that the command line prints in one line, before anything is written."""
+    monkeypatch.chdir(folder)
+    present = set(folder.iterdir())
+    result = CliRunner().invoke(app, ["train", *arguments])
+    assert isinstance(result.exception, InputError | OSError)
+    assert words in str(result.exception)
+    assert "\n" not in str(result.exception)
+    assert set(folder.iterdir()) == present
+
+
+@pytest.mark.slow
+def test_select_prints_the_choice(run, folder) -> None:
+    """--select trains each loss and names the chosen one, with gamma of 7 or more warned of."""
+    done = run(
+        "train", "recipe.toml", "--model", "mlp(widths=(8,))", "--epochs", "2", "--out", "chosen",
+        "--select", "focal(gamma=0|8)", "--select-by", "before",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "gradients die" in done.stderr
+    assert "chosen by validation NLL before temperature scaling: focal(gamma=" in done.stdout
+    assert (folder / "chosen" / "focal-gamma8" / "report.html").exists()

@@ -1,0 +1,46 @@
+"""What every test may use: reference values, the folder of real data, a seeded generator."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+# Read when torch is loaded: threads that wait by spinning starve each other on a shared machine.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+settings.register_profile("calibrant", derandomize=True, deadline=None, max_examples=50)
+settings.load_profile("calibrant")
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(scope="session")
+def golden() -> Callable[[str], Any]:
+    """Read a file of reference values from ``tests/golden``."""
+
+    def read(name: str) -> Any:
+        return json.loads((GOLDEN / name).read_text(encoding="utf-8"))
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of real predictions; the test is skipped where there is none."""
+    folder = os.environ.get("CALIBRANT_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("set CALIBRANT_DATA to the folder of real predictions to run this")
+    return Path(folder)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator with a fixed seed."""
+    return np.random.default_rng(20201115)

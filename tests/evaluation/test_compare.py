@@ -1,0 +1,110 @@
+"""Several models side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant import InputError
+from calibrant.evaluation import compare, evaluate
+from calibrant.predictions import Predictions
+
+Maker = Callable[..., Predictions]
+QUICK: dict[str, Any] = {"bootstrap": 200, "null_draws": 50}
+
+
+def test_the_same_samples_are_paired(made: Maker) -> None:
+    """Two statements on one sample: differences are paired, far narrower than apart, and zero where equal."""
+    honest, sharp = made("multiclass", 800), made("multiclass", 800, sharpness=1.5)
+    found = compare([("honest", honest), ("sharp", sharp)], **QUICK)
+    assert found.paired
+    assert found.models[0].difference == {}
+    difference = found.models[1].difference
+    assert difference["accuracy"].low == difference["accuracy"].high == 0
+    width = difference["nll"].high - difference["nll"].low
+    apart = np.hypot(*(each.metrics["nll"].high - each.metrics["nll"].low for each in found.models))
+    assert width < apart / 2
+    assert difference["nll"].low > 0
+    assert "Lowest calibration error: honest (" in found.verdict
+    assert "Lowest negative log-likelihood (NLL): honest (" in found.verdict
+    assert "beyond noise" in found.verdict
+
+
+def test_other_samples_are_not_paired(made: Maker) -> None:
+    """With other labels, or another number of them, differences are wide as if judged apart."""
+    found = compare([("a", made("binary", 500)), ("b", made("binary", 500, seed=1))], **QUICK)
+    assert not found.paired
+    difference = found.models[1].difference["accuracy"]
+    apart = np.hypot(*(each.metrics["accuracy"].high - each.metrics["accuracy"].low for each in found.models))
+    assert difference.high - difference.low == pytest.approx(
+        apart, rel=0.25
+    )  # two quantiles of 200 resamples
+    assert "noise could explain the difference" in found.verdict
+    assert not compare([("a", made("binary", 500)), ("b", made("binary", 400))], **QUICK).paired
+
+
+def test_a_model_is_judged_as_evaluate_judges_it(made: Maker) -> None:
+    """The first model's metrics, nulls and curves are those of the uncalibrated arm on its test split."""
+    predictions = made("multiclass", 300, split=np.arange(300) % 2, sharpness=2)
+    first = compare([("a", predictions), ("b", predictions)], **QUICK).models[0]
+    arm = evaluate(predictions, calibrators=[], **QUICK).arms[0]
+    assert (first.metrics, first.null, first.curves) == (arm.metrics, arm.null, arm.curves)
+    assert first.num_test == 150
+
+
+def test_top_label_models_have_no_nll(made: Maker) -> None:
+    """They are compared by what they have, unpaired since their labels are unknown, even to themselves."""
+    models = [("a", made("top_label", 900)), ("b", made("top_label", 900, sharpness=3))]
+    found = compare(models, **QUICK)
+    assert not found.paired
+    twins = compare([("a", models[0][1]), ("b", models[0][1])], **QUICK).models[1].difference["accuracy"]
+    assert twins.value == 0
+    assert twins.low < 0 < twins.high
+    assert "NLL" not in found.verdict
+    assert found.models[1].difference["nll"].reason is not None
+    assert "Lowest calibration error: a (" in found.verdict
+
+
+def test_it_is_deterministic_and_json(made: Maker) -> None:
+    """The same seed gives the same text, without NaN."""
+    models = [("a", made("binary", 200)), ("b", made("binary", 200, sharpness=2)), ("c", made("binary", 90))]
+    found = compare(models, **QUICK)
+    assert found.to_json() == compare(models, **QUICK).to_json()
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} in JSON")
+
+    json.loads(found.to_json(), parse_constant=refuse)
+
+
+def test_progress_is_told(made: Maker) -> None:
+    """One stage per model, then done."""
+    told: list[tuple[str, float]] = []
+    models = [("a", made("binary", 50)), ("b", made("binary", 50))]
+    compare(models, progress=lambda stage, share: told.append((stage, share)), **QUICK)
+    assert told == [("judging a", 0.0), ("judging b", 0.5), ("done", 1.0)]
+
+
+def test_what_cannot_be_compared(made: Maker) -> None:
+    """One model, two of one name, two kinds, or no labels: one sentence each."""
+    binary = made("binary", 30)
+    with pytest.raises(InputError, match="two models or more; got 1"):
+        compare([("a", binary)])
+    with pytest.raises(InputError, match="different names; 'a' stands there 2 times"):
+        compare([("a", binary), ("a", binary)])
+    with pytest.raises(
+        InputError, match=r"one kind; 'a' is binary and 'b' is multiclass|'b' is multiclass and"
+    ):
+        compare([("a", binary), ("b", made("multiclass", 30))])
+    with pytest.raises(InputError, match="`labels` are needed"):
+        compare([("a", Predictions(logits=np.zeros(5))), ("b", Predictions(logits=np.zeros(5)))])
+
+
+def test_different_numbers_of_classes_are_noted(made: Maker) -> None:
+    """They are compared all the same."""
+    found = compare([("a", made("multiclass", 60, 3)), ("b", made("multiclass", 60, 5))], **QUICK)
+    assert found.notes == ("Models with different numbers of classes are compared (a 3, b 5).",)

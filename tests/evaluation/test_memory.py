@@ -1,0 +1,38 @@
+"""Memory: the table of probabilities is never held in double precision."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import resource
+import numpy as np
+import torch
+from calibrant import Predictions, evaluate
+
+generator = torch.Generator().manual_seed(0)
+logits = torch.randn(50_000, 1000, generator=generator)
+draws = [torch.multinomial(rows.exp(), 1, generator=generator) for rows in logits.split(1000)]
+labels = torch.cat(draws)[:, 0]
+predictions = Predictions(logits=2 * logits, labels=labels, split=np.arange(50_000) % 2)
+del logits
+found = evaluate(predictions, bootstrap=200, null_draws=200)
+print(found.verdict.direction, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.slow
+def test_fifty_thousand_samples_of_a_thousand_classes_fit_into_one_and_a_half_gigabytes() -> None:
+    """The logits take 0.2 GB; torch, their two halves and all the work stay below 1.5 GB together."""
+    alone = os.environ | {
+        "OMP_NUM_THREADS": "1"
+    }  # beside other tests, threads wait for each other for minutes
+    command = [sys.executable, "-c", PROGRAM]
+    ended = subprocess.run(command, env=alone, capture_output=True, text=True, check=True)
+    direction, megabytes = ended.stdout.split()
+    assert direction == "over-confident"
+    assert int(megabytes) < 1500

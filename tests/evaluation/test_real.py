@@ -1,0 +1,57 @@
+"""Real predictions of public models: every file ends in a verdict, and the known ones in the known one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from calibrant.evaluation import compare, evaluate
+from calibrant.predictions import load_predictions
+
+pytestmark = pytest.mark.real_data
+
+# Mean confidence, accuracy and prevalence of these files stand in their README; the direction follows, except
+# where the error is so near to what chance gives that the draws decide.
+KNOWN = {
+    "logits_cifar10_vgg16_probs/cifar10_vgg16.npz": ("over-confident", True),
+    "logits_eurosat_rgb/eurosat_rgb.npz": (None, None),
+    "logits_netcal_cifar/lenet-5-cifar-10.npz": ("over-confident", True),
+    "logits_netcal_cifar/wideresnet-16-4-cifar-100.npz": ("over-confident", True),
+    "logits_valtest_noisycal/ham10000.npz": ("under-confident", True),
+    "logits_valtest_noisycal/mnist-10.npz": ("under-confident", True),
+    "probs_crossval_cleanlab/20news_test.npz": ("under-confident", True),
+    "probs_pycalib_small/kitti_1layer_NN.npz": (None, None),
+    "probs_pycalib_small/kitti_XGBoost.npz": ("under-confident", True),
+    "probs_ecg_chagas/ecg_chagas.npz": ("miscalibrated", True),
+    "logits_chestxray14_multilabel/chestxray14_densenet121.npz": ("miscalibrated", True),
+    "toplabel_confidences/markus93__probs_resnet110_c100_logits.npz": ("over-confident", None),
+    "toplabel_confidences/ImageNet_pytorch_image_models__efficientnet_b3a.npz": ("under-confident", None),
+    "toplabel_confidences/other__snacks.npz": (None, None),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_real_file_ends_in_a_verdict(data_folder: Path, name: str) -> None:
+    """The direction is the known one, and where repair is due it lowers calibration error and NLL."""
+    direction, repaired = KNOWN[name]
+    found = evaluate(load_predictions(data_folder / name), bootstrap=100, null_draws=100)
+    verdict = found.verdict
+    if direction is not None:
+        assert verdict.direction == direction
+    if repaired:
+        arm, first = found.arm(verdict.recommended), found.arms[0]
+        metric = "event_ece" if found.kind == "binary" else "ece"
+        assert arm.change[metric].high < 0
+        assert arm.metrics["nll"].value < (first.metrics["nll"].value or float("inf"))
+    assert found.source is not None
+    assert found.source.name == Path(name).name
+
+
+def test_the_models_of_one_test_set_are_paired(data_folder: Path) -> None:
+    """Two CIFAR-10 networks judged on the same images in the same order."""
+    names = ("logits_cifar10_vgg16_probs/cifar10_vgg16", "logits_netcal_cifar/lenet-5-cifar-10")
+    models = [(name.split("/")[1], load_predictions(data_folder / f"{name}.npz")) for name in names]
+    found = compare(models, bootstrap=100, null_draws=100)
+    assert found.paired
+    assert found.models[1].difference["accuracy"].high < -0.3

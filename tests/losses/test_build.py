@@ -1,0 +1,57 @@
+"""Losses by name."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from calibrant import losses
+
+
+def test_every_name_builds_its_module() -> None:
+    """Each available name makes a loss with the module's defaults, which is trained with at once."""
+    logits = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(8) % 3
+    for name in losses.available():
+        module = losses.build(name)
+        hot = torch.nn.functional.one_hot(labels, 3)
+        assert module(logits, hot if name.startswith("multilabel") else labels).isfinite()
+    assert len(set(losses.available())) == len(losses.available()) == 16
+
+
+def test_settings_are_passed_on() -> None:
+    """Settings in brackets are the module's arguments."""
+    loss = losses.build(
+        "sample-focal(thresholds=(0.19, 1.0), gammas=(5, 3), closed='right', reduction='sum')"
+    )
+    assert repr(loss) == repr(
+        losses.SampleFocalLoss(thresholds=(0.19, 1.0), gammas=(5, 3), closed="right", reduction="sum")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("foccal", "there is no loss 'foccal'; did you mean 'focal'"),
+        ("dual_focal", "did you mean 'dual-focal'"),
+        ("focal(gama=2)", "loss 'focal' has no setting 'gama'; did you mean 'gamma'"),
+        ("focal(gamma=two)", "with literal values"),
+        ("focal(2)", "with literal values"),
+        ("focal(gamma=-3)", "`gamma` must be finite and greater than -1"),
+    ],
+)
+def test_mistakes_name_the_nearest(text: str, message: str) -> None:
+    """A mistake in the text gets one sentence, with the nearest right word."""
+    with pytest.raises(ValueError, match=message):
+        losses.build(text)
+
+
+def test_public_names_resolve() -> None:
+    """Everything in ``__all__`` exists, and every loss has its function and its module."""
+    for name in losses.__all__:
+        assert getattr(losses, name) is not None
+    functions = {
+        name.removesuffix("_loss").replace("_", "") for name in losses.__all__ if name.endswith("_loss")
+    }
+    modules = {name.removesuffix("Loss").lower() for name in losses.__all__ if name.endswith("Loss")}
+    assert functions | {"scheduledfocal"} == modules  # the schedule is focal loss itself

@@ -1,0 +1,63 @@
+"""The exponent whose gradient equals cross-entropy's at a given probability."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import lambertw
+
+from calibrant import losses
+
+
+def gradient_factor(p: float, gamma: float) -> float:
+    """How many times cross-entropy's gradient focal loss's is."""
+    return (1 - p) ** gamma * (1 - gamma * p * math.log(p) / (1 - p))
+
+
+@given(st.floats(0.001, 0.4999))
+def test_the_factor_is_one(p0: float) -> None:
+    """At the returned exponent the gradients are equal; with a little more focal loss's is smaller."""
+    gamma = losses.optimal_gamma(p0)
+    # Near 1/2 the factor hardly depends on the exponent, far below the exponent is in the hundreds.
+    assert gradient_factor(p0, gamma) == pytest.approx(1, abs=1e-11)
+    assert gradient_factor(p0, 1.1 * gamma + 0.1) < 1
+    if gamma > 0.01:
+        assert gradient_factor(p0, 0.9 * gamma) > 1
+
+
+@given(st.floats(0.01, 0.45))
+def test_the_formula_of_the_reference(p0: float) -> None:
+    """It is Proposition 2's gamma = a / b + W(-a^(1 - a / b) log(a) / b) / log(a) on the branch -1."""
+    a, b = 1 - p0, p0 * math.log(p0)
+    argument = -(a ** (1 - a / b)) / b * math.log(a)
+    expected = (a / b + lambertw(argument, -1) / math.log(a)).real
+    assert losses.optimal_gamma(p0) == pytest.approx(expected, rel=1e-9)
+    principal = (a / b + lambertw(argument, 0) / math.log(a)).real
+    assert principal == pytest.approx(0, abs=1e-9)  # the other branch has the trivial root
+
+
+@pytest.mark.parametrize(
+    ("gamma", "p0"),
+    [(1, math.exp(-1)), (2, 0.2976366), (3, 0.2525840), (5, 0.1968027), (7, 0.1629025)],
+)
+def test_the_thresholds_of_round_exponents(gamma: float, p0: float) -> None:
+    """The probabilities at which the round exponents break even."""
+    assert losses.optimal_gamma(p0) == pytest.approx(gamma, abs=1e-5)  # p0 is given to seven digits
+
+
+def test_from_one_half_on_it_is_zero() -> None:
+    """From 1/2 on every exponent pushes less than cross-entropy."""
+    assert [losses.optimal_gamma(p) for p in (0.5, 0.7, 0.999)] == [0.0, 0.0, 0.0]
+    assert 0 < losses.optimal_gamma(0.5 - 1e-9) < 1e-8
+
+
+def test_tensors_and_the_domain() -> None:
+    """A tensor gives float64 of its shape; outside (0, 1) there is no such exponent."""
+    values = losses.optimal_gamma(torch.tensor([[0.25, 0.5], [0.0, 1.0]], dtype=torch.float64))
+    assert values.dtype == torch.float64
+    assert values[0].tolist() == [losses.optimal_gamma(0.25), 0.0]
+    assert values[1].isnan().all()

@@ -1,0 +1,707 @@
+"""A bad file or array gets one sentence: which row, and what to do."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+
+from calibrant._math.errors import InputError
+from calibrant.predictions import Predictions, load_predictions
+
+ENDINGS = (".npz", ".csv", ".parquet", ".safetensors", ".pt")
+LOGITS = np.array([[2.0, 0.0], [0.0, 3.0], [1.0, 0.0]])
+PROBS = np.array([[0.5, 0.5], [0.25, 0.75], [0.0, 1.0]])
+READS = (
+    "calibrant reads `logits` or `probs` with `labels`, "
+    "or `logits_val`, `labels_val`, `logits_test`, `labels_test` (or the same with `probs`), "
+    "or `confidence` with `correct` (or with `true_label` and `pred_label`)."
+)
+READS_COLUMNS = (
+    "calibrant reads `label` with `logit_0`, `logit_1`, ... or `prob_0`, `prob_1`, ..., "
+    "or with `prob` (or `logit`) alone for a binary model, "
+    "or `confidence` with `correct` (or with `true_label` and `pred_label`)."
+)
+
+
+def exactly(text: str) -> str:
+    """A pattern that matches this text and no other."""
+    return rf"\A{re.escape(text)}\Z"
+
+
+def changed(values: np.ndarray, place: tuple[int, ...] | int, value: float) -> np.ndarray:
+    """A copy with one entry exchanged."""
+    values = values.astype(float)
+    values[place] = value
+    return values
+
+
+def message(path) -> str:
+    """What loading a file says; it names the file first, and is one line that ends in a full stop."""
+    with pytest.raises(InputError, match=re.escape(f"{path}: ")) as caught:
+        load_predictions(path)
+    said = str(caught.value)
+    assert said.startswith(f"{path}: ")
+    assert "\n" not in said
+    assert said.endswith(".")
+    return said.removeprefix(f"{path}: ")
+
+
+ARRAYS = {
+    "no scores": ({"labels": [0, 1], "x": [1]}, f"it holds `labels`, `x`, and no predictions; {READS}"),
+    "empty archive": ({}, f"it holds nothing, and no predictions; {READS}"),
+    "five largest": (
+        {"top5_probs": np.zeros((3, 5)), "top5_classes": np.zeros((3, 5))},
+        (
+            "it holds only the largest probabilities of each sample (`top5_probs`, `top5_classes`); "
+            "calibrant needs those of all classes as `probs`, or the largest alone as `confidence` with "
+            "`correct` (or with `true_label` and `pred_label`)."
+        ),
+    ),
+    "both spaces": (
+        {"logits": LOGITS, "probs": PROBS},
+        "it holds both logits and probabilities; keep one of them.",
+    ),
+    "both spaces in parts": (
+        {"logits": LOGITS, "probs_val": PROBS, "probs_test": PROBS},
+        "it holds both logits and probabilities; keep one of them.",
+    ),
+    "both forms": (
+        {"logits": LOGITS, "logits_test": LOGITS},
+        "it holds both `logits` and `logits_test`; keep one form.",
+    ),
+    "half a pair": (
+        {"probs_val": PROBS},
+        "it holds `probs_val` and no `probs_test`; a single set is named `probs`.",
+    ),
+    "half the labels": (
+        {"probs_val": PROBS, "probs_test": PROBS, "labels_test": [0, 0, 1]},
+        "it holds `labels_test` and no `labels_val`.",
+    ),
+    "labels of the other part": (
+        {"probs_val": PROBS, "probs_test": PROBS[:2], "labels_val": [0, 1], "labels_test": [0, 1, 1]},
+        "`labels_val` must have 3 entries, one per row of `probs_val`; got 2.",
+    ),
+    "parts of other width": (
+        {"logits_val": LOGITS, "logits_test": np.zeros((2, 4))},
+        "`logits_val` and `logits_test` must have the same columns; got shapes (3, 2) and (2, 4).",
+    ),
+    "no outcome": (
+        {"confidence": [0.5, 0.5], "pred_label": [1, 2]},
+        (
+            "`confidence` needs `correct`, or `true_label` and `pred_label`, beside it; it holds "
+            "`confidence`, `pred_label`."
+        ),
+    ),
+    "outcomes of two lengths": (
+        {"confidence": [0.5, 0.5], "pred_label": [1, 2], "true_label": [1]},
+        "`true_label` and `pred_label` must have one entry per sample; got shapes (1,) and (2,).",
+    ),
+    "correct beyond one": (
+        {"confidence": [0.5, 0.5], "correct": [1, 2]},
+        "`correct` must be 0 or 1; row 1 holds 2.",
+    ),
+    "correct too short": (
+        {"confidence": [0.5, 0.5], "correct": [1]},
+        "`correct` must have shape (2,), one per sample; got (1,).",
+    ),
+    "confidence as a table": (
+        {"confidence": PROBS, "correct": [1, 0, 1]},
+        "`confidence` must have shape (N,), one per sample; got (3, 2).",
+    ),
+    "confidence in per cent": (
+        {"confidence": [50.0, 90.0], "correct": [1, 0]},
+        "`confidence` must lie in [0, 1]; row 0 holds 50; it is the probability of the predicted class.",
+    ),
+    "rank 3": ({"logits": np.zeros((2, 3, 4))}, "`logits` must have shape (N,) or (N, C); got (2, 3, 4)."),
+    "rank 0": ({"logits": 3.0, "weights": [1]}, "`logits` must have shape (N,) or (N, C); got ()."),
+    "one column": (
+        {"logits": LOGITS[:, :1]},
+        (
+            "`logits` must have at least two columns; got shape (3, 1); for a binary model with one "
+            "output pass `logits[:, 0]`."
+        ),
+    ),
+    "one column of probs": (
+        {"probs": PROBS[:, :1]},
+        (
+            "`probs` must have at least two columns; got shape (3, 1); for a binary model with one output "
+            "pass `probs[:, 0]`."
+        ),
+    ),
+    "no sample": ({"logits": np.zeros((0, 3))}, "`logits` must hold at least two samples; got 0."),
+    "one sample": ({"probs": PROBS[:1]}, "`probs` must hold at least two samples; got 1."),
+    "too few labels": (
+        {"logits": LOGITS, "labels": [0, 1]},
+        (
+            "`labels` must have shape (3,), or (3, 2) for several labels per sample, to go with `logits` "
+            "of shape (3, 2); got (2,)."
+        ),
+    ),
+    "labels in a column": (
+        {"logits": LOGITS, "labels": [[0], [1], [1]]},
+        (
+            "`labels` must have shape (3,), or (3, 2) for several labels per sample, to go with `logits` "
+            "of shape (3, 2); got (3, 1); pass `labels[:, 0]`."
+        ),
+    ),
+    "NaN": ({"logits": changed(LOGITS, (1, 0), np.nan)}, "`logits` must be finite; row 1 holds nan."),
+    "infinite": ({"logits": changed(LOGITS, (2, 0), np.inf)}, "`logits` must be finite; row 2 holds inf."),
+    "minus infinite": (
+        {"logits": changed(LOGITS, (2, 0), -np.inf)},
+        "`logits` must be finite; row 2 holds -inf.",
+    ),
+    "NaN among probs": (
+        {"probs": changed(PROBS, (1, 0), np.nan)},
+        "`probs` must lie in [0, 1]; row 1 holds nan; if these are logits, name them `logits`.",
+    ),
+    "label too large": (
+        {"logits": np.zeros((3, 3)), "labels": [0, 3, 1]},
+        "`labels` must be in 0..2; row 1 holds 3.",
+    ),
+    "label below zero": (
+        {"logits": LOGITS, "labels": [0, 1, -1]},
+        "`labels` must be 0 or 1; row 2 holds -1.",
+    ),
+    "fractional label": (
+        {"logits": LOGITS, "labels": [0, 0.5, 1]},
+        "`labels` must hold whole numbers; row 1 holds 0.5.",
+    ),
+    "NaN label": (
+        {"logits": LOGITS, "labels": [0, 1, np.nan]},
+        "`labels` must hold whole numbers; row 2 holds nan.",
+    ),
+    "names without class names": (
+        {"logits": LOGITS, "labels": ["0", "1", "cat"]},
+        "`labels` must be whole numbers; row 2 holds 'cat'; to use names give `class_names`.",
+    ),
+    "a name that no class has": (
+        {"logits": LOGITS, "labels": ["cat", "cow", "dog"], "class_names": ["cat", "dog"]},
+        "`labels` must name one of the classes (cat, dog); row 1 holds 'cow'.",
+    ),
+    "names that two classes have": (
+        {"logits": LOGITS, "labels": ["crane"] * 3, "class_names": ["crane", "crane"]},
+        "`labels` must be numbers where two classes have one name; 'crane' has two.",
+    ),
+    "multilabel beyond one": (
+        {"logits": LOGITS, "labels": [[0, 1], [2, 0], [0, 0]]},
+        "`labels` must be 0 or 1; row 1 holds [2, 0].",
+    ),
+    "rows that do not sum to one": (
+        {"probs": changed(PROBS, (1, 0), 0.127)},
+        (
+            "`probs` must have rows summing to 1; row 1 sums to 0.877; if these are logits, name them "
+            "`logits`; if they were rounded, divide each row by its sum first, or export more digits; "
+            "if several labels may hold at once, give `labels` (N, C) or the kind multilabel."
+        ),
+    ),
+    "rows just beyond the tolerance": (
+        {"probs": changed(PROBS, (2, 0), 0.0011)},
+        (
+            "`probs` must have rows summing to 1; row 2 sums to 1.0011; if these are logits, name them "
+            "`logits`; if they were rounded, divide each row by its sum first, or export more digits; "
+            "if several labels may hold at once, give `labels` (N, C) or the kind multilabel."
+        ),
+    ),
+    "logits called probs": (
+        {"probs": LOGITS},
+        "`probs` must lie in [0, 1]; row 0 holds 2; if these are logits, name them `logits`.",
+    ),
+    "negative": (
+        {"probs": changed(PROBS, (2, 0), -0.2)},
+        "`probs` must lie in [0, 1]; row 2 holds -0.2; if these are logits, name them `logits`.",
+    ),
+    "negative by round-off": (
+        {"probs": changed(PROBS, (2, 0), -1e-9)},
+        "`probs` must lie in [0, 1]; row 2 holds -1e-09; set it to 0 if it is round-off.",
+    ),
+    "event beyond one": (
+        {"probs": [0.5, 1.002]},
+        "`probs` must lie in [0, 1]; row 1 holds 1.002; if these are logits, name them `logits`.",
+    ),
+    "texts for scores": ({"logits": [["a", "b"], ["c", "d"]]}, "`logits` must hold numbers; got dtype <U1."),
+    "complex scores": ({"logits": LOGITS * 1j}, "`logits` must hold numbers; got dtype complex128."),
+    "unknown split": (
+        {"logits": LOGITS, "split": ["val", "test", "train"]},
+        "`split` must be 0, calibration or val, or else 1 or test; row 2 holds 'train'.",
+    ),
+    "split 2": (
+        {"logits": LOGITS, "split": [0, 2, 1]},
+        "`split` must be 0, calibration or val, or else 1 or test; row 1 holds 2.",
+    ),
+    "split too short": (
+        {"logits": LOGITS, "split": [0, 1]},
+        "`split` must have shape (3,), one per sample; got (2,).",
+    ),
+    "negative weight": (
+        {"logits": LOGITS, "weights": [1, -2, 1]},
+        "`weights` must be finite and not negative; row 1 holds -2.",
+    ),
+    "NaN weight": (
+        {"logits": LOGITS, "weights": [1, 1, np.nan]},
+        "`weights` must be finite and not negative; row 2 holds nan.",
+    ),
+    "no weight": (
+        {"logits": LOGITS, "weights": [0, 0, 0]},
+        "`weights` must not all be zero; give at least one sample a positive weight.",
+    ),
+    "weights too short": (
+        {"confidence": [0.5, 0.5], "correct": [0, 1], "weights": [1]},
+        "`weights` must have shape (2,), one per sample; got (1,).",
+    ),
+    "too many class names": (
+        {"logits": LOGITS, "class_names": ["a", "b", "c"]},
+        "`class_names` must hold 2 names, one per class; got 3.",
+    ),
+    "class names of a binary file": (
+        {"logits": LOGITS[:, 0], "class_names": ["ill"]},
+        "`class_names` must hold 2 names, one per class; got 1.",
+    ),
+    "an empty class name": (
+        {"logits": LOGITS, "class_names": ["a", " "]},
+        "`class_names` must not hold empty names; number 1 is empty.",
+    ),
+    "class names in a table": (
+        {"logits": LOGITS, "class_names": [["a"], ["b"]]},
+        "`class_names` must hold texts or whole numbers; row 0 holds a list.",
+    ),
+    "too few groups": (
+        {"logits": LOGITS, "groups": ["a"]},
+        "`groups` must hold 3 names, one per sample; got 1.",
+    ),
+    "fractional groups": (
+        {"logits": LOGITS, "groups": [0.5, 1, 2]},
+        "`groups` must hold texts or whole numbers; row 0 holds 0.5.",
+    ),
+    "unknown kind": (
+        {"logits": LOGITS, "kind": "ternary"},
+        "`kind` must be one of binary, multiclass, multilabel, top_label; got ternary.",
+    ),
+    "kind against shape": (
+        {"logits": LOGITS, "kind": "binary"},
+        "`logits` must be binary; got multiclass of shape (3, 2).",
+    ),
+    "kind against labels": (
+        {"logits": LOGITS, "labels": [0, 1, 1], "kind": "multilabel"},
+        "`logits` must be multilabel; got multiclass of shape (3, 2).",
+    ),
+    "kind top_label with logits": (
+        {"logits": LOGITS, "kind": "top_label"},
+        "`correct` and the kind top_label go with `confidence`, not with `logits`.",
+    ),
+    "kind binary with confidence": (
+        {"confidence": [0.5, 0.5], "correct": [0, 1], "kind": "binary"},
+        "`confidence` goes with `correct`, without `labels`, `class_names` or other `kind`.",
+    ),
+    "Python objects": (
+        {"logits": LOGITS, "class_names": np.array(["a", "b"], dtype=object)},
+        (
+            "`class_names` holds Python objects, which are not loaded because they could run code; write "
+            "numbers, or texts as `class_names`.astype(str)."
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_bad_arrays(name, tmp_path) -> None:
+    """Each wrong array is refused with its own sentence."""
+    arrays, expected = ARRAYS[name]
+    np.savez(tmp_path / "p.npz", **arrays)
+    assert message(tmp_path / "p.npz") == expected
+
+
+TABLES = {
+    "no scores": ("id,label\na,1\nb,0\n", f"it holds `id`, `label`, and no predictions; {READS_COLUMNS}"),
+    "many columns": (
+        ",".join(f"c{index}" for index in range(14)) + "\n",
+        (
+            f"it holds {', '.join(f'`c{index}`' for index in range(12))} and 2 more, and no predictions; "
+            f"{READS_COLUMNS}"
+        ),
+    ),
+    "semicolons": (
+        "label;prob_0;prob_1\n1;0,5;0,5\n",
+        "its cells are not separated by commas; write it with commas and decimal points.",
+    ),
+    "both spaces": (
+        "prob_0,prob_1,logit_0,logit_1\n",
+        "it holds both logits and probabilities; keep the columns of one of them.",
+    ),
+    "both forms": ("prob,prob_0,prob_1\n", "it holds both `prob` and `prob_0`; keep one form."),
+    "one of many": (
+        "label,prob_ill\n1,0.5\n0,0.5\n",
+        "`prob_ill` is the only column of its kind; the single column of a binary model is named `prob`.",
+    ),
+    "numbers and names": (
+        "prob_0,prob_1,prob_max\n1,0,1\n0,1,1\n",
+        (
+            "the columns `prob_...` must all be numbered or all be named; `prob_max` is named and others "
+            "are numbered."
+        ),
+    ),
+    "twice": ("prob_0,prob_1,label,label\n1,0,1,1\n", "it holds the column `label` more than once."),
+    "a class twice": ("prob_0,prob_1,prob_1\n1,0,1\n", "it holds the column `prob_1` more than once."),
+    "a label column missing": (
+        "prob_0,prob_1,label_1\n1,0,1\n0,1,1\n",
+        "it holds no `label_0` to go with `prob_0`.",
+    ),
+    "no outcome": (
+        "confidence,label\n0.5,1\n0.25,1\n",
+        (
+            "`confidence` needs `correct`, or `true_label` and `pred_label`, beside it; it holds "
+            "`confidence`, `label`."
+        ),
+    ),
+    "ragged": ("prob,label\n0.5,1\n\n0.5\n", "line 4 has 1 cells, and the header has 2."),
+    "decimal comma": ("prob,label\n0,5,1\n", "line 2 has 3 cells, and the header has 2."),
+    "not a number": (
+        "prob_0,prob_1,label\n1,0,1\n0,one,1\n",
+        "line 3, column `prob_1`: 'one' is not a number.",
+    ),
+    "an empty cell": ("prob,label\n0.5,1\n,1\n", "line 3, column `prob`: '' is not a number."),
+    "weight not a number": (
+        "prob,weight\n0.5,1\n0.5,heavy\n",
+        "line 3, column `weight`: 'heavy' is not a number.",
+    ),
+    "a label missing": (
+        "prob,label\n0.5,1\n0.5,\n",
+        "`labels` must be whole numbers; row 1 holds ''; to use names give `class_names`.",
+    ),
+    "a label not whole": (
+        "prob,label\n0.5,1\n0.5,0.5\n",
+        "`labels` must be whole numbers; row 1 holds '0.5'; to use names give `class_names`.",
+    ),
+    "a stranger": (
+        "prob_cat,prob_dog,label\n1,0,cat\n0,1,cow\n",
+        "`labels` must name one of the classes (cat, dog); row 1 holds 'cow'.",
+    ),
+    "numbers and names for labels": (
+        "prob_cat,prob_dog,label\n1,0,cat\n0,1,1\n",
+        "`labels` must name one of the classes (cat, dog); row 1 holds '1'.",
+    ),
+    "labels from 0, columns from 1": (
+        "prob_1,prob_2,label\n1,0,0\n0,1,1\n",
+        "`labels` must name one of the classes (1, 2); row 0 holds '0'.",
+    ),
+    "one of several labels missing": (
+        "prob_0,prob_1,label_0,label_1\n1,0,1,1\n0,1,1,\n",
+        "`label_1` must be whole numbers; row 1 holds ''.",
+    ),
+    "NaN": ("logit_0,logit_1\n1,0\nnan,0\n", "`logits` must be finite; row 1 holds nan."),
+    "only a header": ("prob,label\n", "`probs` must hold at least two samples; got 0."),
+    "two names for one class": (
+        "prob,label,negative_class,positive_class\n0.5,1,a,b\n0.5,1,a,c\n",
+        "`positive_class` must hold one name, the same in every row.",
+    ),
+    "an open quote": ('prob,label\n0.5,"1\n0.5,1\n', "line 3 is not CSV (unexpected end of data)."),
+    "only blank lines": ("\n\n", f"it holds nothing, and no predictions; {READS_COLUMNS}"),
+    "bad split": (
+        "prob,split\n0.5,val\n0.5,\n",
+        "`split` must be 0, calibration or val, or else 1 or test; row 1 holds ''.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_bad_tables(name, tmp_path) -> None:
+    """Each wrong text is refused with its own sentence, with the number of the line where a cell is wrong."""
+    text, expected = TABLES[name]
+    (tmp_path / "p.csv").write_text(text, encoding="utf-8")
+    assert message(tmp_path / "p.csv") == expected
+
+
+def test_text_that_is_not_utf8(tmp_path) -> None:
+    """Another encoding is refused rather than guessed."""
+    (tmp_path / "p.csv").write_bytes("prob,label\n0.5,é\n".encode("latin-1"))
+    assert message(tmp_path / "p.csv") == "it is not UTF-8 text (invalid continuation byte)."
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (
+            {"prob": [0.5, None], "label": [1, 0]},
+            "`prob` must hold a number in every row; row 1 is empty.",
+        ),
+        (
+            {"prob": [0.5, 0.5], "weight": [None, 1.0]},
+            "`weight` must hold a number in every row; row 0 is empty.",
+        ),
+        ({"prob": ["0.5", "0.5"], "label": [1, 0]}, "`prob` must hold numbers; its type is string."),
+        ({"prob": [0.5, 0.5], "weight": ["1", "2"]}, "`weights` must hold numbers; got dtype object."),
+        (
+            {"prob": [0.5, 0.5], "label": [1, None]},
+            "`labels` must be whole numbers; row 1 holds ''; to use names give `class_names`.",
+        ),
+        ({"x": [0.5, 0.5]}, f"it holds `x`, and no predictions; {READS_COLUMNS}"),
+    ],
+)
+def test_bad_columns(columns, expected, tmp_path) -> None:
+    """Typed columns with gaps, or of texts where numbers belong, are refused by row or by type."""
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table(columns), tmp_path / "p.parquet")
+    assert message(tmp_path / "p.parquet") == expected
+
+
+def test_parquet_without_pyarrow(tmp_path, monkeypatch) -> None:
+    """Where pyarrow is not installed, the sentence says how to get it."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "p.parquet").write_bytes(b"PAR1")
+    expected = "it needs pyarrow: pip install 'calibrant[parquet]'; or use .csv or .npz."
+    assert message(tmp_path / "p.parquet") == expected
+    path = tmp_path / "new.parquet"
+    with pytest.raises(InputError, match=exactly(f"{path}: {expected}")):
+        Predictions(logits=LOGITS).save(path)
+    assert not path.exists()
+
+
+class Bomb:
+    """An object that would run code on being unpickled."""
+
+    def __reduce__(self):
+        return (os.mkdir, ("planted",))
+
+
+@pytest.mark.parametrize("holder", ["pt", "pickle as npz", "object array"])
+def test_nothing_is_unpickled(holder, tmp_path, monkeypatch) -> None:
+    """No file can run code: what is pickled is refused, and what it would have done has not happened."""
+    monkeypatch.chdir(tmp_path)
+    if holder == "pt":
+        path = tmp_path / "p.pt"
+        torch.save({"logits": torch.zeros(2, 2), "labels": Bomb()}, path)
+        expected = (
+            "it holds pickled objects other than tensors, which are not loaded because they could run code, "
+            "or it is damaged; write it by torch.save({'logits': logits, 'labels': labels}, path)."
+        )
+    elif holder == "pickle as npz":
+        path = tmp_path / "p.npz"
+        path.write_bytes(pickle.dumps(Bomb()))
+        expected = (
+            "it is not a .npz archive, and pickled objects are not loaded because they could run code; "
+            "write it by numpy.savez(path, logits=..., labels=...)."
+        )
+    else:
+        path = tmp_path / "p.npz"
+        np.savez(path, logits=np.array([Bomb(), Bomb()], dtype=object))
+        expected = (
+            "`logits` holds Python objects, which are not loaded because they could run code; "
+            "write numbers, or texts as `logits`.astype(str)."
+        )
+    assert message(path) == expected
+    assert not (tmp_path / "planted").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (
+            torch.zeros(3, 2),
+            "it holds a Tensor; write it by torch.save({'logits': logits, 'labels': labels}, path).",
+        ),
+        ({"labels": torch.zeros(2)}, f"it holds `labels`, and no predictions; {READS}"),
+        (
+            {"logits": torch.zeros(2, 2), "groups": {"a": 1}},
+            "`groups` must be a sequence of names; got dict.",
+        ),
+    ],
+)
+def test_bad_pt(content, expected, tmp_path) -> None:
+    """A .pt file must hold a dictionary of tensors and lists of texts."""
+    torch.save(content, tmp_path / "p.pt")
+    assert message(tmp_path / "p.pt") == expected
+
+
+@pytest.mark.parametrize("text", ["cat,dog", '{"0": "cat"}', '"cat"'])
+def test_bad_safetensors_metadata(text, tmp_path) -> None:
+    """Names in the metadata must be a JSON list."""
+    save_file({"logits": torch.zeros(2, 2)}, tmp_path / "p.safetensors", metadata={"class_names": text})
+    expected = '`class_names` in the metadata must be a JSON list, such as ["cat", "dog"].'
+    assert message(tmp_path / "p.safetensors") == expected
+
+
+def test_one_bare_array(tmp_path) -> None:
+    """An array saved by numpy.save under the ending .npz is no archive."""
+    with (tmp_path / "p.npz").open("wb") as file:
+        np.save(file, LOGITS)
+    expected = "it holds one bare array; write it by numpy.savez(path, logits=..., labels=...)."
+    assert message(tmp_path / "p.npz") == expected
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_empty_files(ending, tmp_path) -> None:
+    """A file of 0 bytes is said to be empty, whatever its ending."""
+    (tmp_path / f"p{ending}").touch()
+    assert message(tmp_path / f"p{ending}") == "it is empty (0 bytes)."
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_files_of_another_format(ending, tmp_path) -> None:
+    """Bytes that are not what the ending says are refused in one sentence."""
+    path = tmp_path / f"p{ending}"
+    path.write_bytes(b"\x93\xff not what you think \x00\xff" * 20)
+    known = {".csv": "it is not UTF-8 text", ".pt": "or it is damaged", ".npz": "it is not a .npz archive"}
+    assert known.get(ending, "perhaps it was cut off or has the wrong ending") in message(path)
+
+
+def example() -> Predictions:
+    """Predictions with everything that a file may hold."""
+    rng = np.random.default_rng(0)
+    return Predictions(
+        logits=rng.normal(size=(20, 3)).astype(np.float32),
+        labels=rng.integers(0, 3, 20),
+        split=np.arange(20) % 2,
+        class_names=["a", "b", "é"],
+        weights=rng.random(20),
+        groups=["x", "yy"] * 10,
+    )
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_truncated_and_damaged_files(ending, tmp_path_factory) -> None:
+    """Wherever a file is cut or its bytes are changed: one sentence, or numbers that passed every check."""
+    folder = tmp_path_factory.mktemp("damaged")
+    example().save(folder / f"whole{ending}")
+    whole = (folder / f"whole{ending}").read_bytes()
+    path = folder / f"damaged{ending}"
+
+    @given(st.integers(1, len(whole) - 1))
+    def cut(length: int) -> None:
+        path.write_bytes(whole[:length])
+        if ending == ".csv" and whole[:length].count(b"\n") > 1:
+            return  # the first rows of a table are a table
+        message(path)
+
+    @given(st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(0, 255)), min_size=1, max_size=10))
+    @settings(max_examples=200)
+    def change(places: list[tuple[int, int]]) -> None:
+        damaged = bytearray(whole)
+        for place, byte in places:
+            damaged[place] = byte
+        path.write_bytes(damaged)
+        try:
+            said = repr(load_predictions(path))
+        except InputError as error:
+            said = str(error)
+        assert "\n" not in said
+
+    cut()
+    change()
+
+
+@pytest.mark.parametrize(
+    ("name", "ending"), [("p.mat", "'.mat'"), ("p", "'no ending'"), ("p.npz.gz", "'.gz'")]
+)
+def test_unknown_endings(name, ending, tmp_path) -> None:
+    """Reading and writing know the same endings, and list them."""
+    path = tmp_path / name
+    words = f"{path} must end in one of .npz, .csv, .parquet, .safetensors, .pt; got {ending}."
+    with pytest.raises(InputError, match=exactly(words)):
+        example().save(path)
+    assert not path.exists()
+    path.write_bytes(b"x")
+    with pytest.raises(InputError, match=exactly(words)):
+        load_predictions(path)
+
+
+def test_files_that_cannot_be_opened(tmp_path, monkeypatch) -> None:
+    """A missing file, a folder and a forbidden file are OSErrors in one sentence with the path."""
+    absent, folder = tmp_path / "absent.npz", tmp_path / "folder.npz"
+    with pytest.raises(FileNotFoundError, match=exactly(f"there is no file {absent}.")):
+        load_predictions(absent)
+    folder.mkdir()
+    words = f"{folder} is a directory, not a file of predictions."
+    with pytest.raises(IsADirectoryError, match=exactly(words)):
+        load_predictions(folder)
+
+    def denied(*_arguments: object, **_options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.open", denied)
+    with pytest.raises(PermissionError, match=exactly(f"{absent} cannot be opened: Permission denied.")):
+        load_predictions(absent)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_failed_writing_leaves_nothing(ending, tmp_path, monkeypatch) -> None:
+    """A disk that fills up leaves the old file as it was, and no other."""
+    from calibrant.predictions import files
+
+    path = tmp_path / f"p{ending}"
+    example().save(path)
+    before = path.read_bytes()
+    original = files.WRITERS[ending]
+
+    def failing(predictions: Predictions, where) -> None:
+        original(predictions, where)
+        where.write_bytes(where.read_bytes()[:100])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setitem(files.WRITERS, ending, failing)
+    with pytest.raises(OSError, match="No space left on device"):
+        example().test.save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "words"),
+    [
+        ({}, InputError, "give exactly one of `logits`, `probs` and `confidence`; got none of them."),
+        (
+            {"logits": LOGITS, "probs": PROBS},
+            InputError,
+            "give exactly one of `logits`, `probs` and `confidence`; got `logits` and `probs`.",
+        ),
+        (
+            {"confidence": [0.5, 0.5]},
+            InputError,
+            "`confidence` goes with `correct`, without `labels`, `class_names` or other `kind`.",
+        ),
+        (
+            {"logits": LOGITS, "correct": [1, 1, 1]},
+            InputError,
+            "`correct` and the kind top_label go with `confidence`, not with `logits`.",
+        ),
+        (
+            {"logits": [[1.0, 2.0], [3.0]]},
+            InputError,
+            "`logits` must be rectangular: every row needs the same length.",
+        ),
+        ({"logits": "abc"}, TypeError, "`logits` must hold numbers; got dtype <U3."),
+        (
+            {"logits": LOGITS, "class_names": "ab"},
+            TypeError,
+            "`class_names` must be a sequence of names; got str.",
+        ),
+        (
+            {"logits": LOGITS, "groups": [None] * 3},
+            TypeError,
+            "`groups` must hold texts or whole numbers; row 0 holds None.",
+        ),
+        (
+            {"logits": LOGITS, "class_names": ["a", "b\0"]},
+            InputError,
+            "`class_names` must be UTF-8 without NUL; row 1 holds 'b\\x00'.",
+        ),
+        (
+            {"logits": LOGITS, "groups": ["a", "b", "\ud800"]},
+            InputError,
+            "`groups` must be UTF-8 without NUL; row 2 holds '\\ud800'.",
+        ),
+    ],
+)
+def test_bad_arguments(fields, error, words) -> None:
+    """What no file can say is refused in Python with its own sentence."""
+    with pytest.raises(error, match=exactly(words)):
+        Predictions(**fields)

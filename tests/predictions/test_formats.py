@@ -1,0 +1,319 @@
+"""What users have: the forms in which each kind of file may come."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from calibrant.predictions import load_predictions
+from calibrant.predictions.oddities import TWO_COLUMNS
+
+LOGITS = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0], [1.0, 0.0, 2.0], [0.0, 1.0, 4.0]], dtype=np.float32)
+PROBS = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5], [0.125, 0.125, 0.75]])
+LABELS = np.array([0, 1, 2, 0], dtype=np.uint8)
+
+
+def read_csv(folder, text: str, **how: str):
+    """Predictions from the text of a CSV file."""
+    path = folder / "p.csv"
+    path.write_bytes(text.encode(how.get("encoding", "utf-8")))
+    return load_predictions(path)
+
+
+def read_parquet(folder, columns):
+    """Predictions from the columns of a Parquet file."""
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table(columns), folder / "p.parquet")
+    return load_predictions(folder / "p.parquet")
+
+
+@pytest.mark.parametrize("space", ["logits", "probs"])
+def test_npz_with_everything(space, tmp_path) -> None:
+    """Each named array finds its place."""
+    values = LOGITS if space == "logits" else PROBS
+    np.savez(
+        tmp_path / "p.npz",
+        **{space: values},
+        labels=LABELS,
+        split=["val", "test", "test", "val"],
+        class_names=["a", "b", "c"],
+        weights=[1, 2, 3, 4],
+        groups=[7, 7, 8, 8],
+    )
+    found = load_predictions(str(tmp_path / "p.npz"))
+    assert (found.kind, found.space, found.class_names) == ("multiclass", space, ("a", "b", "c"))
+    assert found.values.numpy().tobytes() == values.tobytes()
+    assert found.labels.tolist() == [0, 1, 2, 0]
+    assert found.split.tolist() == [0, 1, 1, 0]
+    assert found.weights.tolist() == [1, 2, 3, 4]
+    assert found.groups == ("7", "7", "8", "8")
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize("space", ["logits", "probs"])
+def test_paired_form(space, tmp_path) -> None:
+    """Validation and test arrays become the two splits; what else there is is named."""
+    values = LOGITS if space == "logits" else PROBS
+    np.savez(
+        tmp_path / "p.npz",
+        **{f"{space}_val": values[:1], f"{space}_test": values[1:]},
+        labels_val=LABELS[:1],
+        labels_test=LABELS[1:].astype(np.int64),
+        groups_val=["x"],
+        groups_test=["y", "yy", "z"],
+        noisy_labels_val=LABELS[:1],
+        split=[0, 0, 0, 0],
+    )
+    found = load_predictions(tmp_path / "p.npz")
+    assert found.split.tolist() == [0, 1, 1, 1]
+    assert np.array_equal(found.values, values)
+    assert found.labels.tolist() == [0, 1, 2, 0]
+    assert found.groups == ("x", "y", "yy", "z")
+    assert found.notes == ("Not used: `noisy_labels_val`, `split`.",)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"correct": [True, False]},
+        {"correct": [1.0, 0.0], "true_label": [0, 1]},
+        {"true_label": np.int16([3, 1]), "pred_label": np.int64([3, 2])},
+        {"true_label": ["cat", "dog"], "pred_label": ["cat", "cow"]},
+    ],
+)
+def test_top_label_only(arrays, tmp_path) -> None:
+    """Confidence with correctness, or with two labels to compare; names and numbers alike."""
+    np.savez(tmp_path / "p.npz", confidence=np.float32([0.75, 0.5]), **arrays)
+    found = load_predictions(tmp_path / "p.npz")
+    assert found.kind == "top_label"
+    assert found.correct.tolist() == [True, False]
+    assert found.confidence.tolist() == [0.75, 0.5]
+
+
+def test_names_for_labels_in_npz(tmp_path) -> None:
+    """Labels may be names that ``class_names`` lists."""
+    np.savez(tmp_path / "p.npz", logits=LOGITS, labels=list("abca"), class_names=list("abc"))
+    assert load_predictions(tmp_path / "p.npz").labels.tolist() == [0, 1, 2, 0]
+
+
+def test_foreign_byte_order_and_column_order(tmp_path) -> None:
+    """Arrays of another machine's byte order, or stored by columns, hold the same numbers."""
+    np.savez(tmp_path / "p.npz", logits=np.asfortranarray(LOGITS.astype(">f8")), labels=LABELS.astype(">i4"))
+    found = load_predictions(tmp_path / "p.npz")
+    assert np.array_equal(found.values, LOGITS)
+    assert found.labels.tolist() == [0, 1, 2, 0]
+
+
+def test_endings_in_capitals(tmp_path) -> None:
+    """An ending is known whatever its case."""
+    np.savez(tmp_path / "p.npz", logits=LOGITS)
+    (tmp_path / "p.npz").rename(tmp_path / "P.NPZ")
+    assert load_predictions(tmp_path / "P.NPZ").source.format == "npz"
+
+
+def test_unused_python_objects_do_no_harm(tmp_path) -> None:
+    """An array of Python objects that is not needed is not looked at."""
+    np.savez(tmp_path / "p.npz", logits=LOGITS, history=np.array([{"epoch": 1}], dtype=object))
+    assert load_predictions(tmp_path / "p.npz").notes == ("Not used: `history`.",)
+
+
+def test_safetensors(tmp_path) -> None:
+    """Texts stand in the metadata as JSON; whatever else is there is named."""
+    tensors = {"probs": torch.from_numpy(PROBS), "labels": torch.from_numpy(LABELS), "extra": torch.zeros(1)}
+    metadata = {"class_names": json.dumps(["a", "b", "ç"]), "producer": "me"}
+    save_file(tensors, tmp_path / "p.safetensors", metadata=metadata)
+    found = load_predictions(tmp_path / "p.safetensors")
+    assert found.class_names == ("a", "b", "ç")
+    assert found.labels.tolist() == [0, 1, 2, 0]
+    assert found.notes == ("Not used: `extra`.",)
+
+
+def test_pt(tmp_path) -> None:
+    """A dictionary of tensors, with texts in lists."""
+    torch.save(
+        {
+            "logits_val": torch.from_numpy(LOGITS[:2]).requires_grad_(),
+            "logits_test": torch.from_numpy(LOGITS[2:]),
+            "labels_val": torch.tensor([0, 1]),
+            "labels_test": torch.tensor([2, 0]),
+            "class_names": ["a", "b", "c"],
+            "epoch": 3,
+        },
+        tmp_path / "p.pt",
+    )
+    found = load_predictions(tmp_path / "p.pt")
+    assert np.array_equal(found.values, LOGITS)
+    assert found.split.tolist() == [0, 0, 1, 1]
+    assert found.class_names == ("a", "b", "c")
+    assert found.notes == ("Not used: `epoch`.",)
+
+
+def test_csv_with_numbered_columns(tmp_path) -> None:
+    """Numbered columns are sorted by number, however they stand; other columns are named in a note."""
+    columns = [f"logit_{index}" for index in range(12)]
+    order = sorted(columns)  # logit_0, logit_1, logit_10, ...
+    rows = [[str(float(name.removeprefix("logit_"))) for name in order] for _ in range(2)]
+    text = "\n".join(
+        [
+            ",".join([*order, "label", "id"]),
+            *(",".join([*row, label, "x"]) for row, label in zip(rows, "37", strict=True)),
+        ]
+    )
+    found = read_csv(tmp_path, text)
+    assert found.values.tolist() == [[float(index) for index in range(12)]] * 2
+    assert found.labels.tolist() == [3, 7]
+    assert (found.class_names, found.notes) == (None, ("Not used: `id`.",))
+
+
+@pytest.mark.parametrize("labels", [("cat", "dog"), ("0", "1"), ("0.0", "1.0")])
+def test_csv_with_named_columns(labels, tmp_path) -> None:
+    """The names of the columns are the names of the classes; labels are names, or their numbers."""
+    first, second = labels
+    found = read_csv(tmp_path, f"label,prob_cat,prob_dog\n{first},0.75,0.25\n{second},0.5,0.5\n")
+    assert found.class_names == ("cat", "dog")
+    assert found.labels.tolist() == [0, 1]
+    assert found.values.tolist() == [[0.75, 0.25], [0.5, 0.5]]
+
+
+def test_csv_with_classes_numbered_from_one(tmp_path) -> None:
+    """Columns 1, 2, 3 are classes of these names, and the labels name them."""
+    found = read_csv(tmp_path, "label,prob_1,prob_2,prob_3\n1,1,0,0\n3,0,0,1\n")
+    assert found.class_names == ("1", "2", "3")
+    assert found.labels.tolist() == [0, 2]
+    columns = {"label": [1, 3], "prob_1": [1, 0], "prob_2": [0, 0], "prob_3": [0, 1]}
+    assert read_parquet(tmp_path, columns).labels.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(("column", "space"), [("prob", "probs"), ("logit", "logits")])
+def test_csv_with_one_column(column, space, tmp_path) -> None:
+    """One column is a binary model's; labels may be True and False, as pandas writes them."""
+    found = read_csv(tmp_path, f"{column},label\n0.25,False\n0.5,True\n")
+    assert (found.kind, found.space) == ("binary", space)
+    assert found.labels.tolist() == [0, 1]
+    named = read_csv(
+        tmp_path, f"{column},label,negative_class,positive_class\n0.25,ill,well,ill\n0.5,well,well,ill\n"
+    )
+    assert named.class_names == ("well", "ill")
+    assert named.labels.tolist() == [1, 0]
+
+
+def test_csv_with_several_labels(tmp_path) -> None:
+    """A label column for each class is several labels at once; empty ones are no labels."""
+    text = "label_b,label_a,prob_a,prob_b,label_text\n1,0,0.75,0.5,x\n0,0,0.5,1,y\n"
+    found = read_csv(tmp_path, text)
+    assert (found.kind, found.class_names) == ("multilabel", ("a", "b"))
+    assert found.labels.tolist() == [[0, 1], [0, 0]]
+    assert found.notes == ("Not used: `label_text`.",)
+    unknown = read_csv(tmp_path, "label_0,label_1,prob_0,prob_1\n,,0.75,0.5\n,,0.5,1\n")
+    assert (unknown.kind, unknown.labels) == ("multilabel", None)
+
+
+def test_csv_without_labels(tmp_path) -> None:
+    """No label column, or an empty one, is no labels."""
+    assert read_csv(tmp_path, "prob_0,prob_1\n1,0\n0,1\n").labels is None
+    assert read_csv(tmp_path, "prob_0,prob_1,label\n1,0,\n0,1,\n").labels is None
+
+
+@pytest.mark.parametrize(
+    "outcome", ["correct\n0.75,True\n0.5,False", "true_label,pred_label\n0.75,3,3.0\n0.5,1,2"]
+)
+def test_csv_with_top_label_only(outcome, tmp_path) -> None:
+    """Confidence with correctness or with two labels."""
+    found = read_csv(tmp_path, f"confidence,{outcome}\n")
+    assert (found.kind, found.correct.tolist()) == ("top_label", [True, False])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufefflabel,prob_0,prob_1,split,weight,group\n1,0.5,0.5,val,2,a\n0,1,0,test,1.5,b\n",
+        "label,prob_0,prob_1,split,weight,group\r\n1,0.5,0.5,val,2,a\r\n0,1,0,test,1.5,b\r\n",
+        "label, prob_0, prob_1, split, weight, group\n1, 0.5, 0.5, val, 2, a\n0, 1, 0, test, 1.5, b\n",
+        '"label","prob_0","prob_1","split","weight","group"\n"1","0.5","0.5","val","2","a"\n0,1,0,test,1.5,b\n\n',
+    ],
+    ids=["byte order mark", "Windows", "blanks", "quotes"],
+)
+def test_dialects_of_csv(text, tmp_path) -> None:
+    """A byte order mark, Windows line ends, blanks after commas, quotes and blank lines change nothing."""
+    found = read_csv(tmp_path, text)
+    assert found.values.tolist() == [[0.5, 0.5], [1.0, 0.0]]
+    assert found.labels.tolist() == [1, 0]
+    assert found.split.tolist() == [0, 1]
+    assert found.weights.tolist() == [2, 1.5]
+    assert found.groups == ("a", "b")
+
+
+def test_the_index_that_pandas_writes(tmp_path) -> None:
+    """A first column without a name is not used, and said."""
+    assert read_csv(tmp_path, ",prob\n0,0.5\n1,0.25\n").notes == ("Not used: (no name).",)
+
+
+def test_parquet(tmp_path) -> None:
+    """Typed columns as pandas writes them: categories, booleans, whole numbers for probabilities."""
+    import pyarrow
+
+    columns = {
+        "prob_cat": pyarrow.array([1, 0], pyarrow.int32()),
+        "prob_dog": pyarrow.array([0.0, 1.0], pyarrow.float32()),
+        "label": pyarrow.array(["dog", "cat"]).dictionary_encode(),
+        "split": [0, 1],
+        "weight": [1, 2],
+        "group": pyarrow.array([3, 4], pyarrow.int8()),
+        "id": ["x", "y"],
+    }
+    found = read_parquet(tmp_path, columns)
+    assert found.values.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert found.labels.tolist() == [1, 0]
+    assert (found.groups, found.notes) == (("3", "4"), ("Not used: `id`.", TWO_COLUMNS))
+    top = read_parquet(tmp_path, {"confidence": [0.5, 0.75], "correct": [True, False]})
+    assert top.correct.tolist() == [True, False]
+
+
+def test_parquet_names_that_begin_alike(tmp_path) -> None:
+    """A column is taken by its whole name, also where another begins with it and a dot."""
+    columns = {"prob_a": [1.0, 0.0], "prob_a.b": [0.0, 1.0], "label": ["a.b", "a"]}
+    found = read_parquet(tmp_path, columns)
+    assert found.class_names == ("a", "a.b")
+    assert found.values.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak memory from /proc")
+def test_reading_is_lean(tmp_path) -> None:
+    """Reading 40 MB of logits takes their memory once, and the paired form at most twice."""
+    code = """
+import sys
+from pathlib import Path
+from calibrant import load_predictions
+def peak():
+    return next(int(line.split()[1]) for line in Path("/proc/self/status").open() if line.startswith("VmHWM"))
+load_predictions(sys.argv[1])
+before = peak()
+predictions = load_predictions(sys.argv[2])
+predictions.confidence, predictions.correct
+print((peak() - before) * 1024 / predictions.values.nbytes)
+"""
+    logits = np.zeros((20_000, 500), dtype=np.float32)
+    labels = np.zeros(len(logits), dtype=np.int16)
+    np.savez(tmp_path / "small.npz", logits=logits[:5], labels=labels[:5])
+    np.savez(tmp_path / "plain.npz", logits=logits, labels=labels)
+    half = len(logits) // 2
+    np.savez(
+        tmp_path / "paired.npz",
+        logits_val=logits[:half],
+        logits_test=logits[half:],
+        labels_val=labels[:half],
+        labels_test=labels[half:],
+    )
+    for name, most in (("plain.npz", 1.5), ("paired.npz", 2.5)):  # half a table of room for everything else
+        command = [sys.executable, "-c", code, str(tmp_path / "small.npz"), str(tmp_path / name)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert float(done.stdout) < most, name

@@ -1,0 +1,55 @@
+"""Odd inputs are noted, and their numbers left alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant.predictions import Predictions, oddities
+from calibrant.predictions.oddities import LIKE_PROBABILITIES, ONE_LABEL_EACH, TWO_COLUMNS
+
+PROBS = np.array([[0.5, 0.25, 0.25], [0.2, 0.3, 0.5], [0.0, 0.0, 1.0]])
+
+
+@pytest.fixture(params=["one piece", "row by row"])
+def pieces(request, monkeypatch) -> None:
+    """The same in one piece and in pieces of one row."""
+    if request.param == "row by row":
+        monkeypatch.setattr(
+            oddities, "row_slices", lambda table: (slice(row, row + 1) for row in range(len(table)))
+        )
+
+
+@pytest.mark.usefixtures("pieces")
+def test_labels_that_exclude_each_other() -> None:
+    """One label in every row is noted; one row with none or two of them settles that it is multilabel."""
+    for last, expected in (([0, 1, 0], (ONE_LABEL_EACH,)), ([0, 0, 0], ()), ([1, 1, 0], ())):
+        labels = [[1, 0, 0], [0, 0, 1], last]
+        assert Predictions(probs=PROBS, labels=labels).notes == expected
+    assert Predictions(probs=PROBS, kind="multilabel").notes == ()
+
+
+@pytest.mark.usefixtures("pieces")
+def test_logits_that_look_like_probabilities() -> None:
+    """Noted and kept as logits; one value outside [0, 1], or one row off by more than 1e-3, is a logit's."""
+    found = Predictions(logits=PROBS)
+    assert found.notes == (LIKE_PROBABILITIES,)
+    assert torch.equal(found.scores, torch.from_numpy(PROBS))
+    rounded, negative, far = PROBS.copy(), PROBS.copy(), PROBS.copy()
+    rounded[2, 2] = 0.9995
+    negative[2] = [-0.1, 0.1, 1.0]
+    far[2, 2] = 0.998
+    assert Predictions(logits=rounded).notes == (LIKE_PROBABILITIES,)
+    assert Predictions(logits=negative).notes == Predictions(logits=far).notes == ()
+    assert Predictions(logits=PROBS, kind="multilabel").notes == ()
+    assert Predictions(logits=PROBS[:, 0]).notes == ()
+
+
+@pytest.mark.parametrize("space", ["logits", "probs"])
+def test_two_classes_in_two_columns(space) -> None:
+    """Two columns are noted where they exclude each other, and nowhere else."""
+    values = {"logits": [[2.0, -1.0], [0.0, 3.0]], "probs": [[0.25, 0.75], [0.5, 0.5]]}[space]
+    assert Predictions(**{space: values}).notes == (TWO_COLUMNS,)
+    assert Predictions(**{space: values}, kind="multilabel").notes == ()
+    assert Predictions(**{space: [0.25, 0.75]}).notes == ()

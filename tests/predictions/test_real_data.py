@@ -1,0 +1,180 @@
+"""Real files, read as they are; the numbers are those that their READMEs give."""
+
+from __future__ import annotations
+
+import pytest
+
+from calibrant._math.errors import InputError
+from calibrant.predictions import Predictions, load_predictions
+from calibrant.predictions.oddities import TWO_COLUMNS
+
+NOISY = ("Not used: `noisy_labels_val`, `noisy_labels_test`.",)
+# file, kind, samples, classes, samples in calibration and test, accuracy, mean confidence
+FILES = [
+    ("logits_cifar10_vgg16_probs/cifar10_vgg16", "multiclass", 10000, 10, (5000, 5000), 0.9359, 0.9756),
+    ("logits_eurosat_rgb/eurosat_rgb", "multiclass", 7589, 10, (3794, 3795), 0.9369, 0.9427),
+    ("logits_netcal_cifar/lenet-5-cifar-10", "multiclass", 10000, 10, (5000, 5000), 0.5308, 0.6387),
+    ("logits_netcal_cifar/wideresnet-16-4-cifar-100", "multiclass", 10000, 100, (5000, 5000), 0.7543, 0.8022),
+    ("probs_crossval_cleanlab/20news_test", "multiclass", 7532, 20, (3766, 3766), 0.9234, 0.7223),
+    ("probs_pycalib_small/kitti_1layer_NN", "multiclass", 9090, 2, (4545, 4545), 0.9617, 0.9603),
+    ("probs_pycalib_small/kitti_XGBoost", "multiclass", 9090, 2, (4545, 4545), 0.9673, 0.9289),
+    (
+        "toplabel_confidences/ImageNet_torchvision__densenet161",
+        "top_label",
+        50000,
+        None,
+        None,
+        0.7714,
+        0.8278,
+    ),
+    (
+        "toplabel_confidences/ImageNet_torchvision__resnext101_32x8d",
+        "top_label",
+        50000,
+        None,
+        None,
+        0.7931,
+        0.8737,
+    ),
+    (
+        "toplabel_confidences/ImageNet_pytorch_image_models__efficientnet_b3a",
+        "top_label",
+        50000,
+        None,
+        None,
+        0.8187,
+        0.6950,
+    ),
+    (
+        "toplabel_confidences/ImageNet_pytorch_image_models__tf_inception_v3",
+        "top_label",
+        50000,
+        None,
+        None,
+        0.7786,
+        0.7665,
+    ),
+    (
+        "toplabel_confidences/markus93__probs_densenet40_c10_logits",
+        "top_label",
+        10000,
+        None,
+        None,
+        0.9242,
+        0.9791,
+    ),
+    (
+        "toplabel_confidences/markus93__probs_resnet110_c100_logits",
+        "top_label",
+        10000,
+        None,
+        None,
+        0.7148,
+        0.8996,
+    ),
+    ("toplabel_confidences/other__snacks", "top_label", 952, None, None, 0.8634, 0.8665),
+]
+HALF_A_DIGIT = 5.1e-5  # the READMEs give four decimals
+
+
+def means(predictions: Predictions) -> tuple[float, float]:
+    """Accuracy and mean confidence."""
+    return predictions.correct.double().mean().item(), predictions.confidence.mean().item()
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(
+    ("name", "kind", "num_samples", "num_classes", "parts", "accuracy", "confidence"),
+    FILES,
+    ids=lambda value: str(value),
+)
+def test_real_files(data_folder, name, kind, num_samples, num_classes, parts, accuracy, confidence) -> None:
+    """Size, splits, accuracy and mean confidence are as published, and nothing needed a repair."""
+    notes = (TWO_COLUMNS,) if (kind, num_classes) == ("multiclass", 2) else ()
+    found = load_predictions(data_folder / f"{name}.npz")
+    assert (found.kind, found.num_samples, found.num_classes, found.notes) == (
+        kind,
+        num_samples,
+        num_classes,
+        notes,
+    )
+    assert means(found) == pytest.approx((accuracy, confidence), abs=HALF_A_DIGIT)
+    if parts is None:
+        assert not found.has_calibration
+    else:
+        assert (found.calibration.num_samples, found.test.num_samples) == parts
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(
+    ("name", "size", "num_classes", "calibration", "test"),
+    [
+        ("mnist-10", 5000, 10, (0.9476, 0.9033), (0.9468, 0.9052)),
+        ("ham10000", 2341, 8, (0.7339, 0.6951), (0.7527, 0.7018)),
+    ],
+)
+def test_real_pairs(data_folder, name, size, num_classes, calibration, test) -> None:
+    """The paired form gives both splits with their own accuracies; the noisy labels are named as not used."""
+    found = load_predictions(data_folder / "logits_valtest_noisycal" / f"{name}.npz")
+    assert (found.kind, found.num_classes, found.notes) == ("multiclass", num_classes, NOISY)
+    for part, expected in ((found.calibration, calibration), (found.test, test)):
+        assert part.num_samples == size
+        assert means(part) == pytest.approx(expected, abs=HALF_A_DIGIT)
+
+
+@pytest.mark.real_data
+def test_real_binary(data_folder) -> None:
+    """A binary pair: sizes, positives and mean probability of both splits."""
+    found = load_predictions(data_folder / "probs_ecg_chagas" / "ecg_chagas.npz")
+    assert (found.kind, found.num_classes, found.notes) == ("binary", 2, ())
+    for part, size, positives, mean in (
+        (found.calibration, 19904, 365, 0.3151),
+        (found.test, 59700, 1215, 0.3134),
+    ):
+        assert part.labels is not None
+        assert (part.num_samples, int(part.labels.sum())) == (size, positives)
+        assert part.probs.mean().item() == pytest.approx(mean, abs=HALF_A_DIGIT)
+
+
+@pytest.mark.real_data
+def test_real_multilabel(data_folder) -> None:
+    """Fourteen labels with names: prevalence and mean probability of two of them."""
+    path = data_folder / "logits_chestxray14_multilabel" / "chestxray14_densenet121.npz"
+    found = load_predictions(path)
+    assert (found.kind, found.num_samples, found.num_classes, found.notes) == ("multilabel", 16082, 14, ())
+    assert found.class_names is not None
+    assert found.labels is not None
+    for label, positives, mean in (("Atelectasis", 1576, 0.4268), ("Hernia", 40, 0.1688)):
+        column = found.class_names.index(label)
+        assert int(found.labels[:, column].sum()) == positives
+        assert found.probs[:, column].mean().item() == pytest.approx(mean, abs=HALF_A_DIGIT)
+
+
+@pytest.mark.real_data
+def test_real_files_that_hold_no_predictions(data_folder) -> None:
+    """The five largest probabilities of each sample are not enough, and images are no predictions."""
+    with pytest.raises(InputError, match="only the largest probabilities of each sample"):
+        load_predictions(data_folder / "top5_imagenet_cifar10" / "resnet18_pytorch_cifar10.npz")
+    with pytest.raises(
+        InputError, match="it holds `x_train`, `y_train`, `x_test`, `y_test`, and no predictions"
+    ):
+        load_predictions(data_folder / "mnist" / "mnist.npz")
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".safetensors", ".pt"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "probs_crossval_cleanlab/20news_test",
+        "logits_valtest_noisycal/ham10000",
+        "toplabel_confidences/other__snacks",
+    ],
+)
+def test_real_round_trip(data_folder, tmp_path, name, ending, assert_same) -> None:
+    """Real numbers survive every format exactly."""
+    found = load_predictions(data_folder / f"{name}.npz")
+    found.save(tmp_path / f"p{ending}")
+    again = load_predictions(tmp_path / f"p{ending}")
+    assert_same(again, found, dtype=again.values.dtype if ending == ".csv" else None)
+    assert again.notes == ()

@@ -1,0 +1,136 @@
+"""The report as a browser lays it out."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrant.evaluation.result import Comparison, Evaluation
+from calibrant.reports.html import report_text
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
+WIDTHS = (320, 375, 800, 1280)
+# Shows the report in frames as wide as a phone and as a desktop, and writes down what it measures.
+# A frame is needed because the window of a headless browser cannot be as narrow as a phone.
+MEASURE = """
+const measured = [...document.querySelectorAll("iframe")].map((frame) => {
+  const page = frame.contentDocument, root = page.documentElement, heading = page.querySelector("h1");
+  const outside = [...page.querySelectorAll("body *")].filter((element) => {
+    const box = element.getBoundingClientRect();
+    return box.right > root.clientWidth + 1 && !element.closest(".scroll, svg");
+  });
+  return {
+    width: frame.clientWidth, scroll: root.scrollWidth, inner: frame.contentWindow.innerWidth,
+    heading: heading.getBoundingClientRect().toJSON(), title: heading.textContent,
+    outside: outside.map((element) => element.outerHTML.slice(0, 80)),
+    buttons: page.querySelectorAll("th button").length,
+    letters: Math.min(...[...page.querySelectorAll("figure svg text")].map(
+      (text) => parseFloat(text.style.fontSize) * text.ownerSVGElement.getScreenCTM().a)),
+    ground: frame.contentWindow.getComputedStyle(page.body).backgroundColor,
+    sorted: (() => {
+      const head = page.querySelectorAll("table.sortable th button")[1];
+      if (!head) return [];
+      head.click();
+      return [...head.closest("table").tBodies[0].rows].map((row) => row.cells[1].textContent);
+    })(),
+  };
+});
+document.title = "done";
+const output = document.createElement("pre");
+output.id = "measured";
+output.textContent = JSON.stringify(measured);
+document.body.append(output);
+"""
+
+
+@pytest.fixture
+def measure(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
+    """Lays a report out at every width and returns what was measured."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium is installed")
+
+    def measured(found: Evaluation | Comparison, *, dark: bool = False) -> list[dict[str, Any]]:
+        text = html.escape(report_text(found))
+        frames = "".join(
+            f'<iframe style="border:0;width:{width}px;height:800px" srcdoc="{text}"></iframe>'
+            for width in WIDTHS
+        )
+        script = f'addEventListener("load", () => {{{MEASURE}}});'
+        page = tmp_path / "frames.html"
+        page.write_text(f"<!DOCTYPE html><body>{frames}<script>{script}</script></body>", encoding="utf-8")
+        command = [
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            f"--blink-settings=preferredColorScheme={0 if dark else 1}",
+            "--virtual-time-budget=5000",
+            "--dump-dom",
+            page.as_uri(),
+        ]
+        dumped = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+        match = re.search(r'<pre id="measured">(.*?)</pre>', dumped, flags=re.DOTALL)
+        assert match is not None, dumped[-500:]
+        return json.loads(html.unescape(match[1]))
+
+    return measured
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel", "compared"])
+def test_reports_fit_phones_and_desktops(
+    kind: str,
+    measure: Callable[..., list[dict[str, Any]]],
+    evaluation_of: Callable[..., Evaluation],
+    comparison_of: Callable[..., Comparison],
+) -> None:
+    """Only tables scroll sideways, the verdict is on the first screen, and figures have legible letters."""
+    found = (
+        comparison_of()
+        if kind == "compared"
+        else evaluation_of(kind, num_classes=2 if kind == "binary" else 14)
+    )
+    seen = measure(found)
+    assert [frame["width"] for frame in seen] == list(WIDTHS)
+    for frame in seen:
+        assert frame["scroll"] <= frame["inner"], frame
+        assert frame["outside"] == []
+        assert 0 < frame["heading"]["top"] < frame["heading"]["bottom"] < 800
+        assert frame["heading"]["width"] > 100
+        assert frame["letters"] >= 8  # CSS pixels
+        assert frame["ground"] == "rgb(255, 255, 255)"
+
+
+@pytest.mark.browser
+def test_reports_are_dark_where_the_reader_prefers_it(
+    measure: Callable[..., list[dict[str, Any]]], evaluation_of: Callable[..., Evaluation]
+) -> None:
+    """The preference of the browser reaches the page."""
+    assert {frame["ground"] for frame in measure(evaluation_of(), dark=True)} == {"rgb(17, 20, 23)"}
+
+
+@pytest.mark.browser
+def test_classes_can_be_sorted(
+    measure: Callable[..., list[dict[str, Any]]], evaluation_of: Callable[..., Evaluation]
+) -> None:
+    """A click on a heading sorts the table by that column, numbers as numbers."""
+    found = evaluation_of(num_classes=14)
+    (frame, *_) = measure(found)
+    assert frame["buttons"] == 8
+    counts = sorted((row.count for row in found.arms[0].classes), reverse=True)
+    assert frame["sorted"] == [f"{count:,}" for count in counts]

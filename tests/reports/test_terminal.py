@@ -1,0 +1,187 @@
+"""What the terminal shows, at every width."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from calibrant.evaluation.result import Comparison, Estimate, Evaluation
+from calibrant.reports import render, render_comparison, words
+
+FOUR = ("uncalibrated", "temperature", "focal-temperature", "platt")
+
+
+def printed(found: Evaluation | Comparison, width: int = 80, *, encoding: str = "utf-8") -> str:
+    """What is printed where output is piped into a file."""
+    binary = io.BytesIO()
+    console = Console(file=io.TextIOWrapper(binary, encoding=encoding, newline="\n"), width=width)
+    if isinstance(found, Evaluation):
+        render(found, console)
+    else:
+        render_comparison(found, console)
+    console.file.flush()
+    return binary.getvalue().decode(encoding)
+
+
+def flat(text: str) -> str:
+    """Text with every run of blanks as one."""
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel", "top_label"])
+def test_an_evaluation_fits_the_terminal(
+    width: int, kind: str, evaluation_of: Callable[..., Evaluation]
+) -> None:
+    """No line is longer than the terminal, no number is cut, and what matters is there."""
+    arms = ("uncalibrated",) if kind == "top_label" else FOUR
+    found = evaluation_of(kind, arms=arms, recommended=arms[-1])
+    text = printed(found, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert flat(found.verdict.headline) in flat(text)
+    assert flat(found.verdict.sentences[0]) in flat(text)
+    assert words.number(found.arms[0].metrics["ece"].value) in text
+    assert words.interval(found.arms[0].metrics["ece"], between="–") in text
+    for note in found.notes:
+        assert f"note: {note}" in flat(text)
+    if kind != "top_label":
+        assert "Recommended: Platt scaling" in text
+        assert words.number(found.arms[-1].metrics["ece"].value) in text
+        assert "0.0260 better" in text
+    assert len(text.splitlines()) <= 45
+
+
+def test_the_table_shows_the_numbers(evaluation_of: Callable[..., Evaluation]) -> None:
+    """Every cell holds the value, the judgement and the interval of its metric and arm."""
+    found = evaluation_of("multilabel")
+    lines = printed(found, 120).splitlines()
+    for key, title in {
+        "ece": "ECE",
+        "adaptive_ece": "Adaptive ECE",
+        "nll": "NLL",
+        "accuracy": "Accuracy",
+    }.items():
+        (place,) = (place for place, line in enumerate(lines) if re.match(rf"{title}  ", line))
+        expected = []
+        for arm in found.arms:
+            mark = words.judge(key, "multilabel", arm.metrics[key], arm.change.get(key))
+            expected += [words.number(arm.metrics[key].value), *([mark] if mark else [])]
+        assert lines[place].removeprefix(title).split() == expected
+        intervals = [words.interval(arm.metrics[key], between="–") for arm in found.arms]
+        assert lines[place + 1].split() == intervals
+
+
+def test_the_recommended_arm_is_always_shown(evaluation_of: Callable[..., Evaluation]) -> None:
+    """Where there is no room for all, the recommended one stays and the others are named."""
+    text = printed(evaluation_of(arms=FOUR, recommended="platt"), 60)
+    header = text[: text.index("───")]
+    assert "Platt" in header
+    assert "Focal" not in header
+    assert "Also tried: Temperature scaling, Focal temperature scaling" in flat(text)
+
+
+def test_the_commands_can_be_copied(evaluation_of: Callable[..., Evaluation]) -> None:
+    """A shell reads the same words whatever the width, and a narrow terminal breaks before an option only."""
+    found = evaluation_of()
+    for width in (60, 80):
+        text = printed(found, width)
+        start = text.index("  calibrant fit")
+        commands = text[start : text.index("note:")].replace("\\\n", " ").strip().splitlines()
+        assert [command.split() for command in commands] == [
+            ["calibrant", "fit", "model.npz", "--method", "temperature", "--out", "temperature.safetensors"],
+            ["calibrant", "apply", "temperature.safetensors"],
+        ]
+
+
+def test_missing_metrics_say_why(evaluation_of: Callable[..., Evaluation]) -> None:
+    """A metric that could not be computed is named with its reason instead of a row of dashes."""
+    text = flat(printed(evaluation_of("multiclass")))
+    assert "No NLL: infinite: 3 samples have probability 0 for their label" in text
+    text = flat(printed(evaluation_of("top_label", arms=("uncalibrated",))))
+    assert "No NLL, Brier score: needs the probabilities of all classes" in text
+
+
+def test_leaving_it_alone_is_a_recommendation(evaluation_of: Callable[..., Evaluation]) -> None:
+    """Where no calibrator is recommended, that is said; where none was tried, nothing is."""
+    assert "leave the probabilities as they are" in printed(evaluation_of(recommended="uncalibrated"))
+    assert "Recommended" not in printed(evaluation_of("top_label", arms=("uncalibrated",)))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel"])
+def test_a_comparison_fits_the_terminal(
+    width: int, kind: str, comparison_of: Callable[..., Comparison]
+) -> None:
+    """Every model has its row, with as many metrics as fit, and no line is too long."""
+    found = comparison_of(kind, num_models=5)
+    text = printed(found, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert flat(found.verdict) in flat(text)
+    for model in found.models:
+        assert words.shortened(model.name, most=26) in text
+        assert words.number(model.metrics["ece"].value) in text
+    assert "paired differences against" in flat(text)
+    apart = flat(printed(comparison_of(kind, paired=False), width))
+    assert "The samples are not known to be the same, so differences are unpaired." in apart
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
+def test_terminals_without_unicode_get_plain_letters(
+    encoding: str, evaluation_of: Callable[..., Evaluation], comparison_of: Callable[..., Comparison]
+) -> None:
+    """No character that the encoding lacks is sent; numbers keep their dashes as hyphens."""
+    text = printed(evaluation_of(), encoding=encoding)
+    assert text.startswith("v The model is over-confident")
+    assert "0.0467-0.0581" in text
+    assert "?" not in text.replace("0.0581?", "")
+    found = comparison_of()
+    strange = dataclasses.replace(
+        found, models=(dataclasses.replace(found.models[0], name="模型"), *found.models[1:])
+    )
+    assert "??" in printed(strange, encoding=encoding)
+
+
+def test_nothing_is_read_as_markup(evaluation_of: Callable[..., Any]) -> None:
+    """Square brackets in notes and names are printed, not obeyed."""
+    found = dataclasses.replace(evaluation_of(), notes=("see [bold]x[/bold] and [link=y]z[/link]",))
+    assert "see [bold]x[/bold] and [link=y]z[/link]" in flat(printed(found))
+
+
+def test_fit_warnings_of_the_arms_shown(evaluation_of: Callable[..., Evaluation]) -> None:
+    """Each stands below the table with its calibrator's title; an arm without room is not spoken of."""
+    found = evaluation_of(arms=FOUR, recommended="platt")
+    warning = "Focal temperature scaling: gamma lies on its bound"
+    assert warning in flat(printed(found, 120))
+    assert warning not in flat(printed(found, 60))
+
+
+def with_sentences(found: Evaluation, *sentences: str) -> Evaluation:
+    """The evaluation with other sentences in its verdict."""
+    return dataclasses.replace(found, verdict=dataclasses.replace(found.verdict, sentences=sentences))
+
+
+def test_the_recommendation_says_why_and_on_what_it_depends(evaluation_of: Callable[..., Evaluation]) -> None:
+    """The sentence about the NLL, or the one that speaks against an arm; and the softener."""
+    why = "The choice was made by cross-validated NLL (uncalibrated 1.2, temperature 1.1)."
+    step = "Next, if the lower NLL matters: `calibrant fit a.npz --method temperature`."
+    text = flat(printed(with_sentences(evaluation_of(), "First.", why, step)))
+    assert f"Recommended, if the lower NLL matters: Temperature scaling {why}" in text
+    refuted = "It is clearly worse on the test samples, so it is not recommended."
+    found = with_sentences(evaluation_of(recommended="uncalibrated"), "First.", why, refuted)
+    assert f"leave the probabilities as they are. {refuted}" in flat(printed(found))
+
+
+def test_a_hole_in_the_table_says_why(evaluation_of: Callable[..., Evaluation]) -> None:
+    """An infinite NLL of one arm, where others have one, is explained below the table."""
+    found = evaluation_of("binary")
+    first = found.arms[0]
+    hole = Estimate(value=None, reason="infinite: 3 samples give their true class probability 0")
+    first = dataclasses.replace(first, metrics={**first.metrics, "nll": hole})
+    text = flat(printed(dataclasses.replace(found, arms=(first, *found.arms[1:]))))
+    assert f"No NLL (Uncalibrated): {hole.reason}" in text

@@ -1,0 +1,63 @@
+"""What the README shows is run here, on the demo's own output."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from calibrant.experiments.studies.demo import run_demo
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of one language."""
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the demo's output in it."""
+    folder = tmp_path_factory.mktemp("readme")
+    run_demo(folder / "demo")
+    return folder
+
+
+def test_python_examples_run(folder, monkeypatch, capsys) -> None:
+    """The Python blocks, one after the other, print a verdict, a small error and a table."""
+    monkeypatch.chdir(folder)
+    exec(compile("\n".join(blocks("python")), "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert printed.startswith("Over-confident")
+    assert "ReliabilityTable" in printed
+
+
+def test_shell_examples_run(folder) -> None:
+    """Every ``calibrant`` line succeeds and writes the files that it names."""
+    commands = [
+        line.removeprefix("$ calibrant ")
+        for block in blocks("console")
+        for line in block.splitlines()
+        if line.startswith("$ calibrant ")
+    ]
+    assert len(commands) >= 4
+    for command in commands:
+        arguments = shlex.split(command, comments=True)
+        code = [sys.executable, "-c", "from calibrant.cli.main import run; run()", *arguments]
+        done = subprocess.run(code, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+    written = {path.name for path in folder.iterdir()}
+    assert {"report.html", "numbers.json", "repair.safetensors", "repaired.npz"} <= written
+
+
+def test_every_linked_file_exists() -> None:
+    """Relative links and pictures of the README lead somewhere."""
+    targets = re.findall(r"\]\((?!https?://)([^)#]+)", README)
+    assert targets
+    assert [target for target in targets if not (ROOT / target).exists()] == []

@@ -1,0 +1,87 @@
+"""A small recipe, and ways to end a training before its time."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant.training import Recipe
+from calibrant.training.engine import Engine
+
+
+class Killed(BaseException):
+    """Stands for a process that dies: nothing catches it."""
+
+
+@pytest.fixture
+def recipe() -> Recipe:
+    """Digits on a small network with dropout and augmentation: everything that draws random numbers."""
+    return Recipe.read(
+        {
+            "seed": 5,
+            "model": "mlp(widths=(16,), dropout=0.2)",
+            "loss": "cross-entropy",
+            "data": {"name": "digits", "train": 200, "calibration": 150, "augment": ["crop(padding=1)"]},
+            "optimiser": {"name": "sgd", "learning_rate": 0.1, "momentum": 0.9, "clip_norm": 2.0},
+            "schedule": {"name": "steps", "milestones": [2]},
+            "training": {"epochs": 4, "batch_size": 48},
+            "hardware": {"accelerator": "cpu", "threads": 1},
+            "evaluation": {"calibrators": ["temperature"], "bootstrap": 10},
+        }
+    )
+
+
+@pytest.fixture
+def killed_in_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], type[BaseException]]:
+    """Let the process die at the start of the batch with this number, counted over all epochs."""
+
+    def prepare(number: int) -> type[BaseException]:
+        _at_step(monkeypatch, number, _die)
+        return Killed
+
+    return prepare
+
+
+@pytest.fixture
+def interrupted_in_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Let Ctrl-C come in the batch with this number."""
+
+    def prepare(number: int) -> None:
+        _at_step(monkeypatch, number, lambda: os.kill(os.getpid(), signal.SIGINT))
+
+    return prepare
+
+
+@pytest.fixture
+def same_numbers() -> Callable[[Path, Path], None]:
+    """Check that two runs ended in the same bits."""
+
+    def check(first: Path, second: Path) -> None:
+        assert (first / "metrics.jsonl").read_text() == (second / "metrics.jsonl").read_text()
+        with np.load(first / "predictions.npz") as one, np.load(second / "predictions.npz") as other:
+            assert one.files == other.files
+            for name in one.files:
+                assert np.array_equal(one[name], other[name]), name
+
+    return check
+
+
+def _at_step(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], Any]) -> None:
+    step, count = Engine._step, iter(range(10**9))
+
+    def counted(self: Engine, rows: Any, place: int) -> None:
+        if next(count) == number:
+            act()
+        step(self, rows, place)
+
+    monkeypatch.setattr(Engine, "_step", counted)
+
+
+def _die() -> None:
+    raise Killed

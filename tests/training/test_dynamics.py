@@ -1,0 +1,98 @@
+"""What is recorded of a network in training, against slow and direct ways to the same numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import calibrant
+from calibrant._math.errors import InputError
+from calibrant.data.prepare import to_unit
+from calibrant.reports.dynamics import write_dynamics_report
+from calibrant.training import load_run, train
+from calibrant.training.carry_out import read_data
+from calibrant.training.engine import preparation
+
+
+@pytest.fixture
+def recorded(recipe):
+    """A recipe that records dynamics every second epoch, and files after the first and the last."""
+    return recipe.with_settings(
+        ["record.dynamics=true", "record.every=2", "record.epochs=[1, 4]", "loss=focal(gamma=2)"]
+    )
+
+
+def test_recorded_numbers_are_those_of_the_saved_network(recorded, tmp_path) -> None:
+    """The last row's dynamics agree with the final network's own logits on both splits."""
+    run = train(recorded, tmp_path / "run")
+    assert ["dynamics" in row for row in run.rows] == [True, True, False, True]
+    found = run.rows[-1]["dynamics"]
+    data, model = read_data(recorded.data), run.model()
+    for name in ("train", "test"):
+        part = data.parts[name]
+        with torch.no_grad():
+            logits = model(preparation(recorded.data, data)(to_unit(part.inputs))).double()
+        probs, right = logits.softmax(1), logits.argmax(1) == part.labels
+        nll = nn.functional.cross_entropy(logits, part.labels, reduction="none")
+        expected = {
+            "error": 1 - right.double().mean(),
+            "nll": nll.mean(),
+            "nll_correct": nll[right].mean(),
+            "nll_incorrect": nll[~right].mean(),
+            "entropy": calibrant.metrics.predictive_entropy(probs),
+            "entropy_incorrect": torch.distributions.Categorical(probs[~right]).entropy().mean(),
+            "p_true_correct": probs.max(1).values[right].mean(),
+            "p_true_incorrect": (-nll[~right]).exp().mean(),
+            "ece": calibrant.metrics.expected_calibration_error(probs, part.labels),
+        }
+        for key, value in expected.items():
+            assert found[name][key] == pytest.approx(float(value), rel=1e-5), key  # logits are float32
+    assert found["last_layer_norm"] == pytest.approx(float(model.layers[-1].weight.detach().norm()), rel=1e-5)
+
+
+def test_gradient_norms_are_those_of_one_backward_pass_per_sample(recorded, tmp_path) -> None:
+    """The product of two norms equals the norm of the gradient of each sample's own loss (float32)."""
+    run = train(recorded.with_settings(["data.train=30"]), tmp_path / "run")
+    norms = run.snapshots[4]["gradient_norms"]
+    data, model = read_data(run.recipe.data), run.model()
+    inputs = preparation(run.recipe.data, data)(to_unit(data.train.inputs))
+    loss, layer = calibrant.losses.build("focal(gamma=2)"), model.layers[-1]
+    for row in range(30):
+        value = loss(model(inputs[row : row + 1]), data.train.labels[row : row + 1])
+        gradients = torch.autograd.grad(value, [layer.weight, layer.bias])
+        expected = torch.cat([each.flatten() for each in gradients]).norm()
+        assert norms[row] == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_snapshots_count_every_sample(recorded, tmp_path) -> None:
+    """At the chosen epochs each split's bins hold all its samples; the page draws them."""
+    run = train(recorded, tmp_path / "run")
+    assert list(run.snapshots) == [1, 4]
+    for snapshot in run.snapshots.values():
+        assert snapshot["train_counts"].sum() == 200
+        assert len(snapshot["test_accuracy"]) == 25
+        assert len(snapshot["gradient_norms"]) == 200
+    page = (tmp_path / "run" / "dynamics.html").read_text()
+    assert page.count("<svg") == 2 * 3 + 2 + 2 * 2 + 1
+    assert "epoch 4" in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_recording_changes_nothing(recorded, recipe, tmp_path) -> None:
+    """Watching draws no random numbers: the network is bitwise the one that nobody watched."""
+    watched = train(recorded, tmp_path / "watched")
+    alone = train(recipe.with_settings(["loss=focal(gamma=2)"]), tmp_path / "alone")
+    assert torch.equal(watched.predictions.scores, alone.predictions.scores)
+
+
+def test_nothing_recorded_cannot_be_drawn(recipe, tmp_path) -> None:
+    """A page needs dynamics, and a name that ends in .html."""
+    run = train(recipe.with_settings(["training.epochs=1"]), tmp_path / "run")
+    with pytest.raises(InputError, match=r"set record\.dynamics = true"):
+        write_dynamics_report(run.rows, {}, tmp_path / "a.html", title="x")
+    with pytest.raises(InputError, match=r"must end in \.html"):
+        write_dynamics_report(run.rows, {}, tmp_path / "a.txt", title="x")
+    assert load_run(tmp_path / "run").snapshots == {}
+    assert np.isfinite(run.rows[0]["train_loss"])

@@ -1,0 +1,93 @@
+"""Recipes: read, validated, changed and written back."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from calibrant._math.errors import InputError
+from calibrant.training import Recipe, load_recipe
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_recipe_is_valid_and_survives_being_written(path) -> None:
+    """What is written holds every setting and reads back as the same recipe."""
+    recipe = load_recipe(path)
+    written = recipe.to_toml()
+    assert Recipe.read(tomllib.loads(written)) == recipe
+    assert all(
+        f"\n{name} = " in f"\n{written}" for name in ("seed", "betas", "patience", "devices", "bootstrap")
+    )
+
+
+def test_odd_strings_survive_being_written() -> None:
+    """Quotes, backslashes, umlauts, line breaks and a DEL come back as they were."""
+    name = 'a "b" \\ ü \n\t\x7f 😀.npz'
+    recipe = Recipe.read({"data": {"name": name}})
+    assert Recipe.read(tomllib.loads(recipe.to_toml())).data.name == name
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"los": "focal"}, "no setting los; did you mean 'loss'"),
+        (
+            {"optimiser": {"learning-rate": 1}},
+            "no setting optimiser.learning-rate; did you mean 'learning_rate'",
+        ),
+        ({"optimizer": {"name": "adam"}}, "did you mean 'optimiser'"),
+        ({"training": {"epochs": 0}}, "training.epochs is 0, but input should be greater than"),
+        ({"training": {"epochs": "many"}}, "training.epochs is 'many'"),
+        ({"schedule": {"name": "step"}}, "schedule.name is 'step', but input should be 'constant', 'steps'"),
+        ({"schedule": {"name": "steps"}}, "`milestones` must be given for steps"),
+        ({"schedule": {"name": "steps", "milestones": [5, 3]}}, "`milestones` must rise"),
+        ({"optimiser": {"name": "adam", "nesterov": True}}, "`nesterov` goes with sgd"),
+        ({"loss": "focal(reduction='sum')"}, "leave `reduction` to the recipe"),
+        ({"loss": "focal(("}, "loss: .* name or name"),
+        ({"data": {"calibration": -1}}, "data.calibration is -1"),
+        ({"seed": -1}, "seed is -1"),
+        ({"training": 3}, "training is 3"),
+    ],
+)
+def test_mistakes_are_one_sentence(content, words) -> None:
+    """The first mistake is named with its place, its value and what would do."""
+    with pytest.raises(InputError, match=words) as caught:
+        Recipe.read(content)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("epochs", "section.key=value"),
+        ("trainig.epochs=3", "did you mean 'training'"),
+        ("training.epoch=3", "did you mean 'epochs'"),
+        ("seed.x=3", "no table 'seed'"),
+        ("training.epochs=three", "'three'"),
+    ],
+)
+def test_settings_of_the_command_line_are_checked(setting, words) -> None:
+    """A mistake in --set is named like one in a file."""
+    with pytest.raises(InputError, match=words):
+        Recipe().with_settings([setting])
+
+
+def test_settings_are_toml_values_or_plain_text() -> None:
+    """Numbers, lists and booleans are read as such; what is no TOML is text."""
+    recipe = Recipe().with_settings(
+        ["schedule.name=steps", "schedule.milestones=[3, 5]", "record.dynamics=true", "loss=focal(gamma=3)"]
+    )
+    assert recipe.schedule.milestones == (3, 5)
+    assert recipe.record.dynamics
+    assert recipe.loss == "focal(gamma=3)"
+
+
+def test_files_that_are_no_toml_are_named(tmp_path) -> None:
+    """The file and the place in it are said."""
+    (tmp_path / "bad.toml").write_text("seed = = 1")
+    with pytest.raises(InputError, match=r"bad.toml is no TOML file: .*line 1"):
+        load_recipe(tmp_path / "bad.toml")

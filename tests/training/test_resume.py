@@ -1,0 +1,176 @@
+"""Whatever ends a training, going on gives the bits of one that was never disturbed."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant.training import TrainingInterrupted, load_run, train
+from calibrant.training.engine import Engine
+from calibrant.training.run import RunFolder
+
+STEPS = 5  # batches in an epoch: 200 samples in batches of 48
+
+
+@pytest.fixture
+def whole(recipe, tmp_path):
+    """A training that nothing disturbed."""
+    return train(recipe, tmp_path / "whole").folder.path
+
+
+def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(
+    recipe, tmp_path, whole, same_numbers
+) -> None:
+    """Seeds decide everything, and torch's global generator is left alone."""
+    state = torch.random.get_rng_state()
+    again = train(recipe, tmp_path / "again").folder.path
+    assert torch.equal(state, torch.random.get_rng_state())
+    same_numbers(whole, again)
+    other = train(recipe.with_settings(["seed=6"]), tmp_path / "other").folder.path
+    assert (whole / "metrics.jsonl").read_text() != (other / "metrics.jsonl").read_text()
+
+
+@pytest.mark.parametrize("step", [2, STEPS, 2 * STEPS + 3])
+def test_a_killed_process_loses_at_most_the_epoch(
+    recipe, tmp_path, whole, same_numbers, killed_in_step, monkeypatch, step
+) -> None:
+    """Killed in the first epoch, between two, and in the third: the same final numbers."""
+    killed = killed_in_step(step)
+    with pytest.raises(killed, match=r"^$"):
+        train(recipe, tmp_path / "cut")
+    assert len(load_run(tmp_path / "cut").rows) == step // STEPS
+    monkeypatch.undo()
+    train(recipe, tmp_path / "cut")
+    same_numbers(whole, tmp_path / "cut")
+
+
+@pytest.mark.parametrize("step", [0, 2, STEPS - 1, 2 * STEPS + 3])
+def test_ctrl_c_saves_even_the_batch(
+    recipe, tmp_path, whole, same_numbers, interrupted_in_step, monkeypatch, step
+) -> None:
+    """Ctrl-C stops after the batch, says how to go on, and that gives the same final numbers."""
+    interrupted_in_step(step)
+    with pytest.raises(TrainingInterrupted, match=r"`calibrant train .*cut` goes on from there"):
+        train(recipe, tmp_path / "cut")
+    saved = RunFolder(tmp_path / "cut").load_checkpoint()
+    assert saved is not None
+    assert (saved["epoch"], saved["batch"]) == (step // STEPS, step % STEPS + 1)
+    monkeypatch.undo()
+    train(recipe, tmp_path / "cut")
+    same_numbers(whole, tmp_path / "cut")
+
+
+def test_the_check_of_resumption_bites(
+    recipe, tmp_path, whole, same_numbers, interrupted_in_step, monkeypatch
+) -> None:
+    """Were the state of the random numbers not restored, the comparison would see it."""
+    interrupted_in_step(STEPS + 2)
+    with pytest.raises(TrainingInterrupted, match="stopped after 1 whole epochs"):
+        train(recipe, tmp_path / "cut")
+    monkeypatch.undo()
+    monkeypatch.setattr(torch, "set_rng_state", lambda _state: None)
+    train(recipe, tmp_path / "cut")
+    with pytest.raises(AssertionError, match=r"metrics|epoch"):
+        same_numbers(whole, tmp_path / "cut")
+
+
+@pytest.mark.parametrize("moment", ["checkpoint", "row", "half a row", "predictions", "evaluation"])
+def test_being_killed_while_writing_does_no_harm(
+    recipe, tmp_path, whole, same_numbers, monkeypatch, moment
+) -> None:
+    """Whatever file is being written, what was there before stays whole and going on mends the rest."""
+
+    def die(*_arguments: object, **_settings: object) -> None:
+        raise RuntimeError(moment)
+
+    save, append = torch.save, RunFolder.append_row
+
+    def die_after_first_save(state: dict[str, object], path: object) -> None:
+        if state["epoch"] == 1:
+            return save(state, path)
+        path.write_bytes(b"half")
+        return die()
+
+    def die_in_second_row(self: RunFolder, row: dict[str, object]) -> None:
+        if row["epoch"] == 1:
+            append(self, row)
+            return
+        if moment == "half a row":
+            with self.metrics.open("a", encoding="utf-8") as file:
+                file.write('{"epoch": 2, "lear')
+        die()
+
+    if moment == "checkpoint":
+        monkeypatch.setattr(torch, "save", die_after_first_save)
+    elif "row" in moment:
+        monkeypatch.setattr(RunFolder, "append_row", die_in_second_row)
+    elif moment == "predictions":
+        monkeypatch.setattr(np, "savez", die)
+        monkeypatch.setattr(np, "savez_compressed", die)
+        monkeypatch.setattr("calibrant.predictions.Predictions.save", die)
+    else:
+        monkeypatch.setattr("calibrant.training.carry_out.write_report", die)
+    with pytest.raises(RuntimeError, match=moment):
+        train(recipe, tmp_path / "cut")
+    assert not (tmp_path / "cut" / "evaluation.json").exists()
+    monkeypatch.undo()
+    train(recipe, tmp_path / "cut")
+    same_numbers(whole, tmp_path / "cut")
+    assert sorted(path.name for path in whole.iterdir()) == sorted(
+        path.name for path in (tmp_path / "cut").iterdir()
+    )
+
+
+def test_a_finished_run_is_not_done_again(recipe, tmp_path, monkeypatch) -> None:
+    """Training once more in the same directory trains nothing and returns the same."""
+    first = train(recipe, tmp_path / "run")
+    monkeypatch.setattr(Engine, "_step", None)
+    again = train(recipe, tmp_path / "run")
+    assert again.rows == first.rows
+    assert again.evaluation == first.evaluation
+    sessions = json.loads((tmp_path / "run" / "environment.json").read_text())["sessions"]
+    assert len(sessions) == 2
+    assert sessions[0]["versions"]["torch"] == torch.__version__
+
+
+def test_another_recipe_is_refused(recipe, tmp_path) -> None:
+    """A directory belongs to its recipe; hardware and judgement may change."""
+    train(recipe, tmp_path / "run")
+    with pytest.raises(InputError, match=r"made by another recipe \(seed: 5 there, 6 here and 1 more\)"):
+        train(recipe.with_settings(["seed=6", "training.epochs=9"]), tmp_path / "run")
+    train(recipe.with_settings(["hardware.accelerator=auto", "evaluation.bootstrap=11"]), tmp_path / "run")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").touch()
+    with pytest.raises(InputError, match="is not empty and holds no run"):
+        train(recipe, tmp_path / "other")
+
+
+def test_other_data_are_refused(recipe, tmp_path, rng, killed_in_step, monkeypatch) -> None:
+    """If a file of data changed since the training began, going on would mix two."""
+    path = tmp_path / "data.npz"
+    labels = np.arange(300) % 3
+    np.savez(path, x_train=rng.normal(size=(300, 4)), y_train=labels)
+    settings = [f"data.name={path}", "data.augment=[]", "data.calibration=50", "data.train=150"]
+    mine = recipe.with_settings(settings)
+    killed = killed_in_step(7)
+    with pytest.raises(killed, match=r"^$"):
+        train(mine, tmp_path / "run")
+    monkeypatch.undo()
+    np.savez(path, x_train=rng.normal(size=(300, 4)), y_train=labels)
+    with pytest.raises(InputError, match="was trained on other data"):
+        train(mine, tmp_path / "run")
+
+
+def test_a_broken_checkpoint_is_named(recipe, tmp_path) -> None:
+    """A checkpoint that is none is refused in one sentence, and nothing in it is executed."""
+    train(recipe.with_settings(["training.epochs=1"]), tmp_path / "run")
+    (tmp_path / "run" / "checkpoint.pt").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match=r"checkpoint.pt cannot be read"):
+        load_run(tmp_path / "run")
+    torch.save({"format": 99}, tmp_path / "run" / "checkpoint.pt")
+    with pytest.raises(InputError, match="no checkpoint that this version"):
+        load_run(tmp_path / "run")
