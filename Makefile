@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-all lint format clean
+.PHONY: demo test test-slow test-all lint format bench-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -30,6 +30,10 @@ lint: $(VENV)/installed  ## style and types
 format: $(VENV)/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+bench-check: $(VENV)/installed  ## hold benchmarks/results against the bars; measures nothing
+	$(BIN)/python benchmarks/check.py
+	$(BIN)/python benchmarks/readme_table.py --check
 
 clean:
 	rm -rf $(VENV) build dist demo .pytest_cache .ruff_cache .hypothesis

@@ -276,6 +276,25 @@ METRICS = (
         per_label=False,
     ),
     Metric(
+        "aurc",
+        metrics.risk_coverage_area,
+        perfect=0.0,
+        worst=1.0,
+        worst_event=1.0,
+        constant_classes=lambda q, f: 1 - float(f[q.argmax()]),
+        constant_event=lambda p, f: 1 - f if p > 0.5 else f,
+    ),
+    Metric(
+        "excess_aurc",
+        metrics.risk_coverage_area,
+        options={"excess": True},
+        perfect=0.0,
+        worst=0.0,  # where everything is wrong every order is the best
+        worst_event=0.0,
+        constant_classes=lambda q, f: -float(f[q.argmax()] * np.log(f[q.argmax()])),
+        constant_event=lambda p, f: -(f * math.log(f) if p > 0.5 else (1 - f) * math.log1p(-f)),
+    ),
+    Metric(
         "auroc",
         metrics.auroc,
         perfect=1.0,

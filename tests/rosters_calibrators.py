@@ -5,6 +5,7 @@ One entry here, and every law of ``tests/calibrators/test_contract.py`` is teste
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,6 +34,8 @@ class Entry:
     """Searches everywhere, not on a coarse grid."""
     replicates: bool = True
     """An integer weight equals as many copies of the row (not in equal-mass bins: they end at whole rows)."""
+    allowance: Callable[[int], float] = lambda _: 0.0
+    """By how much the objective may rise above the identity's, by the number of samples."""
 
     @property
     def name(self) -> str:
@@ -61,11 +64,38 @@ def _shift(scores: Tensor, kind: str) -> Tensor:
     return 1.8 * (scores + 1.2)
 
 
+def _stretch_by_class(scores: Tensor, kind: str) -> Tensor:
+    """Every class over-confident by another factor, and another prevalence."""
+    factors = torch.tensor([1.2, 1.5, 2.0, 3.0], dtype=scores.dtype)
+    shifts = torch.tensor([0.0, 1.0, -1.0, 0.5], dtype=scores.dtype)
+    centred = scores - scores.mean(dim=1, keepdim=True)
+    return factors * (centred + shifts)
+
+
+def _mix(scores: Tensor, kind: str) -> Tensor:
+    """Every class with a part of another."""
+    mixed = scores - scores.mean(dim=1, keepdim=True)
+    return 1.5 * mixed + 0.7 * mixed[:, [1, 2, 3, 0]] + torch.tensor([0.0, 0.5, -0.5, 0.2])
+
+
+def _unbeta(scores: Tensor, kind: str) -> Tensor:
+    """What a beta map with a = 0.5, b = 2, c = 0.3 undoes, found by bisection."""
+    low, high = torch.full_like(scores, -80.0), torch.full_like(scores, 80.0)
+    for _ in range(80):
+        middle = (low + high) / 2
+        log_p, log_q = torch.nn.functional.logsigmoid(middle), torch.nn.functional.logsigmoid(-middle)
+        below = 0.5 * log_p - 2 * log_q + 0.3 < scores
+        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+    return low
+
+
 _METRICS: dict[str, Callable[..., Tensor]] = {
     "nll": metrics.negative_log_likelihood,
     "brier": metrics.brier_score,
     "ece": metrics.expected_calibration_error,
     "adaptive_ece": metrics.adaptive_calibration_error,
+    "smce": metrics.smooth_calibration_error,
+    "classwise": metrics.classwise_calibration_error,
 }
 
 
@@ -87,12 +117,54 @@ def _entries() -> list[Entry]:
                 f'{name}(objective="{objective}", search="{search}")',
                 distort,
                 _METRICS[objective],
+                # Of events the classwise error is that of the event, under another name.
+                ("multiclass",) if objective == "classwise" else Entry.kinds,
                 smooth=objective in {"nll", "brier"},
                 exhaustive=search in {"continuous", "full"},
                 replicates=objective != "adaptive_ece",
             )
             found.append(entry)
-    return [*found, Entry("platt", _shift, _METRICS["nll"], ("binary", "multilabel"), keeps_argmax=False)]
+    found.append(
+        Entry(
+            'focal-temperature(selection="cross_validated")',
+            _unfocus,
+            _METRICS["nll"],
+            replicates=False,  # copies of a row may fall into several folds
+        )
+    )
+    return [*found, *_scalings(), *_free_forms()]
+
+
+def _scalings() -> list[Entry]:
+    """Those that fit slopes and shifts by likelihood."""
+    log_loss = _METRICS["nll"]
+    by_class = (("multiclass",), False)
+    return [
+        Entry("platt", _shift, log_loss, ("binary", "multilabel"), keeps_argmax=False),
+        Entry("vector", _stretch_by_class, log_loss, *by_class),
+        Entry("matrix", _mix, log_loss, *by_class),
+        Entry("structured-matrix", _mix, log_loss, *by_class),
+        Entry('structured-matrix(structure="diagonal")', _stretch_by_class, log_loss, *by_class),
+        Entry("dirichlet", _stretch, log_loss, *by_class),
+        Entry("beta", _unbeta, log_loss, ("binary", "multilabel"), keeps_argmax=False),
+        Entry("quadratic", _shift, log_loss, ("binary", "multilabel"), keeps_argmax=False),
+        Entry("ensemble-temperature", _stretch, log_loss),
+        Entry("smoothed-temperature", _stretch, log_loss, allowance=lambda count: math.log1p(1 / count)),
+    ]
+
+
+def _free_forms() -> list[Entry]:
+    """Those that fit steps, whose places are a matter of single samples."""
+    free = {"smooth": False, "keeps_argmax": False}
+    return [
+        Entry("isotonic", _stretch, _METRICS["brier"], **free),
+        Entry('isotonic(ties="kept")', _stretch, _METRICS["brier"], **free),
+        Entry("histogram", _stretch, _METRICS["brier"], **free),
+        Entry('histogram(binning="width", prior=0.0)', _stretch, _METRICS["brier"], **free),
+        Entry("scaling-binning", _stretch, _METRICS["brier"], **free),
+        Entry("bayesian-binning", _stretch, _METRICS["brier"], **free),
+        Entry('isotonic(functions="shared")', _stretch, _METRICS["brier"], ("multiclass",), smooth=False),
+    ]
 
 
 CALIBRATORS = _entries()

@@ -9,12 +9,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from calibrant import calibrators, data, evaluation, losses, metrics, models, reports, theory, training
+    from calibrant import (
+        calibrators,
+        curvature,
+        data,
+        evaluation,
+        losses,
+        metrics,
+        models,
+        reports,
+        theory,
+        training,
+    )
     from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError, NotFittedError
     from calibrant.calibrators import load_calibrator
     from calibrant.evaluation import Comparison, Evaluation, compare, evaluate
     from calibrant.predictions import Predictions, load_predictions
     from calibrant.reports import write_report
+    from calibrant.training import load_recipe, load_run, train
 
 __version__ = "0.1.0.dev0"
 
@@ -30,9 +42,23 @@ _HOME_OF = {
     "evaluate": "calibrant.evaluation",
     "load_calibrator": "calibrant.calibrators",
     "load_predictions": "calibrant.predictions",
+    "load_recipe": "calibrant.training",
+    "load_run": "calibrant.training",
+    "train": "calibrant.training",
     "write_report": "calibrant.reports",
 }
-_ROOMS = ("calibrators", "data", "evaluation", "losses", "metrics", "models", "reports", "theory", "training")
+_ROOMS = (
+    "calibrators",
+    "curvature",
+    "data",
+    "evaluation",
+    "losses",
+    "metrics",
+    "models",
+    "reports",
+    "theory",
+    "training",
+)
 
 __all__ = [
     "CalibrantWarning",
@@ -45,16 +71,20 @@ __all__ = [
     "__version__",
     "calibrators",
     "compare",
+    "curvature",
     "data",
     "evaluate",
     "evaluation",
     "load_calibrator",
     "load_predictions",
+    "load_recipe",
+    "load_run",
     "losses",
     "metrics",
     "models",
     "reports",
     "theory",
+    "train",
     "training",
     "write_report",
 ]

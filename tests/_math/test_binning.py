@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from calibrant._math.binning import (
     bin_sums,
     binned,
+    mass_bin_index,
     mass_boundaries,
     mass_order,
     mukhoti_edges,
@@ -102,6 +103,12 @@ def test_equal_mass_boundaries_of_unequal_weights() -> None:
     assert mass_boundaries(5, 2, weights).tolist() == [0, 3, 5]
 
 
+def test_equal_mass_bins_of_sorted_samples() -> None:
+    """Each sample is in the bin between whose boundaries it lies; empty bins, inner or last, hold none."""
+    assert mass_bin_index(torch.tensor([0, 3, 3, 5]), 5).tolist() == [0, 0, 0, 2, 2]
+    assert mass_bin_index(torch.tensor([0, 0, 2, 2]), 2).tolist() == [1, 1]
+
+
 def test_equal_mass_order_breaks_ties_by_weight() -> None:
     """Equal confidences are taken in order of weight."""
     confidences = torch.tensor([0.5, 0.2, 0.5, 0.5])
@@ -146,7 +153,7 @@ def test_original_adaptive_edges() -> None:
     sums = binned(confidences, torch.ones(4), num_bins=2, binning="mukhoti")
     assert sums.counts.tolist() == [2, 1]
     assert sums.total == 4
-    with pytest.raises(InputError, match="`weights` have no meaning"):
+    with pytest.raises(InputError, match=r"^`weights` must be left out .*; got 4 weights; use"):
         binned(confidences, torch.ones(4), num_bins=2, binning="mukhoti", weights=torch.ones(4))
 
 

@@ -150,6 +150,8 @@ def test_options() -> None:
     check_choice("norm", "l1", ("l1", "l2"))
     with pytest.raises(InputError, match='`norm` must be one of "l1", "l2"; got \'l3\''):
         check_choice("norm", "l3", ("l1", "l2"))
+    with pytest.raises(InputError, match=r'^`search` must be one of "grid", "line"; got 3\.$'):
+        check_choice("search", 3, iter(["grid", "line"]))
     check_num_bins(np.int64(3))
     for bad in (2.0, True, "3"):
         with pytest.raises(TypeError, match="`num_bins` must be an integer"):

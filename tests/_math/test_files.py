@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from calibrant._math import files
-from calibrant._math.files import atomic_write
+from calibrant._math.files import atomic_write, write_text
 
 
 def exactly(text: str) -> str:
@@ -108,6 +108,34 @@ def test_what_cannot_be_written_is_said_in_one_sentence(tmp_path) -> None:
         write(absent / "a.txt")
     with pytest.raises(OSError, match=exactly("/dev/null is not a plain file, so it cannot be replaced.")):
         write(Path("/dev/null"))
+    long = tmp_path / ("x" * 300 + ".txt")
+    words = f"{str(long)[:200]}… cannot be written: File name too long."
+    with pytest.raises(OSError, match=exactly(words)):
+        write(long)
+
+
+def test_a_full_disk_is_one_sentence(tmp_path) -> None:
+    """Where the disk fills up while a file is written, the sentence names the file that was wanted."""
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def write() -> None:
+        with atomic_write(path) as temporary:
+            raise OSError(errno.ENOSPC, "No space left on device", str(temporary))
+
+    with pytest.raises(OSError, match=exactly(f"{path} cannot be written: No space left on device.")):
+        write()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_text_is_written_whole(tmp_path) -> None:
+    """UTF-8, with the line ends it has; a folder is refused."""
+    path = tmp_path / "a.txt"
+    write_text(path, "γ = 3\n")
+    assert path.read_bytes() == "γ = 3\n".encode()
+    with pytest.raises(IsADirectoryError, match="is a directory; give the name of a file in it"):
+        write_text(tmp_path, "")
 
 
 def test_a_folder_that_may_not_be_written_to(tmp_path, monkeypatch) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant._math.errors import InputError
-from calibrant._math.text_form import build_from, check_choice, nearest, parse_call
+from calibrant._math.text_form import build_from, nearest, parse_call
 
 
 @pytest.mark.parametrize(
@@ -119,10 +119,3 @@ def test_nearest_minds_neither_case_nor_dashes() -> None:
         nearest("Focal_Temperature", ["temperature", "focal-temperature"])
         == "; did you mean 'focal-temperature'?"
     )
-
-
-def test_choices_are_listed() -> None:
-    """A value that is none of the allowed ones is answered with all of them."""
-    check_choice("search", "grid", ("grid", "line"))
-    with pytest.raises(InputError, match=r"^`search` must be one of 'grid', 'line'; got 3\.$"):
-        check_choice("search", 3, ("grid", "line"))

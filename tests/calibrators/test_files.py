@@ -44,7 +44,7 @@ def test_header_tells_what_is_needed(saved: Path) -> None:
     assert header["format_version"] == FORMAT_VERSION
     assert header["calibrant_version"] == calibrant.__version__
     assert header["name"] == "focal-temperature"
-    assert header["settings"] == {"objective": "nll", "search": "full"}
+    assert header["settings"] == {"objective": "nll", "search": "full", "selection": "none"}
     assert (header["kind"], header["num_classes"], header["class_names"]) == ("multiclass", 4, None)
     assert len(header["fit"]["data_sha256"]) == 64
     assert header["fit"]["num_samples"] == 200
@@ -90,7 +90,7 @@ def test_failed_write_leaves_the_old_file(saved: Path, monkeypatch: pytest.Monke
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("safetensors.torch.save_file", fail)
+    monkeypatch.setattr("safetensors.torch.save", fail)
     with pytest.raises(OSError, match="disk full"):
         calibrator.save(saved)
     assert saved.read_bytes() == before

@@ -218,6 +218,15 @@ def test_zero_probabilities_are_floored() -> None:
     np.testing.assert_allclose(odds.numpy(), [LOG_ODDS_LIMIT, -LOG_ODDS_LIMIT, 50.0], rtol=1e-7)
 
 
+def test_zero_probabilities_stay_the_smallest() -> None:
+    """A class of probability zero does not pass one whose probability is positive, however small."""
+    scores = torch.tensor([[0.0, -40.0, -torch.inf, -35.0]], dtype=torch.float64)
+    floored, count = floor_zero_probabilities(scores, "multiclass")
+    assert count == 1
+    assert floored.tolist() == [[0.0, -40.0, -40.0, -35.0]]
+    assert floored.sort().indices.tolist()[0][-2:] == [3, 0]
+
+
 def test_build_knows_every_name() -> None:
     """Every available name builds a calibrator of that name."""
     assert [build(name).name for name in available()] == list(available())
@@ -230,7 +239,7 @@ def test_build_knows_every_name() -> None:
         ("focal_temperature", "did you mean 'focal-temperature'?"),
         ("xyz", "there is 'temperature', 'focal-temperature', 'platt'"),
         ("temperature(objektive='nll')", "has no setting 'objektive'; did you mean 'objective'?"),
-        ("temperature(objective='nil')", "`objective` must be one of 'nll', 'ece', 'adaptive_ece', 'brier'"),
+        ("temperature(objective='nil')", '`objective` must be one of "nll", "ece", "adaptive_ece", "brier"'),
         ("platt(a=1)", "calibrator 'platt' has no setting 'a'"),
     ],
 )

@@ -17,10 +17,13 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 from calibrant import CalibrantWarning, InputError, metrics
-from calibrant.calibrators import TemperatureScaling
-from calibrant.calibrators._objectives import likelihood_slopes, objective_value
+from calibrant._math.focal_map import focal_map_logits
+from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
+from calibrant.calibrators._objectives import likelihood_slopes, objective_value, smooth_objective
 from calibrant.calibrators._samples import Samples
 from calibrant.calibrators._search import convex_minimum
+from calibrant.calibrators.result import Solution
+from calibrant.calibrators.temperature import with_warnings
 
 SETS = ("over_K10", "under_K10", "K2")
 PAPER_GRID = list(accumulate(repeat(0.1, 100)))
@@ -110,7 +113,7 @@ def test_newton_finds_roots_that_plain_newton_overshoots() -> None:
     assert 1 / root.temperature == pytest.approx(30 + math.log(1e-3 / (1 - 1e-3)) / 50, rel=1e-9)
 
 
-@pytest.mark.parametrize("objective", ["nll", "brier", "ece", "adaptive_ece"])
+@pytest.mark.parametrize("objective", ["nll", "brier", "ece", "adaptive_ece", "smce"])
 @given(data=st.data())
 def test_continuous_search_is_at_least_as_good_as_the_grid(objective: Any, data: st.DataObject) -> None:
     """On its own objective, whatever the data."""
@@ -152,6 +155,107 @@ def test_separable_data_stop_at_the_bound_and_say_so(calibrated: Callable[..., A
     assert result.parameters["temperature"] == 0.01
     assert result.converged
     assert "the best temperature is a bound, T = 0.01" in result.warnings
+
+
+@pytest.mark.parametrize("margin", [0.1, 5.0, 40.0])
+def test_separable_data_reach_the_bound_from_afar(calibrated: Callable[..., Any], margin: float) -> None:
+    """Newton's steps in log T fade on separable data; the bound is found all the same, in a few steps."""
+    scores, _ = calibrated("multiclass", 50)
+    best = scores.argmax(dim=1)
+    scores = scores + margin * torch.nn.functional.one_hot(best, 4)
+    samples = Samples(scores, best, None)
+    root = convex_minimum(lambda beta: likelihood_slopes(samples, beta), 1.0)
+    assert root.temperature == 0.01 or root.slope == 0  # at a margin of 40 the loss is zero from the start
+    assert root.settled
+    assert root.steps < 20
+
+
+@pytest.mark.parametrize("gap", [1e-1, 1e-3, 1e-6])
+def test_a_single_close_error_is_weighed_exactly(gap: float) -> None:
+    """99 rows right by 5 and one wrong by little: the root of 99 * 5 s(-5 b) = gap * s(gap b), by brentq."""
+    scores = torch.tensor([[5.0, 0.0]] * 99 + [[gap, 0.0]], dtype=torch.float64)
+    labels = torch.tensor([0] * 99 + [1])
+
+    def derivative(beta: float) -> float:
+        return -99 * 5 / (1 + math.exp(5 * beta)) + gap / (1 + math.exp(-gap * beta))
+
+    samples = Samples(scores, labels, None)
+    found = convex_minimum(lambda beta: likelihood_slopes(samples, beta), 1.0)
+    assert found.temperature == pytest.approx(1 / brentq(derivative, 0.01, 100, xtol=1e-14), rel=1e-7)
+    assert found.settled
+    assert found.steps < 40
+
+
+def test_exhausted_search_says_so(monkeypatch: pytest.MonkeyPatch, calibrated: Callable[..., Any]) -> None:
+    """Out of steps, what is returned is of one place, and not called settled."""
+    scores, labels = calibrated("multiclass", 300)
+    samples = Samples(30 * scores, labels, None)
+    monkeypatch.setattr("calibrant.calibrators._search.MAX_STEPS", 3)
+    root = convex_minimum(lambda beta: likelihood_slopes(samples, beta), 1.0)
+    value, first, _ = likelihood_slopes(samples, 1 / root.temperature)
+    assert root.steps == 3
+    assert root.value == value
+    assert root.slope == pytest.approx(-first / root.temperature, rel=1e-12)
+    assert not root.settled
+
+
+@pytest.mark.parametrize("search", ["continuous", "grid"])
+@pytest.mark.parametrize("objective", ["nll", "brier", "ece", "adaptive_ece", "smce", "classwise"])
+def test_result_describes_the_point_returned(
+    calibrated: Callable[..., Any], objective: Any, search: Any
+) -> None:
+    """Objective, gradient and warnings are those of the temperature in the result, also where that is 1."""
+    for scale in (0.0, 1.0, 20.0):
+        scores, labels = calibrated("multiclass", 60)
+        scores = scale * scores
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrantWarning)
+            result = TemperatureScaling(objective=objective, search=search).fit(scores, labels).fit_result_
+        temperature = result.parameters["temperature"]
+        samples = Samples(scores, labels, None)
+        assert result.after == pytest.approx(objective_value(samples, objective, temperature), abs=1e-14)
+        if "gradient" in result.certificate:
+            slope = smooth_objective(samples, objective, temperature, 0.0).gradient[0]
+            assert result.certificate["gradient"] == pytest.approx(abs(slope), abs=1e-12)
+        assert any("is a bound" in text for text in result.warnings) == (temperature in {0.01, 100.0})
+
+
+def test_brier_is_as_good_as_the_grid_where_descents_miss_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With starts that all lead elsewhere, the grid's best point is found and descended from."""
+    generator = torch.Generator().manual_seed(2)
+    logits = 3 * torch.randn(200, 4, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(torch.softmax(logits / 2, dim=1), 1, generator=generator)[:, 0]
+    honest = TemperatureScaling(objective="brier").fit(logits, labels).fit_result_
+    monkeypatch.setattr("calibrant.calibrators.temperature._STARTS", (100.0,))
+    monkeypatch.setattr("calibrant.calibrators._search.MAX_STEPS", 1)
+    stopped = TemperatureScaling(objective="brier").fit(logits, labels).fit_result_
+    samples = Samples(logits, labels, None)
+    assert stopped.after <= min(objective_value(samples, "brier", value) for value in PAPER_GRID) + 1e-12
+    assert stopped.after >= honest.after
+
+
+@pytest.mark.parametrize("objective", ["ece", "smce"])
+def test_collapse_is_said(objective: Any) -> None:
+    """A calibration error won by making all confidences alike comes with a warning; a good fit does not."""
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(400, 3, generator=generator, dtype=torch.float64)
+    honest = torch.multinomial(torch.softmax(logits / 1.5, dim=1), 1, generator=generator)[:, 0]
+    told = TemperatureScaling(objective=objective).fit(logits, honest).fit_result_.warnings
+    assert not any("of the confidences" in text for text in told)
+    # Half right whatever the confidence, and more so where it is low: T grows until all say a half.
+    samples = Samples(logits, honest, None)
+    solution = Solution(
+        converged=True,
+        steps=1,
+        before=1.0,
+        after=0.0,
+        parameters={"temperature": 100.0},
+        certificate={},
+        message="",
+    )
+    told = with_warnings(samples, objective, solution).warnings
+    assert any("100% of the confidences now fall into one of 15 bins" in text for text in told)
+    assert not any("of the confidences" in text for text in with_warnings(samples, "nll", solution).warnings)
 
 
 def test_misleading_logits_stop_at_the_other_bound(calibrated: Callable[..., Any]) -> None:
@@ -234,9 +338,41 @@ def test_weights_reach_binned_objectives(calibrated: Callable[..., Any], objecti
     assert calibrator.fit_result_.after != pytest.approx(float(metric(probs, labels)), rel=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:.*of the confidences now fall into one")  # so few samples invite it
+@pytest.mark.parametrize("calibrator", [TemperatureScaling, FocalTemperatureScaling])
+@pytest.mark.parametrize("kind", ["binary", "multilabel"])
+def test_classwise_error_of_events_is_theirs(
+    calibrated: Callable[..., Any], calibrator: Any, kind: str
+) -> None:
+    """An event is its only class: "classwise" finds what "ece" finds."""
+    scores, labels = calibrated(kind, 100)
+    one, other = (calibrator(objective=name).fit(3 * scores, labels) for name in ("classwise", "ece"))
+    assert one.fit_result_.parameters == other.fit_result_.parameters
+    assert one.fit_result_.after == other.fit_result_.after
+    assert one.fit_result_.objective == "classwise"
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("gamma", [0.0, -0.5, 2.0])
+def test_new_objectives_are_the_metrics(weighted: bool, gamma: float) -> None:
+    """Smooth and classwise error at a point are the metrics of the focal map's probabilities there."""
+    generator = torch.Generator().manual_seed(9)
+    logits = 4 * torch.randn(150, 5, generator=generator, dtype=torch.float64)
+    labels = torch.randint(0, 5, (150,), generator=generator)
+    weights = torch.rand(150, generator=generator, dtype=torch.float64) if weighted else None
+    probs = focal_map_logits(logits / 1.7, gamma).exp()
+    samples = Samples(logits, labels, weights)
+    for name, metric in (
+        ("smce", metrics.smooth_calibration_error),
+        ("classwise", metrics.classwise_calibration_error),
+    ):
+        expected = float(metric(probs, labels, weights=weights))
+        assert objective_value(samples, name, 1.7, gamma) == pytest.approx(expected, rel=1e-10)
+
+
 def test_unknown_settings_are_refused() -> None:
     """A setting that does not exist is named together with those that do."""
-    with pytest.raises(InputError, match="`objective` must be one of 'nll', 'ece', 'adaptive_ece', 'brier'"):
+    with pytest.raises(InputError, match='`objective` must be one of "nll", "ece", "adaptive_ece", "brier"'):
         TemperatureScaling(objective="log_loss")
-    with pytest.raises(InputError, match="`search` must be one of 'continuous', 'grid'"):
+    with pytest.raises(InputError, match='`search` must be one of "continuous", "grid"'):
         TemperatureScaling(search="full")

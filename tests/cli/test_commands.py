@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +115,14 @@ def test_compare_names_the_better_model(run, over_confident, tmp_path) -> None:
         (("compare", "over.npz", "binary.npz"), "binary"),
         (("evaluate", "truncated.npz"), "truncated.npz"),
         (("evaluate", "empty.csv"), "empty"),
+        (("evaluate", "words.csv"), "which word is class 1 is not guessed"),
+        (("evaluate", "x" * 300 + ".npz"), "xxx… cannot be opened: File name too long."),
+        (("evaluate", "over.npz", "--report", "x" * 300 + ".html"), "xxx: File name too long."),
+        (("fit", "over.npz", "-o", "x" * 300 + ".safetensors"), "xxx: File name too long."),
+        (
+            ("apply", "over.npz", "c.safetensors", "-o", "o.npz"),
+            "the calibrator comes first, and over.npz is none: calibrant apply c.safetensors over.npz --out",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(run, over_confident, tmp_path, arguments, words) -> None:
@@ -128,6 +140,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(run, over_confident, tmp_path
     calibrant.load_predictions(over_confident).save(tmp_path / "kept.safetensors")
     (tmp_path / "truncated.npz").write_bytes(over_confident.read_bytes()[:500])
     (tmp_path / "empty.csv").touch()
+    (tmp_path / "words.csv").write_text("label,prob\nill,0.5\nwell,0.25\n", encoding="utf-8")
     if "c.safetensors" in arguments and arguments[0] == "apply":
         run("fit", "over.npz", "-o", "c.safetensors")
     present = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
@@ -135,6 +148,40 @@ def test_bad_input_is_one_sentence_and_exit_code_2(run, over_confident, tmp_path
     assert done.returncode == 2, done.stdout + done.stderr
     assert words in one_sentence(done.stderr)
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == present
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_the_keyboard_stops_it_in_one_sentence(tmp_path) -> None:
+    """Ctrl-C while a file is read: one sentence, exit code 130, no traceback."""
+    os.mkfifo(tmp_path / "p.npz")
+    command = [sys.executable, "-c", "from calibrant.cli.main import run; run()", "evaluate", "p.npz"]
+    with (
+        subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process,
+        (tmp_path / "p.npz").open("wb"),  # opens when the command does, and sends nothing
+    ):
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=300)[1]
+    assert process.returncode == 130
+    assert one_sentence(said) == "calibrant: stopped; nothing half-written is left behind."
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="needs limits on the size of files")
+@pytest.mark.parametrize("ending", ["npz", "csv", "csv.gz", "safetensors", "pt", "parquet"])
+def test_a_full_disk_is_one_sentence(over_confident, tmp_path, ending) -> None:
+    """Where a file cannot be written to its end, one sentence names it, and no half of it is left."""
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000));"
+        "from calibrant import load_predictions; "
+        f"load_predictions('over.npz').save('out.{ending}')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 1
+    assert f"out.{ending} cannot be written: " in done.stderr.splitlines()[-1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["over.npz"]
 
 
 def test_help_and_version(run) -> None:

@@ -175,3 +175,23 @@ def test_select_prints_the_choice(run, folder) -> None:
     assert "gradients die" in done.stderr
     assert "chosen by validation NLL before temperature scaling: focal(gamma=" in done.stdout
     assert (folder / "chosen" / "focal-gamma8" / "report.html").exists()
+
+    names = [f"chosen/focal-gamma{gamma}" for gamma in (0, 8)]
+    done = run("compare", *names, "--bootstrap", "10", "--report", "both.html")
+    assert done.returncode == 0, done.stderr
+    assert "focal-gamma8" in done.stdout
+    page = (folder / "both.html").read_text()
+    assert "The same images" in page
+    assert "What the runs differ in" in page
+
+
+def test_a_run_that_is_not_finished_is_not_compared(folder, monkeypatch) -> None:
+    """The sentence says how to finish it."""
+    monkeypatch.chdir(folder)
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        (folder / name / "recipe.toml").write_text(RECIPE)
+        (folder / name / "environment.json").write_text('{"sessions": []}')
+    result = CliRunner().invoke(app, ["compare", "a", "b"])
+    assert isinstance(result.exception, InputError)
+    assert "a is not finished; `calibrant train a` goes on with it" in str(result.exception)

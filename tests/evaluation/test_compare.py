@@ -57,16 +57,46 @@ def test_a_model_is_judged_as_evaluate_judges_it(made: Maker) -> None:
 
 
 def test_top_label_models_have_no_nll(made: Maker) -> None:
-    """They are compared by what they have, unpaired since their labels are unknown, even to themselves."""
+    """They are compared by what they have."""
     models = [("a", made("top_label", 900)), ("b", made("top_label", 900, sharpness=3))]
     found = compare(models, **QUICK)
-    assert not found.paired
-    twins = compare([("a", models[0][1]), ("b", models[0][1])], **QUICK).models[1].difference["accuracy"]
-    assert twins.value == 0
-    assert twins.low < 0 < twins.high
     assert "NLL" not in found.verdict
     assert found.models[1].difference["nll"].reason is not None
     assert "Lowest calibration error: a (" in found.verdict
+
+
+def test_top_label_samples_that_are_evidently_the_same_are_paired(made: Maker) -> None:
+    """By their true classes where both know them, else by the rows that are right, unless by chance."""
+    first, sharper = made("top_label", 900), made("top_label", 900, sharpness=3)
+    found = compare([("a", first), ("b", sharper)], **QUICK)
+    accuracy = found.models[1].difference["accuracy"]
+    assert (found.paired, accuracy.low, accuracy.high) == (True, 0, 0)
+    other = first.correct.clone()
+    other[:2] = ~other[:2]
+    changed = Predictions(confidence=first.confidence, correct=other)
+    assert not compare([("a", first), ("b", changed)], **QUICK).paired
+    classes = np.arange(900) % 7
+    named, renamed, foreign = (
+        Predictions(confidence=first.confidence, correct=right, labels=labels)
+        for right, labels in ((first.correct, classes), (other, classes), (first.correct, classes[::-1]))
+    )
+    assert compare([("a", named), ("b", renamed)], **QUICK).paired
+    assert not compare([("a", named), ("b", foreign)], **QUICK).paired
+    weighted = Predictions(confidence=first.confidence, correct=first.correct, weights=1.0 + classes)
+    assert not compare([("a", first), ("b", weighted)], **QUICK).paired
+    few = Predictions(confidence=first.confidence, correct=np.arange(900) != 5)  # 900 patterns have one miss
+    assert not compare([("a", few), ("b", few)], **QUICK).paired
+
+
+def test_too_few_resamples_are_noted(made: Maker) -> None:
+    """Below a hundred, or where less than one lies beyond each end, the intervals mean nothing."""
+    models = [("a", made("binary", 50)), ("b", made("binary", 50, sharpness=2))]
+    note = "With 2 resamples the intervals mean nothing; take 100 or more."
+    assert note in compare(models, bootstrap=2, null_draws=50).notes
+    assert note in evaluate(models[0][1], bootstrap=2, null_draws=200, calibrators=[]).notes
+    far_out = compare(models, bootstrap=1000, null_draws=50, level=0.999).notes
+    assert far_out[-1] == "With 1000 resamples the intervals mean nothing; take 2000 or more."
+    assert not any("resamples" in note for note in compare(models, **QUICK).notes)
 
 
 def test_it_is_deterministic_and_json(made: Maker) -> None:
@@ -100,7 +130,7 @@ def test_what_cannot_be_compared(made: Maker) -> None:
         InputError, match=r"one kind; 'a' is binary and 'b' is multiclass|'b' is multiclass and"
     ):
         compare([("a", binary), ("b", made("multiclass", 30))])
-    with pytest.raises(InputError, match="`labels` are needed"):
+    with pytest.raises(InputError, match="`labels` must be given"):
         compare([("a", Predictions(logits=np.zeros(5))), ("b", Predictions(logits=np.zeros(5)))])
 
 

@@ -13,6 +13,7 @@ import torch
 from calibrant import InputError, metrics
 from calibrant.calibrators import TemperatureScaling, build
 from calibrant.evaluation import Evaluation, compare, evaluate
+from calibrant.evaluation.arguments import GROUPS_NOTE
 from calibrant.evaluation.arms import Labelled, cross_fit, templates
 from calibrant.evaluation.judge import METRICS
 from calibrant.predictions import Kind, Predictions
@@ -26,7 +27,7 @@ CALIBRATORS: dict[Kind, tuple[str, ...]] = {
 }
 KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")
 HALVES = np.arange(400) % 2
-QUICK: dict[str, Any] = {"bootstrap": 40, "null_draws": 40}
+QUICK: dict[str, Any] = {"bootstrap": 100, "null_draws": 40}
 QUICKER = QUICK | {"calibrators": ["temperature"]}
 
 
@@ -40,6 +41,15 @@ def evaluations(made: Maker) -> dict[Kind, tuple[Predictions, Evaluation]]:
     return found
 
 
+def lines(probs: torch.Tensor, labels: torch.Tensor) -> tuple[float, float]:
+    """Calibration slope, and intercept at slope one; means over the labels where there are several."""
+    if labels.ndim == 1:
+        found = metrics.calibration_slope(probs, labels)
+        return found.slope.value, found.in_the_large.value
+    each = [metrics.calibration_slope(probs[:, k], labels[:, k]) for k in range(probs.shape[1])]
+    return np.mean([one.slope.value for one in each]), np.mean([one.in_the_large.value for one in each])
+
+
 def public_values(kind: Kind, probs: torch.Tensor, labels: torch.Tensor) -> dict[str, Any]:
     """Every metric by the public functions."""
     top = torch.stack([1 - probs, probs], dim=1) if kind == "binary" else probs
@@ -50,6 +60,7 @@ def public_values(kind: Kind, probs: torch.Tensor, labels: torch.Tensor) -> dict
         "brier": metrics.brier_score(probs, labels),
         "ece": metrics.expected_calibration_error(top, labels),
         "adaptive_ece": metrics.adaptive_calibration_error(top, labels),
+        "smce": metrics.smooth_calibration_error(top, labels),
         "l2_ece": metrics.expected_calibration_error(top, labels, norm="l2"),
         "mce": metrics.maximum_calibration_error(top, labels),
         "classwise_ece": metrics.classwise_calibration_error(probs, labels),
@@ -68,6 +79,9 @@ def public_values(kind: Kind, probs: torch.Tensor, labels: torch.Tensor) -> dict
     if kind == "binary":
         values["event_ece"] = metrics.expected_calibration_error(probs, labels)
         values["event_adaptive_ece"] = metrics.adaptive_calibration_error(probs, labels)
+        values["event_smce"] = metrics.smooth_calibration_error(probs, labels)
+        values["event_slope"], values["event_intercept"] = lines(probs, labels)
+    values["slope"], values["intercept"] = lines(top, labels)
     return {name: None if value is None else float(value) for name, value in values.items()}
 
 
@@ -99,14 +113,19 @@ def test_names_order_and_completeness(
     """Every metric is there in its order, with a value or a reason; so is every null, curve and class."""
     _, found = evaluations[kind]
     more = {
-        "binary": ("event_ece", "event_adaptive_ece", "mean_probability", "prevalence"),
+        "binary": (
+            *("event_ece", "event_adaptive_ece", "event_smce", "event_slope", "event_intercept"),
+            *("mean_probability", "prevalence"),
+        ),
         "multilabel": ("mean_probability", "prevalence"),
     }
     for arm in found.arms:
         assert tuple(arm.metrics) == METRICS + more.get(kind, ())
         assert all((each.value is None) == bool(each.reason) for each in arm.metrics.values())
         assert tuple(arm.change) == (() if arm.fit is None else tuple(arm.metrics))
-        nulls = ["ece", "adaptive_ece"] + (["event_ece", "event_adaptive_ece"] if kind == "binary" else [])
+        nulls = ["ece", "adaptive_ece", "smce"]
+        if kind == "binary":
+            nulls += ["event_ece", "event_adaptive_ece", "event_smce"]
         assert [null.metric for null in arm.null] == nulls
         curves = {
             "binary": ["positive class", "top label"],
@@ -377,7 +396,7 @@ def test_what_is_recorded(made: Maker) -> None:
     )
     assert set(found.versions) == {"calibrant", "python", "torch", "numpy"}
     settings = found.settings
-    assert (settings.num_bins, settings.bootstrap, settings.level) == (7, 40, 0.9)
+    assert (settings.num_bins, settings.bootstrap, settings.level) == (7, 100, 0.9)
     assert (settings.seed, settings.null_draws) == (3, 40)
     assert [row.name for row in found.arms[0].classes] == ["a", "b", "c"]
     assert len(found.arms[0].curves[0].counts) == 7
@@ -409,9 +428,22 @@ def test_bad_options_are_refused(made: Maker, options: dict[str, Any], message: 
         evaluate(made("multiclass", 60), **options)
 
 
+def test_a_calibration_split_that_is_not_used_is_noted(made: Maker) -> None:
+    """Where other predictions are given to fit on, the split's own part is left out, and that is said."""
+    predictions = made("multiclass", 100, split=np.arange(100) % 4 > 0)
+    other = made("multiclass", 60, seed=1)
+    found = evaluate(predictions, calibration=other, bootstrap=100, null_draws=100)
+    assert found.num_test == 75
+    note = "The 25 samples marked as calibration split are not used: `calibration` takes their place."
+    assert note in found.notes
+    assert (
+        note not in evaluate(made("multiclass", 100), calibration=other, bootstrap=100, null_draws=100).notes
+    )
+
+
 def test_labels_are_needed() -> None:
     """Predictions without labels cannot be judged."""
-    with pytest.raises(InputError, match="`labels` are needed to judge predictions"):
+    with pytest.raises(InputError, match=r"^`labels` must be given to judge predictions; got none\.$"):
         evaluate(Predictions(logits=np.zeros((5, 3))))
 
 
@@ -449,7 +481,7 @@ def test_the_split_of_other_predictions_is_kept(made: Maker) -> None:
 def test_what_is_not_used_or_cannot_be_learned_is_noted(made: Maker) -> None:
     """Groups, and calibration samples that are all of one class."""
     grouped = made("binary", 60, groups=[f"g{row % 3}" for row in range(60)])
-    note = "`groups` are kept but not used yet: intervals treat samples as independent."
+    note = GROUPS_NOTE
     assert note in evaluate(grouped, **QUICKER).notes
     assert f"a: {note}" in compare([("a", grouped), ("b", made("binary", 60))], **QUICK).notes
     one_class = Predictions(logits=np.linspace(-1, 1, 60), labels=np.zeros(60))

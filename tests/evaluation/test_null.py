@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from calibrant import metrics
+from calibrant._math.lipschitz import smooth_calibration_error
 from calibrant.evaluation.null import bin_matrix, draw_null, null_error
 from calibrant.evaluation.resampling import Events
 
@@ -51,10 +52,21 @@ def test_one_bin_has_a_closed_form(rng: np.random.Generator) -> None:
     assert np.quantile(draws, 0.95) == pytest.approx(1.959964 * spread, rel=0.05)  # a quantile of 4000 draws
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_smooth_errors_of_the_draws(rng: np.random.Generator, weighted: bool) -> None:
+    """Outcomes drawn again from the same stream have the smooth errors of the draws."""
+    given = events(rng, 60, ties=True, weighted=weighted)
+    draws = draw_null(given, 5, 20, (3,))
+    drawn = np.random.default_rng((3,)).random((60, 20), dtype=np.float32)
+    outcomes = (drawn < given.confidences.astype(np.float32)[:, None]).astype(float)
+    expected = [smooth_calibration_error(given.confidences, column, given.weights) for column in outcomes.T]
+    assert draws.smce == pytest.approx(expected, abs=1e-14)
+
+
 def test_p_values_of_calibrated_models_are_uniform() -> None:
     """Over 300 calibrated samples the p-values of both errors spread evenly; |z| < 4 in every fifth."""
     num_models, num_draws = 300, 199
-    found = {"ece": [], "adaptive_ece": []}
+    found = {"ece": [], "adaptive_ece": [], "smce": []}
     for model in range(num_models):
         given = events(np.random.default_rng(model), 250)
         draws = draw_null(given, 10, num_draws, (model,))
@@ -62,6 +74,7 @@ def test_p_values_of_calibrated_models_are_uniform() -> None:
         for name, observed, null in (
             ("ece", errors[:10].sum(), draws.ece),
             ("adaptive_ece", errors[10:].sum(), draws.adaptive_ece),
+            ("smce", smooth_calibration_error(given.confidences, given.outcomes), draws.smce),
         ):
             found[name].append(null_error(name, observed, null, 0.95).p_value)
     for name, p_values in found.items():
@@ -104,3 +117,4 @@ def test_certainty_leaves_nothing_to_chance() -> None:
     draws = draw_null(Events(np.ones(30), np.ones(30)), 15, 50, (0,))
     assert draws.ece.max() == 0
     assert draws.adaptive_ece.max() == 0
+    assert draws.smce.max() == 0

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from calibrant import CalibrantWarning, metrics
 from calibrant.evaluation.bootstrap import replicate
 from calibrant.evaluation.reduce import reduce_predictions
-from calibrant.evaluation.resampling import BinnedErrors, Events, Resamples, block_bounds
+from calibrant.evaluation.resampling import (
+    MOST_DELETIONS,
+    Deletions,
+    EventErrors,
+    Events,
+    Resamples,
+    block_bounds,
+)
 from calibrant.predictions import Kind, Predictions
 
 Maker = Callable[..., Predictions]
@@ -40,6 +47,7 @@ def metric_values(kind: Kind, predictions: Predictions, rows: np.ndarray, num_bi
         "adaptive_ece": metrics.adaptive_calibration_error(top, labels, **binned),
         "l2_ece": metrics.expected_calibration_error(top, labels, norm="l2", **binned),
         "mce": metrics.maximum_calibration_error(top, labels, **binned),
+        "smce": metrics.smooth_calibration_error(top, labels, weights=weights),
         "classwise_ece": metrics.classwise_calibration_error(probs, labels, **binned),
         "entropy": metrics.predictive_entropy(probs, labels, weights=weights),
         "entropy_correct": metrics.predictive_entropy(probs, labels, among="correct", weights=weights),
@@ -52,6 +60,7 @@ def metric_values(kind: Kind, predictions: Predictions, rows: np.ndarray, num_bi
     if kind == "binary":
         values["event_ece"] = metrics.expected_calibration_error(probs, labels, **binned)
         values["event_adaptive_ece"] = metrics.adaptive_calibration_error(probs, labels, **binned)
+        values["event_smce"] = metrics.smooth_calibration_error(probs, labels, weights=weights)
     return {name: float(value) for name, value in values.items()}
 
 
@@ -86,6 +95,7 @@ def test_that_comparison_bites(made: Maker) -> None:
         "ece",
         "adaptive_ece",
         "l2_ece",
+        "smce",
         "classwise_ece",
         "entropy",
     }
@@ -95,7 +105,7 @@ def test_that_comparison_bites(made: Maker) -> None:
 def test_fewer_samples_than_bins(num_bins: int) -> None:
     """Two samples and any number of bins give the metric's value."""
     probs, labels = torch.tensor([0.3, 0.9], dtype=torch.float64), torch.tensor([1, 0])
-    errors = BinnedErrors(Events(probs.numpy(), np.array([1.0, 0.0])), num_bins)(np.ones((1, 2), np.uint8))
+    errors = EventErrors(Events(probs.numpy(), np.array([1.0, 0.0])), num_bins)(np.ones((1, 2), np.uint8))
     options = {"num_bins": num_bins}
     expected = metrics.expected_calibration_error(probs, labels, **options).item()
     adaptive = metrics.adaptive_calibration_error(probs, labels, **options).item()
@@ -120,8 +130,8 @@ def test_the_order_of_rows_is_immaterial(
     if weights is None and drawn != num_samples:  # without weights a resample has as many rows as the sample
         counts = np.ones((1, num_samples), np.uint8)
     shuffled_weights = None if weights is None else weights[order]
-    here = BinnedErrors(Events(confidences, outcomes, weights), num_bins)(counts)
-    there = BinnedErrors(Events(confidences[order], outcomes[order], shuffled_weights), num_bins)(
+    here = EventErrors(Events(confidences, outcomes, weights), num_bins)(counts)
+    there = EventErrors(Events(confidences[order], outcomes[order], shuffled_weights), num_bins)(
         np.ascontiguousarray(counts[:, order])
     )
     for name, error in here.items():
@@ -135,6 +145,28 @@ def test_resamples_are_the_same_in_any_blocks_and_at_every_walk() -> None:
     assert (whole.sum(axis=1) == 50).all()
     assert np.array_equal(whole, all_counts(resamples, size=50 * 7))
     assert not np.array_equal(whole, all_counts(Resamples(50, 40, (1, 3))))
+
+
+@pytest.mark.parametrize("num_samples", [1, 7, MOST_DELETIONS + 55])
+def test_deletions_leave_out_every_row_once(num_samples: int) -> None:
+    """Each row is missing from exactly one of the deletions, whatever the blocks; groups are even."""
+    deletions = Deletions(num_samples, (1, 2))
+    counts = np.concatenate(list(deletions.blocks(5 * num_samples)))
+    assert counts.shape == (min(num_samples, MOST_DELETIONS), num_samples)
+    assert ((1 - counts).sum(axis=0) == 1).all()
+    assert set((1 - counts).sum(axis=1)) <= {num_samples // len(counts), num_samples // len(counts) + 1}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_deletion_is_the_metric_of_the_rows_left(made: Maker, kind: Kind) -> None:
+    """What BCa intervals learn from equals the public metrics on the rows that are not left out."""
+    predictions = made(kind, 30, 3, ties=True, sharpness=2)
+    deletions = Deletions(30, (0,))
+    found = replicate(reduce_predictions(predictions, 6), 6, deletions)
+    for place, counts in enumerate(np.concatenate(list(deletions.blocks()))[:8]):
+        expected = metric_values(kind, predictions, np.flatnonzero(counts), 6)
+        expected = {name: value for name, value in expected.items() if name in found}
+        assert {name: found[name][place] for name in expected} == pytest.approx(expected, abs=1e-12)
 
 
 def test_every_row_is_drawn_equally_often() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calibrant.evaluation import Evaluation, evaluate
-from calibrant.evaluation.phrases import p_value
+from calibrant.evaluation.phrases import p_number, p_value
 from calibrant.evaluation.result import NullError
 from calibrant.predictions import Kind, Predictions, Source
 
@@ -135,7 +135,7 @@ def test_a_multilabel_verdict_counts_labels(made: Maker) -> None:
     logits = np.add(honest.scores.numpy(), [0.0, 2.0, 0.0, -0.7])
     given = Predictions(logits=logits, labels=honest.labels, class_names=["a", "b", "c", "d"])
     verdict = judged(given).verdict
-    assert verdict.sentences[1].startswith("Of 4 labels, 1 get probabilities that are too high on average")
+    assert verdict.sentences[1].startswith("Of 4 labels, 1 gets probabilities that are too high on average")
     assert "and 1 too low; the furthest off is b: " in verdict.sentences[1]
 
 
@@ -177,8 +177,51 @@ def test_too_few_to_choose_is_the_reason_given(made: Maker) -> None:
 def test_a_p_value_at_its_floor_is_a_bound() -> None:
     """Where no draw reached the error, more draws could make p smaller."""
     values: dict[str, Any] = {"metric": "ece", "mean": 0.01, "upper": 0.02, "num_draws": 1000}
-    assert p_value(NullError(p_value=1 / 1001, **values)) == "p ≤ 0.001"
-    assert p_value(NullError(p_value=2 / 1001, **values)) == "p = 0.002"
+    floor, above = (NullError(p_value=k / 1001, **values) for k in (1, 2))
+    assert (p_value(floor), p_number(floor)) == ("p ≤ 0.001", "≤ 0.001")
+    assert (p_value(above), p_number(above)) == ("p = 0.002", "0.002")
+
+
+def test_the_verdict_says_as_data_what_its_sentences_say(made: Maker) -> None:
+    """Reason, condition and commands are sentences, or parts of them, that need not be looked for."""
+    verdict = judged(made("multiclass", 2000, sharpness=3, split=np.arange(2000) % 2)).verdict
+    assert verdict.reason in verdict.sentences
+    assert "cross-validated NLL" in (verdict.reason or "")
+    assert [command.split()[:2] for command in verdict.commands] == [
+        ["calibrant", "fit"],
+        ["calibrant", "apply"],
+    ]
+    assert all(f"`{command}`" in verdict.sentences[-1] for command in verdict.commands)
+    assert (verdict.condition, verdict.caution) == (None, None)
+    honest = judged(made("multiclass", 2000, split=np.arange(2000) % 2)).verdict
+    assert (honest.recommended, honest.commands, honest.condition) == ("uncalibrated", (), None)
+    refuted = judged(made("multiclass"), calibration=made("multiclass", 2000, sharpness=3, seed=1)).verdict
+    assert "is not recommended" in (refuted.reason or "")
+    assert refuted.reason in refuted.sentences
+    few = judged(made("multiclass", 604, sharpness=4, split=np.arange(604) >= 4)).verdict
+    assert (few.reason, few.commands) == (few.sentences[-1], ())
+
+
+@pytest.mark.parametrize(
+    ("sign", "name", "other"), [(1, "positive", "negative"), (-1, "negative", "positive")]
+)
+def test_accuracy_bought_by_calling_a_class_no_more_is_called_that(sign: int, name: str, other: str) -> None:
+    """A rare class stated far too often: the repair moves it below one half, and the accuracy up."""
+    rng = np.random.default_rng(1)
+    true = rng.normal(size=4000) - 4
+    happened = rng.random(4000) < 1 / (1 + np.exp(-true))
+    labels = (happened if sign == 1 else ~happened).astype(int)
+    verdict = judged(Predictions(logits=sign * (true + 4), labels=labels)).verdict
+    assert verdict.recommended == "platt"
+    assert verdict.caution in verdict.sentences
+    assert f"the {name} class is hardly called any more (in" in (verdict.caution or "")
+    assert f"that of always saying {other};" in (verdict.caution or "")
+
+
+def test_a_repair_that_keeps_decisions_needs_no_caution(made: Maker) -> None:
+    """Temperature scaling moves no probability across one half."""
+    verdict = judged(made("binary", 3000, sharpness=3)).verdict
+    assert (verdict.recommended, verdict.caution) == ("temperature", None)
 
 
 def test_a_file_that_begins_with_a_hyphen_is_no_option(made: Maker) -> None:

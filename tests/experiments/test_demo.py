@@ -1,17 +1,37 @@
-"""The demo, end to end."""
+"""The demo, end to end, and the networks that it trains at once."""
 
 from __future__ import annotations
 
+import math
+
+import pytest
 import torch
+from scipy import stats
+from torch import nn
 
 import calibrant
-from calibrant.experiments.studies.demo import run_demo, small_digits, train_on_digits
+from calibrant import losses
+from calibrant.experiments.studies import demo_networks
+from calibrant.experiments.studies.demo import run_demo, train_on_digits
+from calibrant.experiments.studies.demo_comparison import LOSSES, Mean, judged
+from calibrant.experiments.studies.demo_networks import Setting, digits, train_together
+from calibrant.experiments.studies.demo_page import direction
+
+BRIEF = Setting(side=4, num_training=60, num_calibration=50, num_epochs=3, batch_size=20)
 
 
-def test_demo_is_over_confident_and_gets_repaired(tmp_path) -> None:
-    """The setting shows what it was chosen for, the repair lowers NLL, and every file can be read back."""
-    result = run_demo(tmp_path / "demo")
-    evaluation = result.evaluation
+@pytest.mark.slow
+def test_demo_shows_both_halves_and_repairs_a_network(tmp_path) -> None:
+    """Cross-entropy is over-confident in the first half and not in the second; every file can be read."""
+    stages = []
+    result = run_demo(
+        tmp_path / "demo", num_seeds=3, progress=lambda stage, done: stages.append((stage, done))
+    )
+    evaluation, few, everything = result.evaluation, result.few, result.everything
+    assert direction(few.mean("cross-entropy", "gap", "trained")) == "over-confident"
+    assert few.change("focal(gamma=3)", "gap", "trained").high < 0
+    assert direction(everything.mean("cross-entropy", "gap", "trained")) == "neither"
+    assert direction(everything.mean("focal(gamma=3)", "gap", "trained")) == "under-confident"
     assert evaluation.verdict.direction == "over-confident"
     after = evaluation.arm(evaluation.verdict.recommended)
     assert after.name != "uncalibrated"
@@ -19,11 +39,59 @@ def test_demo_is_over_confident_and_gets_repaired(tmp_path) -> None:
     assert calibrant.load_predictions(result.predictions).num_samples == 1397
     assert calibrant.load_calibrator(result.calibrator).name == "focal-temperature"
     assert calibrant.Evaluation.from_json(result.json.read_text(encoding="utf-8")) == evaluation
-    assert result.report.stat().st_size < 2_000_000
+    page = result.report.read_text(encoding="utf-8")
+    assert len(page) < 2_000_000
+    assert page.count("n = 3 seeds") == 2
+    for name in LOSSES.values():
+        assert page.count(f'<th scope="row">{name}</th>') == 2
+    assert (
+        page.index("All the data") < page.index("What follows") < page.index(evaluation.verdict.headline[:30])
+    )
+    shares = [done for _, done in stages]
+    assert shares == sorted(shares)
 
 
-def test_training_is_deterministic_and_touches_no_global_state() -> None:
+def plain(text: str, seed: int) -> torch.Tensor:
+    """The same training with ordinary modules, one network at a time."""
+    data = digits(BRIEF, [seed])
+    layers = demo_networks._layers(16, [seed], 1)
+    parts = []
+    for weights, biases in layers:
+        linear = nn.Linear(*weights.shape[1:])
+        linear.weight.data, linear.bias.data = weights[0].T.clone(), biases[0, 0].clone()
+        parts += [linear, nn.ReLU()]
+    network, loss = nn.Sequential(*parts[:-1]), losses.build(text)
+    optimiser = torch.optim.Adam(network.parameters(), lr=demo_networks.LEARNING_RATE)
+    generator = torch.Generator().manual_seed(seed)
+    held_out = data.calibration[0]
+    for _ in range(BRIEF.num_epochs):
+        for places in torch.randperm(BRIEF.num_training, generator=generator).split(BRIEF.batch_size):
+            rows = data.training[0, places]
+            optimiser.zero_grad()
+            loss(network(data.images[rows]), data.labels[rows]).backward()
+            optimiser.step()
+        if hasattr(loss, "update"):
+            with torch.no_grad():
+                sure, top = network(data.images[held_out]).double().softmax(dim=1).max(dim=1)
+            loss.update(sure, top == data.labels[held_out])
+    with torch.no_grad():
+        return network(data.images[torch.cat([held_out, data.test[0]])])
+
+
+def test_networks_trained_together_are_those_trained_alone() -> None:
+    """Every loss and seed agrees with an ordinary loop; float32 sums differ in order over nine steps."""
+    seeds = [3, 8]
+    together = train_together(BRIEF, digits(BRIEF, seeds), list(LOSSES), seeds)
+    for place, text in enumerate(LOSSES):
+        for row, seed in enumerate(seeds):
+            torch.testing.assert_close(together[place, row], plain(text, seed), rtol=1e-3, atol=1e-4)
+    assert not torch.allclose(together[0, 0], together[0, 1], atol=0.1)
+    assert not torch.allclose(together[0, 0], together[3, 0], atol=0.01)
+
+
+def test_training_is_deterministic_and_touches_no_global_state(monkeypatch) -> None:
     """The same seed gives the same logits; torch's own generator is left alone."""
+    monkeypatch.setattr("calibrant.experiments.studies.demo.FEW", BRIEF)
     state = torch.random.get_rng_state()
     first, second = train_on_digits(seed=3), train_on_digits(seed=3)
     assert torch.equal(first.scores, second.scores)
@@ -31,10 +99,37 @@ def test_training_is_deterministic_and_touches_no_global_state() -> None:
     assert not torch.equal(first.scores, train_on_digits(seed=4).scores)
 
 
-def test_digits_are_shrunk_by_averaging() -> None:
-    """Each of the 16 features is the mean of four pixels, in [0, 1]."""
-    images, labels = small_digits()
-    assert images.shape == (1797, 16)
-    assert images.min() >= 0
-    assert images.max() <= 1
-    assert labels.unique().tolist() == list(range(10))
+def test_digits_are_shrunk_by_averaging_and_cut_for_each_seed() -> None:
+    """Features are means of four pixels in [0, 1]; each seed's parts are all images, once."""
+    data = digits(BRIEF, [0, 1])
+    assert data.images.shape == (1797, 16)
+    assert data.images.min() >= 0
+    assert data.images.max() <= 1
+    whole = digits(Setting(side=8, num_training=1, num_calibration=1, num_epochs=1, batch_size=1), [0])
+    torch.testing.assert_close(data.images.sum(dim=1), whole.images.sum(dim=1) / 4, rtol=1e-5, atol=1e-5)
+    for row in range(2):
+        parts = torch.cat([data.training[row], data.calibration[row], data.test[row]])
+        assert sorted(parts.tolist()) == list(range(1797))
+    assert not torch.equal(data.training[0], data.training[1])
+
+
+def test_intervals_are_students() -> None:
+    """Against scipy's t-test interval; of one value there is none, and no direction."""
+    values = [0.1, 0.3, 0.2, 0.6]
+    expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    found = Mean.of(values)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), rel=1e-9)
+    assert math.isnan(Mean.of([0.5]).half_width)
+    assert direction(Mean.of([0.5])) == "neither"
+    assert direction(Mean.of([-0.5, -0.51])) == "under-confident"
+
+
+def test_networks_are_judged_on_samples_that_fitted_no_repair(rng) -> None:
+    """Logits three times too large get T near 3 from the first half, and the gap closes on the second."""
+    truth = torch.from_numpy(rng.normal(size=(4000, 5)))
+    labels = torch.multinomial(truth.softmax(dim=1), 1, generator=torch.Generator().manual_seed(0))[:, 0]
+    found = judged(3 * truth, labels, 2000)
+    assert found.temperature == pytest.approx(3, rel=0.1)
+    assert found.seen["trained"].gap > 0.2
+    assert abs(found.seen["temperature"].gap) < 4 * 0.5 / math.sqrt(2000)  # four standard errors
+    assert found.seen["focal-temperature"].nll < found.seen["trained"].nll

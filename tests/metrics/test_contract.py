@@ -219,7 +219,7 @@ def test_weights(metric: Any, problem: Problem) -> None:
     if metric.weighted:
         law_weights(metric, problem)
     else:
-        with pytest.raises(InputError, match="`weights` have no meaning"):
+        with pytest.raises(InputError, match="`weights` must be left out"):
             metric(problem.probs, problem.labels, weights=np.ones(len(problem.probs)))
 
 

@@ -246,6 +246,17 @@ def test_reliability_table_of_empty_bins() -> None:
     assert table.accuracy == (0.0, None, None, 1.0)
 
 
+def test_reliability_table_is_printed_by_bins() -> None:
+    """Printed, it has one line per bin, aligned; empty bins say so, weights keep their digits."""
+    table = metrics.reliability_table([0.1, 0.95], [0, 1], num_bins=3, weights=[0.25, 3000.0])
+    assert str(table).split("\n") == [
+        "            bin      count  confidence  accuracy",
+        "  0.0000–0.3333       0.25      0.1000    0.0000",
+        "  0.3333–0.6667          0           –         –",
+        "  0.6667–1.0000       3000      0.9500    1.0000",
+    ]
+
+
 def test_equal_mass_table_of_fewer_samples_than_bins() -> None:
     """Three samples in five bins: every sample is in one bin, the edges still ascend."""
     table = metrics.reliability_table([0.3, 0.1, 0.8], [0, 0, 1], num_bins=5, binning="mass")

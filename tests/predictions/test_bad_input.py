@@ -25,6 +25,11 @@ READS = (
     "or `logits_val`, `labels_val`, `logits_test`, `labels_test` (or the same with `probs`), "
     "or `confidence` with `correct` (or with `true_label` and `pred_label`)."
 )
+TO_USE_NAMES = "to use names give `class_names` (in a table: name the columns, as in `prob_cat`)."
+WHICH_IS_CLASS_1 = (
+    "which word is class 1 is not guessed: write 1 and 0, or name class 0 and class 1 in `class_names` "
+    "(in a table: in the columns `negative_class` and `positive_class`)."
+)
 READS_COLUMNS = (
     "calibrant reads `label` with `logit_0`, `logit_1`, ... or `prob_0`, `prob_1`, ..., "
     "or with `prob` (or `logit`) alone for a binary model, "
@@ -181,7 +186,7 @@ ARRAYS = {
     ),
     "names without class names": (
         {"logits": LOGITS, "labels": ["0", "1", "cat"]},
-        "`labels` must be whole numbers; row 2 holds 'cat'; to use names give `class_names`.",
+        f"`labels` must be whole numbers; row 2 holds 'cat'; {TO_USE_NAMES}",
     ),
     "a name that no class has": (
         {"logits": LOGITS, "labels": ["cat", "cow", "dog"], "class_names": ["cat", "dog"]},
@@ -299,7 +304,7 @@ ARRAYS = {
     ),
     "kind binary with confidence": (
         {"confidence": [0.5, 0.5], "correct": [0, 1], "kind": "binary"},
-        "`confidence` goes with `correct`, without `labels`, `class_names` or other `kind`.",
+        "`confidence` goes with `correct`, without `class_names` or other `kind`.",
     ),
     "Python objects": (
         {"logits": LOGITS, "class_names": np.array(["a", "b"], dtype=object)},
@@ -329,8 +334,8 @@ TABLES = {
         ),
     ),
     "semicolons": (
-        "label;prob_0;prob_1\n1;0,5;0,5\n",
-        "its cells are not separated by commas; write it with commas and decimal points.",
+        "label;prob_0;prob_1\n1;0,5;0.5.\n",
+        "line 2, column `prob_1`: '0.5.' is not a number.",
     ),
     "both spaces": (
         "prob_0,prob_1,logit_0,logit_1\n",
@@ -372,13 +377,25 @@ TABLES = {
         "prob,weight\n0.5,1\n0.5,heavy\n",
         "line 3, column `weight`: 'heavy' is not a number.",
     ),
+    "words for labels": (
+        "prob,label\n0.5,ill\n0.5,well\n",
+        f"`labels` must be whole numbers; row 0 holds 'ill'; {WHICH_IS_CLASS_1}",
+    ),
+    "two forms of one word": (
+        "prob,label\n0.5,yes\n0.5,Yes\n",
+        f"`labels` must be whole numbers; row 0 holds 'yes'; {WHICH_IS_CLASS_1}",
+    ),
+    "words for labels of classes": (
+        "prob_0,prob_1,label\n0.5,0.5,yes\n0.5,0.5,no\n",
+        f"`labels` must be whole numbers; row 0 holds 'yes'; {TO_USE_NAMES}",
+    ),
     "a label missing": (
         "prob,label\n0.5,1\n0.5,\n",
-        "`labels` must be whole numbers; row 1 holds ''; to use names give `class_names`.",
+        "`labels` must be whole numbers; row 1 holds ''; leave out rows where it is not known.",
     ),
     "a label not whole": (
         "prob,label\n0.5,1\n0.5,0.5\n",
-        "`labels` must be whole numbers; row 1 holds '0.5'; to use names give `class_names`.",
+        f"`labels` must be whole numbers; row 1 holds '0.5'; {WHICH_IS_CLASS_1}",
     ),
     "a stranger": (
         "prob_cat,prob_dog,label\n1,0,cat\n0,1,cow\n",
@@ -394,7 +411,7 @@ TABLES = {
     ),
     "one of several labels missing": (
         "prob_0,prob_1,label_0,label_1\n1,0,1,1\n0,1,1,\n",
-        "`label_1` must be whole numbers; row 1 holds ''.",
+        "`label_1` must be whole numbers; row 1 holds ''; leave out rows where it is not known.",
     ),
     "NaN": ("logit_0,logit_1\n1,0\nnan,0\n", "`logits` must be finite; row 1 holds nan."),
     "only a header": ("prob,label\n", "`probs` must hold at least two samples; got 0."),
@@ -440,7 +457,7 @@ def test_text_that_is_not_utf8(tmp_path) -> None:
         ({"prob": [0.5, 0.5], "weight": ["1", "2"]}, "`weights` must hold numbers; got dtype object."),
         (
             {"prob": [0.5, 0.5], "label": [1, None]},
-            "`labels` must be whole numbers; row 1 holds ''; to use names give `class_names`.",
+            "`labels` must be whole numbers; row 1 holds ''; leave out rows where it is not known.",
         ),
         ({"x": [0.5, 0.5]}, f"it holds `x`, and no predictions; {READS_COLUMNS}"),
     ],
@@ -599,18 +616,40 @@ def test_truncated_and_damaged_files(ending, tmp_path_factory) -> None:
     change()
 
 
+def test_a_damaged_packed_table(tmp_path) -> None:
+    """A .csv.gz that is cut off, or is not packed at all, is one sentence."""
+    path = tmp_path / "p.csv.gz"
+    example().save(path)
+    whole = path.read_bytes()
+    for content in (whole[: len(whole) // 2], b"label,prob\n0,0.5\n1,0.5\n"):
+        path.write_bytes(content)
+        with pytest.raises(
+            InputError, match=r"^\S+p\.csv\.gz: it cannot be read as a \.csv\.gz file, perhaps"
+        ):
+            load_predictions(path)
+
+
+def test_a_name_that_is_too_long(tmp_path) -> None:
+    """One sentence, with the beginning of the name."""
+    path = tmp_path / ("x" * 300 + ".npz")
+    with pytest.raises(OSError, match=r"^\S+x… cannot be (opened|written): File name too long\.$"):
+        load_predictions(path)
+    with pytest.raises(OSError, match=r"^\S+x… cannot be written: File name too long\.$"):
+        example().save(path)
+
+
 @pytest.mark.parametrize(
     ("name", "ending"), [("p.mat", "'.mat'"), ("p", "'no ending'"), ("p.npz.gz", "'.gz'")]
 )
 def test_unknown_endings(name, ending, tmp_path) -> None:
-    """Reading and writing know the same endings, and list them."""
+    """Reading and writing list the endings that they know; only reading knows .npy."""
     path = tmp_path / name
-    words = f"{path} must end in one of .npz, .csv, .parquet, .safetensors, .pt; got {ending}."
+    words = f"{path} must end in one of .npz, .csv, .csv.gz, .parquet, .safetensors, .pt; got {ending}."
     with pytest.raises(InputError, match=exactly(words)):
         example().save(path)
     assert not path.exists()
     path.write_bytes(b"x")
-    with pytest.raises(InputError, match=exactly(words)):
+    with pytest.raises(InputError, match=exactly(words.replace(".pt;", ".pt, .npy;"))):
         load_predictions(path)
 
 
@@ -666,7 +705,7 @@ def test_failed_writing_leaves_nothing(ending, tmp_path, monkeypatch) -> None:
         (
             {"confidence": [0.5, 0.5]},
             InputError,
-            "`confidence` goes with `correct`, without `labels`, `class_names` or other `kind`.",
+            "`confidence` goes with `correct`, without `class_names` or other `kind`.",
         ),
         (
             {"logits": LOGITS, "correct": [1, 1, 1]},

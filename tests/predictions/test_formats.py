@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from calibrant.predictions import load_predictions
+from calibrant.predictions import Predictions, load_predictions
 from calibrant.predictions.oddities import TWO_COLUMNS
 
 LOGITS = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0], [1.0, 0.0, 2.0], [0.0, 1.0, 4.0]], dtype=np.float32)
@@ -249,6 +250,44 @@ def test_dialects_of_csv(text, tmp_path) -> None:
     assert found.split.tolist() == [0, 1]
     assert found.weights.tolist() == [2, 1.5]
     assert found.groups == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "label;prob_a;prob_b\nb;0,25;0,75\na;0,5;0,5\n",
+        "\n\nlabel\tprob_a\tprob_b\nb\t0.25\t0.75\na\t0.5\t0.5\n",
+        "label|prob_a|prob_b\r\nb|0.25|0.75\r\na|0.5|0.5\r\n",
+    ],
+)
+def test_cells_that_no_comma_parts(text, tmp_path) -> None:
+    """Semicolons, tabs and bars part cells where they part the header; then a comma is a decimal point."""
+    found = read_csv(tmp_path, text)
+    assert found.probs.tolist() == [[0.25, 0.75], [0.5, 0.5]]
+    assert (found.class_names, found.labels.tolist()) == (("a", "b"), [1, 0])
+
+
+def test_a_packed_table(tmp_path) -> None:
+    """A .csv.gz holds what the .csv holds, and the same predictions give the same bytes."""
+    original = Predictions(logits=[[1.5, -2.0], [0.1, 3.0]], labels=[0, 1], class_names=["a", "b"])
+    for name in ("p.csv", "p.csv.gz", "q.csv.gz"):
+        original.save(tmp_path / name)
+    assert gzip.decompress((tmp_path / "p.csv.gz").read_bytes()) == (tmp_path / "p.csv").read_bytes()
+    assert (tmp_path / "p.csv.gz").read_bytes() == (tmp_path / "q.csv.gz").read_bytes()
+    found = load_predictions(tmp_path / "p.csv.gz")
+    assert found.values.tolist() == original.values.tolist()
+    assert found.source.format == "csv.gz"
+
+
+@pytest.mark.parametrize("ending", [".npz", ".csv", ".safetensors", ".pt"])
+def test_true_classes_beside_confidences(ending, tmp_path) -> None:
+    """They are kept and written, so that two files can be seen to hold the same samples."""
+    numbers = Predictions(confidence=[0.5, 0.7, 0.9], correct=[1, 0, 1], labels=[7, 2, 7])
+    numbers.save(tmp_path / f"p{ending}")
+    found = load_predictions(tmp_path / f"p{ending}")
+    assert (found.labels.tolist(), found.kind, found.notes) == ([7, 2, 7], "top_label", ())
+    named = Predictions(confidence=[0.5, 0.7, 0.9], correct=[1, 0, 1], labels=["dog", "cat", "dog"])
+    assert named.labels.tolist() == [1, 0, 1]
 
 
 def test_the_index_that_pandas_writes(tmp_path) -> None:

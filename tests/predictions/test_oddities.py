@@ -46,6 +46,38 @@ def test_logits_that_look_like_probabilities() -> None:
     assert Predictions(logits=PROBS[:, 0]).notes == ()
 
 
+def test_classes_of_one_name() -> None:
+    """Allowed, for some data sets have such, and noted with their numbers."""
+    found = Predictions(probs=PROBS, labels=[0, 1, 2], class_names=["crane", "dog", "crane"])
+    assert found.notes == ("2 classes are called crane (numbers 0, 2).",)
+    assert Predictions(probs=PROBS, class_names=["crane", "dog", "cow"]).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["yes", "no", "no"], ("no", "yes")),
+        (["Yes", "No", "Yes"], ("No", "Yes")),
+        (["Y", "Y", "Y"], ("N", "Y")),
+        (["negative", "positive", "negative"], ("negative", "positive")),
+        (["Neg", "Neg", "Neg"], ("Neg", "Pos")),
+    ],
+)
+def test_yes_and_no(words, names) -> None:
+    """Two words of which one affirms are labels of an event, and its classes are called by them."""
+    found = Predictions(probs=[0.5, 0.25, 0.75], labels=words)
+    assert found.class_names == names
+    assert found.labels is not None
+    assert [names[label] for label in found.labels] == words
+    assert found.notes[0] == f"Labels are words: {names[1]} counts as class 1, {names[0]} as class 0."
+
+
+def test_yes_and_no_of_top_labels() -> None:
+    """Whether a prediction was right may be said in these words, too."""
+    found = Predictions(confidence=[0.5, 0.25, 0.75], correct=["Yes", "no", "yes"])
+    assert found.correct.tolist() == [True, False, True]
+
+
 @pytest.mark.parametrize("space", ["logits", "probs"])
 def test_two_classes_in_two_columns(space) -> None:
     """Two columns are noted where they exclude each other, and nowhere else."""

@@ -345,7 +345,7 @@ def test_rows_are_repaired_only_beyond_rounding(dtype) -> None:
     tolerance = 1e-12 if dtype == np.float64 else 1e-7  # a float32 is stored
     np.testing.assert_allclose(found.probs[2], [0.25 / total, 1 - 0.25 / total], atol=tolerance)
     assert found.notes == (
-        "1 of 3 rows of `probs` missed one, by up to 0.00049, and were divided by their sum.",
+        "1 of 3 rows of `probs` missed one, by up to 0.00049, and was divided by its sum.",
         TWO_COLUMNS,
     )
     assert probs[2, 1] == dtype(0.75 + 2**-11)  # the caller's array is not touched
@@ -361,12 +361,12 @@ def test_a_probability_just_above_one_is_repaired() -> None:
     rows = Predictions(probs=np.array([[1 + 1e-7, 0.0], [0.5, 0.5]]))
     assert rows.probs.tolist() == [[1.0, 0.0], [0.5, 0.5]]
     assert rows.notes == (
-        "1 of 2 rows of `probs` missed one, by up to 1e-07, and were divided by their sum.",
+        "1 of 2 rows of `probs` missed one, by up to 1e-07, and was divided by its sum.",
         TWO_COLUMNS,
     )
     events = Predictions(probs=[1.0005, 0.5])
     assert events.probs.tolist() == [1.0, 0.5]
-    assert events.notes == ("1 of 2 values of `probs` exceeded 1, by up to 0.0005, and were set to 1.",)
+    assert events.notes == ("1 of 2 values of `probs` exceeded 1, by up to 0.0005, and was set to 1.",)
     assert Predictions(confidence=[1.0005, 0.5], correct=[1, 0]).confidence.tolist() == [1.0, 0.5]
 
 

@@ -61,10 +61,11 @@ ESTIMATES = {
     "high_confidence_share": 0.2511,
     "high_confidence_accuracy": 0.9712,
 }
-NEXT_STEP = (
-    "Next: `calibrant fit model.npz --method temperature --out temperature.safetensors`, "
-    "then `calibrant apply temperature.safetensors` with new predictions."
+COMMANDS = (
+    "calibrant fit model.npz --method temperature --out temperature.safetensors",
+    "calibrant apply temperature.safetensors",
 )
+NEXT_STEP = f"Next: `{COMMANDS[0]}`, then `{COMMANDS[1]}` with new predictions."
 TOP_LABEL_LACKS = {
     "nll",
     "brier",
@@ -250,6 +251,7 @@ def make_evaluation(
                 NEXT_STEP,
             ),
             recommended=best,
+            commands=COMMANDS,
         ),
         notes=(
             "12 rows missed a sum of one by up to 3e-4 and were renormalised.",

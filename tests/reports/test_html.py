@@ -364,7 +364,7 @@ def test_chance_is_answered_in_words_and_numbers(case: str, report_on: Any) -> N
             words.number(part.metrics[null.metric].value),
             words.number(null.mean),
             words.number(null.upper),
-            words.p_value(null.p_value),
+            "≤ 0.001" if null.p_value < 0.001 else f"{null.p_value:.2g}",
         ]
         for part in parts
         for first, null in zip((True, *(False,) * len(part.null)), part.null, strict=False)

@@ -161,20 +161,27 @@ def test_fit_warnings_of_the_arms_shown(evaluation_of: Callable[..., Evaluation]
     assert warning not in flat(printed(found, 60))
 
 
-def with_sentences(found: Evaluation, *sentences: str) -> Evaluation:
-    """The evaluation with other sentences in its verdict."""
-    return dataclasses.replace(found, verdict=dataclasses.replace(found.verdict, sentences=sentences))
+def with_verdict(found: Evaluation, **changes: Any) -> Evaluation:
+    """The evaluation with something else in its verdict."""
+    return dataclasses.replace(found, verdict=dataclasses.replace(found.verdict, **changes))
 
 
 def test_the_recommendation_says_why_and_on_what_it_depends(evaluation_of: Callable[..., Evaluation]) -> None:
-    """The sentence about the NLL, or the one that speaks against an arm; and the softener."""
-    why = "The choice was made by cross-validated NLL (uncalibrated 1.2, temperature 1.1)."
-    step = "Next, if the lower NLL matters: `calibrant fit a.npz --method temperature`."
-    text = flat(printed(with_sentences(evaluation_of(), "First.", why, step)))
-    assert f"Recommended, if the lower NLL matters: Temperature scaling {why}" in text
-    refuted = "It is clearly worse on the test samples, so it is not recommended."
-    found = with_sentences(evaluation_of(recommended="uncalibrated"), "First.", why, refuted)
-    assert f"leave the probabilities as they are. {refuted}" in flat(printed(found))
+    """Reason, condition, caution and commands stand there whatever their words; without them nothing does."""
+    found = with_verdict(
+        evaluation_of(),
+        reason="Because.",
+        condition="if it rains",
+        caution="Mind the step.",
+        commands=("calibrant one", "calibrant two"),
+    )
+    assert (
+        "Recommended, if it rains: Temperature scaling Because. Mind the step. calibrant one calibrant two"
+        in flat(printed(found))
+    )
+    found = with_verdict(evaluation_of(recommended="uncalibrated"), reason="Because.")
+    assert "leave the probabilities as they are. Because." in flat(printed(found))
+    assert "Recommended: Temperature scaling calibrant fit" in flat(printed(evaluation_of()))
 
 
 def test_a_hole_in_the_table_says_why(evaluation_of: Callable[..., Evaluation]) -> None:

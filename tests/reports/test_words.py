@@ -68,14 +68,6 @@ def test_an_unknown_metric_is_shown_by_its_key() -> None:
     assert sorted(["zzz", "nll", "ece", "event_ece"], key=words.rank) == ["event_ece", "ece", "nll", "zzz"]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(1 / 1001, "0.001"), (0.04321, "0.043"), (0.5, "0.5"), (1e-5, "1e-05")]
-)
-def test_p_values_are_never_zero(value: float, text: str) -> None:
-    """Two significant digits, however small."""
-    assert words.p_value(value) == text
-
-
 def test_small_texts() -> None:
     """Counts, plurals, per cent, parameters and long names."""
     assert words.plural(1, "class", "classes") == "1 class"

@@ -8,9 +8,8 @@ import torch
 from torch import nn
 
 import calibrant
-from calibrant._math.errors import InputError
 from calibrant.data.prepare import to_unit
-from calibrant.reports.dynamics import write_dynamics_report
+from calibrant.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant.training import load_run, train
 from calibrant.training.carry_out import read_data
 from calibrant.training.engine import preparation
@@ -74,9 +73,12 @@ def test_snapshots_count_every_sample(recorded, tmp_path) -> None:
         assert snapshot["train_counts"].sum() == 200
         assert len(snapshot["test_accuracy"]) == 25
         assert len(snapshot["gradient_norms"]) == 200
-    page = (tmp_path / "run" / "dynamics.html").read_text()
-    assert page.count("<svg") == 2 * 3 + 2 + 2 * 2 + 1
-    assert "epoch 4" in page
+    sections = dynamics_sections(run.rows, run.snapshots)
+    assert [len(section.pictures) for section in sections] == [6, 2, 4, 1]
+    page = (tmp_path / "run" / "report.html").read_text()
+    for section in sections:
+        assert f"<h2>{section.title}</h2>" in page
+    assert "test, epoch 4" in page
     assert "http" not in page.replace("http-equiv", "")
 
 
@@ -87,12 +89,24 @@ def test_recording_changes_nothing(recorded, recipe, tmp_path) -> None:
     assert torch.equal(watched.predictions.scores, alone.predictions.scores)
 
 
-def test_nothing_recorded_cannot_be_drawn(recipe, tmp_path) -> None:
-    """A page needs dynamics, and a name that ends in .html."""
+def test_nothing_recorded_draws_nothing(recipe, tmp_path) -> None:
+    """Without dynamics a report has no such sections, and there is nothing to lay on top of one another."""
     run = train(recipe.with_settings(["training.epochs=1"]), tmp_path / "run")
-    with pytest.raises(InputError, match=r"set record\.dynamics = true"):
-        write_dynamics_report(run.rows, {}, tmp_path / "a.html", title="x")
-    with pytest.raises(InputError, match=r"must end in \.html"):
-        write_dynamics_report(run.rows, {}, tmp_path / "a.txt", title="x")
+    assert dynamics_sections(run.rows, {}) == ()
+    assert compared_dynamics({"a": run.rows, "b": run.rows}) is None
+    assert "While it learned" not in (tmp_path / "run" / "report.html").read_text()
     assert load_run(tmp_path / "run").snapshots == {}
     assert np.isfinite(run.rows[0]["train_loss"])
+
+
+def test_several_runs_share_their_pictures(recorded, recipe, tmp_path) -> None:
+    """Figure 3's eight quantities, a line for each run that recorded them; the others are named."""
+    found = {}
+    for name, settings in {"a": [], "b": ["seed=6"]}.items():
+        found[name] = train(recorded.with_settings(settings), tmp_path / name).rows
+    found["c"] = train(recipe.with_settings(["training.epochs=1"]), tmp_path / "c").rows
+    section = compared_dynamics(found)
+    assert section is not None
+    assert len(section.pictures) == 8
+    assert [name for name, _ in section.key] == ["a", "b"]
+    assert "Without dynamics: c." in section.text[0]

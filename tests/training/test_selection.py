@@ -56,3 +56,7 @@ def test_the_lowest_likelihood_wins(recipe, tmp_path, by) -> None:
         "focal-gamma5",
         "cross-entropy",
     ]
+    page = (tmp_path / "report.html").read_text()
+    assert "The choice" in page
+    assert f"{content['chosen']} has the lowest validation NLL {by} temperature scaling" in page
+    assert "What the runs differ in" in page

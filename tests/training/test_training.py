@@ -9,12 +9,14 @@ import sys
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import calibrant
 from calibrant import losses
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
-from calibrant.training import Listener, load_run, train
+from calibrant.training import Listener, load_recipe, load_run, train
+from calibrant.training.carry_out import warn_of_dying_gradients
 from calibrant.training.engine import Engine
 from calibrant.training.recipe import ScheduleSection
 from calibrant.training.schedule import learning_rate
@@ -308,10 +310,81 @@ def test_divergence_is_said(recipe, tmp_path) -> None:
         train(mine, tmp_path / "run")
 
 
-def test_large_exponents_are_warned_of(recipe, tmp_path) -> None:
-    """From gamma 7 on gradients die around one half."""
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "focal(gamma=7)",
+        "focal-calibration(gamma=8)",
+        "scheduled-focal(gammas=(9, 3), milestones=(2,))",
+        "sample-focal(gammas=(7, 3))",
+        "adafocal(initial_gamma=7)",
+    ],
+)
+def test_large_exponents_are_warned_of(loss) -> None:
+    """From gamma 7 on gradients die around one half, wherever the exponent is set."""
+    with pytest.warns(CalibrantWarning, match="gradients die"):
+        warn_of_dying_gradients(loss)
+
+
+@pytest.mark.parametrize("loss", ["focal(gamma=6.9)", "sample-focal", "torch.nn:CrossEntropyLoss()", "brier"])
+def test_smaller_exponents_are_not_warned_of(loss) -> None:
+    """Nor are losses without one; warnings are errors here."""
+    warn_of_dying_gradients(loss)
+
+
+def test_the_warning_comes_with_the_training(recipe, tmp_path) -> None:
+    """Whoever trains with a large exponent is told."""
     with pytest.warns(CalibrantWarning, match="gradients die"):
         train(recipe.with_settings(["loss=focal(gamma=7)", "training.epochs=1"]), tmp_path / "run")
+
+
+def test_folders_of_images_train(recipe, tmp_path, rng) -> None:
+    """A folder with a folder of pictures for each class is data like any other."""
+    for kind, light in (("dark", 0), ("light", 150)):
+        (tmp_path / "images" / kind).mkdir(parents=True)
+        for place in range(30):
+            pixels = rng.integers(light, light + 100, (6, 6, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "images" / kind / f"{place}.png")
+    settings = [f"data.name={tmp_path / 'images'}", "data.train=0", "data.calibration=12", "data.test=12"]
+    run = train(recipe.with_settings([*QUICK, *settings]), tmp_path / "run")
+    assert run.predictions.class_names == ("dark", "light")
+    assert run.rows[-1]["calibration_accuracy"] > 0.9
+    assert (tmp_path / "run" / "report.html").read_text().count('<img class="sample"') >= 4
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(
+    ("name", "settings", "guessing"),
+    [
+        ("fashion_mnist", [], 0.1),
+        ("mnist", ["evaluation.out_of_distribution=notmnist_ood"], 0.1),
+        ("cifar10_jpeg", ["data.augment=['crop(padding=4)', 'flip']"], 0.1),
+        ("pneumoniamnist", ["data.augment=[]"], 0.5),
+    ],
+)
+def test_slices_of_real_sets_train(
+    recipe, tmp_path, data_folder, monkeypatch, name, settings, guessing
+) -> None:
+    """300 samples of each named set, five epochs of a perceptron: better than guessing."""
+    monkeypatch.setenv("CALIBRANT_DATA", str(data_folder))
+    mine = [
+        *QUICK,
+        "data.augment=[]",
+        "data.train=300",
+        "data.calibration=300",
+        "training.epochs=5",
+        *settings,
+    ]
+    run = train(recipe.with_settings([*mine, f"data.name={name}"]), tmp_path / "run")
+    assert run.predictions.test.num_samples in {10000, 624}
+    assert run.rows[-1]["calibration_accuracy"] > guessing + 0.05
+
+
+def test_top_level_names_are_the_trainers() -> None:
+    """``calibrant.train``, ``load_run`` and ``load_recipe`` are those of calibrant.training."""
+    assert calibrant.train is train
+    assert calibrant.load_run is load_run
+    assert calibrant.load_recipe is load_recipe
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,10 @@ class BinSums:
             return means.amax(dim=-1)
         return ((gaps * means).sum(dim=-1) / self.total).sqrt()
 
+    def excess_error(self, sign: Literal[1, -1]) -> Float[Tensor, "*columns"]:
+        """The part of the error from bins where confidence exceeds the outcomes (``-1``: falls short)."""
+        return (sign * (self.confidences - self.outcomes)).clamp(min=0).sum(dim=-1) / self.total
+
 
 def width_edges(num_bins: int, *, device: torch.device | None = None) -> Float[Tensor, " B+1"]:
     """Edges i / num_bins."""
@@ -135,6 +139,12 @@ def mass_boundaries(
     return torch.cat([ends[:1], inner, ends[1:]])
 
 
+def mass_bin_index(boundaries: Int[Tensor, " B+1"], num_samples: int) -> Int[Tensor, " N"]:
+    """Bin of each sorted sample, on the device of the boundaries."""
+    positions = torch.arange(num_samples, device=boundaries.device)
+    return torch.bucketize(positions, boundaries[1:-1], right=True)
+
+
 def tied_means(
     sorted_confidences: Float[Tensor, " N"],
     outcomes: Float[Tensor, " N"],
@@ -160,9 +170,7 @@ def mass_bin_sums(
     ranked_weights = None if weights is None else weights[order]
     means = tied_means(ranked, outcomes.to(torch.float64)[order], ranked_weights)
     boundaries = mass_boundaries(len(ranked), num_bins, ranked_weights).to(ranked.device)
-    index = torch.repeat_interleave(
-        torch.arange(num_bins, device=ranked.device), boundaries.diff(), output_size=len(ranked)
-    )
+    index = mass_bin_index(boundaries, len(ranked))
     last = (boundaries - 1).clamp_(min=0)  # the lower edge of the first bin is the minimum
     return BinSums(
         ranked[last],
@@ -186,7 +194,10 @@ def mukhoti_bin_sums(
 ) -> BinSums:
     """Bins (e_j, e_{j+1}] between interpolated quantiles; the first is open, so the minimum is lost."""
     if weights is not None:
-        raise InputError('`weights` have no meaning with binning="mukhoti"; use binning="mass".')
+        raise InputError(
+            '`weights` must be left out with binning="mukhoti", which has no place for them; '
+            f'got {len(weights)} weights; use binning="mass".'
+        )
     edges = mukhoti_edges(confidences, num_bins)
     values = confidences.to(torch.float64).contiguous()
     kept = values > edges[0]

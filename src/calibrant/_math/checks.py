@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -10,6 +11,7 @@ import torch
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
 from calibrant._math.errors import InputError
+from calibrant._math.positions import positions_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -69,9 +71,15 @@ def check_probs(
 ) -> Checked:
     """Check class probabilities ``(N, C)`` or probabilities of an event ``(N,)``.
 
+    Of a table ``(N, C, d1, ...)`` with labels ``(N, d1, ...)`` every position is a row.
     Rows of a multiclass table may miss one by ``row_sum_tolerance``; they are left as they are.
     """
-    checked = _check_shapes("probs", as_float_tensor(probs, name="probs"), labels, weights, task)
+    scores = as_float_tensor(probs, name="probs")
+    if scores.ndim > 2 and labels is not None:
+        target = as_label_tensor(labels, name="labels").to(scores.device)
+        mass = None if weights is None else as_float_tensor(weights, name="weights").to(scores.device)
+        scores, labels, weights = positions_of("probs", scores, target, mass)
+    checked = _check_shapes("probs", scores, labels, weights, task)
     _check_prob_values(checked.scores, checked.task)
     return checked
 
@@ -92,8 +100,9 @@ def check_weights(weights: ArrayLike, num_samples: int, *, device: torch.device 
     return tensor
 
 
-def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Refuse an option that does not exist."""
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Refuse a value of the argument ``name`` that is none of ``choices``."""
+    choices = tuple(choices)
     if value not in choices:
         known = ", ".join(f'"{choice}"' for choice in choices)
         raise InputError(f"`{name}` must be one of {known}; got {value!r}.")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from calibrant._math.binning import mass_boundaries, mass_order, width_bin_index
+from calibrant._math.binning import mass_bin_index, mass_boundaries, mass_order, width_bin_index
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -102,8 +102,7 @@ def _mass_pair_sums(
     ranked = confidences[order]
     masses = torch.ones_like(ranked) if weights is None else weights[order]
     boundaries = mass_boundaries(len(ranked), num_bins, None if weights is None else masses)
-    inner = boundaries[1:-1].to(ranked.device)
-    index = torch.bucketize(torch.arange(len(ranked), device=ranked.device), inner, right=True)
+    index = mass_bin_index(boundaries.to(ranked.device), len(ranked))
     tie = torch.unique_consecutive(ranked, return_inverse=True)[1]
     ties = int(tie[-1]) + 1
     whole = _sums(tie, ties, masses, masses * (ranked - outcomes[order]))

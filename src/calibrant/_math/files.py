@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 import os
+import pickle
 import secrets
 import stat
+import zipfile
+import zlib
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_LONGEST = 200  # characters of a path in a message
+
+# What the readers of file formats raise, beside their own errors, when the bytes are not what they promise.
+DAMAGE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    pickle.UnpicklingError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @contextmanager
@@ -19,25 +41,53 @@ def atomic_write(path: str | os.PathLike[str]) -> Generator[Path]:
     its permissions.
 
     Raises:
-        OSError: If the folder is missing or may not be written to, or ``path`` is not a plain file; one
-        sentence.
+        OSError: If the folder is missing or may not be written to, ``path`` is not a plain file or its name
+        too long, or the disk is full; one sentence.
     """
-    target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise IsADirectoryError(f"{path} is a directory; give the name of a file in it.")
-    if target.exists() and not target.is_file():
-        raise OSError(f"{path} is not a plain file, so it cannot be replaced.")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"{path} cannot be written: there is no folder {Path(path).parent}.")
+    with said_of(path, "written"):
+        target = Path(os.path.realpath(path))
+        if target.is_dir():
+            raise IsADirectoryError(f"{path} is a directory; give the name of a file in it.")
+        if target.exists() and not target.is_file():
+            raise OSError(f"{path} is not a plain file, so it cannot be replaced.")
+        if not target.parent.is_dir():
+            raise FileNotFoundError(f"{path} cannot be written: there is no folder {Path(path).parent}.")
+        with suppress(FileNotFoundError):  # a name that is too long is found so before the work
+            target.lstat()
     temporary = target.with_name(f".calibrant-{secrets.token_hex(8)}{target.suffix}")
     try:
-        try:
+        with said_of(path, "written"):
             temporary.touch(exist_ok=False)  # with the permissions of any new file, which tempfile denies
-        except OSError as error:
-            raise type(error)(f"{path} cannot be written: {error.strerror}.") from error
-        mode = (target if target.exists() else temporary).stat().st_mode
-        yield temporary
-        temporary.chmod(stat.S_IMODE(mode))  # some writers make a new file of their own
-        temporary.replace(target)
+            mode = (target if target.exists() else temporary).stat().st_mode
+            yield temporary
+            temporary.chmod(stat.S_IMODE(mode))  # some writers make a new file of their own
+            temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write UTF-8 text, whole or not at all; a file that is there is replaced.
+
+    Raises:
+        OSError: As :func:`atomic_write`.
+    """
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def said_of(path: str | os.PathLike[str], what: str) -> Generator[None]:
+    """What the system says about a file, as in ``x cannot be written: No space left on device``."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:  # a sentence already
+            raise
+        raise type(error)(f"{_shown(path)} cannot be {what}: {error.strerror}.") from error
+
+
+def _shown(path: str | os.PathLike[str]) -> str:
+    """A path as it stands in a message, cut where it is too long for one."""
+    text = str(path)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

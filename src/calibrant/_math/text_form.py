@@ -72,13 +72,6 @@ def build_from(text: str, makers: Mapping[str, Callable[..., Built]], *, what: s
     return makers[name](**settings)
 
 
-def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
-    """Refuse a value of the argument ``name`` that is none of ``allowed``."""
-    choices = list(allowed)
-    if value not in choices:
-        raise InputError(f"`{name}` must be one of {_listed(choices)}; got {value!r}.")
-
-
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown name: what was probably meant, or what there is."""
     names = list(known)

@@ -3,20 +3,51 @@
 from __future__ import annotations
 
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.bayesian_binning import BayesianBinning
+from calibrant.calibrators.beta import BetaCalibration
+from calibrant.calibrators.dirichlet import DirichletCalibration
+from calibrant.calibrators.ensemble_temperature import EnsembleTemperatureScaling
 from calibrant.calibrators.files import load_calibrator
 from calibrant.calibrators.focal_temperature import FocalTemperatureScaling
+from calibrant.calibrators.histogram import HistogramBinning
+from calibrant.calibrators.isotonic import IsotonicCalibration
+from calibrant.calibrators.many_temperatures import TemperatureFits, fit_temperatures
+from calibrant.calibrators.matrix import MatrixScaling
 from calibrant.calibrators.platt import PlattScaling
+from calibrant.calibrators.quadratic import QuadraticScaling
 from calibrant.calibrators.result import FitResult
 from calibrant.calibrators.roster import available, build
+from calibrant.calibrators.scaling_binning import ScalingBinning
+from calibrant.calibrators.select import Candidate, Selection, select
+from calibrant.calibrators.smoothed_temperature import SmoothedTemperatureScaling
+from calibrant.calibrators.structured import StructuredMatrixScaling
 from calibrant.calibrators.temperature import TemperatureScaling
+from calibrant.calibrators.vector import VectorScaling
 
 __all__ = [
+    "BayesianBinning",
+    "BetaCalibration",
     "Calibrator",
+    "Candidate",
+    "DirichletCalibration",
+    "EnsembleTemperatureScaling",
     "FitResult",
     "FocalTemperatureScaling",
+    "HistogramBinning",
+    "IsotonicCalibration",
+    "MatrixScaling",
     "PlattScaling",
+    "QuadraticScaling",
+    "ScalingBinning",
+    "Selection",
+    "SmoothedTemperatureScaling",
+    "StructuredMatrixScaling",
+    "TemperatureFits",
     "TemperatureScaling",
+    "VectorScaling",
     "available",
     "build",
+    "fit_temperatures",
     "load_calibrator",
+    "select",
 ]

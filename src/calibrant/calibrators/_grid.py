@@ -1,9 +1,10 @@
 """The best point of a grid of temperatures and exponents, without computing the objective everywhere.
 
 At a fixed exponent everything is a smooth function of log T: the objective itself where it has derivatives,
-and for a binned objective the mean residual and each sample's log-odds. These are computed at a few
-temperatures and interpolated at the others by a spline of degree five; the best points by that are computed
-exactly. A binned objective is nowhere below the size of the mean residual, which rules out most of the grid.
+and for an error of the confidences judged the mean residual and each sample's log-odds. These are computed at
+a few temperatures and interpolated at the others by a spline of degree five; the best points by that are
+computed exactly. Such an error is nowhere below the size of the mean residual, which rules out most of the
+grid. The classwise error, a mean over so many bins that its jumps are small, is itself interpolated.
 """
 
 from __future__ import annotations
@@ -11,22 +12,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
 
-from calibrant._math.binning import mass_boundaries
+from calibrant.calibrators._groups import Groups
 from calibrant.calibrators._objectives import (
     BINNED,
-    NUM_BINS,
+    JUDGED,
     Objective,
     log_odds_of_top,
     objective_value,
 )
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -41,12 +42,14 @@ _MOST_EXACT = 64
 _BATCH_ENTRIES = 2**20
 
 
-@dataclass(frozen=True, order=True)
+Point: TypeAlias = tuple[float, float]  # temperature, exponent
+
+
+@dataclass(frozen=True)
 class Candidate:
-    """A point and its objective; among equally good ones the first of the grid is the least."""
+    """A point and its objective."""
 
     value: float
-    place: int  # in its grid
     temperature: float
     gamma: float
 
@@ -61,30 +64,58 @@ def best_on_grid(
 ) -> tuple[Candidate, int]:
     """The smallest objective over all pairs (the first of equals), and how many pairs were computed exactly.
 
-    Of a binned objective it is the smallest as long as interpolation puts at most one sample in the wrong
-    bin. Where no pair is better than ``best``, that is returned.
+    Of an objective that jumps it is the smallest as long as interpolation puts at most one sample in the
+    wrong bin. Where no pair is better than ``best``, that is returned.
     """
     points = [(temperature, gamma) for gamma in gammas for temperature in temperatures]
-    guesses, slack, most = np.zeros(len(points)), 0.0, len(points)  # all of them
+    guesses = None  # compute all of them
     if len(temperatures) > 2 * len(_nodes(temperatures, _SPACING_OF_MEANS)):
-        most = _MOST_EXACT
-        if objective in BINNED:
-            slack = 2 * float(samples.shares.max())  # what one sample in another bin can change
-            guesses = _screen_binned(samples, objective, gammas, temperatures, best)
+        if objective in JUDGED:
+            guesses = _screen_judged(samples, objective, gammas, temperatures, best)
         else:
             guesses = _screen_smooth(samples, objective, gammas, temperatures)
-    computed, worst_miss = 0, 0.0
-    order = np.argsort(guesses, kind="stable")[: min(most, int(np.isfinite(guesses).sum()))]
-    for place in order.tolist():
-        if best is not None and guesses[place] - slack - 2 * worst_miss > best.value:
+    return _best_of(samples, objective, points, guesses, best)
+
+
+def best_on_line(
+    samples: Samples, objective: Objective, points: Sequence[Point], *, best: Candidate
+) -> tuple[Candidate, int]:
+    """The same over points along a smooth curve, in the order of their exponents."""
+    guesses = None
+    if objective in JUDGED and len(points) > _DEGREE:
+        guesses = _screen_line(samples, objective, points)
+    return _best_of(samples, objective, points, guesses, best)
+
+
+def _best_of(
+    samples: Samples,
+    objective: Objective,
+    points: Sequence[Point],
+    guesses: Vector | None,
+    best: Candidate | None,
+) -> tuple[Candidate, int]:
+    """The best of all points, or of those that the guesses do not rule out, in the order of the guesses."""
+    order: Sequence[int] = range(len(points))
+    slack, worst_miss = 0.0, 0.0
+    if guesses is not None:
+        likely = np.argsort(guesses, kind="stable")[:_MOST_EXACT]
+        order = likely[np.isfinite(guesses[likely])].tolist()
+        if objective in BINNED:
+            slack = 2 * float(samples.shares.max())  # what one sample in another bin can change
+    ceiling = math.inf if best is None else best.value
+    found: tuple[float, int] | None = None  # the objective, and the place in the grid
+    computed = 0
+    for place in order:
+        if guesses is not None and guesses[place] - slack - 2 * worst_miss > ceiling:
             break
-        temperature, gamma = points[place]
-        value = objective_value(samples, objective, temperature, gamma)
-        found = Candidate(value, place, temperature, gamma)
-        best = found if best is None else min(best, found)
+        value = objective_value(samples, objective, *points[place])
+        found = (value, place) if found is None else min(found, (value, place))
+        ceiling = min(ceiling, value)
         computed += 1
-        if most < len(points):
+        if guesses is not None:
             worst_miss = max(worst_miss, abs(value - float(guesses[place])))
+    if found is not None and (best is None or found[0] < best.value):
+        best = Candidate(found[0], *points[found[1]])
     if best is None:
         raise ValueError("the grid is empty")
     return best, computed
@@ -98,9 +129,14 @@ def _nodes(temperatures: Sequence[float], spacing: float) -> Vector:
 
 def _interpolation(nodes: Vector, temperatures: Sequence[float]) -> NDArray[np.float64]:
     """Matrix (temperatures, nodes) that takes values at the nodes to values at the temperatures."""
+    return _interpolation_at(nodes, np.log(temperatures))
+
+
+def _interpolation_at(nodes: Vector, places: Vector) -> NDArray[np.float64]:
+    """Matrix (places, nodes) that takes values at the nodes to values at the places."""
     from scipy.interpolate import make_interp_spline
 
-    return make_interp_spline(nodes, np.eye(len(nodes)), k=_DEGREE)(np.log(temperatures))
+    return make_interp_spline(nodes, np.eye(len(nodes)), k=_DEGREE)(places)
 
 
 def _screen_smooth(
@@ -116,7 +152,7 @@ def _screen_smooth(
     return np.concatenate([matrix @ np.array(table) for table in tables])
 
 
-def _screen_binned(
+def _screen_judged(
     samples: Samples,
     objective: Objective,
     gammas: Sequence[float],
@@ -128,7 +164,7 @@ def _screen_binned(
     row, place = divmod(int(bounds.argmin()), len(temperatures))
     ceiling = objective_value(samples, objective, temperatures[place], gammas[row])
     ceiling = ceiling if best is None else min(ceiling, best.value)
-    groups = _Groups.of(samples)
+    groups = Groups.of(samples)
     guesses = np.full(bounds.shape, math.inf)
     for row, gamma in enumerate(gammas):
         near = np.flatnonzero(bounds[row] <= ceiling)
@@ -138,11 +174,34 @@ def _screen_binned(
         chosen = [temperatures[place] for place in near.tolist()]
         nodes = _nodes(chosen, _SPACING)
         table = groups.representatives(_judged_log_odds(samples, (gamma,), np.exp(nodes).tolist())[0])
-        matrix = torch.from_numpy(_interpolation(nodes, chosen)).to(torch.float32)
-        errors = groups.width_errors if objective == "ece" else groups.mass_errors
-        batches = matrix.split(max(1, _BATCH_ENTRIES // samples.num_samples))
-        guesses[row, near] = torch.cat([errors(rows @ table) for rows in batches]).numpy()
+        matrix = _interpolation(nodes, chosen)
+        guesses[row, near] = _interpolated_errors(groups, objective, matrix, table)
     return guesses.reshape(-1)
+
+
+def _screen_line(samples: Samples, objective: Objective, points: Sequence[Point]) -> Vector:
+    """Objective along a curve, from log-odds interpolated by the exponent."""
+    temperatures, gammas = np.array(points).T
+    steps = np.abs(np.diff(np.log(temperatures))) + np.abs(np.diff(np.log1p(gammas)))
+    travelled = np.concatenate([[0.0], np.cumsum(steps)])
+    num_nodes = max(_DEGREE + 1, math.ceil(travelled[-1] / _SPACING) + 1)
+    nodes = np.unique(np.searchsorted(travelled, np.linspace(0, travelled[-1], num_nodes)))
+    if len(nodes) <= _DEGREE:
+        nodes = np.arange(len(points))
+    log_odds = torch.cat(
+        [_judged_log_odds(samples, (gammas[node],), (temperatures[node],))[0] for node in nodes.tolist()]
+    )
+    groups = Groups.of(samples)
+    matrix = _interpolation_at(gammas[nodes], gammas)
+    return _interpolated_errors(groups, objective, matrix, groups.representatives(log_odds))
+
+
+def _interpolated_errors(
+    groups: Groups, objective: Objective, matrix: Vector, table: Float[Tensor, "nodes G"]
+) -> Vector:
+    """The objective at all places, from log-odds at the nodes."""
+    batches = torch.from_numpy(matrix).to(torch.float32).split(max(1, _BATCH_ENTRIES // table.shape[1]))
+    return torch.cat([groups.errors(objective, rows @ table) for rows in batches]).numpy()
 
 
 def _least_possible(
@@ -172,71 +231,3 @@ def _judged_log_odds(
     if samples.is_event:
         table *= torch.where(samples.top == 1, 1.0, -1.0).cpu()
     return table
-
-
-@dataclass(frozen=True, eq=False)
-class _Groups:
-    """Samples of equal log-odds put together, so that interpolation cannot tear them apart."""
-
-    members: Int[Tensor, " G"] | None  # one sample of each group; None where each is its own
-    sizes: Float[Tensor, " G"]  # number of samples, or weight
-    outcomes: Float[Tensor, " G"]  # summed with weights
-    targets: Float[Tensor, " bins-1"]  # cumulative sizes at which bins of equal mass end
-    is_weighted: bool
-
-    @staticmethod
-    def of(samples: Samples) -> _Groups:
-        log_odds = torch.cat([log_odds_of_top(block, 1.0, (0.0,))[0] for block in samples.blocks()])
-        values, group = torch.unique(samples.judged(log_odds).cpu(), return_inverse=True)
-        outcomes = samples.outcomes.cpu()
-        sizes = torch.ones_like(outcomes) if samples.weights is None else samples.weights.cpu()
-        outcomes = outcomes * sizes
-        members = None
-        if len(values) < samples.num_samples:
-            members = torch.zeros_like(group[: len(values)]).scatter_(0, group, torch.arange(len(group)))
-            outcomes = torch.bincount(group, outcomes, len(values))
-            sizes = torch.bincount(group, sizes, len(values))
-        if samples.weights is None:
-            targets = mass_boundaries(samples.num_samples, NUM_BINS)[1:-1].to(torch.float64)
-        else:
-            targets = torch.arange(1, NUM_BINS, dtype=torch.float64) / NUM_BINS * sizes.sum()
-        return _Groups(members, sizes, outcomes, targets, samples.weights is not None)
-
-    def representatives(self, table: Float[Tensor, "M N"]) -> Float[Tensor, "M G"]:
-        """One column for each group."""
-        return table if self.members is None else table[:, self.members]
-
-    def width_errors(self, log_odds: Float[Tensor, "J G"]) -> Float[Tensor, " J"]:
-        """Calibration error over bins of equal width, of each row."""
-        confidences = log_odds.sigmoid()
-        bins = (confidences * NUM_BINS).ceil_().sub_(1).clamp_(0, NUM_BINS - 1).to(torch.int64)
-        bins += NUM_BINS * torch.arange(len(bins))[:, None]
-        residuals = torch.addcmul(self.outcomes, self.sizes, confidences.to(torch.float64), value=-1)
-        sums = torch.bincount(bins.view(-1), residuals.view(-1), minlength=NUM_BINS * len(bins))
-        return sums.view(-1, NUM_BINS).abs().sum(dim=1) / self.sizes.sum()
-
-    def mass_errors(self, log_odds: Float[Tensor, "J G"]) -> Float[Tensor, " J"]:
-        """Calibration error over bins of equal mass, of each row."""
-        order = _order(log_odds)
-        confidences = log_odds.gather(1, order).sigmoid()
-        sizes = self.sizes[order]
-        reached = sizes.cumsum(dim=1)
-        residuals = torch.addcmul(self.outcomes[order], sizes, confidences.to(torch.float64), value=-1)
-        cumulative = residuals.cumsum(dim=1)
-        targets = self.targets.expand(len(order), -1).contiguous()
-        last = torch.searchsorted(reached, targets * (1 - 1e-12)).clamp_(max=reached.shape[1] - 1)
-        ends = cumulative.gather(1, last)
-        if not self.is_weighted:  # a bin may end inside a group, whose residual is shared
-            beyond = reached.gather(1, last) - targets
-            ends -= beyond / sizes.gather(1, last) * residuals.gather(1, last)
-        zero = torch.zeros(len(ends), 1, dtype=ends.dtype)
-        return torch.diff(ends, prepend=zero, append=cumulative[:, -1:]).abs().sum(dim=1) / self.sizes.sum()
-
-
-def _order(values: Float[Tensor, "J G"]) -> Int[Tensor, "J G"]:
-    """Ascending order of each row: sorting numbers that carry their place is faster than argsort."""
-    bits = values.numpy().view(np.int32)
-    keys = np.where(bits < 0, np.int32(-(2**31)) - bits, bits).astype(np.int64) << 32
-    keys |= np.arange(values.shape[1])
-    keys.sort(axis=1)
-    return torch.from_numpy(keys & (2**32 - 1))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import torch
 
-from calibrant._math.binning import binned
+from calibrant._math.binning import binned, width_bin_index
 from calibrant._math.focal_map import entropy_ratio_of_top
 
 if TYPE_CHECKING:
@@ -32,28 +32,68 @@ if TYPE_CHECKING:
     Vector: TypeAlias = NDArray[np.float64]
     Matrix: TypeAlias = NDArray[np.float64]
 
-Objective: TypeAlias = Literal["nll", "ece", "adaptive_ece", "brier"]
+Objective: TypeAlias = Literal["nll", "ece", "adaptive_ece", "brier", "smce", "classwise"]
 OBJECTIVES: tuple[str, ...] = get_args(Objective)
-_PAIRS = ((0, 0), (0, 1), (1, 1))
-BINNED = frozenset({"ece", "adaptive_ece"})
+DIFFERENTIABLE = frozenset({"nll", "brier"})
+JUDGED = frozenset({"ece", "adaptive_ece", "smce"})  # errors of the confidences judged, and of nothing else
+BINNED = frozenset({"ece", "adaptive_ece", "classwise"})
 NUM_BINS = 15
+_PAIRS = ((0, 0), (0, 1), (1, 1))
 
 
 def objective_value(samples: Samples, objective: Objective, temperature: float, gamma: float = 0.0) -> float:
     """The objective at one point: the metric of that name on the calibrated probabilities."""
-    if objective not in BINNED:
+    if objective in DIFFERENTIABLE:
         return _smooth_value(samples, objective, temperature, gamma)
+    if in_effect(objective, samples) == "classwise":
+        return _classwise_error(samples, temperature, gamma)
+    confidences = judged_confidences(samples, temperature, gamma)
+    if objective == "smce":
+        return _smooth_error(samples, confidences)
+    return _binned_error(samples, objective, confidences)
+
+
+def in_effect(objective: Objective, samples: Samples) -> Objective:
+    """The objective itself, or a simpler one that is the same: an event is its only class."""
+    return "ece" if objective == "classwise" and samples.is_event else objective
+
+
+def judged_confidences(samples: Samples, temperature: float, gamma: float) -> Float[Tensor, " N"]:
+    """Calibrated probabilities of the top class, or of the event."""
     blocks = [log_odds_of_top(block, temperature, (gamma,))[0] for block in samples.blocks()]
-    return binned_objective(samples, objective, torch.cat(blocks))
+    return samples.judged(torch.cat(blocks)).sigmoid()
 
 
-def binned_objective(samples: Samples, objective: Objective, log_odds: Float[Tensor, " N"]) -> float:
-    """Calibration error over 15 bins of equal width or equal mass, from the log-odds of the top class."""
+def _smooth_error(samples: Samples, confidences: Float[Tensor, " N"]) -> float:
+    """Smooth calibration error, exactly."""
+    from calibrant._math.lipschitz import smooth_calibration_error  # numba
+
+    weights = None if samples.weights is None else samples.weights.cpu().numpy()
+    return smooth_calibration_error(confidences.cpu().numpy(), samples.outcomes.cpu().numpy(), weights)
+
+
+def _classwise_error(samples: Samples, temperature: float, gamma: float) -> float:
+    """Calibration error over 15 bins of equal width, of every class, averaged."""
+    num_classes = samples.scores.shape[1]
+    sums = torch.zeros(num_classes * NUM_BINS, dtype=torch.float64, device=samples.scores.device)
+    for block in samples.blocks():
+        rows = _Rows(block, temperature, gamma)
+        probs = rows.probs.scatter(1, block.top, rows.hit)
+        bins = width_bin_index(probs, NUM_BINS)
+        bins += torch.arange(0, len(sums), NUM_BINS, device=bins.device)
+        sums.index_add_(0, bins.view(-1), (probs * block.shares[:, None]).view(-1))
+        label = torch.where(block.wrong, block.truth, block.top)
+        sums.index_add_(0, bins.gather(1, label)[:, 0], block.shares, alpha=-1)
+    return float(sums.abs().sum()) / num_classes
+
+
+def _binned_error(samples: Samples, objective: Objective, confidences: Float[Tensor, " N"]) -> float:
+    """Calibration error over 15 bins of equal width or equal mass."""
     sums = binned(
-        samples.judged(log_odds).sigmoid(),
+        confidences,
         samples.outcomes,
         num_bins=NUM_BINS,
-        binning="width" if objective == "ece" else "mass",
+        binning="mass" if objective == "adaptive_ece" else "width",
         weights=samples.weights,
     )
     return float(sums.calibration_error("l1"))
@@ -71,23 +111,31 @@ def likelihood_slopes(samples: Samples, inverse_temperature: float) -> Slopes:
     """Mean negative log-likelihood without focal map: convex in the inverse temperature."""
     totals = torch.zeros(3, dtype=torch.float64, device=samples.scores.device)
     for block in samples.blocks():
-        ratios = (block.below * inverse_temperature).exp_()
-        total = ratios.sum(dim=1, keepdim=True)
-        log_odds = block.second * inverse_temperature + total.log()  # log S
-        miss = log_odds.sigmoid()
-        # The others' gaps to the top class, averaged in the distribution among them: mean, and mean square.
-        ratios.mul_(block.below)
-        mean_below = ratios.sum(dim=1, keepdim=True) / total
-        mean = block.second + mean_below
-        square = block.second * (block.second + 2 * mean_below) + _dot(ratios, block.below) / total
-        gap = torch.where(block.wrong, block.second + block.below.gather(1, block.truth), 0)
-        losses = (
-            log_odds.exp().log1p() - inverse_temperature * gap,
-            miss * mean - gap,
-            miss * (square - miss * mean * mean),
-        )
-        totals += block.shares @ torch.cat(losses, dim=1)
+        totals += block.shares @ likelihood_terms(block, inverse_temperature)
     return Slopes(*totals.tolist())
+
+
+def likelihood_terms(
+    block: Block, inverse_temperature: float | Float[Tensor, "M 1 1"]
+) -> Float[Tensor, "*M n 3"]:
+    """Negative log-likelihood of each row, and its first and second derivative by the inverse temperature."""
+    ones = torch.ones_like(block.below[..., 0, :, None])  # products with it are faster than short sums
+    ratios = (block.below * inverse_temperature).exp_()
+    total = ratios @ ones
+    log_odds = block.second * inverse_temperature + total.log()  # log S
+    miss = log_odds.sigmoid()
+    # The others' gaps to the top class, averaged in the distribution among them: mean, and mean square.
+    mean_below = ratios.mul_(block.below) @ ones / total
+    square_below = ratios.mul_(block.below) @ ones / total
+    mean = block.second + mean_below
+    square = block.second * (block.second + 2 * mean_below) + square_below
+    gap = torch.where(block.wrong, block.second + block.below.gather(-1, block.truth), 0)
+    terms = (
+        log_odds.exp().log1p() - inverse_temperature * gap,
+        miss * mean - gap,
+        miss * (square - miss * mean * mean),
+    )
+    return torch.cat(terms, dim=-1)
 
 
 def log_odds_of_top(block: Block, temperature: float, gammas: Sequence[float]) -> list[Float[Tensor, " n"]]:
@@ -121,6 +169,11 @@ def smooth_objective(samples: Samples, objective: Objective, temperature: float,
         totals += torch.stack(losses) @ block.shares
     value, *rest = (totals * _scale(samples, objective)).tolist()
     return Expansion(value, np.array(rest[:2]), np.array([[rest[2], rest[3]], [rest[3], rest[4]]]))
+
+
+def log_losses(samples: Samples, temperature: float, gamma: float) -> Float[Tensor, " N"]:
+    """Negative log-likelihood of each sample."""
+    return torch.cat([_Rows(block, temperature, gamma).log_loss() for block in samples.blocks()])
 
 
 def _smooth_value(samples: Samples, objective: Objective, temperature: float, gamma: float) -> float:
@@ -323,4 +376,4 @@ class _Rows:
 
 
 def _dot(one: Float[Tensor, "n K"], other: Float[Tensor, "n K"]) -> Float[Tensor, "n 1"]:
-    return torch.linalg.vecdot(one, other)[:, None]
+    return torch.linalg.vecdot(one, other)[..., None]

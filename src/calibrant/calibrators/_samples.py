@@ -35,6 +35,7 @@ class Block:
     second: Float[Tensor, "n 1"]  # second largest logit minus the largest, at most 0
     wrong: Bool[Tensor, "n 1"]  # where the top class is not the label
     truth: Int[Tensor, "n 1"]  # where it is not: the label's place; else 0
+    top: Int[Tensor, "n 1"]  # the top class
     shares: Float[Tensor, " n"]  # of the total weight
 
     def to(self, dtype: torch.dtype) -> Block:
@@ -105,6 +106,11 @@ class Samples:
             else log_odds_of_top
         )
 
+    def part(self, chosen: Bool[Tensor, " N"]) -> Self:
+        """Some of the samples."""
+        weights = None if self.weights is None else self.weights[chosen]
+        return replace(self, scores=self.scores[chosen], labels=self.labels[chosen], weights=weights)
+
     def thinned(self, most: int) -> Self:
         """Every k-th sample, at most ``most``."""
         step = -(-self.num_samples // most)
@@ -119,6 +125,10 @@ class Samples:
             yield from self._kept
         else:
             yield from map(self._block, row_slices(self.scores))
+
+    def whole(self) -> Block:
+        """The rows in float64, all at once."""
+        return self._block(slice(None))
 
     @cached_property
     def _kept(self) -> list[Block]:
@@ -135,4 +145,6 @@ class Samples:
             logits.scatter_(1, top, LOG_OF_ZERO)
             second = logits.amax(dim=1, keepdim=True)
             below, truth = logits.sub_(second), torch.where(correct, 0, self.labels[rows])
-        return Block(below, second, ~correct[:, None], truth[:, None], self.shares[rows])
+        return Block(
+            below, second, ~correct[:, None], truth[:, None], self.top[rows, None], self.shares[rows]
+        )

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE = 1e-2, 1e2
 TOLERANCE = 1e-9  # of derivatives by logarithms of parameters; certificates promise 1e-8
-_MAX_STEPS = 100
-_LONGEST_STEP = 2.0  # in logarithms of parameters
-_SMALL_STEP = 1e-7
+MAX_STEPS = 100
+PATIENCE = 3  # steps of Newton's that may each be more than half as long as the one before
+LONGEST_STEP = 2.0  # in logarithms of parameters
+SMALL_STEP = 1e-7
 _HALVINGS = 40
 
 
@@ -32,6 +33,7 @@ class TemperatureRoot:
     value: float
     slope: float  # derivative by log T
     steps: int
+    exhausted: bool = False  # the steps were used up before Newton's became small
 
     @property
     def on_bound(self) -> bool:
@@ -42,30 +44,35 @@ class TemperatureRoot:
     def settled(self) -> bool:
         """Whether the derivative vanishes, or points out of the interval at its end."""
         outwards = self.slope > 0 if self.temperature == LOWEST_TEMPERATURE else self.slope < 0
-        return abs(self.slope) < 1e-8 or (self.on_bound and outwards)
+        return not self.exhausted and (abs(self.slope) < 1e-8 or (self.on_bound and outwards))
 
 
 def convex_minimum(slopes: Callable[[float], Slopes], start: float = 1.0) -> TemperatureRoot:
-    """Newton's method in log T on the derivative by 1 / T, which falls as T grows, between known signs."""
+    """Newton's method in log T on the derivative by 1 / T, which falls as T grows, between known signs.
+
+    Of separable data the derivative fades as T falls and Newton's steps with it, long before the bound. So
+    where they do not shrink, the end of the interval is tried, and what lies between known signs is halved.
+    """
     low, high = math.log(LOWEST_TEMPERATURE), math.log(HIGHEST_TEMPERATURE)
     ends = {low: LOWEST_TEMPERATURE, high: HIGHEST_TEMPERATURE}
     untried = set(ends)
-    place, steps, slope, value = math.log(start), 0, math.inf, math.inf
-    while steps < _MAX_STEPS:
+    place, steps, slow, previous = math.log(start), 0, 0, math.inf
+    while True:
         steps += 1
         beta = 1 / ends.get(place, math.exp(place))
         value, first, second = slopes(beta)
-        slope = -beta * first
         if first > 0:  # T must grow
             low = place
         else:
             high = place
         change = first / (beta * second) if second > 0 else math.copysign(math.inf, first)
         # A small derivative is not enough: of separable data it fades as T falls, but Newton's step does not.
-        if first == 0 or low >= high or (abs(slope) <= TOLERANCE and abs(change) <= _SMALL_STEP):
+        small = abs(beta * first) <= TOLERANCE and abs(change) <= SMALL_STEP
+        if first == 0 or low >= high or small or steps == MAX_STEPS:
             break
-        following = place + max(-_LONGEST_STEP, min(_LONGEST_STEP, change))
-        if not low < following < high:
+        following = place + max(-LONGEST_STEP, min(LONGEST_STEP, change))
+        slow, previous = (slow + 1 if abs(change) > abs(previous) / 2 else 0), change
+        if slow >= PATIENCE or not low < following < high:
             # Try the end of the interval itself, once; after that both signs are known.
             end = low if change < 0 else high
             following = end if end in untried else (low + high) / 2
@@ -73,7 +80,8 @@ def convex_minimum(slopes: Callable[[float], Slopes], start: float = 1.0) -> Tem
         if following == place:
             break
         place = following
-    return TemperatureRoot(ends.get(place, math.exp(place)), value, slope, steps)
+    exhausted = steps == MAX_STEPS and not (first == 0 or low >= high or small)
+    return TemperatureRoot(ends.get(place, math.exp(place)), value, -beta * first, steps, exhausted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,13 +106,13 @@ def minimise_in_box(
     point = np.clip(start, low, high)
     value, gradient, hessian = function(point)
     steps = 1
-    while steps < _MAX_STEPS:
+    while steps < MAX_STEPS:
         free = _free(point, gradient, low, high)
         if _largest(gradient, free) <= tolerance:
             break
         direction = np.zeros_like(point)
         direction[free] = -_solve_positive(hessian[np.ix_(free, free)], gradient[free])
-        direction *= min(1.0, _LONGEST_STEP / np.abs(direction).max())
+        direction *= min(1.0, LONGEST_STEP / np.abs(direction).max())
         for halving in range(_HALVINGS):
             trial = np.clip(point + direction / 2**halving, low, high)
             found = function(trial)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from calibrant.calibrators._objectives import Vector
     from calibrant.calibrators._samples import Samples
 
-_THIN_ENTRIES, _FEWEST_ROWS = 2**15, 256  # of the samples that tell which starts are best
+_THIN_ENTRIES, _FEWEST_ROWS, _MOST_ROWS = 2**15, 256, 2**12  # that tell which starts are best
 _THIN_TOLERANCE, _COMPARED_TOLERANCE = 1e-4, 1e-3
 _APART = 0.1  # minima that differ by less are one
 _FOLLOWED = 3
@@ -47,26 +47,18 @@ def smooth_minimum(
     lowest_gamma: float = 0.0,
     highest_gamma: float = 0.0,
 ) -> SmoothMinimum:
-    """Descend from each start (temperature, exponent) on some of the rows, from the best ends on all."""
+    """Descend from each start (temperature, exponent) on some of the rows, from the best ends on all.
+
+    Never above a single start.
+    """
     low = np.array([math.log(LOWEST_TEMPERATURE), math.log1p(lowest_gamma)])
     high = np.array([math.log(HIGHEST_TEMPERATURE), math.log1p(highest_gamma)])
-    most = max(_THIN_ENTRIES // samples.scores[0].numel(), _FEWEST_ROWS)
-    thin = _in_logarithms(samples.thinned(most), objective)
-    ends = [
-        minimise_in_box(
-            thin, np.array([math.log(temperature), math.log1p(gamma)]), low, high, tolerance=_THIN_TOLERANCE
-        )
-        for temperature, gamma in starts
-    ]
-    kept: list[Minimum] = []
-    for end in sorted(ends, key=lambda end: end.value):
-        if all(np.abs(end.point - other.point).max() > _APART for other in kept):
-            kept.append(end)
+    places = [np.array([math.log(temperature), math.log1p(gamma)]) for temperature, gamma in starts]
+    if len(places) > 1:
+        most = min(max(_THIN_ENTRIES // samples.scores[0].numel(), _FEWEST_ROWS), _MOST_ROWS)
+        places = _promising(_in_logarithms(samples.thinned(most), objective), places, low, high)
     function = _in_logarithms(samples, objective)
-    minima = [
-        minimise_in_box(function, end.point, low, high, tolerance=_COMPARED_TOLERANCE)
-        for end in kept[:_FOLLOWED]
-    ]
+    minima = [minimise_in_box(function, place, low, high, tolerance=_COMPARED_TOLERANCE) for place in places]
     first = min(minima, key=lambda minimum: minimum.value)
     best = minimise_in_box(function, first.point, low, high)
     # Bounds as they are, not by way of their logarithms.
@@ -79,6 +71,18 @@ def smooth_minimum(
         slope=best.slope,
         steps=sum(minimum.steps for minimum in (*minima, best)),
     )
+
+
+def _promising(
+    function: Callable[[Vector], Expansion], starts: Sequence[Vector], low: Vector, high: Vector
+) -> list[Vector]:
+    """Where the lowest descents end, no two close together."""
+    ends = [minimise_in_box(function, start, low, high, tolerance=_THIN_TOLERANCE) for start in starts]
+    kept: list[Minimum] = []
+    for end in sorted(ends, key=lambda end: end.value):
+        if all(np.abs(end.point - other.point).max() > _APART for other in kept):
+            kept.append(end)
+    return [end.point for end in kept[:_FOLLOWED]]
 
 
 def _in_logarithms(samples: Samples, objective: Objective) -> Callable[[Vector], Expansion]:

@@ -9,7 +9,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
@@ -19,7 +19,9 @@ from calibrant._math.arrays import ArrayLike, row_slices
 from calibrant._math.checks import Checked, Task, check_logits
 from calibrant._math.errors import CalibrantWarning, InputError, NotFittedError
 from calibrant._math.focal_map import back_to, working_dtype
+from calibrant.calibrators._folds import held_out, over_correction
 from calibrant.calibrators._objectives import Objective
+from calibrant.calibrators._tables import stack_tables
 from calibrant.calibrators.result import FitResult, Solution, join
 
 if TYPE_CHECKING:
@@ -36,8 +38,9 @@ class Calibrator(nn.Module):
 
     Scores are logits ``(N, C)`` of a multiclass model, log-odds ``(N,)`` of a binary one, or log-odds
     ``(N, C)`` of a multilabel one, which labels of shape ``(N, C)`` announce. A probability of exactly zero
-    (a logit of ``-inf``; in log-odds an infinity) counts as 1e-12. ``class_names_`` may be set after a fit;
-    it goes into the file.
+    (a logit of ``-inf``; in log-odds an infinity) counts as 1e-12, or as the smallest other probability of
+    its row where that is smaller still, so that no class overtakes another. ``class_names_`` may be set after
+    a fit; it goes into the file.
 
     Parameters are float64 buffers that keep their type under ``.to(dtype)`` and ``.half()``. Subclasses say
     how to fit one problem (``_solve``) and how to map scores (``_transform``).
@@ -51,6 +54,8 @@ class Calibrator(nn.Module):
     """The kinds of predictions it can be fitted on."""
     parameter_ranges: ClassVar[Mapping[str, tuple[float, float]]]
     """Names of the fitted parameters, and between which values they lie."""
+    parameter_shapes: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Of parameters that are tables the dimensions: C is the number of classes, other letters are free."""
 
     objective: Objective
     fit_result_: FitResult
@@ -87,6 +92,8 @@ class Calibrator(nn.Module):
         labels: ArrayLike,
         *,
         weights: ArrayLike | None = None,
+        folds: int = 0,
+        seed: int = 0,
     ) -> Self:
         """Fit on calibration data, which must not be the data the model was trained on.
 
@@ -94,20 +101,32 @@ class Calibrator(nn.Module):
             logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
             labels: Classes ``(N,)``, or zeros and ones ``(N, C)`` with one column per label.
             weights: Sample weights ``(N,)``; a weight of k counts like k copies.
+            folds: If not 0, into how many folds to cut the data, to fit on the others and judge on each in
+                turn. ``fit_result_.held_out`` then tells what was found; where over-confidence became
+                under-confidence by more than two standard errors, that is warned of.
+            seed: Of the folds.
 
         Returns:
             The calibrator itself; ``fit_result_`` tells how the fit went.
 
         Raises:
-            InputError: If shapes disagree, a label is out of range, or a value is NaN.
+            InputError: If shapes disagree, a label is out of range, a value is NaN, or there are too few
+                samples for ``folds``.
 
         Note:
-            What stands in ``fit_result_.warnings`` (an optimum on a bound, separable data, probabilities of
-            zero) is also given as one ``CalibrantWarning``.
+            Time is that of one fit, and of ``folds`` more. What stands in ``fit_result_.warnings`` (an
+            optimum on a bound, separable data, probabilities of zero) is also given as one
+            ``CalibrantWarning``.
+
+        Example:
+            >>> from calibrant.calibrators import TemperatureScaling
+            >>> calibrator = TemperatureScaling().fit([4.0] * 10, [1] * 7 + [0] * 3)
+            >>> round(calibrator.predict_proba([4.0]).item(), 6)
+            0.7
         """
         checked = check_logits(logits, labels, weights, allow_minus_inf=True)
         if checked.labels is None:
-            raise InputError("`labels` must be given to fit.")
+            raise InputError("`labels` must be given to fit; got None.")
         self._check_kind(checked.task)
         sha256 = _fingerprint(checked)
         notes: list[str] = []
@@ -128,13 +147,43 @@ class Calibrator(nn.Module):
             data_sha256=sha256,
         )
         parameters = {
-            name: torch.tensor(result.parameters[name], dtype=torch.float64, device=scores.device)
+            name: stack_tables([solution.tables[name] for solution in solutions])
+            if name in self.parameter_shapes
+            else torch.tensor(result.parameters[name], dtype=torch.float64, device=scores.device)
             for name in self.parameter_ranges
         }
+        if folds:
+            result = self._with_held_out(
+                result, checked.task, scores, targets, shares, folds=folds, seed=seed
+            )
         self.restore(parameters, result, kind=checked.task, num_classes=checked.num_classes, class_names=None)
         if result.warnings:
             warnings.warn(f"{self.name}: {'; '.join(result.warnings)}.", CalibrantWarning, stacklevel=2)
         return self
+
+    def _with_held_out(
+        self,
+        result: FitResult,
+        kind: Task,
+        scores: Tensor,
+        labels: Tensor,
+        weights: Tensor | None,
+        *,
+        folds: int,
+        seed: int,
+    ) -> FitResult:
+        """The result, with what cross-validation tells."""
+
+        def make() -> Calibrator:
+            return type(self)(**self.settings)
+
+        found = held_out(make, kind, scores, labels, weights, folds=folds, seed=seed)
+        told = over_correction(found)
+        return replace(
+            result,
+            held_out={**result.held_out, **found},
+            warnings=(*result.warnings, told) if told else result.warnings,
+        )
 
     def restore(
         self,
@@ -163,6 +212,12 @@ class Calibrator(nn.Module):
         Raises:
             InputError: If the shape is not that of the fit, or a value is NaN.
             NotFittedError: If ``fit`` was not called.
+
+        Example:
+            >>> from calibrant.calibrators import TemperatureScaling
+            >>> calibrator = TemperatureScaling().fit([4.0] * 10, [1] * 8 + [0] * 2)
+            >>> calibrator(torch.tensor([4.0, -4.0])).exp()  # odds
+            tensor([4.0000, 0.2500])
         """
         scores = self._check(logits)
         if isinstance(logits, Tensor) and logits.is_floating_point():
@@ -173,11 +228,27 @@ class Calibrator(nn.Module):
 
     @torch.no_grad()
     def predict_proba(self, logits: ArrayLike) -> Tensor:
-        """Calibrated probabilities in float64: ``(N, C)``, or of class 1 in the shape of the log-odds given.
+        """Calibrated probabilities.
+
+        Args:
+            logits: What the model gives, of the kind it was fitted on; any floating dtype, any device.
+
+        Returns:
+            float64 on the device of ``logits``: ``(N, C)`` with rows that sum to one, or the probability of
+            class 1 in the shape of the log-odds given.
 
         Raises:
             InputError: If the shape is not that of the fit, or a value is NaN.
             NotFittedError: If ``fit`` was not called.
+
+        Note:
+            Without gradients; :meth:`forward` has them.
+
+        Example:
+            >>> from calibrant.calibrators import TemperatureScaling
+            >>> calibrator = TemperatureScaling().fit([4.0] * 10, [1] * 8 + [0] * 2)
+            >>> [round(p, 6) for p in calibrator.predict_proba([4.0, 0.0, -4.0]).tolist()]
+            [0.8, 0.5, 0.2]
         """
         scores = self._check(logits)
         link: Callable[[Tensor], Tensor] = torch.exp if self.kind_ == "multiclass" else torch.sigmoid
@@ -187,7 +258,29 @@ class Calibrator(nn.Module):
         return probs
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted calibrator to a ``.safetensors`` file; see :func:`calibrant.load_calibrator`."""
+        """Write the fitted calibrator to a file, which is complete or not there.
+
+        Args:
+            path: Where to; the name ends in ``.safetensors``.
+
+        Raises:
+            InputError: If the name has another ending.
+            NotFittedError: If ``fit`` was not called.
+            OSError: If the folder is missing or not writable.
+
+        Note:
+            :func:`calibrant.load_calibrator` reads it back, and predicts bit for bit the same.
+
+        Example:
+            >>> import tempfile
+            >>> from calibrant.calibrators import TemperatureScaling, load_calibrator
+            >>> calibrator = TemperatureScaling().fit([4.0] * 10, [1] * 7 + [0] * 3)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     calibrator.save(f"{folder}/fitted.safetensors")
+            ...     loaded = load_calibrator(f"{folder}/fitted.safetensors")
+            >>> torch.equal(loaded.temperature, calibrator.temperature)
+            True
+        """
         from calibrant.calibrators.files import save_calibrator
 
         save_calibrator(self, path)
@@ -208,7 +301,8 @@ class Calibrator(nn.Module):
 
     def _check_kind(self, kind: Task) -> None:
         if kind not in self.kinds:
-            raise InputError(f"{self.name} is for {' and '.join(self.kinds)} predictions; got {kind} ones.")
+            kinds = " or ".join(self.kinds)
+            raise InputError(f"`logits` must be {kinds} ones, which {self.name} is for; got {kind} ones.")
 
     def __getattr__(self, name: str) -> Any:
         if name in _SET_BY_FIT:
@@ -272,14 +366,16 @@ class Calibrator(nn.Module):
 
 
 def floor_zero_probabilities(scores: Tensor, kind: Task) -> tuple[Tensor, int]:
-    """Scores in which a probability of exactly zero is 1e-12, and how many there were."""
+    """Scores in which a probability of exactly zero is 1e-12 or the row's next, and how many there were."""
     low, high = torch.aminmax(scores.detach())
     if bool(torch.isfinite(low)) and bool(torch.isfinite(high)):
         return scores, 0
     zero = torch.isinf(scores)
     num_zeros = int(zero.sum())
     if kind == "multiclass":
-        floor = scores.detach().logsumexp(dim=1, keepdim=True) + LOG_FLOOR
+        fixed = scores.detach()
+        smallest = torch.where(zero, math.inf, fixed).amin(dim=1, keepdim=True)
+        floor = (fixed.logsumexp(dim=1, keepdim=True) + LOG_FLOOR).minimum(smallest)
         return torch.where(zero, floor, scores), num_zeros
     return torch.where(zero, scores.detach().clamp(-LOG_ODDS_LIMIT, LOG_ODDS_LIMIT), scores), num_zeros
 
@@ -300,5 +396,7 @@ def _fingerprint(checked: Checked) -> str:
     for tensor in (checked.scores, checked.labels, checked.weights):
         if tensor is not None:
             digest.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
-            digest.update(tensor.contiguous().cpu().view(torch.uint8).numpy().data)
+            # A clone, as a single row of a wider table passes for contiguous with strides that are not.
+            rows = tensor.cpu().clone(memory_format=torch.contiguous_format)
+            digest.update(rows.view(torch.uint8).numpy().data)
     return digest.hexdigest()

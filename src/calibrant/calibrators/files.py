@@ -14,6 +14,7 @@ import calibrant
 from calibrant._math.checks import Task
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
+from calibrant.calibrators._tables import fits_shape
 from calibrant.calibrators.result import FitResult
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Header:
     format_version: int
     calibrant_version: str
     name: str
-    settings: dict[str, str | float | bool]
+    settings: dict[str, str | bool | int | float]
     kind: Task
     num_classes: int
     class_names: tuple[str, ...] | None
@@ -43,15 +44,19 @@ class Header:
 def save_calibrator(calibrator: Calibrator, path: str | os.PathLike[str]) -> None:
     """Write a fitted calibrator; the file is complete or not there.
 
+    Args:
+        calibrator: Any that was fitted.
+        path: Where to; the name ends in ``.safetensors``.
+
     Raises:
         InputError: If the name does not end in ``.safetensors``.
         NotFittedError: If ``fit`` was not called.
         OSError: If the folder is missing or not writable.
     """
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     if Path(path).suffix != ENDING:
-        raise InputError(f"a calibrator's file name must end in {ENDING}; got {os.fspath(path)!r}.")
+        raise InputError(f"`path` must end in {ENDING}; got {os.fspath(path)!r}.")
     header = Header(
         format_version=FORMAT_VERSION,
         calibrant_version=calibrant.__version__,
@@ -67,17 +72,33 @@ def save_calibrator(calibrator: Calibrator, path: str | os.PathLike[str]) -> Non
     }
     text = json.dumps(asdict(header), allow_nan=False)
     with atomic_write(path) as temporary:
-        save_file(tensors, temporary, metadata={_KEY: text})
+        temporary.write_bytes(save(tensors, metadata={_KEY: text}))  # a full disk is an OSError so
 
 
 def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
     """Read a calibrator that :meth:`Calibrator.save` wrote.
 
-    Nothing in the file is executed. It predicts bit for bit what it did when it was saved.
+    Nothing in the file is executed.
+
+    Args:
+        path: A ``.safetensors`` file.
+
+    Returns:
+        The fitted calibrator, on the CPU, which predicts bit for bit what it did when it was saved.
 
     Raises:
         InputError: If the file is no calibrator, is damaged, or was written by a newer version.
         OSError: If it cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> from calibrant.calibrators import TemperatureScaling
+        >>> calibrator = TemperatureScaling().fit([4.0] * 10, [1] * 7 + [0] * 3)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     calibrator.save(f"{folder}/fitted.safetensors")
+        ...     loaded = load_calibrator(f"{folder}/fitted.safetensors")
+        >>> loaded.name, loaded.fit_result_ == calibrator.fit_result_
+        ('temperature', True)
     """
     from calibrant.calibrators.roster import CALIBRATORS
 
@@ -89,11 +110,13 @@ def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
         calibrator = maker(**header.settings)
     except (InputError, TypeError) as error:
         raise _damaged(path, f"{header.name} has no settings {header.settings}") from error
-    shape = (header.num_classes,) if header.kind == "multilabel" else ()
+    sizes = {"C": header.num_classes}
     for name, (low, high) in calibrator.parameter_ranges.items():
-        value = tensors.get(name)
-        if value is None or value.dtype != torch.float64 or value.shape != shape:
-            raise _damaged(path, f"`{name}` is missing or has another shape than {shape}")
+        value, letters = tensors.get(name), calibrator.parameter_shapes.get(name, ())
+        if header.kind == "multilabel":
+            letters = ("C", *letters)
+        if value is None or value.dtype != torch.float64 or not fits_shape(value.shape, letters, sizes):
+            raise _damaged(path, f"`{name}` is missing or has another shape than ({', '.join(letters)})")
         if not bool((torch.isfinite(value) & (value >= low) & (value <= high)).all()):
             raise _damaged(path, f"`{name}` lies outside {low:g} to {high:g}")
     if header.kind not in calibrator.kinds:

@@ -7,12 +7,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from calibrant._math.checks import check_choice
 from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
-from calibrant._math.text_form import check_choice
-from calibrant.calibrators._grid import Candidate, best_on_grid
-from calibrant.calibrators._objectives import BINNED, OBJECTIVES, Objective
+from calibrant.calibrators._folds import fold_numbers, mean_and_error
+from calibrant.calibrators._grid import Candidate, best_on_grid, best_on_line
+from calibrant.calibrators._objectives import (
+    DIFFERENTIABLE,
+    OBJECTIVES,
+    Objective,
+    in_effect,
+    judged_confidences,
+    log_losses,
+)
 from calibrant.calibrators._samples import Samples
 from calibrant.calibrators._search import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant.calibrators._smooth import smooth_minimum
@@ -26,6 +35,8 @@ if TYPE_CHECKING:
 
 FocalTemperatureSearch: TypeAlias = Literal["full", "line", "grid"]
 
+Selection: TypeAlias = Literal["none", "cross_validated"]
+
 PAPER_GAMMAS = (-0.5, -0.25, 0.05, 0.25, 0.37, 0.5, 0.75, 1.0, 5.0)
 PAPER_TEMPERATURES = tuple((np.arange(1, 501) / 100).tolist())
 LOWEST_GAMMA, HIGHEST_GAMMA = -0.999, 50.0
@@ -36,6 +47,7 @@ _WIDE_FACTORS = np.geomspace(1 / 3, 3, 61)
 _LINE_GAMMAS = tuple(np.linspace(-0.5, 5.0, len(PAPER_GRID)).tolist())
 _ZOOM_WIDTHS = ((0.03, 0.15), (0.005, 0.03))  # in log T, and in log(1 + gamma) along the ridge
 _ZOOM_POINTS = 5
+_NUM_FOLDS = 5
 
 
 class FocalTemperatureScaling(Calibrator):
@@ -52,19 +64,23 @@ class FocalTemperatureScaling(Calibrator):
     :math:`T = 0.5615` to within 8e-4 in probability): compare the maps, not the parameters.
 
     Args:
-        objective: ``"nll"``, ``"brier"``, or calibration error over 15 bins of equal width (``"ece"``) or
-            equal mass (``"adaptive_ece"``), of the top label, or of class 1 of binary and multilabel ones.
-        search: ``"full"``: Newton's method from several starts; of a binned objective the grid, windows
-            beyond it, and finer ones around the best. ``"grid"``: that of Komisarenko and Kull, 9 exponents
-            by T = 0.01, ..., 5.00. ``"line"``: their proposal, the line of T over :math:`\gamma` through the
-            best T at :math:`\gamma = 0` and 1, on T = 0.1, ..., 10.0 and 100 exponents from -0.5 to 5.
+        objective: As for :class:`TemperatureScaling`.
+        search: ``"full"``: Newton's method from several starts; of a calibration error the grid, the line,
+            windows beyond them, and finer ones around the best. ``"grid"``: that of Komisarenko and Kull, 9
+            exponents by T = 0.01, ..., 5.00. ``"line"``: their proposal, the line of T over :math:`\gamma`
+            through the best T at :math:`\gamma = 0` and 1, on T = 0.1, ..., 10.0 and 100 exponents from -0.5
+            to 5.
+        selection: ``"cross_validated"`` uses :math:`\gamma` only where it pays: if over five folds, whatever
+            the objective, the held-out log-loss falls by more than one standard error of its fall; else this
+            is temperature scaling. ``fit_result_.held_out`` tells ``gain`` and ``gain_error``. Takes the
+            time of five more fits.
 
     Raises:
         InputError: If a setting is unknown.
 
     Note:
-        :math:`\gamma` is kept at or above -0.999. Binned objectives jump, and their optimum is partly chance:
-        look at ``nll`` too.
+        :math:`\gamma` is kept at or above -0.999. Calibration errors jump, their optimum is partly chance,
+        and they can be won by making all confidences alike, which is warned of: look at ``nll`` too.
 
     References:
         Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
@@ -89,10 +105,18 @@ class FocalTemperatureScaling(Calibrator):
     temperature: Tensor
     gamma: Tensor
 
-    def __init__(self, *, objective: Objective = "nll", search: FocalTemperatureSearch = "full") -> None:
+    def __init__(
+        self,
+        *,
+        objective: Objective = "nll",
+        search: FocalTemperatureSearch = "full",
+        selection: Selection = "none",
+    ) -> None:
         check_choice("objective", objective, OBJECTIVES)
         check_choice("search", search, get_args(FocalTemperatureSearch))
+        check_choice("selection", selection, get_args(Selection))
         super().__init__()
+        self.selection: Selection = selection
         self.objective: Objective = objective
         self.search: FocalTemperatureSearch = search
 
@@ -103,9 +127,45 @@ class FocalTemperatureScaling(Calibrator):
         weights: Float[Tensor, " N"] | None,
     ) -> Solution:
         samples = Samples(scores, labels, weights)
-        simpler = fit_temperature(samples, self.objective, "continuous")
+        objective = in_effect(self.objective, samples)
+        simpler, found = self._both(samples, objective)
+        if self.selection == "cross_validated" and found.parameters["gamma"] != 0:
+            found = self._where_it_pays(samples, objective, simpler, found)
+        return with_warnings(samples, objective, found)
+
+    def _both(self, samples: Samples, objective: Objective) -> tuple[Solution, Solution]:
+        """Temperature scaling, and what is at least as good."""
+        simpler = fit_temperature(samples, objective, "continuous")
         search = {"full": _full, "line": _line, "grid": _grid}[self.search]
-        return with_warnings(samples, _better(search(samples, self.objective, simpler), simpler))
+        return simpler, _better(search(samples, objective, simpler), simpler)
+
+    def _where_it_pays(
+        self, samples: Samples, objective: Objective, simpler: Solution, found: Solution
+    ) -> Solution:
+        """Temperature scaling unless held-out log-loss falls by more than one standard error with gamma."""
+        if samples.num_samples < 2 * _NUM_FOLDS:
+            return _without_exponent(
+                simpler, found, f"gamma needs {2 * _NUM_FOLDS} samples to be cross-validated"
+            )
+        confidences = judged_confidences(samples, 1.0, 0.0)
+        ranking = torch.maximum(confidences, 1 - confidences) if samples.is_event else confidences
+        numbers = fold_numbers(ranking, samples.correct, _NUM_FOLDS)
+        falls = torch.empty_like(ranking)
+        for fold in range(_NUM_FOLDS):
+            inside = numbers == fold
+            losses = [
+                log_losses(
+                    samples.part(inside), other.parameters["temperature"], other.parameters.get("gamma", 0.0)
+                )
+                for other in self._both(samples.part(~inside), objective)
+            ]
+            falls[inside] = losses[0] - losses[1]
+        gain, error = mean_and_error(falls, samples.shares)
+        told = f"held-out log-loss falls by {gain:.1e} with gamma, standard error {error:.1e}"
+        held = {"gain": gain, "gain_error": error}
+        if gain > error:
+            return replace(found, held_out=held, message=f"{found.message}; {told}")
+        return replace(_without_exponent(simpler, found, told), held_out=held)
 
     def _transform(self, scores: Tensor) -> Tensor:
         scaled, gamma = scores / self.temperature.to(scores), self.gamma.to(scores)
@@ -117,8 +177,8 @@ class FocalTemperatureScaling(Calibrator):
 
 
 def _full(samples: Samples, objective: Objective, simpler: Solution) -> Solution:
-    if objective in BINNED:
-        return _full_binned(samples, objective, simpler)
+    if objective not in DIFFERENTIABLE:
+        return _full_jumping(samples, objective, simpler)
     centre = simpler.parameters["temperature"]
     found = smooth_minimum(
         samples,
@@ -139,8 +199,12 @@ def _full(samples: Samples, objective: Objective, simpler: Solution) -> Solution
     )
 
 
-def _full_binned(samples: Samples, objective: Objective, simpler: Solution) -> Solution:
-    best, steps = best_on_grid(samples, objective, PAPER_GAMMAS, PAPER_TEMPERATURES)
+def _full_jumping(samples: Samples, objective: Objective, simpler: Solution) -> Solution:
+    """The paper's grid, the line, windows along the ridge beyond them, and finer ones around the best."""
+    best = Candidate(simpler.after, simpler.parameters["temperature"], 0.0)
+    best, steps = best_on_grid(samples, objective, PAPER_GAMMAS, PAPER_TEMPERATURES, best=best)
+    best, computed = _best_on_papers_line(samples, objective, best)
+    steps += computed
     centre = fit_temperature(samples, "nll", "continuous").parameters["temperature"]
     for gamma in _WIDE_GAMMAS:
         window = _inside(centre * _steepness(gamma) * _WIDE_FACTORS)
@@ -163,17 +227,24 @@ def _grid(samples: Samples, objective: Objective, simpler: Solution) -> Solution
 
 
 def _line(samples: Samples, objective: Objective, simpler: Solution) -> Solution:
+    best, steps = _best_on_papers_line(samples, objective, None)
+    return _of_candidate(best, steps, simpler, spacing=0.1)
+
+
+def _best_on_papers_line(
+    samples: Samples, objective: Objective, best: Candidate | None
+) -> tuple[Candidate, int]:
+    """The best of the line through the best temperatures at exponents 0 and 1, these two, and ``best``."""
     (first, steps), (second, more) = (
         best_on_grid(samples, objective, (gamma,), PAPER_GRID) for gamma in (0.0, 1.0)
     )
     rise = second.temperature - first.temperature
-    best, steps = min(first, second), steps + more
-    for gamma in _LINE_GAMMAS:
-        temperature = first.temperature + gamma * rise
-        if LOWEST_TEMPERATURE <= temperature <= HIGHEST_TEMPERATURE:
-            best, computed = best_on_grid(samples, objective, (gamma,), (temperature,), best=best)
-            steps += computed
-    return _of_candidate(best, steps, simpler, spacing=0.1)
+    points = [(first.temperature + gamma * rise, gamma) for gamma in _LINE_GAMMAS]
+    points = [point for point in points if LOWEST_TEMPERATURE <= point[0] <= HIGHEST_TEMPERATURE]
+    for candidate in (first, second):
+        best = candidate if best is None or candidate.value < best.value else best
+    best, computed = best_on_line(samples, objective, points, best=best or first)
+    return best, steps + more + computed
 
 
 def _of_candidate(best: Candidate, steps: int, simpler: Solution, *, spacing: float) -> Solution:
@@ -195,10 +266,17 @@ def _better(found: Solution, simpler: Solution) -> Solution:
     if found.after < simpler.after - 1e-12:
         return replace(found, compared=compared)
     return replace(
+        _without_exponent(simpler, found, "no exponent is better than temperature scaling"), compared=compared
+    )
+
+
+def _without_exponent(simpler: Solution, found: Solution, why: str) -> Solution:
+    """Temperature scaling as a special case."""
+    return replace(
         simpler,
         parameters={**simpler.parameters, "gamma": 0.0},
-        message=f"no exponent is better than temperature scaling ({simpler.message})",
-        compared=compared,
+        message=f"{why} ({simpler.message})",
+        compared=found.compared,
     )
 
 

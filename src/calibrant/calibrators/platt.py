@@ -68,8 +68,9 @@ class PlattScaling(Calibrator):
     def _check_kind(self, kind: Task) -> None:
         if kind == "multiclass":
             raise InputError(
-                "platt is for log-odds: `logits` of shape (N,), or (N, C) with `labels` (N, C); "
-                "of two classes pass `logits[:, 1] - logits[:, 0]`, of more use temperature scaling."
+                "`logits` must be log-odds, (N,) or (N, C) with `labels` (N, C), which platt is for; "
+                "got multiclass ones; of two classes pass `logits[:, 1] - logits[:, 0]`, "
+                "of more use temperature scaling."
             )
 
     def _solve(

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +31,11 @@ class FitResult:
     warnings: tuple[str, ...]
     num_samples: int
     data_sha256: str  # of the logits, labels and weights it was fitted on
+    held_out: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By cross-validation, where that was asked for: with ``fit(..., folds=)`` what calibrators fitted on the
+    other folds say (``log_loss``, ``confidence``, ``accuracy``, and ``excess``: by how many standard errors
+    accuracy lies above confidence); with ``selection="cross_validated"`` by how much the log-loss falls
+    (``gain``, ``gain_error``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +51,9 @@ class Solution:
     message: str
     warnings: tuple[str, ...] = ()
     compared: Mapping[str, float] = field(default_factory=dict[str, float])
+    held_out: Mapping[str, float] = field(default_factory=dict[str, float])
+    tables: Mapping[str, Tensor] = field(default_factory=dict[str, "Tensor"])
+    """Parameters that are more than one number; the calibrator keeps them, the result does not."""
 
 
 def join(
@@ -72,12 +84,19 @@ def join(
             name: max(solution.certificate.get(name, 0.0) for solution in solutions)
             for name in dict.fromkeys(name for solution in solutions for name in solution.certificate)
         },
-        compared={
-            name: sum(solution.compared[name] for solution in solutions) / len(solutions)
-            for name in first.compared
-        },
+        compared=_means([solution.compared for solution in solutions]),
+        held_out=_means([solution.held_out for solution in solutions]),
         message=message,
         warnings=(*notes, *warnings),
         num_samples=num_samples,
         data_sha256=data_sha256,
     )
+
+
+def _means(tables: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Of what all of them hold, the mean."""
+    return {
+        name: sum(table[name] for table in tables) / len(tables)
+        for name in tables[0]
+        if all(name in table for table in tables)
+    }

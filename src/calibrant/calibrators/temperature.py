@@ -10,18 +10,24 @@ from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from calibrant._math.binning import width_bin_index
+from calibrant._math.checks import check_choice
 from calibrant._math.simplex import log_softmax
-from calibrant._math.text_form import check_choice
-from calibrant.calibrators._grid import best_on_grid
+from calibrant.calibrators._grid import Candidate, best_on_grid
 from calibrant.calibrators._objectives import (
-    BINNED,
+    DIFFERENTIABLE,
+    NUM_BINS,
     OBJECTIVES,
     Objective,
     Slopes,
+    in_effect,
+    judged_confidences,
     likelihood_slopes,
     objective_value,
+    smooth_objective,
 )
 from calibrant.calibrators._samples import Samples
 from calibrant.calibrators._search import (
@@ -48,6 +54,7 @@ _NEARLY_INFINITE = 1e-12  # inverse of a temperature
 _STARTS = tuple(np.geomspace(1e-2, 1e2, 9).tolist())
 _FINE_GRID = tuple(np.geomspace(1e-2, 1e2, 401).tolist())
 _ZOOMS, _ZOOM_POINTS = 2, 16
+_COLLAPSED = 0.9  # share of the confidences in one bin
 
 
 class TemperatureScaling(Calibrator):
@@ -61,11 +68,14 @@ class TemperatureScaling(Calibrator):
 
     The likelihood is convex in 1 / T: Newton's method finds its one optimum, to a derivative by log T below
     1e-8. Binned objectives jump as samples change bins, and the Brier score may have several minima: the
-    default search is at least as good as the grid of Mukhoti et al., and as T = 1.
+    default search is at least as good as the grid of Mukhoti et al. (of ``"classwise"``, as those 64 of its
+    points that look best between computed ones), and as T = 1.
 
     Args:
-        objective: ``"nll"``, ``"brier"``, or calibration error over 15 bins of equal width (``"ece"``) or
-            equal mass (``"adaptive_ece"``), of the top label, or of class 1 of binary and multilabel ones.
+        objective: ``"nll"``, ``"brier"``, or a calibration error: over 15 bins of equal width (``"ece"``) or
+            equal mass (``"adaptive_ece"``), or smooth (``"smce"``), of the top label, or of class 1 of binary
+            and multilabel ones; or that of every class over 15 bins of equal width (``"classwise"``), which
+            for binary and multilabel ones is ``"ece"``.
         search: ``"continuous"``, or ``"grid"``: T = 0.1, 0.2, ..., 10.0 (summed up), the smallest of equals.
 
     Raises:
@@ -73,7 +83,8 @@ class TemperatureScaling(Calibrator):
 
     Note:
         O(N C) per step; memory for a block of rows. An optimum on a bound, separable data and logits that say
-        nothing are warned of, and told in ``fit_result_``.
+        nothing are warned of, and told in ``fit_result_``; so is a calibration error that is small only
+        because nearly all confidences fall into one bin.
 
     References:
         Guo et al., "On Calibration of Modern Neural Networks", ICML 2017. The grid: Mukhoti et al.,
@@ -110,7 +121,8 @@ class TemperatureScaling(Calibrator):
         weights: Float[Tensor, " N"] | None,
     ) -> Solution:
         samples = Samples(scores, labels, weights)
-        return with_warnings(samples, fit_temperature(samples, self.objective, self.search))
+        objective = in_effect(self.objective, samples)
+        return with_warnings(samples, objective, fit_temperature(samples, objective, self.search))
 
     def _transform(self, scores: Tensor) -> Tensor:
         scaled = scores / self.temperature.to(scores)
@@ -123,7 +135,8 @@ def fit_temperature(samples: Samples, objective: Objective, search: TemperatureS
         return _best_of_paper_grid(samples, objective)
     if objective == "nll":
         return _most_likely(samples)
-    return _least_binned(samples, objective) if objective in BINNED else _least_smooth(samples, objective)
+    least = _least_smooth if objective in DIFFERENTIABLE else _least_jumping
+    return least(samples, objective)
 
 
 def _most_likely(samples: Samples) -> Solution:
@@ -173,41 +186,53 @@ def _best_of_paper_grid(samples: Samples, objective: Objective) -> Solution:
 
 
 def _least_smooth(samples: Samples, objective: Objective) -> Solution:
+    """Descents from several starts; where a point of the grid lies lower, another one from there."""
     before = objective_value(samples, objective, 1.0)
     found = smooth_minimum(samples, objective, [(temperature, 0.0) for temperature in _STARTS])
-    temperature = found.temperature if found.value < before else 1.0
+    reached = Candidate(found.value, found.temperature, 0.0)
+    best, steps = best_on_grid(samples, objective, (0.0,), (*PAPER_GRID, 1.0), best=reached)
+    steps += found.steps
+    if best is not reached:
+        found = smooth_minimum(samples, objective, [(best.temperature, 0.0)])
+        steps += found.steps
+    temperature, after, slope = found.temperature, found.value, found.slope
+    if after >= before:
+        temperature, after = 1.0, before
+        slope = abs(float(smooth_objective(samples, objective, 1.0, 0.0).gradient[0]))
     return Solution(
-        converged=found.slope < 1e-8,
-        steps=found.steps,
+        converged=slope < 1e-8,
+        steps=steps,
         before=before,
-        after=min(found.value, before),
+        after=after,
         parameters={"temperature": temperature},
-        certificate={"gradient": found.slope},
-        message=f"derivative by log T {found.slope:.1e}",
+        certificate={"gradient": slope},
+        message=f"derivative by log T {slope:.1e}",
         warnings=_on_bound(temperature),
     )
 
 
-def _least_binned(samples: Samples, objective: Objective) -> Solution:
-    """A fine grid that holds that of the paper, then finer ones around the best."""
+def _least_jumping(samples: Samples, objective: Objective) -> Solution:
+    """T = 1 or better: on a fine grid that holds that of the paper, then on finer ones around the best."""
     before = objective_value(samples, objective, 1.0)
-    grid = sorted({1.0, *PAPER_GRID, *_FINE_GRID})
-    best, steps = best_on_grid(samples, objective, (0.0,), grid)
+    grid = sorted({*PAPER_GRID, *_FINE_GRID})
+    stay = Candidate(before, 1.0, 0.0)
+    best, steps = best_on_grid(samples, objective, (0.0,), grid, best=stay)
     width = math.log(_FINE_GRID[1] / _FINE_GRID[0])
     for _ in range(_ZOOMS):
         around = best.temperature * np.exp(np.linspace(-width, width, _ZOOM_POINTS))
         around = around.clip(LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE).tolist()
-        closer, computed = best_on_grid(samples, objective, (0.0,), around)
-        best, steps = (closer if closer.value < best.value else best), steps + computed
+        best, computed = best_on_grid(samples, objective, (0.0,), around, best=best)
+        steps += computed
         width *= 2 / _ZOOM_POINTS
+    searched = f"{len(grid)} temperatures and {_ZOOMS * _ZOOM_POINTS} around the best of these"
     return Solution(
         converged=True,
         steps=steps,
         before=before,
-        after=min(best.value, before),
-        parameters={"temperature": best.temperature if best.value < before else 1.0},
+        after=best.value,
+        parameters={"temperature": best.temperature},
         certificate={"spacing": width},
-        message=f"best of {len(grid)} temperatures and {_ZOOMS * _ZOOM_POINTS} around the best of these",
+        message=f"none of {searched} is better than 1" if best is stay else f"best of {searched}",
         warnings=_on_bound(best.temperature),
     )
 
@@ -218,15 +243,36 @@ def _on_bound(temperature: float) -> tuple[str, ...]:
     return (f"the best temperature is a bound, T = {temperature:g}",)
 
 
-def with_warnings(samples: Samples, solution: Solution) -> Solution:
-    """The solution, with what about the data leaves the temperature undetermined or sends it to a bound."""
-    trouble = None
+def with_warnings(samples: Samples, objective: Objective, solution: Solution) -> Solution:
+    """The solution, with what about the data or the objective makes it doubtful."""
+    trouble: list[str] = []
     if samples.is_constant:
-        trouble = "the logits of every sample are all equal, which no temperature changes"
+        trouble.append("the logits of every sample are all equal, which no temperature changes")
     elif bool(samples.correct.all()):
-        trouble = "every sample is classified correctly, so nothing tells how often errors are to be expected"
-    elif likelihood_slopes(samples, _NEARLY_INFINITE).first >= 0:
-        trouble = (
+        trouble.append(
+            "every sample is classified correctly, so nothing tells how often errors are to be expected"
+        )
+    elif "bracket" not in solution.certificate and likelihood_slopes(samples, _NEARLY_INFINITE).first >= 0:
+        trouble.append(
             "the logits tell nothing of the labels, or the opposite: the likeliest temperature is infinite"
         )
-    return replace(solution, warnings=(trouble, *solution.warnings)) if trouble else solution
+    collapse = None if trouble or objective in DIFFERENTIABLE else _collapse(samples, solution)
+    return replace(solution, warnings=(*trouble, *solution.warnings, *([collapse] if collapse else [])))
+
+
+def _collapse(samples: Samples, solution: Solution) -> str | None:
+    """What to say where the error is small because all confidences became alike."""
+    after = _fullest_bin(samples, solution.parameters["temperature"], solution.parameters.get("gamma", 0.0))
+    before = _fullest_bin(samples, 1.0, 0.0)
+    if after < _COLLAPSED or 1 - after > (1 - before) / 2:
+        return None
+    return (
+        f"{after:.0%} of the confidences now fall into one of {NUM_BINS} bins ({before:.0%} before): the "
+        'error is small because they hardly differ any more; prefer objective="nll"'
+    )
+
+
+def _fullest_bin(samples: Samples, temperature: float, gamma: float) -> float:
+    """Largest share of the confidences judged in one of the bins of equal width."""
+    bins = width_bin_index(judged_confidences(samples, temperature, gamma), NUM_BINS)
+    return float(torch.bincount(bins, samples.shares, NUM_BINS).max())

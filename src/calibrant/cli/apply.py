@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,11 @@ def apply(
     from calibrant.predictions import load_predictions
 
     with progress(f"reading {file.name}") as tell:
-        fitted = load_calibrator(calibrator)
+        try:
+            fitted = load_calibrator(calibrator)
+        except InputError as error:
+            _refuse_wrong_order(calibrator, file, error)
+            raise
         predictions = load_predictions(file, kind=fitted.kind_)
         if predictions.kind == "top_label":
             msg = f"{file} holds top-label confidences only; a calibrator needs the scores of all classes."
@@ -34,4 +39,18 @@ def apply(
         calibrated.save(out)
     for note in predictions.notes:
         typer.echo(f"note: {note}")
-    typer.echo(f"calibrated probabilities of {calibrated.num_samples} samples: {out}")
+    typer.echo(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
+
+
+def _refuse_wrong_order(calibrator: Path, file: Path, error: InputError) -> None:
+    """Where the second file is a calibrator and the first is not, say how they go."""
+    from calibrant.calibrators import load_calibrator
+
+    try:
+        load_calibrator(file)
+    except (InputError, OSError):
+        return
+    command = shlex.join(["calibrant", "apply", str(file), str(calibrator)])
+    raise InputError(
+        f"the calibrator comes first, and {calibrator} is none: {command} --out FILE."
+    ) from error

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.terminal import check_output, command_line, progress
 
+if TYPE_CHECKING:
+    from calibrant.reports.run_sections import Section
+    from calibrant.training import Run
+
 
 def compare(
-    files: Annotated[list[Path], typer.Argument(help="Two or more files of predictions.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Two or more files of predictions, or directories of runs.")
+    ],
     report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write everything found to this .json file.")] = None,
     bins: Annotated[int, typer.Option(min=1, help="Number of bins of the calibration errors.")] = 15,
@@ -20,7 +26,11 @@ def compare(
     level: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Level of the intervals.")] = 0.95,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
 ) -> None:
-    """Put several models side by side; differences are paired where the samples are the same."""
+    """Put several models side by side; differences are paired where the samples are the same.
+
+    Of runs the report also shows what their recipes differ in, the same images under each, and, where they
+    recorded dynamics, how each learned.
+    """
     check_output(report, endings=(".html",), option="--report", inputs=files)
     check_output(json, endings=(".json",), option="--json", inputs=files)
     if len(files) < 2:
@@ -29,14 +39,19 @@ def compare(
 
     from rich.console import Console
 
-    from calibrant._math.files import atomic_write
+    from calibrant._math.files import write_text
     from calibrant.evaluation import compare as compare_predictions
     from calibrant.predictions import load_predictions
     from calibrant.reports import render_comparison, write_report
 
     with progress("reading") as tell:
+        names = short_names(files)
+        runs = _runs(names, files)
         found = compare_predictions(
-            [(name, load_predictions(path)) for name, path in zip(short_names(files), files, strict=True)],
+            [
+                (name, runs[name].predictions if name in runs else load_predictions(path))
+                for name, path in zip(names, files, strict=True)
+            ],
             num_bins=bins,
             bootstrap=bootstrap,
             level=level,
@@ -45,18 +60,42 @@ def compare(
             progress=tell,
         )
         if report is not None:
-            write_report(found, report)
+            write_report(found, report, before=_sections(runs))
         if json is not None:
-            with atomic_write(json) as temporary:
-                temporary.write_text(found.to_json() + "\n", encoding="utf-8")
+            write_text(json, found.to_json() + "\n")
     render_comparison(found, Console())
     for what, path in (("report", report), ("numbers", json)):
         if path is not None:
             typer.echo(f"{what}: {path}")
 
 
+def _runs(names: list[str], files: list[Path]) -> dict[str, Run]:
+    """The finished runs among them."""
+    folders = {name: path for name, path in zip(names, files, strict=True) if path.is_dir()}
+    if not folders:
+        return {}
+    from calibrant.training import load_run
+
+    runs = {name: load_run(path) for name, path in folders.items()}
+    for name, run in runs.items():
+        if run.evaluation is None:
+            raise InputError(
+                f"{folders[name]} is not finished; `calibrant train {folders[name]}` goes on with it."
+            )
+    return runs
+
+
+def _sections(runs: dict[str, Run]) -> tuple[Section, ...]:
+    """What can be said of runs, where there are two or more."""
+    if len(runs) < 2:
+        return ()
+    from calibrant.training.run_report import comparison_sections
+
+    return comparison_sections(runs)
+
+
 def short_names(files: list[Path]) -> list[str]:
-    """File stems where they differ, whole paths where they do not.
+    """File stems (of runs the folders' names) where they differ, whole paths where they do not.
 
     Example:
         >>> short_names([Path("runs/a.npz"), Path("runs/b.npz")])
@@ -64,5 +103,5 @@ def short_names(files: list[Path]) -> list[str]:
         >>> short_names([Path("x/p.npz"), Path("y/p.npz")])
         ['x/p.npz', 'y/p.npz']
     """
-    stems = [path.stem for path in files]
+    stems = [path.resolve().name if path.is_dir() else path.stem for path in files]
     return stems if len(set(stems)) == len(stems) else [path.as_posix() for path in files]

@@ -14,7 +14,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("demo"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
 ) -> None:
-    """Train a small classifier on scikit-learn's digits, judge and repair its probabilities."""
+    """Train ten losses on scikit-learn's digits, compare them, judge and repair one network; one report."""
     from rich.console import Console
 
     from calibrant.experiments.studies.demo import run_demo
@@ -22,6 +22,7 @@ def demo(
 
     with progress("training on the digits") as tell:
         result = run_demo(out, seed=seed, command=command_line(), progress=tell)
+    typer.echo(result.findings)
     typer.echo(result.setting)
     render(result.evaluation, Console())
     typer.echo(f"predictions: {result.predictions}")

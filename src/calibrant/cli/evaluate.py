@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,10 +11,27 @@ from calibrant.cli.terminal import METHODS, check_output, command_line, progress
 
 
 def evaluate(
-    file: Annotated[Path, typer.Argument(help="Predictions: .npz, .csv, .parquet, .safetensors or .pt.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Predictions: .npz, .csv, .parquet, .safetensors, .pt, or logits.npy (probs.npy) with "
+            "labels.npy beside it. Large .npy and .parquet files are read in pieces."
+        ),
+    ],
+    labels: Annotated[
+        Path | None, typer.Option(help="Labels (.npy) for FILE, where they do not stand beside it.")
+    ] = None,
     calibration: Annotated[
         Path | None,
         typer.Option(help="Fit the calibrators on this file instead of FILE's calibration split."),
+    ] = None,
+    ood: Annotated[
+        Path | None,
+        typer.Option(help="The model's predictions for samples of another kind: are they told apart?"),
+    ] = None,
+    ood_score: Annotated[
+        Literal["entropy", "max_probability", "max_logit", "energy"] | None,
+        typer.Option(help="By what to tell them. Default: entropy (confidences only: max_probability)."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write everything found to this .json file.")] = None,
@@ -34,20 +51,22 @@ def evaluate(
 
     from rich.console import Console
 
-    from calibrant._math.files import atomic_write
+    from calibrant._math.files import write_text
     from calibrant.evaluation import evaluate as evaluate_predictions
-    from calibrant.predictions import load_predictions
+    from calibrant.predictions import open_predictions
     from calibrant.reports import render, write_report
 
     with progress(f"reading {file.name}", quiet=quiet) as tell:
-        predictions = load_predictions(file)
+        predictions = open_predictions(file, labels=labels)
         found = evaluate_predictions(
             predictions,
-            calibration=None if calibration is None else load_predictions(calibration),
+            calibration=None if calibration is None else open_predictions(calibration),
             calibrators=method or None,
             num_bins=bins,
             bootstrap=bootstrap,
             level=level,
+            ood=None if ood is None else open_predictions(ood),
+            ood_score=ood_score,
             seed=seed,
             command=command_line(),
             progress=tell,
@@ -56,8 +75,7 @@ def evaluate(
             tell("writing the report", 0.99)
             write_report(found, report)
         if json is not None:
-            with atomic_write(json) as temporary:
-                temporary.write_text(found.to_json() + "\n", encoding="utf-8")
+            write_text(json, found.to_json() + "\n")
     if quiet:
         return
     render(found, Console())

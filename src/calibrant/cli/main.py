@@ -12,10 +12,12 @@ import typer
 import calibrant
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
 from calibrant.cli.apply import apply
+from calibrant.cli.check import check
 from calibrant.cli.compare import compare
 from calibrant.cli.demo import demo
 from calibrant.cli.evaluate import evaluate
 from calibrant.cli.fit import fit
+from calibrant.cli.study import study
 from calibrant.cli.terminal import errors
 from calibrant.cli.train import train
 
@@ -26,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (evaluate, fit, apply, compare, demo, train):
+for command in (evaluate, fit, apply, compare, check, demo, train, study):
     app.command()(command)
 
 
@@ -49,6 +51,14 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     errors().print(f"note: {message}", style="yellow", markup=False, highlight=False)
 
 
+def _sentence(error: Exception) -> str:
+    """What the system says about a file, without its number; every other error is a sentence already."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return str(error)
+    name = str(error.filename)[:200]
+    return f"{error.strerror}." if error.filename is None else f"{name}: {error.strerror}."
+
+
 def run() -> None:
     """Run the command line; an expected failure is one sentence on stderr and exit code 2."""
     # Read when torch is loaded: threads that wait by spinning starve each other where the cores are shared.
@@ -57,7 +67,7 @@ def run() -> None:
     try:
         app()
     except (InputError, NotFittedError, ConvergenceError, OSError) as error:
-        errors().print(f"calibrant: {error}", style="red", markup=False, highlight=False)
+        errors().print(f"calibrant: {_sentence(error)}", style="red", markup=False, highlight=False)
         sys.exit(2)
     except KeyboardInterrupt:
         errors().print("calibrant: stopped; nothing half-written is left behind.", markup=False)

@@ -104,6 +104,8 @@ def _show(run: Run) -> None:
         render(run.evaluation, Console())
     row = run.kept_row
     typer.echo(f"judged:      the network after epoch {row['epoch']}{_temperature(row)}")
+    if run.folder.foreign_predictions.is_file():
+        typer.echo(f"foreign:     {run.folder.foreign_predictions}")
     typer.echo(f"predictions: {run.folder.predictions}")
     typer.echo(f"report:      {run.folder.report}")
 
@@ -125,6 +127,7 @@ def _show_selection(selection: Selection, folder: Path) -> None:
     typer.echo(f"chosen by validation NLL {selection.by} temperature scaling: {selection.chosen.loss}")
     typer.echo(f"run:       {selection.chosen.run.folder.path}")
     typer.echo(f"selection: {folder / 'selection.json'}")
+    typer.echo(f"report:    {folder / 'report.html'}")
 
 
 def _number(value: float | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from calibrant.data.augment import Augmentation, Crop, Flip, build_augmentation
 from calibrant.data.prepare import Preparation
 from calibrant.data.roster import available, load
-from calibrant.data.splits import split
+from calibrant.data.splits import shrink, split
 from calibrant.data.table import Dataset, Part, RawData
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "available",
     "build_augmentation",
     "load",
+    "shrink",
     "split",
 ]

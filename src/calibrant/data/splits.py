@@ -82,7 +82,7 @@ def split(
             )
         left = left[_cut(labels[left], train, rng)]
     parts = {"train": raw.train.rows(torch.from_numpy(left)), **cuts}
-    shrunk = {name: None if part is None else _shrink(part, downsample) for name, part in parts.items()}
+    shrunk = {name: None if part is None else shrink(part, downsample) for name, part in parts.items()}
     return Dataset(name=raw.name, class_names=raw.class_names, **_complete(shrunk))
 
 
@@ -134,8 +134,12 @@ def _long_tail(left: Any, labels: Any, ratio: float, rng: np.random.Generator) -
     return np.sort(np.concatenate(kept))
 
 
-def _shrink(part: Part, factor: int) -> Part:
-    """Images averaged over squares of ``factor`` pixels."""
+def shrink(part: Part, factor: int) -> Part:
+    """Images averaged over squares of ``factor`` pixels.
+
+    Raises:
+        InputError: If the samples are no images, or the factor does not divide their sides.
+    """
     if factor == 1:
         return part
     inputs = part.inputs

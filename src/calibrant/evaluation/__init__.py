@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+from calibrant.evaluation.chance import NullDistribution, PairedTest, null_distribution, paired_test
 from calibrant.evaluation.compare import compare
 from calibrant.evaluation.evaluate import evaluate
+from calibrant.evaluation.gate import check
+from calibrant.evaluation.gate_result import Check, GateResult
 from calibrant.evaluation.result import Comparison, Evaluation
 
-__all__ = ["Comparison", "Evaluation", "compare", "evaluate"]
+__all__ = [
+    "Check",
+    "Comparison",
+    "Evaluation",
+    "GateResult",
+    "NullDistribution",
+    "PairedTest",
+    "check",
+    "compare",
+    "evaluate",
+    "null_distribution",
+    "paired_test",
+]

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from calibrant.predictions import Predictions
 
-GROUPS_NOTE = "`groups` are kept but not used yet: intervals treat samples as independent."
+GROUPS_NOTE = (
+    "Samples count as independent, also those of one group: where a group is a person or a scene seen many "
+    "times, the intervals are too short."
+)
+
+
+LEAST_RESAMPLES = 100
+
+
+def few_resamples_note(num_resamples: int, level: float) -> tuple[str, ...]:
+    """That intervals mean nothing where too few resamples lie beyond their ends."""
+    least = max(LEAST_RESAMPLES, math.ceil(round(2 / (1 - level), 6)))  # one beyond each end
+    if num_resamples >= least:
+        return ()
+    return (f"With {num_resamples} resamples the intervals mean nothing; take {least} or more.",)
 
 
 def check_predictions(value: object, name: str) -> None:

@@ -37,7 +37,7 @@ class Labelled:
     def of(cls, predictions: Predictions) -> Labelled:
         """The scores of predictions that have labels."""
         if predictions.labels is None:
-            raise InputError("`labels` are needed to fit a calibrator; there are none.")
+            raise InputError("`labels` must be given to fit a calibrator; got none.")
         return cls(predictions.scores, predictions.labels, predictions.weights)
 
     def rows(self, index: Tensor) -> Labelled:

@@ -9,8 +9,9 @@ import numpy as np
 from calibrant.evaluation.reduce import Reduced
 from calibrant.evaluation.resampling import (
     SMALL_BLOCK,
-    BinnedErrors,
     Counts,
+    Deletions,
+    EventErrors,
     Means,
     Resamples,
     Vector,
@@ -21,13 +22,13 @@ from calibrant.evaluation.resampling import (
 def replicate(
     reduced: Reduced,
     num_bins: int,
-    resamples: Resamples,
+    resamples: Resamples | Deletions,
     progress: Callable[[float], None] = lambda _: None,
 ) -> dict[str, Vector]:
     """Every metric that has a value ``(R,)``, NaN where a resample leaves it undefined.
 
-    The same ``resamples`` draw the same rows whatever the arm. The AUROC is not among them: its interval
-    comes from the samples' influences.
+    The same ``resamples`` draw the same rows whatever the arm. Metrics with influences (AUROC, slope,
+    intercept) are not among them: their intervals come from those.
     """
     engine = _Engine(reduced, num_bins)
     blocks: list[dict[str, Vector]] = []
@@ -43,8 +44,12 @@ def replicate(
     replicates = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
     if classwise:
         replicates["classwise_ece"] = np.concatenate(classwise)
-    elif "classwise_ece" in reduced.values:  # the mean over events that are judged anyway
+    elif (
+        "classwise_ece" in reduced.values and "classwise_ece" not in reduced.no_interval
+    ):  # the mean over events that are judged anyway
         replicates["classwise_ece"] = replicates["event_ece" if "event_" in reduced.events else "ece"]
+    for name in reduced.no_interval:
+        replicates[name] = np.full(resamples.num_resamples, np.nan)
     return replicates
 
 
@@ -54,7 +59,7 @@ class _Engine:
     def __init__(self, reduced: Reduced, num_bins: int) -> None:
         self._means = Means({name: pair for name, pair in reduced.ratios.items() if name in reduced.values})
         self._events = {
-            prefix: [BinnedErrors(event, num_bins) for event in events]
+            prefix: [EventErrors(event, num_bins) for event in events]
             for prefix, events in reduced.events.items()
         }
         self._values = reduced.values

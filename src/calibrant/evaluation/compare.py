@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.arguments import GROUPS_NOTE, check_pairs
+from calibrant.evaluation.arguments import GROUPS_NOTE, check_pairs, few_resamples_note
 from calibrant.evaluation.evaluate import Progress, versions
 from calibrant.evaluation.judge import Judged, Procedure, change, judge, nulls_and_curves
 from calibrant.evaluation.phrases import clearly, with_margin
@@ -29,15 +31,19 @@ def compare(
 ) -> Comparison:
     """Judge several models as they are, each on its test samples, and say which is better beyond noise.
 
-    Where all were judged on the same samples (as many, with the same labels and weights), every resample
-    draws the same samples for all of them, and differences are paired; else they are judged apart. Nothing is
-    calibrated: give calibrated predictions to compare those.
+    Where all were judged on the same samples, every resample draws the same samples for all of them, and
+    differences are paired; else they are judged apart. Samples count as the same where there are as many,
+    with the same labels and weights in every row. Top-label predictions whose labels are not known count as
+    judged on the same samples where they are right in the same rows, unless they are right (or wrong) in so
+    few that this could be chance: such files of one model before and after a repair are paired, of two models
+    not.
+    Nothing is calibrated: give calibrated predictions to compare those.
 
     Args:
         models: Names and predictions, two or more, all of one kind. Predictions without a split are judged on
             all samples.
         num_bins: Bins of every calibration error and diagram.
-        bootstrap: Resamples, at least 2.
+        bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration, at least 1.
         level: Of every interval.
         seed: Decides everything random; the same seed gives the same bits.
@@ -70,8 +76,8 @@ def compare(
     procedure = Procedure(
         kind=kind, num_bins=num_bins, num_resamples=bootstrap, num_draws=null_draws, level=level, seed=seed
     )
-    tests = [_test_of(predictions) for _, predictions in models]
-    paired = all(_same_samples(tests[0], test) for test in tests[1:])
+    tests = [test_of(predictions) for _, predictions in models]
+    paired = all(same_samples(tests[0], test) for test in tests[1:])
     judged: list[Judged] = []
     found: list[ComparedModel] = []
     for place, ((name, predictions), test) in enumerate(zip(models, tests, strict=True)):
@@ -107,7 +113,7 @@ def compare(
         ),
         models=tuple(found),
         verdict=_verdict(found, judged, kind, level, paired=paired),
-        notes=_notes(models),
+        notes=(*_notes(models), *few_resamples_note(bootstrap, level)),
         versions=versions(),
         command=command,
     )
@@ -138,19 +144,31 @@ def _notes(models: list[tuple[str, Predictions]]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _test_of(predictions: Predictions) -> Predictions:
+def test_of(predictions: Predictions) -> Predictions:
     """The test split; all samples where there is none."""
     has_test = predictions.split is not None and bool((predictions.split == 1).any())
     return predictions.test if has_test else predictions
 
 
-def _same_samples(first: Predictions, other: Predictions) -> bool:
-    """Whether labels and weights agree; top-label predictions do not tell what the true labels were."""
-    if first.labels is None or other.labels is None or not torch.equal(first.labels, other.labels):
-        return False
+def same_samples(first: Predictions, other: Predictions) -> bool:
+    """Whether labels and weights agree; where labels are not known, whether the same samples are right."""
     if first.weights is None or other.weights is None:
-        return first.weights is None and other.weights is None
-    return torch.equal(first.weights, other.weights)
+        if first.weights is not None or other.weights is not None:
+            return False
+    elif not torch.equal(first.weights, other.weights):
+        return False
+    if first.labels is not None and other.labels is not None:
+        return torch.equal(first.labels, other.labels)
+    return first.kind == "top_label" and _same_hits(first.correct, other.correct)
+
+
+def _same_hits(first: Tensor, other: Tensor) -> bool:
+    """Whether the same rows are right, which chance makes unlikely: a million patterns have as many hits."""
+    if not torch.equal(first, other):
+        return False
+    num_samples, hits = len(first), int(first.sum())
+    patterns = math.lgamma(num_samples + 1) - math.lgamma(hits + 1) - math.lgamma(num_samples - hits + 1)
+    return patterns > math.log(1e6)
 
 
 def _verdict(

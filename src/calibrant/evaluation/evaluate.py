@@ -14,16 +14,21 @@ import torch
 from calibrant import __version__
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.arguments import GROUPS_NOTE, check_predictions
+from calibrant.evaluation import chunks
+from calibrant.evaluation.arguments import GROUPS_NOTE, check_predictions, few_resamples_note
 from calibrant.evaluation.arms import FIT_FAILURES, Labelled, Template, cross_fit, fit_summary, templates
 from calibrant.evaluation.finding import significance
+from calibrant.evaluation.groups import group_rows, with_groups
 from calibrant.evaluation.judge import Judged, Procedure, change, judge, nulls_and_curves
+from calibrant.evaluation.out_of_distribution import Repaired, detect
 from calibrant.evaluation.recommend import UNCALIBRATED, recommend
 from calibrant.evaluation.reduce import Reduced, reduce_predictions
-from calibrant.evaluation.result import SCHEMA_VERSION, Arm, Evaluation, Settings
+from calibrant.evaluation.result import SCHEMA_VERSION, Arm, Evaluation, Intervals, Settings
+from calibrant.evaluation.shapes import shapes_of_arm
 from calibrant.evaluation.split import Split, choose_split, has_both_parts
 from calibrant.evaluation.verdict import Case, reach_verdict
-from calibrant.predictions import Predictions
+from calibrant.metrics.out_of_distribution import OutOfDistributionScore
+from calibrant.predictions import Predictions, StreamedPredictions
 
 Progress = Callable[[str, float], None]
 LEAST_TO_CHOOSE = 20  # calibration samples; with fewer, nothing is recommended
@@ -38,6 +43,9 @@ def evaluate(
     bootstrap: int = 1000,
     null_draws: int = 1000,
     level: float = 0.95,
+    intervals: Intervals = "centred",
+    ood: Predictions | None = None,
+    ood_score: OutOfDistributionScore | None = None,
     seed: int = 0,
     command: str | None = None,
     progress: Progress | None = None,
@@ -58,8 +66,9 @@ def evaluate(
     is judged on the same resamples, so ``change`` (arm minus uncalibrated) is paired. They are percentiles of
     the resampled values after these were moved to centre on the value. A mean centres there anyway; a
     calibration error does not, because each layer of noise enlarges it. Of a small true error (0.021, 2000
-    samples) the moved percentiles cover 88 %, percentiles left where they are 55 %. The AUROC has DeLong's
-    interval, or for several classes the same with the influences averaged.
+    samples) the moved percentiles cover 88 %, percentiles left where they are 55 %. ``intervals`` takes plain
+    percentiles or BCa ones instead. The AUROC has DeLong's interval, or for several classes the same with the
+    influences averaged; calibration slope and intercept have normal ones from their influences.
 
     **Chance**: a finite sample shows an error even where every probability is true. ``null`` holds the errors
     when outcomes are drawn from the stated probabilities, the share :math:`(1 + k)/(1 + D)` of :math:`D`
@@ -67,20 +76,28 @@ def evaluate(
 
     **The recommendation** is the simplest arm whose negative log-likelihood, cross-validated on the
     calibration samples, is within one standard error of the best: never the one with the lowest calibration
-    error. Where the NLL of that arm is clearly worse on the test samples, none is recommended.
+    error. Where the NLL of that arm is clearly worse on the test samples, none is recommended; nor is any
+    with fewer than 20 calibration samples, which are too few to choose by.
 
     Args:
         predictions: What to judge; labels are needed.
         calibration: Other predictions of the same model to fit on: their calibration split, or all of them
-            where they have none.
+            where they have none. The calibration split of ``predictions`` is then left out, which is noted.
         calibrators: Names such as ``"temperature"`` or ``'focal-temperature(objective="ece")'``, or
             calibrators, which are fitted anew; no two alike. By default ``"temperature"`` and
             ``"focal-temperature"``, and where each label is a yes or no also ``"platt"``.
         num_bins: Bins of every calibration error and diagram.
-        bootstrap: Resamples, at least 2.
+        bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration; with fewer than ``1 / (1 - level)`` (binary: twice as
             many) no error can count as real, which is noted.
         level: Of every interval, and one minus the share of calibrated models that are called miscalibrated.
+        intervals: ``"centred"``, ``"percentile"`` or ``"bca"`` (bias-corrected and accelerated; for means, it
+            leaves calibration errors near zero without an interval).
+        ood: What the same model said of samples of another kind (their test split, where they have one): how
+            well are they told from the test samples? Labels are not needed and not looked at.
+        ood_score: By what: ``"entropy"`` (the default), ``"max_probability"`` (the default where only
+            confidences are known), ``"max_logit"`` or ``"energy"`` (these need logits, and have no value
+            after a calibrator).
         seed: Decides everything random; the same seed gives the same bits.
         command: The command line to record, if there was one.
         progress: Called with a few words and the share that is done.
@@ -117,6 +134,10 @@ def evaluate(
     check_predictions(predictions, "predictions")
     if calibration is not None:
         check_predictions(calibration, "calibration")
+    if ood is not None:
+        check_predictions(ood, "ood")
+    elif ood_score is not None:
+        raise InputError("`ood_score` goes with `ood`, the samples of another kind; there are none.")
     procedure = Procedure(
         kind=predictions.kind,
         num_bins=num_bins,
@@ -124,12 +145,14 @@ def evaluate(
         num_draws=null_draws,
         level=level,
         seed=seed,
+        intervals=intervals,
     )
-    split = choose_split(predictions, calibration, seed)
+    split = chunks.with_calibration_in_memory(choose_split(predictions, calibration, seed), seed)
+    procedure = chunks.with_fewer_resamples(procedure, split)
     wanted = templates(calibrators, predictions.kind)
     if split.calibration is None:
         wanted = []
-    steps = _Steps(progress, 2 * len(wanted) + 2)
+    steps = _Steps(progress, 2 * len(wanted) + 2 + (ood is not None))
 
     fitted, failures = _fit_all(wanted, split, steps)
     arms, uncalibrated = _judge_all(fitted, split, procedure, steps)
@@ -148,6 +171,14 @@ def evaluate(
         cross_fitted=split.folds is not None,
         fit_arguments=_fit_arguments(predictions, calibration, split),
     )
+    detected = None
+    if ood is not None:
+        steps.next("telling foreign samples apart")
+        repaired = [
+            Repaired(each.template.name, each.template.title, each.calibrator, each.in_turn)
+            for each in fitted
+        ]
+        detected = detect(split.test, ood, ood_score, repaired, procedure)
     steps.next("done")
     return Evaluation(
         schema_version=SCHEMA_VERSION,
@@ -159,18 +190,23 @@ def evaluate(
         source=predictions.source,
         settings=Settings(
             num_bins=num_bins,
-            bootstrap=bootstrap,
+            bootstrap=procedure.num_resamples,
             level=level,
             seed=seed,
-            null_draws=null_draws,
+            null_draws=procedure.num_draws,
             calibration=split.words,
             calibrators=tuple(template.name for template in wanted),
+            intervals=intervals,
         ),
         arms=arms,
-        verdict=reach_verdict(case),
-        notes=_notes(predictions, calibration, split, procedure, failures),
+        verdict=with_groups(reach_verdict(case), arms[0].groups, split.test.groups, level),
+        notes=(
+            *_notes(predictions, calibration, split, procedure, failures),
+            *chunks.notes(split, procedure, bootstrap),
+        ),
         versions=versions(),
         command=command,
+        out_of_distribution=detected,
     )
 
 
@@ -193,6 +229,13 @@ class _Steps:
         """A share of the present step is done."""
         self._tell(self._stage, min(1.0, (self._done + fraction) / self._total))
 
+    def watching(self, test: Predictions) -> Callable[[float], None]:
+        """Told how far a step is; where scores are read from a file, that is the first half of it."""
+        if not isinstance(test, StreamedPredictions):
+            return self.within
+        test.watch(lambda fraction: self.within(fraction / 2))
+        return lambda fraction: self.within((1 + fraction) / 2)
+
 
 @dataclass(frozen=True)
 class _Fitted:
@@ -206,8 +249,7 @@ class _Fitted:
     @property
     def size(self) -> int:
         """How many numbers were fitted."""
-        values = self.calibrator.fit_result_.parameters.values()
-        return sum(len(value) if isinstance(value, tuple) else 1 for value in values)
+        return sum(getattr(self.calibrator, name).numel() for name in self.calibrator.parameter_ranges)
 
     def reduce(self, test: Predictions, num_bins: int) -> Reduced:
         """The test samples after the calibrator."""
@@ -244,9 +286,10 @@ def _judge_all(
 ) -> tuple[tuple[Arm, ...], Judged]:
     """Every arm, and what the first one's verdict needs."""
     names = tuple(str(name) for name in split.test.class_names or range(split.test.num_classes or 0))
+    told = steps.watching(split.test)
     steps.next("judging the predictions as they came")
     reduced = reduce_predictions(split.test, procedure.num_bins)
-    uncalibrated = judge(reduced, procedure, steps.within)
+    uncalibrated = judge(reduced, procedure, told)
     first = Arm(
         name=UNCALIBRATED,
         title="Uncalibrated",
@@ -255,13 +298,15 @@ def _judge_all(
         metrics=uncalibrated.metrics,
         change={},
         classes=reduced.classes,
+        shapes=shapes_of_arm(reduced, procedure.kind, level=procedure.level, seed=procedure.seed),
+        groups=group_rows(reduced, split.test.groups, procedure),
         **nulls_and_curves(reduced, procedure, names),
     )
     arms = [first]
     for each in fitted:
         steps.next(f"judging {each.template.name}")
         reduced = each.reduce(split.test, procedure.num_bins)
-        judged = judge(reduced, procedure, steps.within)
+        judged = judge(reduced, procedure, told)
         arms.append(
             Arm(
                 name=each.template.name,
@@ -271,6 +316,8 @@ def _judge_all(
                 metrics=judged.metrics,
                 change=change(judged, uncalibrated, procedure.level),
                 classes=reduced.classes,
+                shapes=shapes_of_arm(reduced, procedure.kind, level=procedure.level, seed=procedure.seed),
+                groups=group_rows(reduced, split.test.groups, procedure),
                 **nulls_and_curves(reduced, procedure, names),
             )
         )
@@ -296,8 +343,15 @@ def _notes(
         notes.append(
             "The calibration samples hold one class only: a calibrator learns nothing of the others."
         )
+    if calibration is not None and has_both_parts(predictions):
+        dropped = predictions.num_samples - split.test.num_samples
+        notes.append(
+            f"The {dropped:,} samples marked as calibration split are not used: `calibration` takes their "
+            "place."
+        )
     if predictions.groups is not None:
         notes.append(GROUPS_NOTE)
+    notes += few_resamples_note(procedure.num_resamples, procedure.level)
     threshold = significance(procedure.level, 2 if procedure.kind == "binary" else 1)
     if not 1 / (1 + procedure.num_draws) < threshold:
         notes.append(

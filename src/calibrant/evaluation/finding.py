@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from calibrant.evaluation.intervals import (
+    centred_interval,
     effective_number,
     normal_quantile,
-    percentile_interval,
     wilson_interval,
 )
 from calibrant.evaluation.judge import Judged
@@ -92,7 +92,7 @@ def _event_gap(judged: Judged, level: float) -> Estimate | None:
         return None
     value = stated - happened
     replicates = judged.replicates["mean_probability"] - judged.replicates["prevalence"]
-    interval = percentile_interval(value, replicates, level, (-1.0, 1.0))
+    interval = centred_interval(value, replicates, level, (-1.0, 1.0))
     if interval is None:
         return Estimate(value=value)
     return Estimate(value=value, low=interval[0], high=interval[1])
@@ -101,7 +101,7 @@ def _event_gap(judged: Judged, level: float) -> Estimate | None:
 def _reach(judged: Judged, gaps: list[Estimate], level: float) -> float:
     """The largest gap that the data leave possible; Wilson's interval minds the smallest samples."""
     weights = judged.reduced.weights
-    num_samples = len(judged.reduced.influence) if weights is None else effective_number(weights)
+    num_samples = judged.reduced.num_samples if weights is None else effective_number(weights)
     reach = 0.0
     for gap, name in zip(gaps, ("accuracy", "prevalence"), strict=False):
         share = judged.reduced.values[name]

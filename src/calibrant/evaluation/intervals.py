@@ -8,11 +8,23 @@ from statistics import NormalDist
 import numpy as np
 
 from calibrant.evaluation.resampling import Vector
+from calibrant.evaluation.result import Intervals
 
 Bounds = tuple[float, float]
+INTERVALS: tuple[Intervals, ...] = ("centred", "percentile", "bca")
+_NORMAL = NormalDist()
 
 
-def percentile_interval(value: float, replicates: Vector, level: float, bounds: Bounds) -> Bounds | None:
+def resampled_interval(
+    kind: Intervals, value: float, replicates: Vector, deleted: Vector | None, level: float, bounds: Bounds
+) -> Bounds | None:
+    """The interval of the chosen kind; ``deleted`` are the values without single rows, for BCa."""
+    if kind == "bca":
+        return bca_interval(value, replicates, deleted, level, bounds)
+    return (centred_interval if kind == "centred" else percentile_interval)(value, replicates, level, bounds)
+
+
+def centred_interval(value: float, replicates: Vector, level: float, bounds: Bounds) -> Bounds | None:
     """Percentile interval of replicates that were moved to centre on the value.
 
     A calibration error grows with every layer of noise, so resampled errors lie above the error they are
@@ -27,6 +39,61 @@ def percentile_interval(value: float, replicates: Vector, level: float, bounds: 
     tail = (1 - level) / 2
     low, high = np.quantile(defined, [tail, 1 - tail]) + (value - defined.mean())
     return max(bounds[0], float(low)), min(bounds[1], float(high))
+
+
+def percentile_interval(_: float, replicates: Vector, level: float, bounds: Bounds) -> Bounds | None:
+    """Percentiles of the replicates where they are; ``None`` where fewer than two are defined."""
+    defined = replicates[~np.isnan(replicates)]
+    if len(defined) < 2:
+        return None
+    tail = (1 - level) / 2
+    low, high = np.quantile(defined, [tail, 1 - tail])
+    return max(bounds[0], float(low)), min(bounds[1], float(high))
+
+
+def bca_interval(
+    value: float, replicates: Vector, deleted: Vector | None, level: float, bounds: Bounds
+) -> Bounds | None:
+    r"""Bias-corrected and accelerated percentiles.
+
+    The percentiles at :math:`\Phi(z_0 + (z_0 + z) / (1 - a (z_0 + z)))`: :math:`z_0` is the normal quantile
+    of the share of replicates below the value (of those equal to it half), and the acceleration a the
+    skewness of what single rows do to the value, :math:`\sum d^3 / 6 (\sum d^2)^{3/2}`, with d the mean of
+    ``deleted`` less each.
+
+    ``None`` where fewer than two replicates are defined, or all lie on one side of the value, as those of a
+    calibration error of a nearly calibrated model do: there is no correction for that.
+
+    References:
+        Efron, "Better Bootstrap Confidence Intervals", Journal of the American Statistical Association 82,
+        1987.
+    """
+    defined = replicates[~np.isnan(replicates)]
+    if len(defined) < 2:
+        return None
+    below = (float((defined < value).sum()) + float((defined == value).sum()) / 2) / len(defined)
+    if not 0 < below < 1:
+        return None
+    centre, acceleration = _NORMAL.inv_cdf(below), _acceleration(deleted)
+    shares: list[float] = []
+    for tail in ((1 - level) / 2, (1 + level) / 2):
+        place = centre + _NORMAL.inv_cdf(tail)
+        stretch = 1 - acceleration * place
+        if stretch <= 0:  # beyond the reach of the expansion
+            return None
+        shares.append(_NORMAL.cdf(centre + place / stretch))
+    low, high = np.quantile(defined, shares)
+    return max(bounds[0], float(low)), min(bounds[1], float(high))
+
+
+def _acceleration(deleted: Vector | None) -> float:
+    """One sixth of the skewness of the estimate."""
+    if deleted is None:
+        return 0.0
+    defined = deleted[~np.isnan(deleted)]
+    deviations = defined.mean() - defined if len(defined) else defined
+    squares = float((deviations**2).sum())
+    return float((deviations**3).sum()) / (6 * squares**1.5) if squares > 0 else 0.0
 
 
 def normal_interval(value: float, standard_error: float, level: float, bounds: Bounds) -> Bounds:

@@ -9,14 +9,21 @@ from typing import TypedDict
 
 import numpy as np
 
+from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant.evaluation.bootstrap import replicate
 from calibrant.evaluation.curves import reliability_curve
-from calibrant.evaluation.intervals import Bounds, normal_interval, percentile_interval
+from calibrant.evaluation.intervals import (
+    INTERVALS,
+    Bounds,
+    Intervals,
+    normal_interval,
+    resampled_interval,
+)
 from calibrant.evaluation.null import draw_null, null_error
 from calibrant.evaluation.ranking import standard_error
-from calibrant.evaluation.reduce import Reduced
-from calibrant.evaluation.resampling import Events, Matrix, Resamples, Vector
+from calibrant.evaluation.reduce import EVENT_ERRORS, Reduced
+from calibrant.evaluation.resampling import Deletions, Events, Matrix, Resamples, Vector
 from calibrant.evaluation.result import Curve, Estimate, Kind, NullError
 from calibrant.evaluation.streams import Stream, stream_seed
 
@@ -28,9 +35,12 @@ METRICS = (
     "brier",
     "ece",
     "adaptive_ece",
+    "smce",
     "l2_ece",
     "mce",
     "classwise_ece",
+    "slope",
+    "intercept",
     "auroc",
     "entropy",
     "entropy_correct",
@@ -39,12 +49,24 @@ METRICS = (
     "high_confidence_accuracy",
 )
 MORE_METRICS: Mapping[Kind, tuple[str, ...]] = {
-    "binary": ("event_ece", "event_adaptive_ece", "mean_probability", "prevalence"),
+    "binary": (
+        "event_ece",
+        "event_adaptive_ece",
+        "event_smce",
+        "event_slope",
+        "event_intercept",
+        "mean_probability",
+        "prevalence",
+    ),
     "multilabel": ("mean_probability", "prevalence"),
 }
 ANYTHING: Bounds = (-math.inf, math.inf)
 BOUNDS: Mapping[str, Bounds] = {  # of the others: 0 to 1
     "gap": (-1.0, 1.0),
+    "slope": ANYTHING,
+    "intercept": ANYTHING,
+    "event_slope": ANYTHING,
+    "event_intercept": ANYTHING,
     "nll": (0.0, math.inf),
     "brier": (0.0, 2.0),
     "entropy": (0.0, math.inf),
@@ -63,8 +85,10 @@ class Procedure:
     num_draws: int
     level: float
     seed: int
+    intervals: Intervals = "centred"
 
     def __post_init__(self) -> None:
+        check_choice("intervals", self.intervals, INTERVALS)
         for name, value, least in (
             ("num_bins", self.num_bins, 1),
             ("bootstrap", self.num_resamples, 2),
@@ -83,6 +107,9 @@ class Judged:
 
     reduced: Reduced
     replicates: Mapping[str, Vector]
+    deleted: Mapping[str, Vector]
+    """The values without single samples, where BCa intervals are wanted."""
+    intervals: Intervals
     metrics: dict[str, Estimate]
 
 
@@ -95,19 +122,31 @@ def judge(
 ) -> Judged:
     """Metrics with intervals; arms of the same ``part`` are resampled alike."""
     seed = stream_seed(procedure.seed, Stream.BOOTSTRAP, part)
-    num_samples = len(reduced.ratios["accuracy"][0])
-    resamples = Resamples(num_samples, procedure.num_resamples, seed)
+    resamples = Resamples(reduced.num_samples, procedure.num_resamples, seed)
     replicates = replicate(reduced, procedure.num_bins, resamples, progress)
+    deleted: dict[str, Vector] = {}
+    if procedure.intervals == "bca":
+        groups = stream_seed(procedure.seed, Stream.JACKKNIFE, part)
+        deleted = replicate(reduced, procedure.num_bins, Deletions(reduced.num_samples, groups))
     metrics: dict[str, Estimate] = {}
     for name in (*METRICS, *MORE_METRICS.get(procedure.kind, ())):
         value, bounds = reduced.values.get(name), BOUNDS.get(name, (0.0, 1.0))
         if value is None:
             metrics[name] = Estimate(value=None, reason=reduced.reasons[name])
-        elif name == "auroc":
-            metrics[name] = _auroc_estimate(value, reduced, procedure.level, bounds)
+        elif name in reduced.influences:
+            metrics[name] = _influence_estimate(
+                value, standard_error(reduced.influences[name], reduced.weights), procedure.level, bounds
+            )
         else:
-            metrics[name] = _estimate(value, replicates[name], procedure.level, bounds)
-    return Judged(reduced, replicates, metrics)
+            metrics[name] = _resampled_estimate(
+                value,
+                replicates[name],
+                deleted.get(name),
+                level=procedure.level,
+                bounds=bounds,
+                intervals=procedure.intervals,
+            )
+    return Judged(reduced, replicates, deleted, procedure.intervals, metrics)
 
 
 def change(after: Judged, before: Judged, level: float, *, paired: bool = True) -> dict[str, Estimate]:
@@ -119,36 +158,57 @@ def change(after: Judged, before: Judged, level: float, *, paired: bool = True) 
             changes[name] = Estimate(value=None, reason=estimate.reason or other.reason)
             continue
         value = estimate.value - other.value
-        if name == "auroc":
-            changes[name] = _auroc_change(value, after.reduced, before.reduced, level, paired=paired)
+        if name in after.reduced.influences:
+            error = _error_of_change(name, after.reduced, before.reduced, paired=paired)
+            changes[name] = _influence_estimate(value, error, level, ANYTHING)
         else:
-            changes[name] = _estimate(
-                value, after.replicates[name] - before.replicates[name], level, ANYTHING
+            changes[name] = _resampled_estimate(
+                value,
+                after.replicates[name] - before.replicates[name],
+                _deleted_of_change(name, after, before, paired=paired),
+                level=level,
+                bounds=ANYTHING,
+                intervals=after.intervals,
             )
     return changes
 
 
-def _estimate(value: float, replicates: Vector, level: float, bounds: Bounds) -> Estimate:
-    interval = percentile_interval(value, replicates, level, bounds)
-    if interval is None:
-        return Estimate(value=value, reason="no interval: undefined in the resamples")
-    return Estimate(value=value, low=interval[0], high=interval[1])
+def _resampled_estimate(
+    value: float,
+    replicates: Vector,
+    deleted: Vector | None,
+    *,
+    level: float,
+    bounds: Bounds,
+    intervals: Intervals,
+) -> Estimate:
+    interval = resampled_interval(intervals, value, replicates, deleted, level, bounds)
+    if interval is not None:
+        return Estimate(value=value, low=interval[0], high=interval[1])
+    reason = "no interval: undefined in the resamples"
+    if intervals == "bca" and np.count_nonzero(~np.isnan(replicates)) > 1:
+        reason = "no BCa interval: the resampled values lie on one side of the value"
+    return Estimate(value=value, reason=reason)
 
 
-def _auroc_estimate(value: float, reduced: Reduced, level: float, bounds: Bounds) -> Estimate:
-    error = standard_error(reduced.influence, reduced.weights)
+def _influence_estimate(value: float, error: float, level: float, bounds: Bounds) -> Estimate:
     low, high = normal_interval(value, error, level, bounds)
     return Estimate(value=value, low=low, high=high)
 
 
-def _auroc_change(value: float, after: Reduced, before: Reduced, level: float, *, paired: bool) -> Estimate:
+def _error_of_change(name: str, after: Reduced, before: Reduced, *, paired: bool) -> float:
+    """Standard error of a difference."""
     if paired:
-        error = standard_error(after.influence - before.influence, after.weights)
-    else:
-        errors = (standard_error(each.influence, each.weights) for each in (after, before))
-        error = math.hypot(*errors)
-    low, high = normal_interval(value, error, level, ANYTHING)
-    return Estimate(value=value, low=low, high=high)
+        return standard_error(after.influences[name] - before.influences[name], after.weights)
+    return math.hypot(*(standard_error(each.influences[name], each.weights) for each in (after, before)))
+
+
+def _deleted_of_change(name: str, after: Judged, before: Judged, *, paired: bool) -> Vector | None:
+    """The difference without single samples; without those of one model, then of the other if unpaired."""
+    if not after.deleted:
+        return None
+    mine, theirs = after.deleted[name], before.deleted[name]
+    return mine - theirs if paired else np.concatenate([mine - np.nanmean(mine), np.nanmean(theirs) - theirs])
 
 
 class NullsAndCurves(TypedDict):
@@ -177,18 +237,18 @@ def _null_of(
 ) -> tuple[dict[str, Vector], list[Curve]]:
     """Mean errors under calibration, and a diagram of each event; of several also one of all."""
     num_bins, num_draws, level = procedure.num_bins, procedure.num_draws, procedure.level
-    ece, adaptive = np.zeros(num_draws), np.zeros(num_draws)
+    errors = {name: np.zeros(num_draws) for name in EVENT_ERRORS}
     pooled: Matrix = np.zeros((num_bins, num_draws))
     curves: list[Curve] = []
-    for part, (name, event) in enumerate(zip(names, events, strict=True)):
+    for part, (title, event) in enumerate(zip(names, events, strict=True)):
         draws = draw_null(event, num_bins, num_draws, stream_seed(procedure.seed, Stream.NULL, part))
-        ece += draws.ece / len(events)
-        adaptive += draws.adaptive_ece / len(events)
+        for name, total in errors.items():
+            total += getattr(draws, name) / len(events)
         pooled += draws.outcomes
-        curves.append(reliability_curve(name, event, draws.outcomes, num_bins, level))
+        curves.append(reliability_curve(title, event, draws.outcomes, num_bins, level))
     if len(events) > 1:
         curves.insert(0, reliability_curve("all labels", pool(events), pooled, num_bins, level))
-    return {"ece": ece, "adaptive_ece": adaptive}, curves
+    return errors, curves
 
 
 def pool(events: tuple[Events, ...]) -> Events:

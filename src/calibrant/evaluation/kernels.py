@@ -1,4 +1,4 @@
-"""The compiled inner loop of the bootstrap."""
+"""The compiled inner loops of the bootstrap."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from numba import njit
 from numpy.typing import NDArray
 
 ECE, ADAPTIVE, SQUARED, MAXIMUM = 0, 1, 2, 3  # columns of the result
+
+
+@njit(cache=True, nogil=True)
+def cell_sums(
+    counts: NDArray[np.uint8], index: NDArray[np.int32], residuals: NDArray[np.float64], num_cells: int
+) -> NDArray[np.float64]:
+    """Sums ``(r, K)`` over the cells of residuals ``(N,)``, each as often as the resample drew it."""
+    sums = np.zeros((counts.shape[0], num_cells))
+    for r in range(counts.shape[0]):
+        for i in range(counts.shape[1]):
+            sums[r, index[i]] += counts[r, i] * residuals[i]
+    return sums
 
 
 @njit(cache=True, nogil=True)

@@ -15,6 +15,7 @@ import torch
 from calibrant._math.binning import mass_boundaries, mass_order
 from calibrant.evaluation.resampling import SMALL_BLOCK, Events, Matrix, Vector, block_bounds, width_bins
 from calibrant.evaluation.result import NullError
+from calibrant.evaluation.score_cells import ScoreCells
 
 ROUNDING = 1e-12  # an error that is equal but for rounding counts as at least as large
 
@@ -25,13 +26,21 @@ class NullDraws:
 
     ece: Vector
     adaptive_ece: Vector
+    smce: Vector
     outcomes: Matrix  # weighted sums, not yet divided by the weight of the bin
 
 
 def draw_null(events: Events, num_bins: int, num_draws: int, seed: tuple[int, ...]) -> NullDraws:
     """Draw every outcome from its stated probability, independently, ``num_draws`` times."""
+    from scipy.sparse import vstack
+
+    from calibrant._math.lipschitz_values import lipschitz_values  # compiled
+
     rng = np.random.default_rng(seed)
-    matrix = bin_matrix(events, num_bins)
+    smooth = np.empty(num_draws)
+    cells = ScoreCells.of(events.confidences, events.weights)
+    gather = cells.matrix if events.weights is None else cells.matrix * events.weights
+    matrix = vstack([bin_matrix(events, num_bins), gather], format="csr")
     expected = matrix @ events.confidences[:, None]
     # Single precision halves the time of drawing; it resolves probabilities to 6e-8.
     thresholds = events.confidences.astype(np.float32)[:, None]
@@ -39,12 +48,16 @@ def draw_null(events: Events, num_bins: int, num_draws: int, seed: tuple[int, ..
     num_samples = len(thresholds)
     for start, stop in block_bounds(num_draws, SMALL_BLOCK // num_samples):
         drawn = rng.random((num_samples, stop - start), dtype=np.float32) < thresholds
-        sums[:, start:stop] = matrix @ drawn.astype(np.float64)
-    errors = np.abs(sums - expected)
+        found = matrix @ drawn.astype(np.float64)
+        sums[:, start:stop] = found[: 2 * num_bins]
+        gathered = found[2 * num_bins :] - expected[2 * num_bins :]
+        smooth[start:stop] = lipschitz_values(cells.points, np.ascontiguousarray(gathered.T))
+    errors = np.abs(sums - expected[: 2 * num_bins])
     total = float(num_samples) if events.weights is None else float(events.weights.sum())
     return NullDraws(
         ece=errors[:num_bins].sum(axis=0) / total,
         adaptive_ece=errors[num_bins:].sum(axis=0) / total,
+        smce=smooth / total,
         outcomes=sums[:num_bins],
     )
 

@@ -60,9 +60,15 @@ def span(estimate: Estimate) -> str:
 
 
 def p_value(null: NullError) -> str:
-    """``p = 0.031``; ``p ≤ 0.001`` where no draw reached the error, so that more draws could lower it."""
-    sign = "≤" if null.p_value <= 1 / (1 + null.num_draws) else "="
-    return f"p {sign} {null.p_value:.2g}"
+    """``p = 0.031``, or ``p ≤ 0.001``."""
+    value = p_number(null)
+    return f"p {value}" if value.startswith("≤") else f"p = {value}"
+
+
+def p_number(null: NullError) -> str:
+    """``0.031``; ``≤ 0.001`` where no draw reached the error, so that more draws could lower it."""
+    bound = "≤ " if null.p_value <= 1 / (1 + null.num_draws) else ""
+    return f"{bound}{null.p_value:.2g}"
 
 
 def settings(parameters: Mapping[str, float | tuple[float, ...]]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from calibrant._math.binning import BinSums, binned, width_bin_index, width_column_sums
 from calibrant._math.scores import brier_scores, entropies, negative_log_likelihoods, top_label
+from calibrant.evaluation.lines import calibration_line
 from calibrant.evaluation.ranking import auroc_influence
 from calibrant.evaluation.resampling import ClasswiseErrors, Events, Indices, Matrix, Vector
 from calibrant.evaluation.result import ClassRow
@@ -18,6 +19,7 @@ from calibrant.evaluation.table import Calibrate, Table, with_complement
 from calibrant.predictions import Predictions
 
 HIGH_CONFIDENCE = 0.99
+EVENT_ERRORS = ("ece", "adaptive_ece", "smce")  # also of the positive class, and with a null distribution
 _MISSING_SCORES = (
     "nll",
     "brier",
@@ -33,6 +35,10 @@ _WHY_UNDEFINED = {
     "entropy_incorrect": "undefined: no prediction is wrong",
     "high_confidence_accuracy": f"undefined: no confidence reaches {HIGH_CONFIDENCE}",
     "auroc": "undefined: no class has both positive and negative samples",
+}
+WHY_STREAMED = {  # of scores that are read in pieces, and not held
+    "auroc": "not computed: the scores are read in pieces, and ranking needs those of each class together",
+    "classwise_ece": "no interval: the scores are read in pieces, not once for every resample",
 }
 
 Ratios = dict[str, tuple[Vector, Vector]]
@@ -50,10 +56,17 @@ class Reduced:
     values: dict[str, float]
     reasons: dict[str, str]
     """Why a metric has no value."""
-    influence: Vector
-    """Of each sample on the AUROC; zero where that is undefined."""
+    influences: dict[str, Vector]
+    """Of each sample on the metrics that have no replicates: AUROC, slope and intercept."""
     classwise: ClasswiseErrors | None = None
     classes: tuple[ClassRow, ...] = ()
+    no_interval: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Why a metric that has a value is not resampled."""
+
+    @property
+    def num_samples(self) -> int:
+        """How many rows there are."""
+        return len(self.ratios["accuracy"][0])
 
 
 def reduce_predictions(
@@ -72,13 +85,14 @@ def _reduce_top_label(predictions: Predictions, num_bins: int) -> Reduced:
     events = {"": (top,)}
     values, reasons = _values(ratios, events, num_bins)
     reasons |= dict.fromkeys(_MISSING_SCORES, _WHY_MISSING)
+    influences = _add_lines(events, values, reasons)
     return Reduced(
         weights=weights,
         ratios=ratios,
         events=events,
         values=values,
         reasons=reasons,
-        influence=np.zeros(predictions.num_samples),
+        influences=influences,
     )
 
 
@@ -99,11 +113,12 @@ def _reduce_table(table: Table, num_bins: int) -> Reduced:
     values, reasons = _values(ratios, events, num_bins)
     class_errors = scan.sums.calibration_error("l1")
     values["classwise_ece"] = values["event_ece"] if table.kind == "binary" else float(class_errors.mean())
+    influences = _add_lines(events, values, reasons)
     areas = [area for area in ranks.areas if area is not None]
     if areas:
-        values["auroc"] = float(np.mean(areas))
+        values["auroc"], influences["auroc"] = float(np.mean(areas)), ranks.influence
     else:
-        reasons["auroc"] = _WHY_UNDEFINED["auroc"]
+        reasons["auroc"] = WHY_STREAMED["auroc"] if table.streamed else _WHY_UNDEFINED["auroc"]
     return Reduced(
         weights=weights,
         ratios=ratios,
@@ -111,8 +126,9 @@ def _reduce_table(table: Table, num_bins: int) -> Reduced:
         values=values,
         reasons=reasons,
         classwise=_classwise_errors(table, scan, num_bins),
-        influence=ranks.influence,
+        influences=influences,
         classes=_class_rows(table, scan, class_errors.tolist(), ranks.areas),
+        no_interval={"classwise_ece": WHY_STREAMED["classwise_ece"]} if table.streamed else {},
     )
 
 
@@ -135,18 +151,18 @@ def _decision_ratios(
             "entropy_correct": (entropy * correct, correct),
             "entropy_incorrect": (entropy * (1 - correct), 1 - correct),
         }
-    return {
-        name: (weighted(above.sum(axis=1), weights), weighted(below.sum(axis=1), weights))
-        for name, (above, below) in means.items()
-    }
+    sums: dict[int, Vector] = {}  # most share their denominator, which is kept once
+
+    def over_decisions(values: Matrix) -> Vector:
+        return sums.setdefault(id(values), weighted(values.sum(axis=1), weights))
+
+    return {name: (over_decisions(above), over_decisions(below)) for name, (above, below) in means.items()}
 
 
 def _mean_ratios(scores: Mapping[str, Vector], weights: Vector | None) -> Ratios:
     """The metrics that are means over samples."""
-    return {
-        name: (weighted(values, weights), weighted(np.ones_like(values), weights))
-        for name, values in scores.items()
-    }
+    mass = weighted(np.ones_like(next(iter(scores.values()))), weights)
+    return {name: (weighted(values, weights), mass) for name, values in scores.items()}
 
 
 def weighted(values: Vector, weights: Vector | None) -> Vector:
@@ -171,14 +187,16 @@ def _values(
             reasons[name] = _WHY_UNDEFINED[name]
     for prefix, group in events.items():
         for name, value in _binned_errors(group, num_bins).items():
-            if not prefix or name in {"ece", "adaptive_ece"}:
+            if not prefix or name in EVENT_ERRORS:
                 values[prefix + name] = value
     return values, reasons
 
 
 def _binned_errors(events: tuple[Events, ...], num_bins: int) -> dict[str, float]:
     """Calibration errors, averaged over the events."""
-    errors: dict[str, list[float]] = {"ece": [], "adaptive_ece": [], "l2_ece": [], "mce": []}
+    from calibrant._math.lipschitz import smooth_calibration_error  # compiled
+
+    errors: dict[str, list[float]] = {"ece": [], "adaptive_ece": [], "l2_ece": [], "mce": [], "smce": []}
     for event in events:
         confidences, outcomes = torch.from_numpy(event.confidences), torch.from_numpy(event.outcomes)
         weights = None if event.weights is None else torch.from_numpy(event.weights)
@@ -188,7 +206,25 @@ def _binned_errors(events: tuple[Events, ...], num_bins: int) -> dict[str, float
         errors["adaptive_ece"].append(float(mass.calibration_error("l1")))
         errors["l2_ece"].append(float(width.calibration_error("l2")))
         errors["mce"].append(float(width.calibration_error("max")))
+        errors["smce"].append(smooth_calibration_error(event.confidences, event.outcomes, event.weights))
     return {name: float(np.mean(each)) for name, each in errors.items()}
+
+
+def _add_lines(
+    events: Mapping[str, tuple[Events, ...]], values: dict[str, float], reasons: dict[str, str]
+) -> dict[str, Vector]:
+    """Add slope and intercept, averaged over the events that have them; their influences."""
+    influences: dict[str, Vector] = {}
+    for prefix, group in events.items():
+        for name in ("slope", "intercept"):
+            lines = [calibration_line(event, name) for event in group]
+            found = [line for line in lines if not isinstance(line, str)]
+            if found:
+                values[prefix + name] = float(np.mean([line.value for line in found]))
+                influences[prefix + name] = np.mean([line.influence for line in found], axis=0)
+            else:
+                reasons[prefix + name] = str(lines[0])
+    return influences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +253,7 @@ def _scan(table: Table, num_bins: int) -> _Scan:
         nll, brier = negative_log_likelihoods(probs, labels), brier_scores(probs, labels)
         scores.append((nll, brier, *_decisions(probs, labels)))
         sums.append(width_column_sums(classes, labels, num_bins, weights))
-        if table.kind == "multiclass":
+        if table.kind == "multiclass" and not table.streamed:
             cells.append(_cells(classes, labels, weights, num_bins, first_row=rows.start))
     nll, brier, confidence, correct, entropy = (torch.cat(part).numpy() for part in zip(*scores, strict=True))
     return _Scan(
@@ -296,6 +332,8 @@ class _Ranks:
 
 
 def _rank(table: Table) -> _Ranks:
+    if table.streamed:  # each class would need a pass through the file
+        return _Ranks(areas=(None,) * table.num_classes, influence=np.zeros(table.num_samples), events=())
     areas: list[float | None] = []
     influences: Vector = np.zeros(table.num_samples)
     events: list[Events] = []

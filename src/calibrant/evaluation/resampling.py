@@ -1,8 +1,9 @@
-"""Bootstrap resamples as counts, and the binned errors of all of them at once.
+"""Bootstrap resamples as counts, and the calibration errors of all of them at once.
 
 A resample of N rows is a vector of N counts. Means are then one product of the counts with what is averaged.
 Bins lie one after the other in the order of the confidences, so that one compiled pass over the counts gives
-the errors over bins of equal width and of equal mass. The bins of every class are sparse but for the lowest.
+the errors over bins of equal width and of equal mass, and another the smooth calibration error. The bins of
+every class are sparse but for the lowest.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from calibrant._math.binning import REACHED, mass_order, width_bin_index
+from calibrant.evaluation.score_cells import ScoreCells
 
 Vector: TypeAlias = NDArray[np.float64]  # (N,) over samples or (R,) over resamples
 Matrix: TypeAlias = NDArray[np.float64]
@@ -46,6 +48,31 @@ class Resamples:
             yield counts
 
 
+MOST_DELETIONS = 200
+
+
+@dataclass(frozen=True)
+class Deletions:
+    """The sample without each of its rows; of more than 200 rows, without each of 200 random groups.
+
+    Groups are as good here: the variance and the skewness that deletions are asked for add up over groups.
+    """
+
+    num_samples: int
+    seed: tuple[int, ...]
+
+    @property
+    def num_resamples(self) -> int:
+        """How many there are."""
+        return min(self.num_samples, MOST_DELETIONS)
+
+    def blocks(self, size: int = LARGE_BLOCK) -> Iterator[Counts]:
+        """The counts in blocks ``(r, N)``: zero for the rows left out, else one."""
+        groups = np.random.default_rng(self.seed).permutation(self.num_samples) % self.num_resamples
+        for start, stop in block_bounds(self.num_resamples, size // self.num_samples):
+            yield (groups != np.arange(start, stop)[:, None]).astype(np.uint8)
+
+
 def block_bounds(total: int, size: int) -> Iterator[tuple[int, int]]:
     """``(start, stop)`` of consecutive blocks of ``size``, at least one, that cover ``range(total)``."""
     size = max(1, size)
@@ -72,8 +99,8 @@ def width_bins(confidences: Vector, num_bins: int) -> Indices:
     return width_bin_index(torch.from_numpy(confidences), num_bins).numpy()
 
 
-class BinnedErrors:
-    """Calibration errors over bins of equal width and of equal mass, in every resample."""
+class EventErrors:
+    """Calibration errors over bins of equal width and of equal mass, and the smooth one, in resamples."""
 
     def __init__(self, events: Events, num_bins: int) -> None:
         weights = None if events.weights is None else torch.from_numpy(events.weights)
@@ -86,10 +113,15 @@ class BinnedErrors:
         self._bins = width_bins(ranked, num_bins).astype(np.int32)
         self._mass = np.ones(len(ranked)) if events.weights is None else events.weights[order]
         self._residuals = self._mass * (events.outcomes[order] - ranked)
+        self._cells = ScoreCells.of(events.confidences, events.weights)
+        self._unranked = events.outcomes - events.confidences
+        if events.weights is not None:
+            self._unranked = events.weights * self._unranked
 
     def __call__(self, counts: Counts) -> dict[str, Vector]:
         """Errors of each resample, for counts ``(r, N)``."""
-        from calibrant.evaluation.kernels import ADAPTIVE, ECE, MAXIMUM, SQUARED, binned_errors  # compiled
+        from calibrant._math.lipschitz_values import lipschitz_values  # compiled, as are those:
+        from calibrant.evaluation.kernels import ADAPTIVE, ECE, MAXIMUM, SQUARED, binned_errors, cell_sums
 
         total = self._totals(counts)
         errors = binned_errors(
@@ -101,25 +133,27 @@ class BinnedErrors:
             self._mass,
             self._residuals,
         )
+        points = self._cells.points
+        gathered = cell_sums(counts, self._cells.index, self._unranked, len(points))
         return {
             "ece": divide(errors[:, ECE], total),
             "adaptive_ece": divide(errors[:, ADAPTIVE], total),
             "l2_ece": np.sqrt(divide(errors[:, SQUARED], total)),
             "mce": errors[:, MAXIMUM],
+            "smce": divide(lipschitz_values(points, gathered), total),
         }
 
     def _totals(self, counts: Counts) -> Vector:
         """Weight of each resample."""
         if self._weights is None:
-            return np.full(len(counts), float(counts.shape[1]))
+            return counts.sum(axis=1, dtype=np.float64)
         return np.array([row @ self._weights for row in counts])
 
     def _targets(self, total: Vector) -> Matrix:
         """Cumulative weights ``(r, B - 1)`` that the inner bins of equal mass must reach."""
         steps = np.arange(1, self._num_bins)
         if self._weights is None:  # ceil(j N / B) samples
-            ends = -(-steps * len(self._order) // self._num_bins)
-            return np.tile(ends.astype(np.float64), (len(total), 1))
+            return np.ceil(steps * total[:, None] / self._num_bins)
         targets = steps / self._num_bins * total[:, None] * REACHED
         return np.where(total[:, None] > 0, targets, np.inf)  # without weight nothing is reached
 

@@ -11,10 +11,13 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from calibrant._math.errors import InputError
+from calibrant.metrics import CorpReliabilityCurve, RiskCoverageCurve, RocCurve
+from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Source
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 Direction = Literal["over-confident", "under-confident", "miscalibrated", "calibrated", "undecided"]
+Intervals = Literal["centred", "percentile", "bca"]
 Kind = Literal["binary", "multiclass", "multilabel", "top_label"]
 
 
@@ -58,6 +61,45 @@ class Curve:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Band:
+    """Where a curve lies, at the evaluation's level, if the model is calibrated."""
+
+    positions: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Witness:
+    """The Lipschitz function that attains the smooth calibration error; straight between its points."""
+
+    value: float  # the error
+    points: tuple[float, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What is left of the errors when the least confident samples are not answered."""
+
+    curve: RiskCoverageCurve  # some of its points
+    area: Estimate
+    excess_area: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shapes:
+    """Diagrams without bins, as numbers; long curves are thinned to some hundred points."""
+
+    name: str  # as the curve's
+    corp: CorpReliabilityCurve
+    band: Band  # of the CORP curve
+    witness: Witness
+    selection: Selection | None  # of decisions
+    roc: RocCurve | None  # of events; some of its points
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClassRow:
     """One class (one-vs-rest) or one label."""
 
@@ -68,6 +110,21 @@ class ClassRow:
     ece: float
     auroc: float | None  # None where the class never, or always, occurs
     accuracy: float | None  # recall; None where the class never occurs
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRow:
+    """The samples of one group."""
+
+    name: str
+    count: int
+    accuracy: Estimate
+    mean_confidence: Estimate
+    gap: Estimate  # mean confidence minus accuracy
+    ece: Estimate
+    null: NullError  # of the ECE
+    adjusted_p: float  # Holm's, for as many looks as there are rows
+    vague: bool  # too few samples to tell a gap of 5 points
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +153,31 @@ class Arm:
     null: tuple[NullError, ...]
     curves: tuple[Curve, ...]
     classes: tuple[ClassRow, ...]
+    shapes: tuple[Shapes, ...] = ()
+    groups: tuple[GroupRow, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detection:
+    """How well one arm's score tells the test samples from the foreign ones."""
+
+    name: str
+    title: str
+    metrics: Mapping[str, Estimate]  # auroc, aupr, aupr_in, fpr_at_95, fpr_at_95_in
+    change: Mapping[str, Estimate]  # this arm minus the first one, paired; empty for the latter
+    roc: RocCurve  # foreign samples positive; some of its points
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutOfDistribution:
+    """The test samples against samples of another kind."""
+
+    score: OutOfDistributionScore
+    num_in: int
+    num_out: int
+    source: Source | None
+    arms: tuple[Detection, ...]  # the first is the uncalibrated one
+    sentence: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +188,10 @@ class Verdict:
     headline: str
     sentences: tuple[str, ...]
     recommended: str  # the name of an arm
+    reason: str | None = None  # the sentence that says why that arm, or why none
+    condition: str | None = None  # on what the recommendation depends: "if the lower NLL matters"
+    caution: str | None = None  # the sentence that says what else the recommended arm changes
+    commands: tuple[str, ...] = ()  # that fit and apply the recommended arm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +205,7 @@ class Settings:
     null_draws: int
     calibration: str  # how the calibration samples came about, in words
     calibrators: tuple[str, ...]
+    intervals: Intervals = "centred"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +228,7 @@ class Evaluation:
     notes: tuple[str, ...]
     versions: Mapping[str, str]
     command: str | None
+    out_of_distribution: OutOfDistribution | None = None
 
     def arm(self, name: str) -> Arm:
         """The arm called ``name``.

@@ -40,7 +40,8 @@ def choose_split(predictions: Predictions, calibration: Predictions | None, seed
     if predictions.kind == "top_label":
         if calibration is not None:
             raise InputError(
-                "`calibration` is of no use: on top-label confidences alone no calibrator can be fitted."
+                "`calibration` must be left out for top-label confidences, on which no calibrator can be "
+                f"fitted; got {calibration.num_samples:,} samples."
             )
         return Split(None, test, "none: without the scores of all classes, no calibrator can be fitted")
     if calibration is not None:
@@ -103,7 +104,7 @@ def _strata(predictions: Predictions) -> Indices:
     """What must be spread evenly: classes, or the rarest label of each sample."""
     labels = predictions.labels
     if labels is None:
-        raise InputError("`labels` are needed to judge predictions; there are none.")
+        raise InputError("`labels` must be given to judge predictions; got none.")
     if labels.ndim == 1:
         return labels.numpy()
     given = labels.numpy()
@@ -130,7 +131,7 @@ def _check_other_file(predictions: Predictions, calibration: Predictions) -> Non
 def _check_same_problem(predictions: Predictions, calibration: Predictions) -> None:
     """Refuse to fit on predictions of another kind."""
     if calibration.labels is None:
-        raise InputError("`calibration` must have labels; there are none to fit on.")
+        raise InputError("`calibration` must have labels to fit on; got none.")
     mine, theirs = (f"{each.kind} with {each.num_classes} classes" for each in (predictions, calibration))
     if mine != theirs:
         raise InputError(f"`calibration` must be {mine}, as the predictions are; got {theirs}.")

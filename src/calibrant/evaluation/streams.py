@@ -14,6 +14,10 @@ class Stream(IntEnum):
     BOOTSTRAP = 1
     NULL = 2
     FOLDS = 3
+    JACKKNIFE = 4
+    SAMPLE = 5
+    GROUPS = 6
+    SWAPS = 7
 
 
 def stream_seed(seed: int, stream: Stream, part: int = 0) -> tuple[int, int, int]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.resampling import Counts, Matrix, Vector, block_bounds
-from calibrant.predictions import Kind, Predictions
+from calibrant.predictions import Kind, Predictions, StreamedPredictions
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -33,10 +33,11 @@ class Table:
 
     def __init__(self, predictions: Predictions, calibrate: Calibrate | None = None) -> None:
         if predictions.labels is None:
-            raise InputError("`labels` are needed to judge predictions; there are none.")
+            raise InputError("`labels` must be given to judge predictions; got none.")
         self._predictions = predictions
         self._calibrate = calibrate
         self.kind: Kind = predictions.kind
+        self.streamed = isinstance(predictions, StreamedPredictions)
         self.labels: Int[Tensor, " N"] | Int[Tensor, "N C"] = predictions.labels
         self.weights: Vector | None = None if predictions.weights is None else predictions.weights.numpy()
         self.num_samples = predictions.num_samples

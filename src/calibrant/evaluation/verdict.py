@@ -12,6 +12,7 @@ from calibrant.evaluation.phrases import clearly, number, p_value, percent, sett
 from calibrant.evaluation.recommend import UNCALIBRATED, Recommendation
 from calibrant.evaluation.result import Arm, Estimate, Kind, NullError, Verdict
 
+HARDLY = 0.1  # of the samples of a class: where fewer are found, it is hardly called any more
 JUDGEMENTS = {-1: "clearly better", 0: "within noise", 1: "clearly worse"}  # of what is better when lower
 
 
@@ -81,6 +82,10 @@ def reach_verdict(case: Case) -> Verdict:
         headline=_headline(case, finding, about),
         sentences=tuple(_sentences(case, finding, about)),
         recommended=case.chosen.name,
+        reason=_reason(case),
+        condition=_condition(case, finding),
+        caution=_caution(case),
+        commands=_commands(case),
     )
 
 
@@ -162,6 +167,8 @@ def _sentences(case: Case, finding: Finding, about: str) -> Iterator[str]:
         yield "The average is off beyond noise, yet the calibration error is not: more samples would tell."
     if case.repaired:
         yield _effect(case, about)
+        if caution := _caution(case):
+            yield caution
     if case.refuted:
         yield _refutation(case)
     yield from _limits(case, finding, about)
@@ -190,8 +197,9 @@ def _labels(case: Case) -> str:
     high, low = count_shifted(case.uncalibrated, case.level)
     rows = case.first.classes
     worst = max(rows, key=lambda row: abs(row.mean_probability - row.prevalence))
+    get = "gets" if high == 1 else "get"
     return (
-        f"Of {len(rows)} labels, {high} get probabilities that are too high on average, beyond chance, and "
+        f"Of {len(rows)} labels, {high} {get} probabilities that are too high on average, beyond chance, and "
         f"{low} too low; the furthest off is {worst.name}: {percent(worst.mean_probability)} stated, "
         f"{percent(worst.prevalence)} found."
     )
@@ -287,14 +295,67 @@ def _next_step(case: Case, finding: Finding) -> str:
         if len(case.arms) == 1:
             return "No calibrator was tried."
         if case.too_few:
-            return f"With only {case.fitted_on} none is recommended: too few to choose a calibrator."
+            return _too_few(case)
         if case.refuted:
             return "Leave the probabilities as they are, or fit on samples that resemble the test samples."
         return "Better leave the probabilities as they are." if finding.real else "Nothing needs to be done."
+    condition = _condition(case, finding)
+    fit, apply = _commands(case)
+    when = f"Next, {condition}" if condition else "Next"
+    return f"{when}: `{fit}`, then `{apply}` for new predictions."
+
+
+def _commands(case: Case) -> tuple[str, ...]:
+    """What fits the recommended calibrator, and what applies it."""
+    if not case.repaired:
+        return ()
     method = shlex.quote(case.chosen.name)
     saved = f"{case.chosen.name.partition('(')[0]}.safetensors"
-    when = "Next" if finding.real else "Next, if the lower NLL matters"
     return (
-        f"{when}: `calibrant fit {case.fit_arguments} --method {method} --out {saved}`, "
-        f"then `calibrant apply {saved} NEW.npz --out REPAIRED.npz` for new predictions."
+        f"calibrant fit {case.fit_arguments} --method {method} --out {saved}",
+        f"calibrant apply {saved} NEW.npz --out REPAIRED.npz",
     )
+
+
+def _condition(case: Case, finding: Finding) -> str | None:
+    """On what the recommendation depends: without a real error there is only the NLL to gain."""
+    return "if the lower NLL matters" if case.repaired and not finding.real else None
+
+
+def _reason(case: Case) -> str | None:
+    """Why that arm is recommended, or why none is."""
+    if case.refuted:
+        return _refutation(case)
+    if case.too_few:
+        return _too_few(case)
+    return None if case.recommendation is None else _why(case, case.recommendation)
+
+
+def _too_few(case: Case) -> str:
+    return f"With only {case.fitted_on} none is recommended: too few to choose a calibrator."
+
+
+def _caution(case: Case) -> str | None:
+    """That a class is hardly called any more, which moves the accuracy and repairs no decision.
+
+    Shifting the probabilities of a rare class to where they are true takes them below one half.
+    """
+    if case.kind != "binary" or not case.repaired:
+        return None
+    for name, other, before, after in zip(
+        ("positive", "negative"),
+        ("negative", "positive"),
+        reversed(case.first.classes),
+        reversed(case.chosen.classes),
+        strict=True,
+    ):
+        if before.accuracy is None or after.accuracy is None or after.accuracy >= before.accuracy / 2:
+            continue
+        rarely = "hardly called any more" if after.accuracy < HARDLY else "called far less often"
+        return (
+            f"Mind the accuracy: with {_title(case.chosen)} the {name} class is {rarely} (in "
+            f"{percent(after.accuracy)} of its samples, {percent(before.accuracy)} before), which moves the "
+            f"accuracy towards that of always saying {other}; to decide, choose a threshold of your own on "
+            "the calibrated probabilities."
+        )
+    return None

@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 from calibrant._math.binning import Binning, BinSums, binned, width_column_sums
-from calibrant._math.checks import Checked, check_choice, check_num_bins
+from calibrant._math.checks import Checked, check_choice, check_num_bins, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label, weighted_mean
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+    from calibrant._math.arrays import ArrayLike
 
 Average: TypeAlias = Literal["macro", "none"]
 
@@ -63,6 +65,23 @@ def calibration_sums(checked: Checked, num_bins: int, binning: Binning) -> BinSu
     if checked.task == "multiclass":
         confidences, _, outcomes = top_label(checked.scores, checked.target)
     return binned(confidences, outcomes, num_bins=num_bins, binning=binning, weights=checked.weights)
+
+
+def binned_error(
+    error: Callable[[BinSums], Tensor],
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    num_bins: int,
+    binning: Binning,
+    average: Average,
+    weights: ArrayLike | None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    """An error made of the sums of each bin; their mean, or one per column if asked."""
+    checked = check_probs(probs, labels, weights)
+    check_average(average, checked)
+    errors = error(calibration_sums(checked, num_bins, binning))
+    return errors.mean() if average == "macro" else errors
 
 
 def column_sums(checked: Checked, num_bins: int, binning: Binning) -> BinSums:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from calibrant._math.checks import check_choice, check_probs
 from calibrant._math.errors import InputError
-from calibrant._math.scores import top_label
-from calibrant.metrics._common import check_average, columns
+from calibrant.metrics._common import check_average
+from calibrant.metrics._judged import judged
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -63,16 +63,20 @@ def one_event(
     return scores, outcomes, None if checked.weights is None else _vector(checked.weights)
 
 
+def checked_events(checked: Checked, *, classwise: bool) -> Iterator[tuple[Vector, Vector, Vector | None]]:
+    """Scores (cut at 1), outcomes and weights of every event; rows without weight are left out."""
+    mass = None if checked.weights is None else _vector(checked.weights)
+    for scores, outcomes in _events(checked, classwise):
+        scores = np.minimum(scores, 1.0)
+        if mass is None:
+            yield scores, outcomes, None
+        else:
+            yield scores[mass > 0], outcomes[mass > 0], mass[mass > 0]
+
+
 def _events(checked: Checked, classwise: bool) -> Iterator[tuple[Vector, Vector]]:
     """Scores and outcomes of every event to be measured."""
-    if classwise or checked.task == "multilabel":
-        pairs = columns(checked)
-    elif checked.task == "multiclass":
-        confidence, _, correct = top_label(checked.scores, checked.target)
-        pairs = iter([(confidence, correct)])
-    else:
-        pairs = iter([(checked.scores, checked.target)])
-    for scores, outcomes in pairs:
+    for scores, outcomes in judged(checked, classwise=classwise):
         yield _vector(scores), _vector(outcomes)
 
 

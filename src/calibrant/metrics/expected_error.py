@@ -8,7 +8,7 @@ import torch
 
 from calibrant._math.checks import check_choice, check_probs
 from calibrant._math.errors import InputError
-from calibrant.metrics._common import calibration_sums, check_average
+from calibrant.metrics._common import binned_error, check_average
 from calibrant.metrics.squared_error import judged_pairs
 
 if TYPE_CHECKING:
@@ -104,14 +104,20 @@ def expected_calibration_error(
         >>> round(expected_calibration_error(probs, labels, norm="l2", debias=True).item(), 4)
         0.25
     """
-    checked = check_probs(probs, labels, weights)
     check_choice("norm", norm, ("l1", "l2"))
+    if not debias:
+        return binned_error(
+            lambda sums: sums.calibration_error(norm),
+            probs,
+            labels,
+            num_bins=num_bins,
+            binning=binning,
+            average=average,
+            weights=weights,
+        )
+    checked = check_probs(probs, labels, weights)
     check_average(average, checked)
-    errors = (
-        _debiased_errors(checked, num_bins, binning, norm)
-        if debias
-        else calibration_sums(checked, num_bins, binning).calibration_error(norm)
-    )
+    errors = _debiased_errors(checked, num_bins, binning, norm)
     return errors.mean() if average == "macro" else errors
 
 
@@ -140,6 +146,19 @@ def adaptive_calibration_error(
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
+
+    Raises:
+        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+
+    Note:
+        Biased upward for small ``N``, as with bins of equal width. No bin is nearly empty, so no single
+        sample decides much; in exchange the bins depend on the sample. Not differentiable. O(N log N) time
+        beside the pass over the table.
+
+    References:
+        Nguyen and O'Connor, "Posterior Calibration and Exploratory Analysis for Natural Language Processing
+        Models", EMNLP 2015 (bins of equal mass). Mukhoti et al., "Calibrating Deep Neural Networks using
+        Focal Loss", NeurIPS 2020 (the name AdaECE; their code: ``binning="mukhoti"``).
 
     Example:
         >>> import torch

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibrant._math.checks import check_probs
-from calibrant.metrics._common import calibration_sums, check_average
+from calibrant.metrics._common import binned_error
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -60,7 +59,12 @@ def maximum_calibration_error(
         >>> round(maximum_calibration_error(probs, labels).item(), 6)
         0.4
     """
-    checked = check_probs(probs, labels, weights)
-    check_average(average, checked)
-    errors = calibration_sums(checked, num_bins, binning).calibration_error("max")
-    return errors.mean() if average == "macro" else errors
+    return binned_error(
+        lambda sums: sums.calibration_error("max"),
+        probs,
+        labels,
+        num_bins=num_bins,
+        binning=binning,
+        average=average,
+        weights=weights,
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from calibrant._math.checks import check_choice
 from calibrant.metrics._events import over_events
 
 if TYPE_CHECKING:
@@ -18,31 +19,48 @@ def post_processing_gap(
     probs: ArrayLike,
     labels: ArrayLike,
     *,
+    score: Literal["brier", "nll"] = "brier",
     classwise: bool = False,
     average: Average = "macro",
     weights: ArrayLike | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    r"""Squared loss less the least that a Lipschitz change of the probabilities can reach.
+    r"""Squared loss or log loss less the least that a gentle, Lipschitz change can reach.
+
+    Of the squared loss, ``score="brier"``, by changing the probabilities:
 
     .. math::
         \mathrm{pGap} = \frac{1}{N} \sum_i (p_i - y_i)^2
         - \min_\kappa \frac{1}{N} \sum_i \left( \kappa(p_i) - y_i \right)^2 ,
         \qquad \kappa(p) = p + \eta(p) \in [0, 1], \quad |\eta(s) - \eta(t)| \le |s - t|
 
-    So κ may rise at most twice as fast as p, and never fall. Which events count is as in
-    :func:`~calibrant.metrics.smooth_calibration_error`; for every sample
+    So κ may rise at most twice as fast as p, and never fall. For every sample
     :math:`\mathrm{smCE}^2 \le \mathrm{pGap} \le 2 \, \mathrm{smCE}`.
+
+    Of the log loss, ``score="nll"``, by changing the log-odds t:
+
+    .. math::
+        \mathrm{pGap} = \frac{1}{N} \sum_i \ell(y_i, t_i)
+        - \min_h \frac{1}{N} \sum_i \ell(y_i, t_i + h(t_i)) ,
+        \qquad |h(s) - h(t)| \le |s - t| , \quad |h| \le 4
+
+    in nats. With the smooth calibration error of the log-odds, :math:`\mathrm{smCE}^*` (weights that change
+    by at most a quarter per unit of t, so that it is not below smCE),
+    :math:`2 \, \mathrm{smCE}^{*2} \le \mathrm{pGap} \le 4 \, \mathrm{smCE}^*`.
+
+    Which events count is as in :func:`~calibrant.metrics.smooth_calibration_error`.
 
     Args:
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        score: ``"brier"`` or ``"nll"``.
         classwise: Whether every class counts, not only the top label.
         average: With ``classwise`` or several labels per sample: ``"macro"`` for the mean over the columns,
             ``"none"`` for one value per column.
         weights: Weights of the samples, shape ``(N,)``, not negative.
 
     Returns:
-        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
+        Scalar float64, in ``[0, 1]`` for the squared loss, not negative for the log loss; shape ``(C,)`` for
+        ``average="none"``.
 
     Raises:
         ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
@@ -50,8 +68,9 @@ def post_processing_gap(
     Note:
         Measured on the sample κ is fitted to, so it is positive even for a calibrated model, and of order
         :math:`N^{-2/3}` there. Exact to rounding (dynamic programming, certified to about 1e-15 by the dual).
-        Time O(N log N) to sort and about as much to solve; the first call compiles. Not differentiable by
-        autograd.
+        Time O(N log N) to sort and about as much to solve; the first call compiles. Of the log loss by an
+        interior point method, some dozen tridiagonal systems, certified to about 1e-9; probabilities closer
+        to 0 or 1 than 1e-12 count as this close. Not differentiable by autograd.
 
     References:
         Błasiok, Gopalan, Hu and Nakkiran, "When Does Optimizing a Proper Loss Yield Calibration?", NeurIPS
@@ -62,10 +81,13 @@ def post_processing_gap(
         >>> post_processing_gap(torch.tensor([0.8, 0.8, 0.8, 0.8]), torch.tensor([0, 1, 0, 1])).item()
         0.09...
     """
-    from calibrant._math import lipschitz_regression  # numba: imported where it is first needed
+    from calibrant._math.likelihood_gap import likelihood_gap  # numba: imported where it is first needed
+    from calibrant._math.lipschitz_regression import post_processing_gap as squared_gap
 
+    check_choice("score", score, ("brier", "nll"))
+    gap = squared_gap if score == "brier" else likelihood_gap
     return over_events(
-        lambda scores, outcomes, mass: lipschitz_regression.post_processing_gap(scores, outcomes, mass).value,
+        lambda scores, outcomes, mass: gap(scores, outcomes, mass).value,
         probs,
         labels,
         classwise=classwise,

@@ -23,6 +23,17 @@ class ReliabilityTable:
     confidence: tuple[float | None, ...]
     accuracy: tuple[float | None, ...]
 
+    def __str__(self) -> str:
+        """One line per bin, as in ``print(table)``."""
+        lines = [f"{'bin':>15}  {'count':>9}  {'confidence':>10}  {'accuracy':>8}"]
+        for low, high, count, *means in zip(
+            self.edges[:-1], self.edges[1:], self.counts, self.confidence, self.accuracy, strict=True
+        ):
+            shown = ("–" if mean is None else f"{mean:.4f}" for mean in means)
+            size = f"{count:.0f}" if count.is_integer() else f"{count:.4g}"
+            lines.append("{:>15}  {:>9}  {:>10}  {:>8}".format(f"{low:.4f}–{high:.4f}", size, *shown))
+        return "\n".join(lines)
+
 
 def reliability_table(
     probs: ArrayLike,
@@ -66,6 +77,10 @@ def reliability_table(
         >>> table = reliability_table(torch.tensor([0.2, 0.9, 0.8]), torch.tensor([0, 1, 0]), num_bins=2)
         >>> table.edges, table.counts, table.accuracy
         ((0.0, 0.5, 1.0), (1.0, 2.0), (0.0, 0.5))
+        >>> print(table)
+                    bin      count  confidence  accuracy
+          0.0000–0.5000          1      0.2000    0.0000
+          0.5000–1.0000          2      0.8500    0.5000
     """
     checked = check_probs(probs, labels, weights)
     if checked.task == "multilabel":

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from calibrant._math.checks import check_probs
-from calibrant.metrics._common import calibration_sums, check_average
+from calibrant.metrics._common import binned_error
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -64,7 +63,15 @@ def over_confidence_error(
         >>> round(over_confidence_error(probs, labels).item(), 6)
         0.2
     """
-    return _half(probs, labels, "over", num_bins, binning, average, weights)
+    return binned_error(
+        lambda sums: sums.excess_error(1),
+        probs,
+        labels,
+        num_bins=num_bins,
+        binning=binning,
+        average=average,
+        weights=weights,
+    )
 
 
 def under_confidence_error(
@@ -103,23 +110,12 @@ def under_confidence_error(
         >>> round(under_confidence_error(probs, labels).item(), 6)
         0.1
     """
-    return _half(probs, labels, "under", num_bins, binning, average, weights)
-
-
-def _half(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    side: Literal["over", "under"],
-    num_bins: int,
-    binning: Binning,
-    average: Average,
-    weights: ArrayLike | None,
-) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    """Sum of the gaps of one sign."""
-    checked = check_probs(probs, labels, weights)
-    check_average(average, checked)
-    sums = calibration_sums(checked, num_bins, binning)
-    excess = sums.confidences - sums.outcomes
-    gaps = (excess if side == "over" else -excess).clamp(min=0)
-    errors = gaps.sum(dim=-1) / sums.total
-    return errors.mean() if average == "macro" else errors
+    return binned_error(
+        lambda sums: sums.excess_error(-1),
+        probs,
+        labels,
+        num_bins=num_bins,
+        binning=binning,
+        average=average,
+        weights=weights,
+    )

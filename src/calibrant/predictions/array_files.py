@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import pickle
 import warnings
-import zipfile
-import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import DAMAGE
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.keys import arrays_of, choose, predictions_from, texts_from_json
 from calibrant.predictions.table import Predictions, Source
@@ -24,21 +26,6 @@ if TYPE_CHECKING:
 UNSAFE = "which are not loaded because they could run code"
 NPZ = "numpy.savez(path, logits=..., labels=...)"
 PT = "torch.save({'logits': logits, 'labels': labels}, path)"
-# What the libraries raise, beside their own errors, when the bytes are not what the ending promises.
-DAMAGE = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 def read_npz(path: Path, source: Source, kind: Kind | None) -> Predictions:
@@ -89,11 +76,13 @@ def read_safetensors(path: Path, source: Source, kind: Kind | None) -> Predictio
 
 def write_safetensors(predictions: Predictions, path: Path) -> None:
     """Write named tensors, and texts as JSON lists into the metadata."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     tensors, texts = arrays_of(predictions)
     metadata = {name: json.dumps(text, ensure_ascii=False) for name, text in texts.items()}
-    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, metadata=metadata)
+    with _whole(SafetensorError):
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, metadata=metadata)
 
 
 def read_pt(path: Path, source: Source, kind: Kind | None) -> Predictions:
@@ -123,7 +112,17 @@ def write_pt(predictions: Predictions, path: Path) -> None:
         name: tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
         for name, tensor in tensors.items()
     }
-    torch.save({**whole, **texts}, path)
+    with _whole(RuntimeError):
+        torch.save({**whole, **texts}, path)
+
+
+@contextmanager
+def _whole(error: type[Exception]) -> Generator[None]:
+    """What a library raises when the system refuses to write, as the system would say it."""
+    try:
+        yield
+    except error as found:
+        raise OSError(errno.EIO, "perhaps the disk is full") from found
 
 
 def as_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:

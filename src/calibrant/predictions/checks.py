@@ -20,6 +20,13 @@ Kind: TypeAlias = Literal["binary", "multiclass", "multilabel", "top_label"]
 # A float32 softmax over 1000 classes sums to one within 1e-6. One bound for every dtype keeps a file and
 # its copy in another format the same: text has no dtype.
 ROUNDING_TOLERANCE = 1e-5
+NAMES_OF_CLASSES = "; to use names give `class_names` (in a table: name the columns, as in `prob_cat`)"
+NAMES_OF_AN_EVENT = (
+    "; which word is class 1 is not guessed: write 1 and 0, or name class 0 and class 1 in `class_names` "
+    "(in a table: in the columns `negative_class` and `positive_class`)"
+)
+YES_OR_NO = {"yes": "1", "no": "0"}
+OPPOSITES = {"yes": "no", "y": "n", "positive": "negative", "pos": "neg"}  # class 1 and class 0
 SPLIT_CODES = {"0": 0, "calibration": 0, "val": 0, "validation": 0, "1": 1, "test": 1}
 
 
@@ -41,7 +48,7 @@ def repair_events(probs: Tensor, *, name: str) -> tuple[Tensor, tuple[str, ...]]
         return probs, ()
     count = int((probs > 1).sum())
     note = f"{count} of {probs.numel()} values of `{name}` exceeded 1, by up to {largest - 1:.2g}"
-    return probs.clamp(max=1), (f"{note}, and were set to 1.",)
+    return probs.clamp(max=1), (f"{note}, and {'was' if count == 1 else 'were'} set to 1.",)
 
 
 def repair_rows(probs: Tensor, *, name: str) -> tuple[Tensor, tuple[str, ...]]:
@@ -72,16 +79,21 @@ def repair_rows(probs: Tensor, *, name: str) -> tuple[Tensor, tuple[str, ...]]:
             largest = max(largest, float(miss[bad].max()))
     if repaired is None:
         return probs, ()
-    note = f"{count} of {num_rows} rows of `{name}` missed one, by up to {largest:.2g}"
-    return repaired, (f"{note}, and were divided by their sum.",)
+    return repaired, (rows_divided(count, num_rows, largest, name=name),)
+
+
+def rows_divided(count: int, num_rows: int, largest: float, *, name: str = "probs") -> str:
+    """What is said of rows that were repaired."""
+    divided = "was divided by its sum" if count == 1 else "were divided by their sum"
+    return f"{count} of {num_rows} rows of `{name}` missed one, by up to {largest:.2g}, and {divided}."
 
 
 def as_correct(values: ArrayLike, num_samples: int) -> Tensor:
-    """Right or wrong, one per sample, as bool."""
+    """Right or wrong, one per sample, as bool; the words yes and no will do."""
     texts = as_texts(values)
-    tensor = as_label_tensor(
-        values if texts is None else whole_numbers(texts, "correct"), name="correct"
-    ).cpu()
+    if texts is not None:
+        values = whole_numbers([YES_OR_NO.get(text.lower(), text) for text in texts], "correct")
+    tensor = as_label_tensor(values, name="correct").cpu()
     if tensor.shape != (num_samples,):
         raise InputError(
             f"`correct` must have shape ({num_samples},), one per sample; got {tuple(tensor.shape)}."
@@ -109,12 +121,48 @@ def as_split(values: ArrayLike, num_samples: int) -> Tensor:
     return tensor.to(torch.uint8)
 
 
-def as_labels(values: ArrayLike, class_names: tuple[str, ...] | None) -> Tensor:
+def as_labels(values: ArrayLike, class_names: tuple[str, ...] | None, *, binary: bool = False) -> Tensor:
     """Labels as int64; texts are the names of classes, or whole numbers."""
     texts = as_texts(values)
     if texts is not None:
-        values = whole_numbers(texts, "labels") if class_names is None else _indices(texts, class_names)
+        remedy = NAMES_OF_AN_EVENT if binary else NAMES_OF_CLASSES
+        values = (
+            whole_numbers(texts, "labels", remedy) if class_names is None else _indices(texts, class_names)
+        )
     return as_label_tensor(values, name="labels").cpu()
+
+
+def yes_and_no(labels: ArrayLike) -> tuple[str, str] | None:
+    """The names of class 0 and class 1 where all labels are one of two words such as yes and no."""
+    words = set(as_texts(labels) or ())
+    for positive, negative in OPPOSITES.items():
+        if words and {word.lower() for word in words} <= {positive, negative}:
+            forms = [
+                next((word for word in words if word.lower() == name), None) for name in (negative, positive)
+            ]
+            names = (
+                forms[0] or _in_the_form_of(negative, forms[1]),
+                forms[1] or _in_the_form_of(positive, forms[0]),
+            )
+            return names if words <= set(names) else None
+    return None
+
+
+def as_true_classes(values: ArrayLike, num_samples: int) -> Tensor:
+    """True classes beside top-label confidences, int64; names are numbered in their order in the alphabet."""
+    texts = as_texts(values)
+    if texts is not None:
+        numbers = [whole_number(text) for text in texts]
+        if None in numbers:
+            order = {name: number for number, name in enumerate(sorted(set(texts)))}
+            numbers = [order[text] for text in texts]
+        values = numbers
+    tensor = as_label_tensor(values, name="labels").cpu()
+    if tensor.shape != (num_samples,):
+        raise InputError(
+            f"`labels` must have shape ({num_samples},), one per sample; got {tuple(tensor.shape)}."
+        )
+    return tensor
 
 
 def as_names(values: ArrayLike, *, name: str) -> tuple[str, ...]:
@@ -172,16 +220,21 @@ def whole_number(text: str) -> int | None:
     return int(number) if number.is_integer() else None
 
 
-def whole_numbers(texts: list[str], name: str) -> list[int]:
-    """Texts as whole numbers, one per row."""
+def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
+    """Texts as whole numbers, one per row; ``remedy`` is for words."""
     numbers: list[int] = []
     for row, text in enumerate(texts):
         number = whole_number(text)
         if number is None:
-            remedy = "; to use names give `class_names`" if name == "labels" else ""
+            remedy = remedy if text else "; leave out rows where it is not known"
             raise InputError(f"`{name}` must be whole numbers; row {row} holds {shown(text)}{remedy}.")
         numbers.append(number)
     return numbers
+
+
+def _in_the_form_of(word: str, model: str | None) -> str:
+    """In capitals as the other word is."""
+    return word.title() if model and model.istitle() else word.upper() if model and model.isupper() else word
 
 
 def _indices(texts: list[str], class_names: tuple[str, ...]) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -75,7 +75,9 @@ def layout_of(header: Sequence[str]) -> Layout:
     singles = [column for name in SINGLES for column in _named(name, header)]
     if not families:
         space, scores = "confidence", ("confidence",)
-        singles += _outcome(header)
+        outcome = _outcome(header)
+        singles += outcome
+        labels = _named("label", header) if outcome == ("correct",) else ()
     elif families[0] in header:
         space, scores = SPACES[families[0]], (families[0],)
         labels = _named("label", header)
@@ -105,6 +107,7 @@ def predictions_of(
     *,
     source: Source,
     kind: Kind | None,
+    make: Callable[..., Predictions] = Predictions,
 ) -> Predictions:
     """Predictions from the scores ``(N, k)`` and the other columns of a table."""
     arrays: dict[str, Any] = {layout.space: scores[:, 0] if len(layout.scores) == 1 else scores}
@@ -122,7 +125,7 @@ def predictions_of(
         arrays["kind"] = "multilabel"
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in BINARY_NAMES}
     chosen = Chosen(layout.space, ("",), (), layout.unused)
-    return predictions_from(arrays, chosen, source=source, kind=kind)
+    return predictions_from(arrays, chosen, source=source, kind=kind, make=make)
 
 
 def table_of(predictions: Predictions) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,8 @@ def choose(found: Collection[str]) -> Chosen:
     used = [space + suffix for suffix in suffixes]
     companions = COMPANIONS
     if space == "confidence":
-        companions = ("weights", "groups", *_outcome(found, suffixes))
+        outcome = _outcome(found, suffixes)
+        companions = ("weights", "groups", *outcome, *(("labels",) if outcome == ("correct",) else ()))
     for base in companions:
         present = [base + suffix for suffix in suffixes if base + suffix in found]
         if present and len(present) < len(suffixes):
@@ -72,7 +73,12 @@ def choose(found: Collection[str]) -> Chosen:
 
 
 def predictions_from(
-    arrays: Mapping[str, Any], chosen: Chosen, *, source: Source | None, kind: Kind | None
+    arrays: Mapping[str, Any],
+    chosen: Chosen,
+    *,
+    source: Source | None,
+    kind: Kind | None,
+    make: Callable[..., Predictions] = Predictions,
 ) -> Predictions:
     """Predictions from the arrays that were chosen; a kind that is asked for must not contradict them."""
     fields: dict[str, Any] = {}
@@ -92,10 +98,9 @@ def predictions_from(
         if stated != fields.setdefault("kind", stated):
             raise InputError(f"it holds predictions of kind {stated}; kind {kind} was asked for.")
     if "true_label" in fields:
-        fields["correct"] = _agreement(fields.pop("true_label"), fields.pop("pred_label"))
-    return Predictions(
-        **fields, source=source, notes=_unused_note(chosen, labelled=not TRUTH.isdisjoint(fields))
-    )
+        fields["labels"] = fields.pop("true_label")
+        fields["correct"] = _agreement(fields["labels"], fields.pop("pred_label"))
+    return make(**fields, source=source, notes=_unused_note(chosen, labelled=not TRUTH.isdisjoint(fields)))
 
 
 def arrays_of(predictions: Predictions) -> tuple[dict[str, Tensor], dict[str, list[str]]]:

@@ -22,8 +22,9 @@ LIKE_PROBABILITIES = (
     "for numbers are never reinterpreted."
 )
 TWO_COLUMNS = (
-    "Two classes in two columns: for calibration of the positive class and Platt scaling "
-    "give its probability or log-odds alone, shape (N,)."
+    "Two classes in two columns are judged by their top label only; to judge the positive class too, and to "
+    "try Platt scaling, give one number per sample, `probs[:, 1]` or `logits[:, 1] - logits[:, 0]` "
+    "(in a table the one column `prob` or `logit`)."
 )
 
 
@@ -36,6 +37,8 @@ def oddities(
 ) -> tuple[str, ...]:
     """What a reader of the results should know about checked numbers of one kind."""
     found: list[str] = []
+    if class_names is not None and len(set(class_names)) < len(class_names):
+        found.append(_same_name(class_names))
     if kind == "multiclass":
         if space == "logits" and _like_probabilities(values):
             found.append(LIKE_PROBABILITIES)
@@ -51,6 +54,13 @@ def oddities(
         name = "" if class_names is None else f" ({class_names[label]})"
         found.append(f"Every label is {label}{name}: no other class occurs.")
     return tuple(found)
+
+
+def _same_name(class_names: tuple[str, ...]) -> str:
+    """Which name is there twice."""
+    name = next(name for name in class_names if class_names.count(name) > 1)
+    numbers = [number for number, other in enumerate(class_names) if other == name]
+    return f"{len(numbers)} classes are called {name} (numbers {', '.join(map(str, numbers))})."
 
 
 def _like_probabilities(logits: Float[Tensor, "N C"]) -> bool:

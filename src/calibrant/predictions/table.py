@@ -67,7 +67,9 @@ class Predictions:
         logits: Scores before the softmax or sigmoid, finite; shape ``(N, C)`` or ``(N,)``, at least two
             samples.
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
-        labels: True classes, or names that ``class_names`` holds; may be absent.
+        labels: True classes, or names that ``class_names`` holds; may be absent. Of an event, the words yes
+            and no (y and n, positive and negative, pos and neg) will do without names. Beside ``confidence``
+            they only tell :func:`calibrant.compare` whether samples are the same.
         confidence: Probability of the predicted class where nothing else is known, shape ``(N,)``.
         correct: Whether the predicted class was the true one, shape ``(N,)`` in 0, 1; goes with
             ``confidence``.
@@ -119,20 +121,27 @@ class Predictions:
         self._correct: Tensor | None = None
         self._labels: Tensor | None = None
         if self._space == "confidence":
-            if correct is None or labels is not None or names is not None or kind not in {None, "top_label"}:
-                raise InputError(
-                    "`confidence` goes with `correct`, without `labels`, `class_names` or other `kind`."
-                )
+            if correct is None or names is not None or kind not in {None, "top_label"}:
+                raise InputError("`confidence` goes with `correct`, without `class_names` or other `kind`.")
             self._kind: Kind = "top_label"
             self._values, repairs = _checked_confidence(values)
             self._correct = checks.as_correct(correct, len(values))
+            self._labels = None if labels is None else checks.as_true_classes(labels, len(values))
             self._weights = None if weights is None else check_weights(weights, len(values)).cpu()
         else:
             if correct is not None or kind == "top_label":
                 raise InputError(
                     f"`correct` and the kind top_label go with `confidence`, not with `{self._space}`."
                 )
-            targets = None if labels is None else checks.as_labels(labels, names)
+            binary = values.ndim == 1
+            if binary and names is None and labels is not None:
+                names = checks.yes_and_no(labels)
+                if names is not None:
+                    notes = (
+                        *notes,
+                        f"Labels are words: {names[1]} counts as class 1, {names[0]} as class 0.",
+                    )
+            targets = None if labels is None else checks.as_labels(labels, names, binary=binary)
             cpu_weights = None if weights is None else check_weights(weights, len(values)).cpu()
             checked, repairs = _checked_scores(self._space, values, targets, cpu_weights, kind)
             self._kind = checked.task
@@ -367,9 +376,9 @@ class Predictions:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file that :func:`load_predictions` reads back to the same values, whole or not at all.
 
-        The ending chooses the format: ``.npz``, ``.csv``, ``.parquet``, ``.safetensors`` or ``.pt``. Text
-        has no
-        dtype: from ``.csv`` the same values come back in float64. ``source`` and ``notes`` are not written.
+        The ending chooses the format: ``.npz``, ``.csv``, ``.csv.gz``, ``.parquet``, ``.safetensors`` or
+        ``.pt``. Text has no dtype: from ``.csv`` the same values come back in float64. ``source`` and
+        ``notes`` are not written.
 
         Args:
             path: Where to; a file that is there is replaced.

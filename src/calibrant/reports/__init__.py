@@ -9,9 +9,14 @@ if TYPE_CHECKING:
     from calibrant.reports.figures import (
         class_errors,
         confidence_histogram,
+        corp_diagram,
         error_intervals,
         reliability_comparison,
         reliability_diagram,
+        risk_coverage_diagram,
+        roc_diagram,
+        smooth_diagram,
+        witness_diagram,
     )
     from calibrant.reports.html import write_report
     from calibrant.reports.terminal import render, render_comparison
@@ -19,9 +24,14 @@ if TYPE_CHECKING:
 _HOME_OF = {
     "class_errors": "figures",
     "confidence_histogram": "figures",
+    "corp_diagram": "figures",
     "error_intervals": "figures",
     "reliability_comparison": "figures",
     "reliability_diagram": "figures",
+    "risk_coverage_diagram": "figures",
+    "roc_diagram": "figures",
+    "smooth_diagram": "figures",
+    "witness_diagram": "figures",
     "render": "terminal",
     "render_comparison": "terminal",
     "write_report": "html",
@@ -30,11 +40,16 @@ _HOME_OF = {
 __all__ = [
     "class_errors",
     "confidence_histogram",
+    "corp_diagram",
     "error_intervals",
     "reliability_comparison",
     "reliability_diagram",
     "render",
     "render_comparison",
+    "risk_coverage_diagram",
+    "roc_diagram",
+    "smooth_diagram",
+    "witness_diagram",
     "write_report",
 ]
 

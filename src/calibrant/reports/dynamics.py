@@ -1,22 +1,17 @@
-"""How a network's likelihood, entropy and calibration went in training: figures, and one HTML page."""
+"""How a network's likelihood, entropy and calibration went in training: figures, and sections of a report."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from calibrant._math.errors import InputError
-from calibrant._math.files import atomic_write
 from calibrant.reports.figures import BLUE, GREEN, GREY, VERMILLION, series
-from calibrant.reports.pictures import Picture
+from calibrant.reports.pictures import Picture, legend
+from calibrant.reports.run_sections import Section
 from calibrant.reports.svg import drawing_style, to_svg
 
 if TYPE_CHECKING:
@@ -149,47 +144,79 @@ def gradient_histogram(snapshots: Mapping[int, Snapshot], *, ax: Axes | None = N
     return ax
 
 
-@dataclass(frozen=True)
-class _Section:
-    title: str
-    text: str
-    pictures: list[Picture]
-
-
-def write_dynamics_report(
-    rows: Rows, snapshots: Mapping[int, Snapshot], path: str | os.PathLike[str], *, title: str
-) -> None:
-    """Write one HTML page, without links to anything outside it, of the dynamics of a run.
+def dynamics_sections(rows: Rows, snapshots: Mapping[int, Snapshot]) -> tuple[Section, ...]:
+    """The dynamics of one run, as sections of its report.
 
     Args:
         rows: The epochs of the run.
         snapshots: What was recorded at chosen epochs, by epoch.
-        path: A file name that ends in ``.html``.
-        title: What was trained on what.
 
-    Raises:
-        InputError: If the name ends otherwise, or no epoch has dynamics.
-        OSError: If the folder is missing or may not be written to.
+    Returns:
+        None at all where no epoch has dynamics.
     """
-    if Path(path).suffix.lower() != ".html":
-        raise InputError(f"`path` must end in .html; got {Path(path).name!r}.")
     if not any("dynamics" in row for row in rows):
-        raise InputError("`rows` must hold dynamics; set record.dynamics = true in the recipe.")
-    environment = Environment(
-        loader=PackageLoader("calibrant.reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
+        return ()
     with drawing_style():
-        sections = _sections(rows, snapshots)
-    text = environment.get_template("dynamics.html").render(title=title, sections=sections)
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        return tuple(_sections(rows, snapshots))
 
 
-def _sections(rows: Rows, snapshots: Mapping[int, Snapshot]) -> list[_Section]:
-    over_time = [
+def compared_dynamics(runs: Mapping[str, Rows]) -> Section | None:
+    """The dynamics of several runs in the same pictures, as figure 3 of Mukhoti et al. (2020) has them.
+
+    Args:
+        runs: What each run shall be called, and its epochs.
+
+    Returns:
+        A section, or None where fewer than two of the runs recorded dynamics.
+
+    References:
+        Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020, figure 3.
+    """
+    recorded = {name: rows for name, rows in runs.items() if any("dynamics" in row for row in rows)}
+    if len(recorded) < 2:
+        return None
+    with drawing_style():
+        pictures = tuple(
+            _picture(
+                title,
+                f"compared-{place}",
+                lambda ax, keys=keys, what=what: _overlay(ax, recorded, keys, what),
+            )
+            for place, (title, keys, what) in enumerate(_COMPARED)
+        )
+        key = tuple(legend(list(recorded)))
+    missing = [name for name in runs if name not in recorded]
+    left_out = f" Without dynamics: {', '.join(missing)}." if missing else ""
+    return Section(
+        title="While they learned",
+        text=(f"What the networks said of the test samples, epoch by epoch.{left_out}",),
+        key=key,
+        pictures=pictures,
+    )
+
+
+_COMPARED: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    ("NLL", ("test", "nll"), "nats"),
+    ("NLL of right answers", ("test", "nll_correct"), "nats"),
+    ("NLL of wrong answers", ("test", "nll_incorrect"), "nats"),
+    ("Entropy of wrong answers", ("test", "entropy_incorrect"), "nats"),
+    ("Probability of the true class, right answers", ("test", "p_true_correct"), "probability"),
+    ("Probability of the true class, wrong answers", ("test", "p_true_incorrect"), "probability"),
+    ("Calibration error (ECE)", ("test", "ece"), "ECE"),
+    ("Norm of the last layer's weights", ("last_layer_norm",), "norm"),
+)
+
+
+def _overlay(ax: Axes, runs: Mapping[str, Rows], keys: Sequence[str], what: str) -> Axes:
+    """One quantity of every run; the key of the page says which line is whose."""
+    for place, rows in enumerate(runs.values()):
+        colour, _, dashes = series(place)
+        _line(ax, rows, keys, "", colour, dashes)
+    return _finished(ax, what, named=False)
+
+
+def _sections(rows: Rows, snapshots: Mapping[int, Snapshot]) -> Iterator[Section]:
+    over_time = tuple(
         _picture(
             f"{split}: {text}",
             f"{quantity}-{split}",
@@ -197,41 +224,46 @@ def _sections(rows: Rows, snapshots: Mapping[int, Snapshot]) -> list[_Section]:
         )
         for quantity, text in _QUANTITIES.items()
         for split in _SPLITS
-    ]
-    whole = [
-        _picture("errors", "errors", lambda ax: error_curves(rows, ax=ax)),
-        _picture("weights", "weights", lambda ax: weight_norm_curve(rows, ax=ax)),
-    ]
-    found = [
-        _Section(
-            "Right and wrong answers",
+    )
+    yield Section(
+        title="While it learned: right and wrong answers",
+        text=(
+            "What the network said of its training and test samples, epoch by epoch.",
             "Where wrong answers become less likely while their entropy falls, the network grows too sure.",
-            over_time,
         ),
-        _Section(
-            "Errors and weights",
-            "Does the calibration error still move where the error no longer does?",
-            whole,
+        pictures=over_time,
+    )
+    yield Section(
+        title="While it learned: errors and weights",
+        text=("Does the calibration error still move where the error no longer does?",),
+        pictures=(
+            _picture("errors", "errors", lambda ax: error_curves(rows, ax=ax)),
+            _picture("weights", "weights", lambda ax: weight_norm_curve(rows, ax=ax)),
         ),
-    ]
+    )
     if snapshots:
-        stated = [
-            _picture(
-                f"{split}, epoch {epoch}",
-                f"reliability-{split}-{epoch}",
-                lambda ax, e=epoch, s=split: snapshot_reliability(snapshots[e], s, ax=ax),
-            )
-            for split in _SPLITS
-            for epoch in snapshots
-        ]
-        found.append(_Section("Stated and found", "25 bins of equal width at chosen epochs.", stated))
-    if any("gradient_norms" in snapshot for snapshot in snapshots.values()):
-        text = (
-            "Norm of each training sample's gradient of the loss by the weights and bias of the last layer."
+        yield Section(
+            title="While it learned: stated and found",
+            text=("25 bins of equal width at chosen epochs.",),
+            pictures=tuple(
+                _picture(
+                    f"{split}, epoch {epoch}",
+                    f"reliability-{split}-{epoch}",
+                    lambda ax, e=epoch, s=split: snapshot_reliability(snapshots[e], s, ax=ax),
+                )
+                for split in _SPLITS
+                for epoch in snapshots
+            ),
         )
+    if any("gradient_norms" in snapshot for snapshot in snapshots.values()):
         norms = _picture("gradients", "gradients", lambda ax: gradient_histogram(snapshots, ax=ax))
-        found.append(_Section("Gradients", text, [norms]))
-    return found
+        yield Section(
+            title="While it learned: gradients",
+            text=(
+                "Norm of each training sample's gradient of the loss by the last layer's weights and bias.",
+            ),
+            pictures=(norms,),
+        )
 
 
 def _picture(caption: str, name: str, draw: Callable[[Axes], Axes]) -> Picture:
@@ -261,10 +293,10 @@ def _line(ax: Axes, rows: Rows, keys: Sequence[str], label: str, colour: str, da
     )
 
 
-def _finished(ax: Axes, what: str) -> Axes:
+def _finished(ax: Axes, what: str, *, named: bool = True) -> Axes:
     ax.set(xlabel="epoch", ylabel=what)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.spines[["top", "right"]].set_visible(False)
-    if len(ax.get_lines()) > 1:
+    if named and len(ax.get_lines()) > 1:
         ax.legend(frameon=False, fontsize="small")
     return ax

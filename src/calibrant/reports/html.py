@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,16 +13,26 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from calibrant._math.errors import InputError
-from calibrant._math.files import atomic_write
+from calibrant._math.files import write_text
+from calibrant.evaluation.phrases import p_number
 from calibrant.evaluation.result import Arm, Comparison, Estimate, Evaluation
-from calibrant.reports import pictures, tables, words
+from calibrant.reports import pictures, shapes, tables, words
+from calibrant.reports.groups import group_pairs
+from calibrant.reports.run_sections import Opening, Section
 from calibrant.reports.svg import drawing_style
 
 MOST_CLASSES = 30  # of one table; where there are more, the worst stand first
 WORST_CLASSES = 20
 
 
-def write_report(found: Evaluation | Comparison, path: str | os.PathLike[str]) -> None:
+def write_report(
+    found: Evaluation | Comparison,
+    path: str | os.PathLike[str],
+    *,
+    opening: Opening | None = None,
+    before: Sequence[Section] = (),
+    after: Sequence[Section] = (),
+) -> None:
     """Write a report as one HTML file without links to anything outside it.
 
     The same data give the same bytes. The file is whole or not there: a failure leaves what was there before.
@@ -30,6 +40,9 @@ def write_report(found: Evaluation | Comparison, path: str | os.PathLike[str]) -
     Args:
         found: What :func:`calibrant.evaluate` or :func:`calibrant.compare` returned.
         path: A file name that ends in ``.html``, in a folder that exists.
+        opening: Begin with this in place of the verdict, which then follows ``before`` (evaluations only).
+        before: Further sections before those of the evaluation or comparison.
+        after: Further sections after them.
 
     Raises:
         InputError: If the name ends otherwise.
@@ -38,22 +51,28 @@ def write_report(found: Evaluation | Comparison, path: str | os.PathLike[str]) -
     if Path(path).suffix.lower() != ".html":
         msg = f"`path` must end in .html; got {Path(path).name!r}."
         raise InputError(msg)
-    with atomic_write(path) as temporary:
-        temporary.write_text(report_text(found), encoding="utf-8")
+    write_text(path, report_text(found, opening=opening, before=before, after=after))
 
 
-def report_text(found: object) -> str:
+def report_text(
+    found: object,
+    *,
+    opening: Opening | None = None,
+    before: Sequence[Section] = (),
+    after: Sequence[Section] = (),
+) -> str:
     """The report as HTML text.
 
     Raises:
         TypeError: If ``found`` is neither an evaluation nor a comparison.
     """
+    given: dict[str, object] = {"opening": opening, "before": before, "after": after}
     if isinstance(found, Evaluation):
         with drawing_style():
-            return _templates().get_template("evaluation.html").render(_evaluation_context(found))
+            return _templates().get_template("evaluation.html").render(_evaluation_context(found) | given)
     if isinstance(found, Comparison):
         with drawing_style():
-            return _templates().get_template("comparison.html").render(_comparison_context(found))
+            return _templates().get_template("comparison.html").render(_comparison_context(found) | given)
     msg = f"`found` must be an Evaluation or a Comparison; got {type(found).__name__}."
     raise TypeError(msg)
 
@@ -76,7 +95,6 @@ def _templates() -> Environment:
         "count": words.count,
         "plural": words.plural,
         "percent": words.percent,
-        "p_value": words.p_value,
         "parameter": words.parameter,
         "unbroken": words.unbroken,
         "sentence": _sentence,
@@ -110,7 +128,7 @@ class NullRow:
     observed: float
     mean: float
     upper: float
-    p_value: float
+    p_value: str
 
 
 def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
@@ -131,9 +149,13 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
         "null_groups": _null_groups(evaluation),
         "null_pictures": pictures.error_pictures(evaluation.arms, evaluation),
         "diagrams": list(pictures.diagrams(evaluation)),
+        "shape_groups": shapes.shape_groups(evaluation),
+        "detection": shapes.detection_picture(evaluation),
+        "detection_rows": shapes.detection_rows(evaluation),
         "panels": pictures.label_panels(evaluation) if multilabel else [],
         "panel_legend": pictures.legend(panel_names),
         "num_labels": len(evaluation.arms[0].classes),
+        "groups": group_pairs(evaluation),
         "pairs": shown,
         "further_pairs": pairs[len(shown) :],
         "widest_error": max(
@@ -201,7 +223,7 @@ def _null_groups(found: Evaluation | Comparison) -> list[tuple[str, list[NullRow
     for part in tables.columns(found):
         rows = [
             NullRow(
-                words.metric(null.metric, found.kind).title, observed, null.mean, null.upper, null.p_value
+                words.metric(null.metric, found.kind).title, observed, null.mean, null.upper, p_number(null)
             )
             for null in sorted(part.null, key=lambda null: words.rank(null.metric))
             if (observed := part.metrics[null.metric].value) is not None

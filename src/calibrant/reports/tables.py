@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -18,14 +17,10 @@ from calibrant.evaluation.result import (
     Evaluation,
     Kind,
     NullError,
-    Verdict,
 )
 from calibrant.reports.words import GROUPS, goodness, judge, metric, number, percent, rank
 
 POOLED = "all labels"  # the first curve of multilabel predictions
-_REASONS = ("is not recommended", "none is recommended", "cross-validated NLL")  # the strongest first
-_CONDITION = re.compile(r"^Next, (if [^:`]+):")
-_COMMAND = re.compile(r"`(calibrant [^`]+)`")
 
 
 @dataclass(frozen=True)
@@ -152,22 +147,6 @@ def null_sentence(null: NullError, observed: float, kind: Kind, level: float) ->
         f"and stay below {number(null.upper)} in {percent(level)} of draws; this one shows {found} "
         f"({p_value(null)})."
     )
-
-
-def commands(verdict: Verdict) -> list[str]:
-    """The commands that the verdict's sentences quote, to be shown where they can be copied."""
-    return [command for sentence in verdict.sentences for command in _COMMAND.findall(sentence)]
-
-
-def reason(verdict: Verdict) -> str | None:
-    """The sentence that says why an arm is recommended, or why none is."""
-    return next((each for words in _REASONS for each in verdict.sentences if words in each), None)
-
-
-def condition(verdict: Verdict) -> str | None:
-    """``if the lower NLL matters``: on what the recommendation depends, where it does."""
-    found = (_CONDITION.match(sentence) for sentence in verdict.sentences)
-    return next((each[1] for each in found if each), None)
 
 
 def whole_curves(part: Arm | ComparedModel, kind: Kind) -> tuple[Curve, ...]:

@@ -9,11 +9,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from calibrant.evaluation.result import Arm, Comparison, Direction, Evaluation
+from calibrant.evaluation.result import Arm, Comparison, Direction, Evaluation, OutOfDistribution
 from calibrant.reports import tables
+from calibrant.reports.groups import groups_down
 from calibrant.reports.words import MARK_OF, interval, metric, number, percent, shortened
 
-SHOWN = ("event_ece", "ece", "adaptive_ece", "nll", "brier", "accuracy", "mean_confidence")
+SHOWN = ("event_ece", "ece", "adaptive_ece", "smce", "nll", "brier", "accuracy", "mean_confidence")
 CELL = 16  # 0.0412–0.0631 and three blanks
 MOST_WARNINGS = 3  # of one calibrator
 NAME = 28  # of a model, with two blanks
@@ -54,6 +55,9 @@ def render(evaluation: Evaluation, console: Console) -> None:
         _metrics_down(evaluation, console.width),
     ]
     parts += [Text(sentence, style="dim") for sentence in _left_out(evaluation, console.width)]
+    if evaluation.out_of_distribution is not None:
+        parts += _detection(evaluation.out_of_distribution)
+    parts += groups_down(evaluation)
     parts += _recommendation(evaluation, console.width)
     parts += _notes(evaluation.notes)
     _print(console, parts)
@@ -134,6 +138,18 @@ def _cell(cell: tables.Cell) -> Text:
     return text
 
 
+def _detection(found: OutOfDistribution) -> Iterable[RenderableType]:
+    """How well foreign samples are told apart."""
+    first = found.arms[0].metrics
+    yield Text()
+    yield Text(found.sentence)
+    yield Text(
+        f"AUPR {number(first['aupr'].value)}; of the test samples {number(first['fpr_at_95'].value)} are "
+        "flagged where 95 % of the foreign ones are.",
+        style="dim",
+    )
+
+
 def _arms_shown(evaluation: Evaluation, width: int) -> list[int]:
     """The places of the arms that fit: the uncalibrated one, the recommended one, then the others."""
     names = [arm.name for arm in evaluation.arms]
@@ -186,19 +202,20 @@ def _recommendation(evaluation: Evaluation, width: int) -> Iterable[RenderableTy
             yield Text("Recommended: leave the probabilities as they are.", style="bold")
             yield from _reason(evaluation)
         return
-    condition = tables.condition(evaluation.verdict)
+    condition = evaluation.verdict.condition
     yield Text()
     yield Text(f"Recommended{f', {condition}' if condition else ''}: {arm.title}", style="bold")
     yield from _reason(evaluation)
-    for command in tables.commands(evaluation.verdict):
+    if evaluation.verdict.caution is not None:
+        yield Text(evaluation.verdict.caution)
+    for command in evaluation.verdict.commands:
         yield Text(_command(command, width))
 
 
 def _reason(evaluation: Evaluation) -> Iterable[RenderableType]:
     """Why that is recommended."""
-    reason = tables.reason(evaluation.verdict)
-    if reason is not None:
-        yield Text(reason, style="dim")
+    if evaluation.verdict.reason is not None:
+        yield Text(evaluation.verdict.reason, style="dim")
 
 
 def _command(command: str, width: int) -> str:

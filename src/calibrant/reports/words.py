@@ -23,7 +23,7 @@ class Metric:
 
     title: str
     group: str
-    better: Literal["lower", "higher", "near zero"] | None
+    better: Literal["lower", "higher", "near zero", "near one"] | None
     meaning: str
 
 
@@ -43,6 +43,13 @@ _METRICS = {
     ),
     "adaptive_ece": Metric(
         "Adaptive ECE", _CALIBRATION, "lower", "The same distance, over bins that hold equally many samples."
+    ),
+    "smce": Metric(
+        "smCE",
+        _CALIBRATION,
+        "lower",
+        "Smooth calibration error: the largest error that any smooth weighting of the probabilities finds; "
+        "no bins. 0 is perfect.",
     ),
     "l2_ece": Metric(
         "L2 ECE",
@@ -67,6 +74,20 @@ _METRICS = {
         _CALIBRATION,
         "near zero",
         "Mean confidence minus accuracy: above 0 the model claims too much, below 0 too little.",
+    ),
+    "slope": Metric(
+        "Calibration slope",
+        _CALIBRATION,
+        "near one",
+        "Slope of what happens on what is stated, in log-odds: below 1 the probabilities are too extreme, "
+        "above 1 too timid.",
+    ),
+    "intercept": Metric(
+        "Calibration intercept",
+        _CALIBRATION,
+        "near zero",
+        "Shift of the log-odds that would make the mean right: below 0 the probabilities are too high on "
+        "the whole, above 0 too low.",
     ),
     "nll": Metric(
         "NLL",
@@ -125,6 +146,17 @@ _METRICS = {
     ),
 }
 
+_AIMS = {"near zero": 0.0, "near one": 1.0}
+_TOP_LABEL_TOO = {
+    "ece",
+    "adaptive_ece",
+    "smce",
+    "l2_ece",
+    "mce",
+    "slope",
+    "intercept",
+}  # of binary predictions
+
 
 def rank(key: str) -> tuple[int, bool, str]:
     """Where a metric stands: the positive class before the top label, what is not known here last."""
@@ -146,7 +178,7 @@ def metric(key: str, kind: Kind) -> Metric:
         return Metric(key.replace("_", " "), _CERTAINTY, None, "")
     if key.startswith("event_"):
         return replace(base, title=f"{base.title}, positive class")
-    if kind == "binary" and f"{key}_" in {"ece_", "adaptive_ece_", "l2_ece_", "mce_"}:
+    if kind == "binary" and key in _TOP_LABEL_TOO:
         return replace(base, title=f"{base.title}, top label")
     return base
 
@@ -160,10 +192,11 @@ def judge(
         return None
     if change.low <= 0 <= change.high:
         return None
-    if better == "near zero":
+    if better in _AIMS:
         if estimate.value is None:
             return None
-        return "better" if abs(estimate.value) < abs(estimate.value - change.value) else "worse"
+        now = abs(estimate.value - _AIMS[better])
+        return "better" if now < abs(estimate.value - change.value - _AIMS[better]) else "worse"
     return "better" if (change.value < 0) == (better == "lower") else "worse"
 
 
@@ -172,7 +205,7 @@ def goodness(key: str, kind: Kind, value: float) -> float | None:
     better = metric(key, kind).better
     if better is None:
         return None
-    return value if better == "higher" else -abs(value)
+    return value if better == "higher" else -abs(value - _AIMS.get(better, 0.0))
 
 
 def number(value: float | None, *, signed: bool = False) -> str:
@@ -215,11 +248,6 @@ def unbroken(text: str) -> str:
 def percent(level: float) -> str:
     """``95 %``."""
     return f"{100 * level:.6g} %"
-
-
-def p_value(value: float) -> str:
-    """Two significant digits."""
-    return f"{value:.2g}"
 
 
 def parameter(value: float | tuple[float, ...], *, most: int = 6) -> str:

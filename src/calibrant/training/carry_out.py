@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import json
 import os
 import shlex
 import warnings
@@ -17,19 +19,20 @@ from torch import nn
 from calibrant import losses
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
 from calibrant._math.text_form import parse_call
-from calibrant.data import Dataset, build_augmentation, load, split
+from calibrant.data import Dataset, Part, build_augmentation
 from calibrant.evaluation import evaluate
 from calibrant.models import build as build_model
 from calibrant.models import imported
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import write_report
-from calibrant.reports.dynamics import write_dynamics_report
 from calibrant.training import seeds
+from calibrant.training.data import read_data, read_foreign
 from calibrant.training.engine import Engine, Job, class_weights, preparation
 from calibrant.training.interruption import Interruption
 from calibrant.training.listener import Listener
-from calibrant.training.recipe import DataSection, HardwareSection, Recipe
+from calibrant.training.recipe import HardwareSection, Recipe
 from calibrant.training.run import Run, RunFolder, load_run
+from calibrant.training.run_report import detection_of, run_sections
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -51,10 +54,10 @@ def train(
     """Carry out a recipe in a directory, or go on with what was begun there.
 
     The directory gets ``recipe.toml`` (with every default), ``environment.json``, ``metrics.jsonl`` (a line
-    per
-    epoch), ``checkpoint.pt``, and in the end ``predictions.npz`` (logits of the calibration and test split),
-    ``report.html`` and ``evaluation.json``. A killed process loses the epoch it was in, Ctrl-C not even
-    that; calling this again goes on from there, on one CPU to the same bits.
+    per epoch), ``checkpoint.pt``, and in the end ``predictions.npz`` (logits of the calibration and test
+    split), ``report.html`` and ``evaluation.json``; where the recipe names samples of another kind, also
+    ``out_of_distribution.npz`` and ``out_of_distribution.json``. A killed process loses the epoch it was in,
+    Ctrl-C not even that; calling this again goes on from there, on one CPU to the same bits.
 
     Args:
         recipe: What to train.
@@ -78,6 +81,10 @@ def train(
     run_folder = RunFolder(folder)
     warn_of_dying_gradients(recipe.loss)
     dataset = read_data(recipe.data)
+    foreign: Part | None = None
+    if recipe.evaluation.out_of_distribution:
+        name = recipe.evaluation.out_of_distribution
+        foreign = read_foreign(name, dataset, downsample=recipe.data.downsample)
     # What is wrong with these is said before anything is written.
     preparation(recipe.data, dataset)
     build_augmentation(recipe.data.augment, dataset.input_shape)
@@ -90,6 +97,7 @@ def train(
     job = Job(
         recipe=recipe,
         dataset=dataset,
+        foreign=foreign,
         data_sha256=dataset.sha256(),
         model=model,
         loss=loss,
@@ -117,24 +125,6 @@ def train(
     return load_run(folder)
 
 
-def read_data(settings: DataSection) -> Dataset:
-    """The data that a recipe names, cut as it says.
-
-    Raises:
-        InputError: If there are no such data, or they cannot be cut so.
-    """
-    return split(
-        load(settings.name),
-        calibration=settings.calibration,
-        test=settings.test,
-        policy=settings.policy,
-        train=settings.train or None,
-        imbalance=settings.imbalance,
-        downsample=settings.downsample,
-        seed=settings.seed,
-    )
-
-
 def build_loss(recipe: Recipe, dataset: Dataset) -> nn.Module:
     """The loss that a recipe names, as a mean over the batch (the engine makes a sum of it if need be).
 
@@ -159,14 +149,19 @@ def warn_of_dying_gradients(loss: str) -> None:
     if ":" in loss.partition("(")[0]:
         return
     name, settings = parse_call(loss)
-    gamma = settings.get("gamma")
-    if "focal" in name and isinstance(gamma, int | float) and gamma >= DYING_GRADIENTS:
+    given = [settings.get("gamma"), settings.get("initial_gamma"), *_several(settings.get("gammas"))]
+    gammas = [gamma for gamma in given if isinstance(gamma, int | float)]
+    if "focal" in name and max(gammas, default=0) >= DYING_GRADIENTS:
         warnings.warn(
             f"{loss}: with gamma of 7 or more gradients die around a probability of one half "
             "(their factor is .046 at gamma 7, .008 at 10).",
             CalibrantWarning,
             stacklevel=3,
         )
+
+
+def _several(gammas: object) -> tuple[object, ...]:
+    return tuple(gammas) if isinstance(gammas, tuple | list) else ()
 
 
 def _fabric(recipe: Recipe) -> Fabric:
@@ -221,6 +216,14 @@ def _work(fabric: Fabric, sealed: _Sealed) -> bool | Exception:
         return error
     finally:
         torch.set_num_threads(threads)
+        if fabric.world_size > 1:
+            _part_company()
+
+
+def _part_company() -> None:
+    """End what joins the processes: its threads, left to the end of an interpreter, may abort it."""
+    gc.collect()  # the wrapped model refers to itself, and holds on to the group
+    torch.distributed.destroy_process_group()
 
 
 def _carry_out(fabric: Fabric, job: Job) -> bool:
@@ -243,15 +246,16 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
         return False
     if not job.folder.evaluation.is_file():
         engine.use_kept_weights()
-        logits = {name: engine.logits(name) for name in ("calibration", "test")}
+        wanted = ("calibration", "test") if job.foreign is None else ("calibration", "test", "foreign")
+        logits = {name: engine.logits(name) for name in wanted}
         if engine.first:
-            _judge(job, logits)
+            _judge(job, logits, _facts(job, fabric))
     if engine.first:
         job.listener.stop()
     return True
 
 
-def _judge(job: Job, logits: dict[str, torch.Tensor]) -> None:
+def _judge(job: Job, logits: dict[str, torch.Tensor], facts: dict[str, str]) -> None:
     """Predictions, report and, last because it says that all is done, the evaluation."""
     folder, settings = job.folder, job.recipe.evaluation
     parts = [job.dataset.calibration, job.dataset.test]
@@ -261,20 +265,32 @@ def _judge(job: Job, logits: dict[str, torch.Tensor]) -> None:
         split=torch.cat([torch.full((len(part),), place) for place, part in enumerate(parts)]),
         class_names=list(job.dataset.class_names),
     ).save(folder.predictions)
+    predictions, foreign, detection = load_predictions(folder.predictions), None, None
+    if job.foreign is not None:
+        names = list(job.dataset.class_names)
+        Predictions(logits=logits["foreign"], class_names=names).save(folder.foreign_predictions)
+        foreign = load_predictions(folder.foreign_predictions)
+        detection = detection_of(predictions, foreign, name=settings.out_of_distribution)
+        folder.write(folder.detection, json.dumps(detection, indent=2) + "\n")
     evaluation = evaluate(
-        load_predictions(folder.predictions),
+        predictions,
         calibrators=settings.calibrators or None,
         num_bins=settings.num_bins,
         bootstrap=settings.bootstrap,
+        ood=foreign,
         seed=job.recipe.seed,
         command=job.command,
         progress=job.listener.stage,
     )
-    write_report(evaluation, folder.report)
-    if job.recipe.record.dynamics:
-        run = load_run(folder.path)
-        title = f"{job.recipe.loss} on {job.dataset.name}"
-        write_dynamics_report(run.rows, run.snapshots, folder.dynamics_report, title=title)
+    sections = run_sections(
+        load_run(folder.path),
+        facts=facts,
+        predictions=predictions,
+        test=job.dataset.test,
+        class_names=job.dataset.class_names,
+        detection=detection,
+    )
+    write_report(evaluation, folder.report, after=sections)
     folder.write(folder.evaluation, evaluation.to_json() + "\n")
 
 

@@ -71,6 +71,8 @@ class Job:
 
     recipe: Recipe
     dataset: Dataset
+    foreign: Part | None
+    """Samples of another kind, which the finished network is shown."""
     data_sha256: str
     model: nn.Module
     loss: nn.Module
@@ -103,6 +105,8 @@ class Engine:
         )
         place = self.device if hardware.resident else torch.device("cpu")
         self.parts = {name: part.to(place) for name, part in job.dataset.parts.items()}
+        if job.foreign is not None:
+            self.parts["foreign"] = job.foreign.to(place)
         self.state = State()
         torch.manual_seed(seeds.derived(self.recipe.seed, seeds.PROCESS, fabric.global_rank))
 

@@ -151,6 +151,8 @@ class EvaluationSection(_Section):
     num_bins: Count = 15
     batch_size: Count = 512
     """Samples at a time where nothing is learned."""
+    out_of_distribution: str = ""
+    """Data of another kind, named as in ``data.name``: how well are they told from the test samples?"""
 
 
 class Recipe(_Section):
@@ -237,13 +239,17 @@ class Recipe(_Section):
             lines += ["", f"[{name}]", *(_line(key, value) for key, value in table.items())]
         return "\n".join(lines) + "\n"
 
+    def settings(self) -> dict[str, Any]:
+        """Every setting by its full name, as in ``training.epochs``."""
+        return _flat(self.model_dump(mode="json"))
+
     def same_training(self, other: Recipe) -> bool:
         """Whether both make the same network: equal but for the hardware and the judgement."""
         return not self.differences(other)
 
     def differences(self, other: Recipe) -> list[str]:
         """What keeps two recipes from making the same run, as ``loss: 'a' there, 'b' here``."""
-        mine, theirs = _flat(self.model_dump(mode="json")), _flat(other.model_dump(mode="json"))
+        mine, theirs = self.settings(), other.settings()
         return [
             f"{key}: {theirs[key]!r} there, {mine[key]!r} here"
             for key in mine

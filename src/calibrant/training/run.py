@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from calibrant import __version__
 from calibrant._math.errors import InputError
-from calibrant._math.files import atomic_write
+from calibrant._math.files import DAMAGE, atomic_write, write_text
 from calibrant.evaluation import Evaluation
 from calibrant.models import build as build_model
 from calibrant.predictions import Predictions, load_predictions
@@ -38,7 +38,8 @@ class RunFolder:
         self.evaluation = self.path / "evaluation.json"
         self.report = self.path / "report.html"
         self.dynamics = self.path / "dynamics"
-        self.dynamics_report = self.path / "dynamics.html"
+        self.foreign_predictions = self.path / "out_of_distribution.npz"
+        self.detection = self.path / "out_of_distribution.json"
 
     @property
     def holds_run(self) -> bool:
@@ -68,8 +69,7 @@ class RunFolder:
 
     def write(self, path: Path, text: str) -> None:
         """Replace a text file."""
-        with atomic_write(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_text(path, text)
 
     def write_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Replace ``metrics.jsonl``."""
@@ -125,7 +125,7 @@ class RunFolder:
             return None
         try:
             state = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
-        except Exception as error:  # torch raises whatever its reader or unpickler stumbles over
+        except DAMAGE as error:
             raise InputError(f"{self.checkpoint} cannot be read: {str(error).splitlines()[0]}.") from error
         if not isinstance(state, dict) or state.get("format") != CHECKPOINT_FORMAT:
             raise InputError(f"{self.checkpoint} is no checkpoint that this version of calibrant can read.")
@@ -145,6 +145,12 @@ class Run:
     """One per epoch, as in ``metrics.jsonl``."""
     evaluation: Evaluation | None
     """None until it is finished."""
+
+    @property
+    def data_sha256(self) -> str:
+        """Fingerprint of the data that it was trained on and judged by."""
+        sessions = json.loads(self.folder.environment.read_text(encoding="utf-8"))["sessions"]
+        return str(sessions[-1]["data_sha256"])
 
     @property
     def predictions(self) -> Predictions:

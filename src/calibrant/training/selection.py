@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from calibrant._math.errors import InputError
-from calibrant._math.files import atomic_write
+from calibrant._math.files import write_text
+from calibrant.evaluation import compare
+from calibrant.reports import write_report
+from calibrant.reports.run_sections import Section, Table
+from calibrant.reports.words import number
 from calibrant.training.carry_out import train
 from calibrant.training.listener import Listener
 from calibrant.training.recipe import Recipe
 from calibrant.training.run import Run
+from calibrant.training.run_report import comparison_sections
 
 By: TypeAlias = Literal["after", "before"]
 KEYS: dict[By, str] = {"after": "calibration_nll_after_temperature", "before": "calibration_nll"}
@@ -85,7 +90,7 @@ def select(
     """Train with every loss that ``text`` stands for; choose by the likelihood of the calibration split.
 
     Each has a directory of its own inside ``folder``, so what is done is not done again; ``selection.json``
-    there says which was chosen and by what.
+    there says which was chosen and by what, ``report.html`` puts all of them side by side.
 
     Args:
         recipe: What to train, but for the loss.
@@ -133,9 +138,45 @@ def select(
             for each in found
         ],
     }
-    with atomic_write(Path(folder) / "selection.json") as temporary:
-        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    return Selection(candidates=tuple(found), chosen=chosen, by=by)
+    selection = Selection(candidates=tuple(found), chosen=chosen, by=by)
+    _write_report(selection, Path(folder) / "report.html", command=command)
+    write_text(Path(folder) / "selection.json", json.dumps(content, indent=2) + "\n")
+    return selection
+
+
+def _write_report(selection: Selection, path: Path, *, command: str | None) -> None:
+    """The candidates side by side on the test samples, and by what was chosen."""
+    recipe = selection.chosen.run.recipe
+    runs = {each.loss: each.run for each in selection.candidates}
+    found = compare(
+        [(name, run.predictions) for name, run in runs.items()],
+        num_bins=recipe.evaluation.num_bins,
+        bootstrap=recipe.evaluation.bootstrap,
+        seed=recipe.seed,
+        command=command,
+    )
+    rows = tuple(
+        (
+            each.loss,
+            number(each.nll_before),
+            number(each.nll_after),
+            "chosen" if each is selection.chosen else "",
+        )
+        for each in selection.candidates
+    )
+    choice = Section(
+        title="The choice",
+        text=(
+            f"{selection.chosen.loss} has the lowest validation NLL {selection.by} temperature scaling.",
+            "The same samples fit the temperature; the test samples, of which all else here is, had no part.",
+        ),
+        table=Table(
+            label="NLL on the calibration samples",
+            columns=("Loss", "NLL", "after temperature scaling", ""),
+            rows=rows,
+        ),
+    )
+    write_report(found, path, before=(choice, *comparison_sections(runs)))
 
 
 def file_name(loss: str) -> str:

@@ -1,0 +1,168 @@
+"""Hold the numbers in ``results/*.json`` against their bars; ``make bench-check`` runs this.
+
+Every benchmark writes its bar beside what it measured. Nothing is timed here. A file that is not there is
+said and does not fail: it means that the benchmark was not run. Exit code 1 if a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from environment import RESULTS
+
+OURS = "calibrant"
+
+
+@dataclass(frozen=True)
+class Held:
+    """One number against its bar."""
+
+    benchmark: str
+    work: str
+    measured: str
+    bar: str
+    met: bool
+
+
+def metrics(content: dict[str, Any]) -> Iterator[Held]:
+    """Times against the peers', at one thread and at two; memory and values."""
+    for task, found in content["tasks"].items():
+        work = f"{task}, N = {found['num_samples']:,}, C = {found['num_classes']}"
+        bar = found["bar"]
+        for threads, entries in found["threads"].items():
+            where = f"{work}, {threads} thread{'s' if threads != '1' else ''}"
+            for peer, factor in bar.get("times_faster_than", {}).items():
+                if peer in entries:
+                    times = entries[peer]["times_ours"]
+                    said = f"{entries[OURS]['milliseconds']:.1f} ms, {times:.1f} × faster than {peer}"
+                    yield Held("metrics", where, said, f"≥ {factor} ×", times >= factor)
+            if "milliseconds" in bar:
+                took = entries[OURS]["milliseconds"]
+                yield Held(
+                    "metrics",
+                    where,
+                    f"{took:.1f} ms",
+                    f"≤ {bar['milliseconds']} ms",
+                    took <= bar["milliseconds"],
+                )
+        if "bytes_per_sample" in bar:
+            used = found["peak_megabytes"][OURS] * 2**20 / found["num_samples"]
+            yield Held(
+                "metrics",
+                f"{work}, extra memory",
+                f"{used:.0f} bytes per sample",
+                f"≤ {bar['bytes_per_sample']}",
+                used <= bar["bytes_per_sample"],
+            )
+        if "value_within" in bar and found.get("reference") is not None:
+            miss = abs(found["threads"]["1"][OURS]["value"] - found["reference"])
+            yield Held(
+                "metrics",
+                f"{work}, value",
+                f"{miss:.1g} off",
+                f"≤ {bar['value_within']:g}",
+                miss <= bar["value_within"],
+            )
+
+
+def losses(content: dict[str, Any]) -> Iterator[Held]:
+    """Focal loss in multiples of torch's cross-entropy."""
+    ours = content["measures"]
+    for size, found in content["tables"]["focal"].items():
+        bar = found["bar"]
+        for threads, entries in found["threads"].items():
+            if "times_cross_entropy" in bar:
+                times = entries[ours]["times_cross_entropy"]
+                yield Held(
+                    "losses",
+                    f"focal loss forward + backward, {size}, {threads} thread{'s' if threads != '1' else ''}",
+                    f"{times:.2f} × cross-entropy",
+                    f"≤ {bar['times_cross_entropy']} ×",
+                    times <= bar["times_cross_entropy"],
+                )
+        if "peak_memory" in bar:
+            peak = found["peak_memory"][ours]
+            yield Held(
+                "losses",
+                f"focal loss, {size}, peak memory",
+                f"{peak:.2f} × logits",
+                f"≤ {bar['peak_memory']} ×",
+                peak <= bar["peak_memory"],
+            )
+
+
+def bootstrap(content: dict[str, Any]) -> Iterator[Held]:
+    """All default metrics in 1000 resamples."""
+    bar = content["bar"]
+    for row in content["rows"]:
+        if all(row[name] == bar[name] for name in ("num_samples", "num_classes", "threads")):
+            took = row["bootstrap"]["seconds"]
+            yield Held(
+                "bootstrap",
+                f"{row['num_resamples']} resamples, N = {row['num_samples']:,}, C = {row['num_classes']}, "
+                f"{row['threads']} threads",
+                f"{took:.1f} s",
+                f"≤ {bar['seconds']:g} s",
+                took <= bar["seconds"],
+            )
+
+
+def import_time(content: dict[str, Any]) -> Iterator[Held]:
+    """Seconds on top of importing torch."""
+    for statement, most in content["bar_seconds_on_top_of_torch"].items():
+        took = content["seconds_on_top_of_torch"][statement]
+        yield Held("import time", f"`{statement}`", f"{took:.3f} s", f"≤ {most} s", took <= most)
+
+
+def growth(content: dict[str, Any]) -> Iterator[Held]:
+    """Sorting is N log N: an exponent that is clearly more than one is a fault."""
+    for name, row in content["metrics"].items():
+        fitted = row["exponent"]
+        yield Held("growth", f"{name}, exponent of N", f"{fitted:.2f}", "≤ 1.2", fitted <= 1.2)
+
+
+READERS: dict[str, Callable[[dict[str, Any]], Iterator[Held]]] = {
+    "metrics": metrics,
+    "losses": losses,
+    "bootstrap": bootstrap,
+    "import_time": import_time,
+    "growth": growth,
+}
+
+
+def held(folder: Path = RESULTS) -> tuple[list[Held], list[str]]:
+    """Every number that has a bar, and the benchmarks that were not run."""
+    rows: list[Held] = []
+    missing: list[str] = []
+    for name, read in READERS.items():
+        path = folder / f"{name}.json"
+        if path.exists():
+            rows += read(json.loads(path.read_text(encoding="utf-8")))
+        else:
+            missing.append(name)
+    return rows, missing
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    rows, missing = held(parser.parse_args().results)
+    for row in rows:
+        print(
+            f"{'ok    ' if row.met else 'MISSED'} {row.benchmark}: {row.work}: {row.measured} (bar {row.bar})"
+        )
+    for name in missing:
+        print(f"not run: benchmarks/{name}.py")
+    missed = sum(not row.met for row in rows)
+    print(f"{len(rows) - missed} of {len(rows)} bars are met.")
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()

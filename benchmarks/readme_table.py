@@ -1,0 +1,64 @@
+"""Write the benchmark table of the README from ``results/*.json``, between its markers.
+
+Run as ``python benchmarks/readme_table.py``; ``--check`` writes nothing and fails where the README is not
+what would be written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from check import Held, held
+from environment import RESULTS
+
+README = Path(__file__).parents[1] / "README.md"
+START, END = "<!-- benchmarks: made by benchmarks/readme_table.py -->", "<!-- end of benchmarks -->"
+
+
+def table(rows: list[Held], folder: Path) -> str:
+    """Markdown: what was measured beside its bar, and on what machine."""
+    lines = ["| work | measured | bar |", "|---|---|---|"]
+    lines += [
+        f"| {row.work} | {row.measured} | {row.bar}{'' if row.met else ' **missed**'} |" for row in rows
+    ]
+    machines: dict[str, list[str]] = {}
+    for path in sorted(folder.glob("*.json")):
+        where = json.loads(path.read_text(encoding="utf-8")).get("environment")
+        if where:
+            said = f"{where['processor']}, {where['cores']} cores, Python {where['python']}"
+            machines.setdefault(said, []).append(path.stem)
+    lines.append("")
+    lines += [f"Measured on {machine} ({', '.join(names)})." for machine, names in machines.items()]
+    return "\n".join(lines)
+
+
+def replaced(text: str, body: str) -> str:
+    """The text with what stands between the markers exchanged."""
+    before, start, rest = text.partition(START)
+    _, end, after = rest.partition(END)
+    if not start or not end:
+        sys.exit(f"the README must hold the markers {START} and {END}, in this order.")
+    return f"{before}{START}\n{body}\n{END}{after}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--readme", type=Path, default=README)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    rows, missing = held(arguments.results)
+    if missing:
+        print("not run:", ", ".join(missing))
+    text = arguments.readme.read_text(encoding="utf-8")
+    new = replaced(text, table(rows, arguments.results))
+    if arguments.check:
+        sys.exit(0 if new == text else f"{arguments.readme} is not up to date: run this without --check.")
+    arguments.readme.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+r"""Logistic recalibration of an event: outcomes on the log-odds of what was said.
+
+.. math:: \mathrm{logit}\, P(y = 1) = a + b \, \mathrm{logit}(p)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector: TypeAlias = NDArray[np.float64]
+Matrix: TypeAlias = NDArray[np.float64]
+
+FLOOR = 1e-12  # probabilities closer to 0 or 1 than this count as this close
+ALIKE = "undefined: all outcomes are alike"
+NO_SPREAD = "undefined: all probabilities are alike"
+SEPARATED = "infinite: the probabilities separate the outcomes"
+
+_MAX_STEPS = 200
+_FAR = 1e6  # no bound of an interval is looked for beyond
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Log-odds ``(N,)``, outcomes 0 or 1, and shares of the weight; no row without weight."""
+
+    log_odds: Vector
+    outcomes: Vector
+    shares: Vector
+
+    @classmethod
+    def of(cls, scores: Vector, outcomes: Vector, weights: Vector | None = None) -> Sample:
+        """From probabilities ``(N,)``."""
+        if weights is None:
+            shares = np.full(len(scores), 1 / len(scores))
+        else:
+            scores, outcomes, shares = (values[weights > 0] for values in (scores, outcomes, weights))
+            shares = shares / shares.sum()
+        p = np.clip(scores, FLOOR, 1 - FLOOR)
+        return cls(np.log(p) - np.log1p(-p), outcomes, shares)
+
+    def why_undefined(self, *, slope: bool) -> str | None:
+        """Why there is no estimate: of the slope, or of the intercept where the slope is given."""
+        low, high = self.log_odds[self.outcomes == 0], self.log_odds[self.outcomes == 1]
+        if not (len(low) and len(high)):
+            return ALIKE
+        if not slope:
+            return None
+        if self.log_odds.min() == self.log_odds.max():
+            return NO_SPREAD
+        return SEPARATED if low.max() <= high.min() or high.max() <= low.min() else None
+
+
+@dataclass(frozen=True)
+class LogisticFit:
+    """The estimate where one exists, and what its uncertainty is made of."""
+
+    parameters: Vector  # free ones: intercept, and slope unless that was given
+    loss: float  # mean log loss in nats
+    influence: Matrix  # (N, parameters) of each row on each
+    information: Matrix  # per unit of weight
+
+    def covariance(self, shares: Vector | None = None) -> Matrix:
+        """Of the parameters: from the information, or (the sandwich) from the influences of weighted rows."""
+        if shares is None:
+            return np.linalg.inv(self.information) / len(self.influence)
+        spread = self.influence * shares[:, None]
+        return spread.T @ spread
+
+
+def fit(sample: Sample, *, slope: float | None = None, intercept: float | None = None) -> LogisticFit:
+    """Least mean log loss over intercept and slope, of which one may be given; Newton with halved steps."""
+    free = [k for k, given in enumerate((intercept, slope)) if given is None]
+    start = np.array([0.0 if intercept is None else intercept, 1.0 if slope is None else slope])
+    design = np.stack([np.ones_like(sample.log_odds), sample.log_odds], axis=1)
+    sign = 1 - 2 * sample.outcomes
+
+    def loss_at(place: Vector) -> float:
+        return float(sample.shares @ np.logaddexp(0.0, sign * (design @ place)))
+
+    place, loss = start, loss_at(start)
+    columns = design[:, free]
+    if not free:
+        return LogisticFit(place[:0], loss, columns, np.empty((0, 0)))
+    for _ in range(_MAX_STEPS):
+        residuals, information = _derivatives(sample, design @ place, columns)
+        gradient = columns.T @ (sample.shares * residuals)
+        step = np.linalg.lstsq(information, gradient, rcond=None)[0]
+        decrement = float(gradient @ step)
+        if decrement <= 1e-24 * max(1.0, loss):
+            break
+        for halving in range(60):
+            trial = place.copy()
+            trial[free] += step / 2**halving
+            found = loss_at(trial)
+            if found <= loss - 1e-4 * decrement / 2**halving or decrement < 1e-14 * max(1.0, loss):
+                break
+        else:
+            break
+        place, loss = trial, found
+    residuals, information = _derivatives(sample, design @ place, columns)
+    influence: Matrix = np.linalg.lstsq(information, (columns * residuals[:, None]).T, rcond=None)[0].T
+    return LogisticFit(place[free], loss, influence, information)
+
+
+def profile_bounds(
+    loss_at: Callable[[float], float], best: float, quantile: float, num_samples: int
+) -> tuple[float, float]:
+    """Where twice the log-likelihood lost, against the best value, is a quantile of the chi-squared law."""
+    from scipy.optimize import brentq
+
+    find: Any = brentq  # whose stubs do not tell its forms apart
+    least = loss_at(best)
+
+    def excess(value: float) -> float:
+        return 2 * num_samples * (loss_at(value) - least) - quantile
+
+    def root(side: int) -> float:
+        step, inner = 0.1, best
+        while excess(best + side * step) < 0:
+            inner = best + side * step
+            step *= 2
+            if step > _FAR:
+                return side * math.inf
+        return float(find(excess, inner, best + side * step, xtol=1e-10, rtol=1e-12))
+
+    return root(-1), root(1)
+
+
+def _derivatives(sample: Sample, log_odds: Vector, columns: Matrix) -> tuple[Vector, Matrix]:
+    """Outcome minus fitted probability ``(N,)``, and the information per unit of weight."""
+    fitted = 0.5 * (1 + np.tanh(log_odds / 2))
+    weight = sample.shares * fitted * (1 - fitted)
+    return sample.outcomes - fitted, columns.T @ (columns * weight[:, None])

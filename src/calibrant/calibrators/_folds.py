@@ -1,0 +1,132 @@
+"""Judging a calibrator on samples it was not fitted on: folds, held-out losses, over-correction."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid, nll_loss
+
+from calibrant._math.errors import CalibrantWarning, InputError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+    from calibrant._math.checks import Task
+    from calibrant.calibrators.base import Calibrator
+
+NOISE = 2.0  # standard errors
+
+
+def fold_numbers(
+    ranking: Float[Tensor, " N"], outcomes: Tensor, num_folds: int, seed: int = 0
+) -> Int[Tensor, " N"]:
+    """The fold of each sample: every run of equally many in order of ``ranking`` is dealt out at random.
+
+    So each fold has confidences of all sizes, and the order of the rows is immaterial.
+    """
+    order = torch.argsort(outcomes.to(torch.float64), stable=True)
+    order = order[torch.argsort(ranking[order], stable=True)]
+    generator = torch.Generator().manual_seed(seed)
+    num_runs = -(-len(order) // num_folds)
+    dealt = torch.rand(num_runs, num_folds, generator=generator).argsort(dim=1).reshape(-1)[: len(order)]
+    folds = torch.empty_like(order)
+    folds[order] = dealt.to(order.device)
+    return folds
+
+
+def check_folds(folds: int, num_samples: int) -> None:
+    """Refuse numbers of folds that leave some fold with fewer than two samples."""
+    if folds < 2 or folds > num_samples // 2:
+        raise InputError(
+            f"`folds` must be 0, or from 2 to {num_samples // 2}, half the number of samples; got {folds}."
+        )
+
+
+def held_out(
+    make: Callable[[], Calibrator],
+    kind: Task,
+    scores: Tensor,
+    labels: Tensor,
+    weights: Tensor | None,
+    *,
+    folds: int,
+    seed: int,
+) -> dict[str, float]:
+    """What calibrators fitted on the other folds say of each sample: log-loss, confidence, accuracy.
+
+    ``excess`` is by how many standard errors accuracy lies above confidence, and ``excess_before`` the same
+    of the scores as they came.
+    """
+    check_folds(folds, len(scores))
+    before = _judged(scores, labels, kind)
+    number = fold_numbers(_by_row(before[0]), _by_row(before[1]), folds, seed)
+    calibrated = torch.empty(scores.shape, dtype=torch.float64, device=scores.device)
+    for fold in range(folds):
+        inside = number == fold
+        calibrator = make()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrantWarning)
+            calibrator.fit(
+                scores[~inside], labels[~inside], weights=None if weights is None else weights[~inside]
+            )
+        calibrated[inside] = calibrator(scores[inside].to(torch.float64))
+    shares = (
+        torch.ones(len(scores), dtype=torch.float64, device=scores.device) if weights is None else weights
+    )
+    shares = shares / shares.sum()
+    confidence, correct = (_by_row(part) for part in _judged(calibrated, labels, kind))
+    found = {
+        "log_loss": float(_by_row(_log_losses(calibrated, labels, kind)) @ shares),
+        "confidence": float(confidence @ shares),
+        "accuracy": float(correct @ shares),
+        "excess": _in_standard_errors(correct - confidence, shares),
+        "excess_before": _in_standard_errors(_by_row(before[1]) - _by_row(before[0]), shares),
+    }
+    return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def over_correction(found: dict[str, float]) -> str | None:
+    """What to say where over-confidence has become under-confidence beyond noise."""
+    excess = found.get("excess", 0.0)
+    if excess <= NOISE or found.get("excess_before", 0.0) >= 0:
+        return None
+    return (
+        f"it over-corrects: on held-out folds it says {found['confidence']:.1%} and is right "
+        f"{found['accuracy']:.1%} of the time, {excess:.1f} standard errors more"
+    )
+
+
+def mean_and_error(values: Float[Tensor, " N"], shares: Float[Tensor, " N"]) -> tuple[float, float]:
+    """Weighted mean, and its standard error."""
+    mean = float(values @ shares)
+    return mean, float(((values - mean) * shares).square().sum().sqrt())
+
+
+def _in_standard_errors(values: Tensor, shares: Tensor) -> float:
+    mean, error = mean_and_error(values, shares)
+    return mean / error if error > 0 else 0.0
+
+
+def _judged(scores: Tensor, labels: Tensor, kind: Task) -> tuple[Tensor, Tensor]:
+    """Probability of the likelier class, and whether it is right; by columns of multilabel predictions."""
+    wide = scores.to(torch.float64)
+    if kind == "multiclass":
+        confidence, top = wide.softmax(dim=1).max(dim=1)
+        return confidence, (top == labels).to(torch.float64)
+    return wide.abs().sigmoid(), ((wide > 0) == (labels == 1)).to(torch.float64)
+
+
+def _log_losses(scores: Tensor, labels: Tensor, kind: Task) -> Tensor:
+    if kind == "multiclass":
+        return nll_loss(scores, labels, reduction="none")
+    return -logsigmoid(torch.where(labels == 1, scores, -scores))
+
+
+def _by_row(values: Tensor) -> Tensor:
+    """Means over the columns, where there are any."""
+    return values.mean(dim=1) if values.ndim == 2 else values

@@ -1,0 +1,92 @@
+"""``calibrant check``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from calibrant.cli.terminal import check_output, command_line, progress
+
+if TYPE_CHECKING:
+    from calibrant.evaluation.gate_result import GateMetric
+
+MARKS = {"pass": "pass", "within noise": "pass, within noise", "fail": "FAIL"}
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="Predictions; `confidence` with `correct` is enough.")],
+    max_ece: Annotated[float | None, typer.Option(help="The most calibration error, as in 0.03.")] = None,
+    max_adaptive_ece: Annotated[float | None, typer.Option(help="The same over bins of equal mass.")] = None,
+    max_smce: Annotated[float | None, typer.Option(help="The most smooth calibration error.")] = None,
+    max_nll: Annotated[float | None, typer.Option(help="The most negative log-likelihood.")] = None,
+    max_brier: Annotated[float | None, typer.Option(help="The highest Brier score.")] = None,
+    min_accuracy: Annotated[float | None, typer.Option(help="The least accuracy.")] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="Predictions that FILE must not be worse than.")
+    ] = None,
+    baseline_metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What must not be worse: ece, adaptive_ece, smce, nll, brier or accuracy. May be repeated. "
+            "Default: ece, and nll where it is known."
+        ),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(min=0.51, max=0.9999, help="How sure to be before failing.")
+    ] = 0.95,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail whatever lies beyond a limit, also within noise.")
+    ] = False,
+    json: Annotated[Path | None, typer.Option(help="Write what was found to this .json file.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this .xml file.")] = None,
+    bins: Annotated[int, typer.Option(min=1, help="Number of bins of the calibration errors.")] = 15,
+    bootstrap: Annotated[int, typer.Option(min=2, help="Resamples, and draws at the limit.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what fails.")] = False,
+) -> None:
+    """Exit with 1 if FILE exceeds a limit or is worse than a baseline by more than noise explains; else 0."""
+    inputs = [file] if baseline is None else [file, baseline]
+    check_output(json, endings=(".json",), option="--json", inputs=inputs)
+    check_output(junit, endings=(".xml",), option="--junit", inputs=inputs)
+
+    from calibrant._math.files import write_text
+    from calibrant.evaluation.gate import check as check_predictions
+    from calibrant.predictions import load_predictions
+    from calibrant.reports.junit import junit_text
+
+    given: dict[GateMetric, float | None] = {
+        "ece": max_ece,
+        "adaptive_ece": max_adaptive_ece,
+        "smce": max_smce,
+        "nll": max_nll,
+        "brier": max_brier,
+        "accuracy": min_accuracy,
+    }
+    with progress(f"checking {file.name}", quiet=quiet):
+        found = check_predictions(
+            load_predictions(file),
+            {metric: limit for metric, limit in given.items() if limit is not None},
+            baseline=None if baseline is None else load_predictions(baseline),
+            baseline_metrics=baseline_metric or None,
+            confidence=confidence,
+            strict=strict,
+            num_bins=bins,
+            bootstrap=bootstrap,
+            seed=seed,
+            command=command_line(),
+        )
+        if json is not None:
+            write_text(json, found.to_json() + "\n")
+        if junit is not None:
+            write_text(junit, junit_text(found))
+    for each in found.checks:
+        if not (quiet and each.passed):
+            mark = MARKS[each.outcome] if each.passed else "FAIL"
+            typer.echo(f"{mark}: {each.sentence}")
+    for note in found.notes:
+        if not quiet:
+            typer.echo(f"note: {note}")
+    if not found.passed:
+        raise typer.Exit(1)

@@ -1,0 +1,86 @@
+"""``calibrant study``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from calibrant._math.errors import InputError
+from calibrant.cli.terminal import command_line, errors, progress
+
+
+def study(
+    name: Annotated[str | None, typer.Argument(help="Which study; --list says which there are.")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Say which studies there are.")] = False,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The folder of the runs; what lies there is not done again.")
+    ] = Path("study"),
+    setting: Annotated[
+        list[str] | None, typer.Option(help="Only this setting of the study; may be repeated.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds; 0, 1, 2 and so on.")] = 3,
+    table: Annotated[
+        Path | None,
+        typer.Option(help="Train nothing: write tables and figures of the finished runs into this folder."),
+    ] = None,
+    published: Annotated[
+        Path | None, typer.Option(help="A folder of published tables (.csv), to be quoted beside ours.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="CALIBRANT_DATA", help="The folder of the prediction files, for the study `predictions`."
+        ),
+    ] = None,
+) -> None:
+    """Carry out a study: train whatever is not trained yet, or tabulate what is."""
+    from calibrant.experiments.studies.roster import STUDIES, study_named
+
+    if listed:
+        for each in STUDIES:
+            typer.echo(f"{each.name}  {each.summary}")
+        return
+    if name is None:
+        raise InputError("which study? `calibrant study --list` lists them.")
+    if study_named(name).name == "predictions":
+        _predictions(data, out)
+        return
+    _losses(out=out, setting=setting, seeds=seeds, table=table, published=published)
+
+
+def _predictions(data: Path | None, out: Path) -> None:
+    from calibrant.experiments.studies.prediction_files import judge_folder, write_table
+
+    if data is None or not data.is_dir():
+        raise InputError("give the folder of the prediction files by --data, or set CALIBRANT_DATA.")
+    with progress("judging the files") as tell:
+        table = judge_folder(data, progress=tell)
+    for path in write_table(table, out):
+        typer.echo(path)
+
+
+def _losses(
+    *, out: Path, setting: list[str] | None, seeds: int, table: Path | None, published: Path | None
+) -> None:
+    from calibrant.experiments.studies.loss_study import SETTINGS, run_loss_study, setting_named
+    from calibrant.training import TrainingInterrupted
+
+    settings = [setting_named(key) for key in setting] if setting else list(SETTINGS)
+    if table is not None:
+        from calibrant.experiments.studies.loss_study_report import write_results
+
+        for path in write_results(out, table, settings=settings, seeds=range(seeds), published=published):
+            typer.echo(path)
+        return
+
+    def tell(line: str) -> None:
+        errors().print(line, markup=False, highlight=False)
+
+    try:
+        done = run_loss_study(out, settings=settings, seeds=range(seeds), command=command_line(), tell=tell)
+    except TrainingInterrupted as stop:
+        errors().print(f"calibrant: {stop}", markup=False, highlight=False)
+        raise typer.Exit(130) from None
+    typer.echo(f"{len(done)} runs are finished; --table FOLDER writes what they show.")

@@ -1,0 +1,28 @@
+"""The Hessian of any loss on any network: products, extreme eigenvalues, trace, spectrum.
+
+Networks, losses and data come as arguments: any ``nn.Module``, any callable of logits and labels that returns
+their mean loss, any iterable of ``(inputs, labels)``. Results carry how sure they are and how many products
+they cost.
+"""
+
+from __future__ import annotations
+
+from calibrant.curvature.density import SpectralDensity, spectral_density
+from calibrant.curvature.eigenvalues import Eigenvalues, top_eigenvalues
+from calibrant.curvature.norms import CurvatureSizes, curvature_sizes
+from calibrant.curvature.operators import CurvatureOperator, GaussNewtonOperator, HessianOperator
+from calibrant.curvature.trace import Trace, hessian_trace
+
+__all__ = [
+    "CurvatureOperator",
+    "CurvatureSizes",
+    "Eigenvalues",
+    "GaussNewtonOperator",
+    "HessianOperator",
+    "SpectralDensity",
+    "Trace",
+    "curvature_sizes",
+    "hessian_trace",
+    "spectral_density",
+    "top_eigenvalues",
+]

@@ -1,0 +1,149 @@
+"""The whole spectrum of the Hessian, as a density."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from calibrant._math.errors import InputError
+from calibrant._math.lanczos import Lanczos
+from calibrant.curvature.model import Batches, Loss, Mode
+from calibrant.curvature.operators import Matrix, curvature_operator
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpectralDensity:
+    """Where the eigenvalues lie: quadrature nodes and weights, and a smoothed curve of them."""
+
+    nodes: Tensor
+    """Ritz values of all probes, ``(probes, steps)``, float64."""
+    weights: Tensor
+    """Share of the eigenvalues that each node stands for, ``(probes, steps)``; each probe's sum to one."""
+    grid: Tensor
+    """Where the density is given, ``(points,)``."""
+    density: Tensor
+    """Density of the eigenvalues at the grid's points; integrates to one."""
+    standard_error: Tensor
+    """Of the density, from the spread of the probes; infinite for a single one."""
+    width: float
+    """Standard deviation of the Gaussian that each node is drawn as."""
+    size: int
+    """Rows of the matrix."""
+    num_products: int
+
+    def moment(self, power: int) -> float:
+        """Mean of the eigenvalues to a power, unbiased; ``size`` times the first estimates the trace."""
+        return float((self.weights * self.nodes**power).sum(1).mean())
+
+
+def spectral_density(
+    model: nn.Module,
+    loss: Loss,
+    data: Batches,
+    *,
+    num_steps: int = 60,
+    num_probes: int = 4,
+    num_points: int = 1000,
+    width: float | None = None,
+    matrix: Matrix = "hessian",
+    parameters: str | Iterable[str] | None = None,
+    mode: Mode = "eval",
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> SpectralDensity:
+    r"""Density of the Hessian's eigenvalues, by stochastic Lanczos quadrature.
+
+    .. math:: \phi(t) = \frac1P \sum_i \delta(t - \lambda_i) \approx
+        \frac1M \sum_{j=1}^{M} \sum_k \tau_{jk}^2\, \mathcal N(t;\, \theta_{jk}, \sigma^2)
+
+    From each random starting vector Lanczos gives nodes :math:`\theta` and weights :math:`\tau^2` of a Gauss
+    quadrature, exact for moments up to twice the number of steps.
+
+    Args:
+        model: Any network; left as it is.
+        loss: Logits and labels to the mean loss of a batch.
+        data: Pairs of inputs and labels, iterable again and again.
+        num_steps: Lanczos steps for each probe; the spectrum's ends converge first.
+        num_probes: Starting vectors; the spread between them is the standard error.
+        num_points: Points of the grid, from end to end of the spectrum.
+        width: Standard deviation of the smoothing; default a hundredth of the spectrum's range.
+        matrix: "hessian", or "gauss-newton".
+        parameters: Names of parameters or modules; default all that are not frozen.
+        mode: "eval" or "train", see :class:`HessianOperator`.
+        seed: Of the probes.
+        progress: Called with the products done and the most there will be.
+
+    Returns:
+        Nodes and weights, and the density on a grid with its standard error.
+
+    Raises:
+        InputError: If an argument is out of its range.
+
+    Note:
+        Spends ``num_steps * num_probes`` products at most.
+
+    References:
+        Ubaru, Chen and Saad, "Fast estimation of tr(f(A)) via stochastic Lanczos quadrature", SIAM J. Matrix
+        Anal. Appl. 2017; Ghorbani, Krishnan and Xiao, "An investigation into neural net optimization via
+        Hessian eigenvalue density", ICML 2019.
+
+    Example:
+        >>> model = nn.Linear(1, 2, bias=False).double()
+        >>> _ = nn.init.zeros_(model.weight)
+        >>> data = [(torch.ones(4, 1).double(), torch.tensor([0, 1, 0, 1]))]
+        >>> found = spectral_density(model, nn.functional.cross_entropy, data, num_probes=200)
+        >>> abs(2 * found.moment(1) - 0.5) < 0.1  # the eigenvalues are 0 and 0.5
+        True
+    """
+    for name, value, least in (
+        ("num_steps", num_steps, 2),
+        ("num_probes", num_probes, 1),
+        ("num_points", num_points, 2),
+    ):
+        if value < least:
+            raise InputError(f"`{name}` must be at least {least}; got {value}.")
+    if width is not None and not width > 0:
+        raise InputError(f"`width` must be positive; got {width}.")
+    operator = curvature_operator(model, loss, data, matrix=matrix, parameters=parameters, mode=mode)
+    generator = torch.Generator().manual_seed(seed)
+    steps = min(num_steps, operator.size)
+    nodes = torch.zeros((num_probes, steps), dtype=torch.float64)
+    weights = torch.zeros_like(nodes)
+    for probe in range(num_probes):
+        start = torch.randn(operator.size, generator=generator, dtype=operator.dtype)
+        lanczos = Lanczos(lambda vector: operator @ vector, start.to(operator.model.device), generator)
+        for _ in range(steps):
+            lanczos.step()
+            if progress is not None:
+                progress(operator.num_products, steps * num_probes)
+        values, vectors = lanczos.result.eigen()
+        nodes[probe], weights[probe] = values, vectors[0].square()
+    return _smoothed(nodes, weights, width=width, num_points=num_points, size=operator.size)
+
+
+def _smoothed(
+    nodes: Tensor, weights: Tensor, *, width: float | None, num_points: int, size: int
+) -> SpectralDensity:
+    """Nodes and weights drawn as Gaussians on a grid that reaches four widths beyond them."""
+    low, high = float(nodes.min()), float(nodes.max())
+    spread = max(high - low, 1e-3 * max(abs(low), abs(high)), torch.finfo(torch.float64).tiny)
+    width = width or spread / 100
+    grid = torch.linspace(low - 4 * width, high + 4 * width, num_points, dtype=torch.float64)
+    bells = torch.exp(-0.5 * ((grid[:, None, None] - nodes) / width).square())  # (points, probes, steps)
+    each = (bells * weights).sum(2) / (width * math.sqrt(2 * math.pi))  # (points, probes)
+    probes = nodes.shape[0]
+    error = each.std(1) / math.sqrt(probes) if probes > 1 else torch.full_like(grid, torch.inf)
+    return SpectralDensity(
+        nodes=nodes,
+        weights=weights,
+        grid=grid,
+        density=each.mean(1),
+        standard_error=error,
+        width=width,
+        size=size,
+        num_products=nodes.numel(),
+    )

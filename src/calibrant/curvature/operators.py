@@ -1,0 +1,258 @@
+"""Products of vectors with the Hessian, or the generalised Gauss-Newton matrix, of a mean loss."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from calibrant._math.checks import check_choice
+from calibrant._math.errors import InputError
+from calibrant.curvature.model import Batches, Loss, Mode, ParametricModel, check_batches
+
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
+
+Matrix: TypeAlias = Literal["hessian", "gauss-newton"]
+_Product: TypeAlias = Callable[[Tensor], Tensor]
+
+
+class CurvatureOperator(ABC):
+    r"""A symmetric matrix known by its products with vectors.
+
+    .. math:: H = \nabla_\theta^2 \frac1N \sum_b n_b\, \ell_b(\theta), \qquad N = \sum_b n_b
+
+    with :math:`\ell_b` the mean loss of batch *b* and :math:`n_b` its number of labels, so that batches of
+    unequal size count by their samples. Sums over batches are taken in float64 (on a device that has it).
+
+    The derivatives of a single batch are kept from one product to the next; of several batches only one is
+    held at a time, so that memory does not grow with the data.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        data: Batches,
+        *,
+        parameters: str | Iterable[str] | None = None,
+        mode: Mode = "eval",
+    ) -> None:
+        check_batches(data)
+        self.model = ParametricModel(model, parameters=parameters, mode=mode)
+        self.loss = loss
+        self.data = data
+        self.num_products = 0
+        """Products with single vectors so far."""
+        self._kept: _Product | None = None
+        self._several: bool | None = None
+
+    @property
+    def size(self) -> int:
+        """Rows, and columns, of the matrix."""
+        return self.model.size
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """float64, or float32 on a device that has nothing wider."""
+        return torch.float32 if self.model.device.type == "mps" else torch.float64
+
+    def __matmul__(self, vectors: Tensor) -> Tensor:
+        """Product with a vector ``(P,)`` or with the columns of ``(P, m)``, in the operator's dtype.
+
+        Raises:
+            InputError: If the shape is another, or there are no batches.
+        """
+        if vectors.ndim not in {1, 2} or vectors.shape[0] != self.size:
+            raise InputError(
+                f"`vectors` must have shape ({self.size},) or ({self.size}, m); got {tuple(vectors.shape)}."
+            )
+        columns = vectors.reshape(self.size, -1).to(device=self.model.device, dtype=self.dtype)
+        total = torch.zeros_like(columns)
+        samples = 0
+        for product, count in self._products():
+            for place, column in enumerate(columns.unbind(1)):
+                total[:, place].add_(product(column), alpha=count)
+            samples += count
+        if samples == 0:
+            raise InputError("`data` must hold at least one batch; got none.")
+        self.num_products += columns.shape[1]
+        return (total / samples).reshape(vectors.shape)
+
+    def dense(self) -> Tensor:
+        """The whole matrix ``(P, P)``, symmetrised: for tiny networks."""
+        matrix = self @ torch.eye(self.size, dtype=self.dtype, device=self.model.device)
+        return (matrix + matrix.T) / 2
+
+    def to_scipy(self) -> LinearOperator:
+        """The same as a SciPy ``LinearOperator`` on float64 arrays."""
+        from scipy.sparse.linalg import LinearOperator
+
+        def product(array: Any) -> Any:
+            return (self @ torch.as_tensor(array, dtype=self.dtype)).cpu().double().numpy()
+
+        shape = (self.size, self.size)
+        make: Any = LinearOperator
+        return make(shape, matvec=lambda x: product(x.reshape(-1)), matmat=product, dtype="float64")
+
+    def _products(self) -> Iterator[tuple[_Product, int]]:
+        """One product and its number of samples per batch; that of a single batch is kept."""
+        if self._kept is not None:
+            yield self._kept, 1
+            return
+        only: _Product | None = None
+        for place, batch in enumerate(self.data):
+            inputs, labels = self.model.to_device(batch)
+            count = labels.numel()
+            if count == 0:
+                continue
+            product = self._batch_product(inputs, labels)
+            only = product if place == 0 and self._several is None else None
+            yield product, count
+            if place == 1:
+                self._several = True
+        if only is not None:
+            self._kept = only
+
+    @abstractmethod
+    def _batch_product(self, inputs: Any, labels: Tensor) -> _Product:
+        """The product of the matrix of one batch with a flat vector."""
+
+    def _flat(self, pieces: Iterable[Tensor]) -> Tensor:
+        return torch.cat([piece.detach().reshape(-1).to(self.dtype) for piece in pieces])
+
+
+class HessianOperator(CurvatureOperator):
+    """Products with the Hessian of the mean loss, by two reverse passes (Pearlmutter 1994).
+
+    Args:
+        model: Any network; its parameters, buffers, gradients and mode stay as they are. It may return a
+            tensor of logits or something with ``.logits``.
+        loss: Logits and labels to the mean loss of a batch; nothing else is known of it.
+        data: Pairs of inputs and labels, iterable again and again: a list, or a ``DataLoader`` without random
+            augmentation. Inputs are a tensor, a tuple of arguments or a mapping of keyword arguments.
+        parameters: Names of parameters or modules to differentiate by; default all that are not frozen.
+        mode: "eval" (running statistics) or "train" (batch statistics; without dropout's noise, and
+            without changing the running ones).
+
+    Raises:
+        InputError: If nothing is trained, a name is unknown, or ``data`` is an iterator.
+
+    Note:
+        A product costs about four evaluations of the network, three where there is a single batch. Parameters
+        in float32 give products with rounding errors of about 1e-6 of the largest; convert the model to
+        float64 for more.
+
+    References:
+        Pearlmutter, "Fast exact multiplication by the Hessian", Neural Computation 6, 1994.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> model = nn.Linear(1, 2, bias=False).double()
+        >>> _ = nn.init.zeros_(model.weight)
+        >>> data = [(torch.ones(4, 1).double(), torch.tensor([0, 1, 0, 1]))]
+        >>> HessianOperator(model, nn.functional.cross_entropy, data).dense()
+        tensor([[ 0.2500, -0.2500],
+                [-0.2500,  0.2500]], dtype=torch.float64)
+    """
+
+    def _batch_product(self, inputs: Any, labels: Tensor) -> _Product:
+        values = self.model.values
+        loss = self.loss(self.model.logits(inputs), labels)
+        _check_scalar(loss)
+        slopes = _gradient(loss, values, create_graph=True)
+
+        def product(vector: Tensor) -> Tensor:
+            return self._flat(_gradient(slopes, values, along=self.model.split(vector)))
+
+        return product
+
+
+class GaussNewtonOperator(CurvatureOperator):
+    r"""Products with the generalised Gauss-Newton matrix :math:`J^\top \nabla_z^2 \ell\, J`.
+
+    The network is replaced by its linearisation: what remains of the Hessian where the network's own bend is
+    left out. Positive semi-definite where the loss is convex in the logits (cross-entropy: yes, focal: no).
+    Arguments and errors as for :class:`HessianOperator`.
+
+    References:
+        Schraudolph, "Fast curvature matrix-vector products for second-order gradient descent", 2002.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> model = nn.Linear(1, 2, bias=False).double()
+        >>> _ = nn.init.zeros_(model.weight)
+        >>> data = [(torch.ones(4, 1).double(), torch.tensor([0, 1, 0, 1]))]
+        >>> GaussNewtonOperator(model, nn.functional.cross_entropy, data) @ torch.tensor([1.0, 0.0])
+        tensor([ 0.2500, -0.2500], dtype=torch.float64)
+    """
+
+    def _batch_product(self, inputs: Any, labels: Tensor) -> _Product:
+        values = self.model.values
+        logits = self.model.logits(inputs)
+        place = logits.detach().requires_grad_()
+        loss = self.loss(place, labels)
+        _check_scalar(loss)
+        (slope,) = _gradient(loss, (place,), create_graph=True)
+        # J v is the derivative of J^T u with respect to u, in direction v.
+        dual = torch.zeros_like(logits, requires_grad=True)
+        pulled = _gradient((logits,), values, along=(dual,), create_graph=True)
+
+        def product(vector: Tensor) -> Tensor:
+            (pushed,) = _gradient(pulled, (dual,), along=self.model.split(vector))
+            (bent,) = _gradient((slope,), (place,), along=(pushed,))
+            return self._flat(_gradient((logits,), values, along=(bent,)))
+
+        return product
+
+
+def curvature_operator(
+    model: nn.Module,
+    loss: Loss,
+    data: Batches,
+    *,
+    matrix: Matrix = "hessian",
+    parameters: str | Iterable[str] | None = None,
+    mode: Mode = "eval",
+) -> CurvatureOperator:
+    """The operator that ``matrix`` names."""
+    check_choice("matrix", matrix, ("hessian", "gauss-newton"))
+    make = HessianOperator if matrix == "hessian" else GaussNewtonOperator
+    return make(model, loss, data, parameters=parameters, mode=mode)
+
+
+def _gradient(
+    of: Tensor | tuple[Tensor, ...],
+    by: tuple[Tensor, ...],
+    *,
+    along: tuple[Tensor, ...] | None = None,
+    create_graph: bool = False,
+) -> tuple[Tensor, ...]:
+    """As torch's: zero where nothing depends, the graph kept for the next product."""
+    outputs = of if isinstance(of, tuple) else (of,)
+    weights = along or tuple(torch.ones_like(output) for output in outputs)
+    pairs = [(out, way) for out, way in zip(outputs, weights, strict=True) if out.requires_grad]
+    if not pairs:  # linear in the parameters: nothing left to differentiate
+        return tuple(torch.zeros_like(value) for value in by)
+    return torch.autograd.grad(
+        [out for out, _ in pairs],
+        by,
+        [way for _, way in pairs],
+        create_graph=create_graph,
+        retain_graph=True,
+        allow_unused=True,
+        materialize_grads=True,
+    )
+
+
+def _check_scalar(loss: Tensor) -> None:
+    if loss.ndim != 0:
+        raise InputError(
+            f"`loss` must return the mean of a batch, one number; got shape {tuple(loss.shape)}: "
+            'use `reduction="mean"`.'
+        )

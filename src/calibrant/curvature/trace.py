@@ -1,0 +1,224 @@
+"""The trace of the Hessian, with its standard error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from calibrant._math.checks import check_choice
+from calibrant._math.errors import InputError
+from calibrant.curvature.model import Batches, Loss, Mode
+from calibrant.curvature.operators import CurvatureOperator, Matrix, curvature_operator
+
+Method: TypeAlias = Literal["hutch++", "xtrace", "hutchinson"]
+Progress: TypeAlias = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """An estimate of a trace."""
+
+    value: float
+    standard_error: float
+    """Of the estimate, from the spread of its probes; 0 where it is exact, infinite for one."""
+    num_products: int
+    """Products with the matrix that were spent."""
+
+
+def hessian_trace(
+    model: nn.Module,
+    loss: Loss,
+    data: Batches,
+    *,
+    method: Method = "hutch++",
+    num_matvecs: int = 60,
+    tolerance: float | None = None,
+    max_products: int = 1000,
+    matrix: Matrix = "hessian",
+    parameters: str | Iterable[str] | None = None,
+    mode: Mode = "eval",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Trace:
+    r"""Trace of the Hessian of a mean loss.
+
+    All three methods are unbiased. With random signs :math:`v`:
+
+    * "hutchinson": the mean of :math:`v^\top H v`;
+    * "hutch++": a third of the products finds the range of *H* roughly, a third takes the trace there
+      exactly, and the rest estimates what remains by "hutchinson". The error falls as 1/m, not 1/√m, where
+      a few eigenvalues dominate, as they do in trained networks;
+    * "xtrace": the same with every probe in both parts in turn; the best of the three at equal products.
+
+    From as many products as there are parameters on, the trace is taken exactly.
+
+    Args:
+        model: Any network; left as it is.
+        loss: Logits and labels to the mean loss of a batch.
+        data: Pairs of inputs and labels, iterable again and again.
+        method: See above.
+        num_matvecs: Products to spend.
+        tolerance: If given, products are doubled, with all before thrown into the mean of independent
+            estimates, until the standard error is below ``tolerance * abs(value)`` or ``max_products`` is
+            reached.
+        max_products: Most products to spend where ``tolerance`` is given.
+        matrix: "hessian", or "gauss-newton".
+        parameters: Names of parameters or modules; default all that are not frozen.
+        mode: "eval" or "train", see :class:`HessianOperator`.
+        seed: Of the probes.
+        progress: Called with the products done and the most there will be.
+
+    Returns:
+        Value, standard error and the number of products.
+
+    Raises:
+        InputError: If an argument is out of its range.
+
+    References:
+        Hutchinson 1990; Meyer, Musco, Musco and Woodruff, "Hutch++: optimal stochastic trace estimation",
+        SOSA 2021; Epperly, Tropp and Webber, "XTrace: making the most of every sample in stochastic trace
+        estimation", SIAM J. Matrix Anal. Appl. 2024.
+
+    Example:
+        >>> model = nn.Linear(1, 2, bias=False).double()
+        >>> _ = nn.init.zeros_(model.weight)
+        >>> data = [(torch.ones(4, 1).double(), torch.tensor([0, 1, 0, 1]))]
+        >>> hessian_trace(model, nn.functional.cross_entropy, data)
+        Trace(value=0.5, standard_error=0.0, num_products=2)
+    """
+    check_choice("method", method, ("hutch++", "xtrace", "hutchinson"))
+    if num_matvecs < 6:
+        raise InputError(f"`num_matvecs` must be at least 6; got {num_matvecs}.")
+    if tolerance is not None and not tolerance > 0:
+        raise InputError(f"`tolerance` must be positive; got {tolerance}.")
+    operator = curvature_operator(model, loss, data, matrix=matrix, parameters=parameters, mode=mode)
+    generator = torch.Generator().manual_seed(seed)
+    budget = num_matvecs if tolerance is None else max(max_products, num_matvecs)
+    if num_matvecs >= operator.size:
+        return _exact(operator, progress)
+    watched = _Watched(operator, progress, budget)
+    estimate = {"hutch++": _hutch_plus_plus, "xtrace": _xtrace, "hutchinson": _hutchinson}[method]
+    parts = [estimate(watched, num_matvecs, generator)]
+    spent = num_matvecs
+    while tolerance is not None and _combined(parts).misses(tolerance) and 2 * spent <= budget:
+        if 2 * spent >= operator.size:
+            return _exact(operator, progress)
+        parts.append(estimate(watched, spent, generator))
+        spent *= 2
+    mean = _combined(parts)
+    return Trace(value=mean.value, standard_error=mean.error, num_products=operator.num_products)
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    value: float
+    error: float
+    products: int
+
+    def misses(self, tolerance: float) -> bool:
+        return not self.error <= tolerance * abs(self.value)
+
+
+class _Watched:
+    """The operator, telling someone how far things are."""
+
+    def __init__(self, operator: CurvatureOperator, progress: Progress | None, budget: int) -> None:
+        self.operator, self.progress, self.budget = operator, progress, budget
+
+    def times(self, vectors: Tensor) -> Tensor:
+        """Product with the columns."""
+        if self.progress is None:
+            return self.operator @ vectors
+        columns: list[Tensor] = []
+        for column in vectors.unbind(1):
+            columns.append(self.operator @ column)
+            self.progress(self.operator.num_products, self.budget)
+        return torch.stack(columns, dim=1)
+
+    def signs(self, count: int, generator: torch.Generator) -> Tensor:
+        """Random signs, ``(P, count)``."""
+        shape = (self.operator.size, count)
+        signs = torch.randint(0, 2, shape, generator=generator, dtype=torch.int8).to(self.operator.dtype)
+        return (2 * signs - 1).to(self.operator.model.device)
+
+
+def _combined(parts: list[_Estimate]) -> _Estimate:
+    """Mean of independent estimates, weighted by the products that went into each."""
+    spent = sum(part.products for part in parts)
+    value = sum(part.value * part.products for part in parts) / spent
+    error = math.sqrt(sum((part.error * part.products) ** 2 for part in parts)) / spent
+    return _Estimate(value, error, spent)
+
+
+def _exact(operator: CurvatureOperator, progress: Progress | None) -> Trace:
+    """The sum over unit vectors; a block of them at a time."""
+    total, block = 0.0, 16
+    for start in range(0, operator.size, block):
+        columns = torch.zeros(
+            (operator.size, min(block, operator.size - start)),
+            dtype=operator.dtype,
+            device=operator.model.device,
+        )
+        columns[start : start + block].fill_diagonal_(1.0)
+        total += float((columns * (operator @ columns)).sum())
+        if progress is not None:
+            progress(start + columns.shape[1], operator.size)
+    return Trace(value=total, standard_error=0.0, num_products=operator.num_products)
+
+
+def _hutchinson(watched: _Watched, products: int, generator: torch.Generator) -> _Estimate:
+    probes = watched.signs(products, generator)
+    values = (probes * watched.times(probes)).sum(0)
+    return _Estimate(float(values.mean()), _standard_error(values), products)
+
+
+def _hutch_plus_plus(watched: _Watched, products: int, generator: torch.Generator) -> _Estimate:
+    sketched = products // 3
+    basis = _range(watched.times(watched.signs(sketched, generator)))
+    inside = float((basis * watched.times(basis)).sum())
+    probes = watched.signs(products - sketched - basis.shape[1], generator)
+    probes = probes - basis @ (basis.T @ probes)
+    values = (probes * watched.times(probes)).sum(0)
+    return _Estimate(inside + float(values.mean()), _standard_error(values), products)
+
+
+def _xtrace(watched: _Watched, products: int, generator: torch.Generator) -> _Estimate:
+    """Each probe's remainder outside the range that the others span; Epperly et al. 2024, section 2.
+
+    With Y = A Omega = Q R, the range that the others span is Q (I - s s^T) Q^T, where s is the normalised
+    column of R^-T.
+    """
+    half = products // 2
+    size = watched.operator.size
+    probes = torch.randn((size, half), generator=generator, dtype=watched.operator.dtype)
+    probes = (probes * (math.sqrt(size) / probes.norm(dim=0))).to(watched.operator.model.device)
+    images = watched.times(probes)
+    basis, upper = torch.linalg.qr(images)
+    core = basis.T @ watched.times(basis)  # (m, m)
+    diagonal = upper.diagonal().abs()
+    if float(diagonal.min()) <= 1e-12 * float(diagonal.max()):  # the range is spanned: nothing remains
+        return _Estimate(float(core.trace()), 0.0, products)
+    out = torch.linalg.inv(upper).T
+    out = out / out.norm(dim=0)  # columns s_i
+    inner = basis.T @ probes
+    shadow = inner - out * (out * inner).sum(0)  # coordinates of the probe's part in the others' range
+    quadratic = (probes * images).sum(0) - 2 * (shadow * upper).sum(0) + (shadow * (core @ shadow)).sum(0)
+    length = size - shadow.square().sum(0)
+    values = core.trace() - (out * (core @ out)).sum(0) + quadratic * (size - half + 1) / length
+    return _Estimate(float(values.mean()), _standard_error(values), products)
+
+
+def _range(images: Tensor) -> Tensor:
+    """Orthonormal columns that span the given ones; fewer where they are dependent."""
+    basis, upper = torch.linalg.qr(images)
+    diagonal = upper.diagonal().abs()
+    return basis[:, diagonal > 1e-12 * diagonal.max()]
+
+
+def _standard_error(values: Tensor) -> float:
+    return float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.inf

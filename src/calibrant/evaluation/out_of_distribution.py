@@ -1,0 +1,254 @@
+"""How well the scores of a model tell its test samples from samples of another kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from calibrant._math.errors import InputError
+from calibrant.evaluation.intervals import centred_interval, normal_interval
+from calibrant.evaluation.phrases import span
+from calibrant.evaluation.ranking import auroc_influence, standard_error
+from calibrant.evaluation.recommend import UNCALIBRATED
+from calibrant.evaluation.resampling import Vector, block_bounds
+from calibrant.evaluation.result import Detection, Estimate, OutOfDistribution
+from calibrant.evaluation.shapes import thinned_roc
+from calibrant.evaluation.split import has_both_parts
+from calibrant.evaluation.streams import Stream, generator
+from calibrant.evaluation.table import ROW_BLOCK
+from calibrant.metrics import RocCurve, out_of_distribution_scores
+from calibrant.metrics.out_of_distribution import OutOfDistributionScore, Ranking
+
+if TYPE_CHECKING:
+    from calibrant.calibrators import Calibrator
+    from calibrant.evaluation.judge import Procedure
+    from calibrant.predictions import Predictions
+
+Masses: TypeAlias = tuple[Vector, Vector]  # weights of the test samples, and of the foreign ones
+
+TRUE_POSITIVE_RATE = 0.95
+NAMES: Mapping[OutOfDistributionScore, str] = {
+    "entropy": "entropy",
+    "max_probability": "maximum probability",
+    "max_logit": "maximum logit",
+    "energy": "energy",
+}
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """A calibrator with its name, and, where it was fitted in turn, the test samples judged by the others."""
+
+    name: str
+    title: str
+    calibrator: Calibrator
+    in_turn: Predictions | None
+
+
+def detect(
+    test: Predictions,
+    foreign: Predictions,
+    score: OutOfDistributionScore | None,
+    repaired: Sequence[Repaired],
+    procedure: Procedure,
+) -> OutOfDistribution:
+    """Score both kinds of samples, as they came and after each calibrator where that leaves a score.
+
+    The AUROC has DeLong's interval, the other numbers bootstrap intervals from resamples of each kind apart;
+    all arms are resampled alike, so changes are paired.
+
+    Raises:
+        InputError: If the kinds or the classes differ, or the score needs what the files do not hold.
+    """
+    foreign = foreign.test if has_both_parts(foreign) else foreign
+    _check_same_problem(test, foreign)
+    if score is None:
+        score = "max_probability" if test.kind == "top_label" else "entropy"
+    arms = [(UNCALIBRATED, "Uncalibrated", _scores(test, score), _scores(foreign, score))]
+    if score in {"entropy", "max_probability"}:  # a calibrator gives probabilities: they have no logits
+        for each in repaired:
+            turn = each.in_turn
+            inside = _scores(test, score, each.calibrator) if turn is None else _scores(turn, score)
+            arms.append((each.name, each.title, inside, _scores(foreign, score, each.calibrator)))
+    masses = (_masses(test), _masses(foreign))
+    found: list[Detection] = []
+    first: _Judged | None = None
+    for name, title, inside, outside in arms:
+        judged = _Judged.of(inside, outside, masses, procedure)
+        found.append(
+            Detection(
+                name=name,
+                title=title,
+                metrics=judged.metrics(procedure.level),
+                change={} if first is None else judged.change(first, procedure.level),
+                roc=judged.roc,
+            )
+        )
+        first = first or judged
+    return OutOfDistribution(
+        score=score,
+        num_in=test.num_samples,
+        num_out=foreign.num_samples,
+        source=foreign.source,
+        arms=tuple(found),
+        sentence=_sentence(found[0], score, test.num_samples, foreign, procedure.level),
+    )
+
+
+def _check_same_problem(test: Predictions, foreign: Predictions) -> None:
+    if foreign.kind != test.kind:
+        raise InputError(f"`ood` must be {test.kind} as the predictions are; got {foreign.kind}.")
+    if foreign.num_classes != test.num_classes:
+        raise InputError(
+            f"`ood` must have the {test.num_classes} classes of the predictions; got {foreign.num_classes}."
+        )
+
+
+def _scores(
+    predictions: Predictions, score: OutOfDistributionScore, calibrator: Calibrator | None = None
+) -> Vector:
+    """How foreign each sample looks, perhaps after a calibrator."""
+    if predictions.kind == "top_label":
+        if score != "max_probability":
+            raise InputError(
+                f'`ood_score` must be "max_probability" where only confidences are known; got "{score}".'
+            )
+        return 1 - predictions.confidence.numpy()
+    several, width = predictions.kind == "multilabel", predictions.num_classes or 1
+    found = np.empty(predictions.num_samples)
+    for start, stop in block_bounds(len(found), ROW_BLOCK // width):
+        rows = slice(start, stop)
+        if predictions.space == "logits" and calibrator is None:
+            logits = predictions.scores_of(rows)
+            scored = out_of_distribution_scores(logits=logits, score=score, multilabel=several)
+        else:
+            probs = (
+                predictions.probs_of(rows)
+                if calibrator is None
+                else calibrator.predict_proba(predictions.scores_of(rows))
+            )
+            scored = out_of_distribution_scores(probs=probs, score=score, multilabel=several)
+        found[rows] = scored.numpy()
+    return found
+
+
+def _masses(predictions: Predictions) -> Vector:
+    return np.ones(predictions.num_samples) if predictions.weights is None else predictions.weights.numpy()
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Scores of both kinds, in the orders that either question needs; only their weights change."""
+
+    foreign: Ranking
+    familiar: Ranking
+
+    @classmethod
+    def of(cls, scores: Vector) -> _Sample:
+        return cls(Ranking.of(scores), Ranking.of(-scores))
+
+    def rates(self, inside: Vector, outside: Vector) -> dict[str, float]:
+        """Everything but the AUROC, for weights of the test samples and of the foreign ones."""
+        foreign = self.foreign.detection(inside, outside)
+        familiar = self.familiar.detection(outside, inside)
+        return {
+            "aupr": foreign.average_precision(),
+            "aupr_in": familiar.average_precision(),
+            "fpr_at_95": foreign.false_positive_rate(TRUE_POSITIVE_RATE),
+            "fpr_at_95_in": familiar.false_positive_rate(TRUE_POSITIVE_RATE),
+        }
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Values and resampled values of one arm."""
+
+    values: dict[str, float]
+    replicates: dict[str, Vector]
+    influence: Vector  # of each sample, test before foreign, on the AUROC
+    weights: Vector
+    roc: RocCurve
+
+    @classmethod
+    def of(cls, inside: Vector, outside: Vector, masses: Masses, procedure: Procedure) -> _Judged:
+        """Judge the scores of both kinds."""
+        scores, weights = np.concatenate([inside, outside]), np.concatenate(masses)
+        is_foreign = np.repeat([False, True], [len(inside), len(outside)])
+        area = auroc_influence(scores, is_foreign, weights)
+        if area is None:
+            raise InputError("`weights` must leave samples of both kinds.")
+        sample = _Sample.of(scores)
+        rng = generator(procedure.seed, Stream.BOOTSTRAP)
+        drawn = [sample.rates(*_resampled(masses, rng)) for _ in range(procedure.num_resamples)]
+        own = _padded(*masses)
+        return cls(
+            values={"auroc": area[0], **sample.rates(*own)},
+            replicates={name: np.array([each[name] for each in drawn]) for name in drawn[0]},
+            influence=area[1],
+            weights=weights,
+            roc=thinned_roc(sample.foreign.detection(*own)),
+        )
+
+    def metrics(self, level: float) -> dict[str, Estimate]:
+        """The values with their intervals."""
+        return {name: self._estimate(name, value, level) for name, value in self.values.items()}
+
+    def change(self, first: _Judged, level: float) -> dict[str, Estimate]:
+        """This arm minus the first one."""
+        return {
+            name: self._estimate(name, value - first.values[name], level, first)
+            for name, value in self.values.items()
+        }
+
+    def _estimate(self, name: str, value: float, level: float, other: _Judged | None = None) -> Estimate:
+        bounds = (0.0, 1.0) if other is None else (-1.0, 1.0)
+        if name == "auroc":
+            influence = self.influence if other is None else self.influence - other.influence
+            low, high = normal_interval(value, standard_error(influence, self.weights), level, bounds)
+            return Estimate(value=value, low=low, high=high)
+        replicates = self.replicates[name] - (0.0 if other is None else other.replicates[name])
+        interval = centred_interval(value, replicates, level, bounds)
+        if interval is None:
+            return Estimate(value=value, reason="no interval: undefined in the resamples")
+        return Estimate(value=value, low=interval[0], high=interval[1])
+
+
+def _resampled(masses: Masses, rng: np.random.Generator) -> Masses:
+    """Weights of a resample of each kind; one that would leave a kind without weight is drawn again."""
+    while True:
+        inside, outside = (
+            mass * np.bincount(rng.integers(0, len(mass), len(mass)), minlength=len(mass)) for mass in masses
+        )
+        if inside.any() and outside.any():
+            return _padded(inside, outside)
+
+
+def _padded(inside: Vector, outside: Vector) -> Masses:
+    """Both as long as all samples together, zero for those of the other kind."""
+    return (
+        np.concatenate([inside, np.zeros(len(outside))]),
+        np.concatenate([np.zeros(len(inside)), outside]),
+    )
+
+
+def _sentence(
+    first: Detection, score: OutOfDistributionScore, num_in: int, foreign: Predictions, level: float
+) -> str:
+    """The AUROC in words."""
+    area = first.metrics["auroc"]
+    value = area.value or 0.0
+    low = value if area.low is None else area.low
+    high = value if area.high is None else area.high
+    name = "foreign samples" if foreign.source is None else f"samples of {foreign.source.name}"
+    said = (
+        f"By {NAMES[score]}, {foreign.num_samples:,} {name} are told from {num_in:,} test samples with an "
+        f"AUROC of {value:.3f} ({100 * level:g} % interval {span(area)}; 0.5 is guessing)"
+    )
+    if low > 0.5:
+        return f"{said}."
+    if high < 0.5:
+        return f"{said}: the model is surer of the foreign samples than of its own."
+    return f"{said}: no better than guessing, as far as these samples can tell."

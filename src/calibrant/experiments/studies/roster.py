@@ -1,0 +1,45 @@
+"""Which studies there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from calibrant._math.errors import InputError
+from calibrant._math.text_form import nearest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """An experiment that one command repeats."""
+
+    name: str
+    summary: str
+
+
+STUDIES = (
+    Study(
+        name="losses",
+        summary="The losses on Fashion-MNIST, as it is and long-tailed: some twenty arms, three seeds each.",
+    ),
+    Study(
+        name="predictions",
+        summary="Every file of predictions in a folder, judged as it came: one row each.",
+    ),
+)
+
+
+def study_named(name: str) -> Study:
+    """The study of that name.
+
+    Raises:
+        InputError: If there is none.
+
+    Example:
+        >>> study_named("losses").name
+        'losses'
+    """
+    for study in STUDIES:
+        if study.name == name:
+            return study
+    names = [study.name for study in STUDIES]
+    raise InputError(f"there is no study {name!r}{nearest(name, names)} `calibrant study --list` says more.")

@@ -1,0 +1,347 @@
+"""Telling samples of another kind from those the model was made for, by how sure it is of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from calibrant._math.arrays import as_float_tensor, first_row, row_slices
+from calibrant._math.binning import REACHED
+from calibrant._math.checks import check_choice, check_logits, check_probs, check_weights
+from calibrant._math.errors import InputError
+from calibrant._math.scores import entropies
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from calibrant._math.arrays import ArrayLike
+    from calibrant._math.checks import Task
+    from calibrant.metrics._events import Vector
+
+OutOfDistributionScore: TypeAlias = Literal["entropy", "max_probability", "max_logit", "energy"]
+OUT_OF_DISTRIBUTION_SCORES: tuple[OutOfDistributionScore, ...] = (
+    "entropy",
+    "max_probability",
+    "max_logit",
+    "energy",
+)
+
+
+def out_of_distribution_scores(
+    *,
+    logits: ArrayLike | None = None,
+    probs: ArrayLike | None = None,
+    score: OutOfDistributionScore = "entropy",
+    multilabel: bool = False,
+) -> Float[Tensor, " N"]:
+    r"""How foreign each sample looks; higher means more likely out of distribution.
+
+    - ``"entropy"``: :math:`-\sum_k p_k \log p_k`;
+    - ``"max_probability"``: :math:`1 - \max_k p_k`;
+    - ``"max_logit"``: :math:`-\max_k z_k`;
+    - ``"energy"``: :math:`-\log \sum_k e^{z_k}`.
+
+    An event ``(N,)`` has the entropy of ``(1 - p, p)`` and the top probability max(p, 1 − p); the last two
+    need a logit per class and are refused. With several labels per sample: the mean entropy of the labels,
+    the most probable label, the highest logit, and the sum of the labels' energies
+    :math:`-\sum_k \log(1 + e^{z_k})`.
+
+    Args:
+        logits: Logits ``(N, C)``, or log-odds of an event ``(N,)``.
+        probs: Probabilities instead, of the same shapes; they have no ``"max_logit"`` and no ``"energy"``.
+        score: Which score.
+        multilabel: Whether the columns are labels of which several may hold.
+
+    Returns:
+        Shape ``(N,)``, float64, on the device of the input.
+
+    Raises:
+        ValueError: If not exactly one of ``logits`` and ``probs`` is given, a value is not finite or out of
+            range, or the score needs what is not there.
+
+    Note:
+        From logits :math:`1 - \max p` is the sum of the other probabilities, so samples that are all but
+        certain keep their order, which ``1 - p`` in floating point would lose. O(N C).
+
+    References:
+        Hendrycks and Gimpel, "A Baseline for Detecting Misclassified and Out-of-Distribution Examples in
+        Neural Networks", ICLR 2017. Hendrycks et al., "Scaling Out-of-Distribution Detection for Real-World
+        Settings", ICML 2022 (maximum logit). Liu et al., "Energy-based Out-of-distribution Detection",
+        NeurIPS 2020. Wang et al., "Can multi-label classification networks know what they don't know?",
+        NeurIPS 2021 (energy of labels). Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss",
+        NeurIPS 2020 (entropy).
+
+    Example:
+        >>> scores = out_of_distribution_scores(probs=[[1.0, 0.0], [0.5, 0.5]])
+        >>> [round(score, 4) for score in scores.tolist()]
+        [0.0, 0.6931]
+        >>> out_of_distribution_scores(logits=[[3.0, 0.0], [0.5, 0.5]], score="max_logit").tolist()
+        [-3.0, -0.5]
+    """
+    check_choice("score", score, OUT_OF_DISTRIBUTION_SCORES)
+    task: Task | None = "multilabel" if multilabel else None
+    if logits is not None and probs is not None:
+        raise InputError("give one of `logits` and `probs`; got both.")
+    if probs is not None:
+        if score in {"max_logit", "energy"}:
+            raise InputError(f'`score` must be "entropy" or "max_probability" for `probs`; got "{score}".')
+        checked = check_probs(probs, task=task)
+        return _of_probs(checked.scores, score, events=checked.task != "multiclass")
+    if logits is None:
+        raise InputError("give one of `logits` and `probs`; got neither.")
+    checked = check_logits(logits, task=task)
+    if checked.task == "binary" and score in {"max_logit", "energy"}:
+        raise InputError(
+            f'`score` must be "entropy" or "max_probability" for an event (N,); got "{score}", which needs '
+            "a logit of each class."
+        )
+    table = checked.scores
+    found = torch.empty(len(table), dtype=torch.float64, device=table.device)
+    for rows in row_slices(table):
+        found[rows] = _of_logits(table[rows].to(torch.float64), score, checked.task)
+    return found
+
+
+def _of_probs(probs: Tensor, score: OutOfDistributionScore, *, events: bool) -> Float[Tensor, " N"]:
+    if score == "entropy":
+        return entropies(probs, events=events)
+    if probs.ndim == 1:
+        probs = torch.stack([1 - probs.to(torch.float64), probs.to(torch.float64)], dim=1)
+    return 1 - probs.amax(dim=1).to(torch.float64)
+
+
+def _of_logits(logits: Tensor, score: OutOfDistributionScore, task: Task) -> Float[Tensor, " n"]:
+    if score == "max_logit":
+        return -logits.amax(dim=1)
+    if score == "energy":
+        if task == "multilabel":
+            return -torch.nn.functional.softplus(logits).sum(dim=1)
+        return -logits.logsumexp(dim=1)
+    if task == "multilabel" and score == "max_probability":
+        return torch.sigmoid(-logits.amax(dim=1))
+    if task == "multilabel":
+        return _event_entropy(logits).mean(dim=1)
+    if task == "binary":
+        return _event_entropy(logits) if score == "entropy" else torch.sigmoid(-logits.abs())
+    log_probs = logits.log_softmax(dim=1)
+    if score == "entropy":
+        return -(log_probs.exp() * log_probs).sum(dim=1)
+    top = log_probs.argmax(dim=1, keepdim=True)
+    return log_probs.exp().scatter(1, top, 0.0).sum(dim=1)
+
+
+def _event_entropy(log_odds: Tensor) -> Tensor:
+    """Of (1 − p, p): softplus(s) − s σ(s), at −|s|, where neither cancels."""
+    low = -log_odds.abs()
+    return torch.nn.functional.softplus(low) - low * torch.sigmoid(low)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RocCurve:
+    """The two rates at every threshold, from the highest score down, starting where nothing is flagged."""
+
+    thresholds: tuple[float | None, ...]
+    false_positive_rate: tuple[float, ...]
+    true_positive_rate: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutOfDistributionDetection:
+    """How well one score tells two kinds of samples apart; foreign ones are the positives unless said."""
+
+    auroc: float
+    aupr: float
+    """Average precision, foreign samples positive."""
+    aupr_in: float
+    """Average precision with the familiar samples as positives and the score reversed."""
+    fpr_at_tpr: float
+    """Share of familiar samples flagged where at least ``true_positive_rate`` of the foreign ones are."""
+    fpr_at_tpr_in: float
+    """Share of foreign samples let through where at least ``true_positive_rate`` of the familiar ones are."""
+
+
+def out_of_distribution_detection(
+    in_scores: ArrayLike,
+    out_scores: ArrayLike,
+    *,
+    true_positive_rate: float = 0.95,
+    in_weights: ArrayLike | None = None,
+    out_weights: ArrayLike | None = None,
+) -> OutOfDistributionDetection:
+    r"""AUROC, AUPR and FPR at 95 % TPR of a score that should be higher out of distribution.
+
+    .. math::
+        \mathrm{AUROC} = P(s^+ > s^-) + \tfrac12 P(s^+ = s^-), \qquad
+        \mathrm{AUPR} = \sum_t \left( R(t) - R(t^+) \right) P(t), \qquad
+        \mathrm{FPR}_\tau = \min \{ \mathrm{fpr}(t) : \mathrm{tpr}(t) \ge \tau \}
+
+    over the thresholds t, the distinct scores; R is recall and P precision among the samples with a score of
+    at least t. Ties are never parted, nothing is interpolated.
+
+    Papers differ in which kind is the positive one. The AUROC is the same either way; of AUPR and FPR both
+    are returned, under names that say which.
+
+    Args:
+        in_scores: Scores of in-distribution samples, shape ``(N,)``, from
+            :func:`out_of_distribution_scores` or any other source.
+        out_scores: Scores of out-of-distribution samples, shape ``(M,)``.
+        true_positive_rate: At which the false positives are counted, in ``(0, 1]``.
+        in_weights: Weights of the in-distribution samples, shape ``(N,)``, not negative.
+        out_weights: Weights of the out-of-distribution samples, shape ``(M,)``.
+
+    Returns:
+        Five numbers in ``[0, 1]``.
+
+    Raises:
+        ValueError: If a shape is wrong, or a value is NaN or out of range.
+
+    Note:
+        AUROC and FPR do not depend on how many samples there are of each kind, AUPR does: its value for a
+        useless score is the share of its positives. Scores may be infinite. O((N + M) log(N + M)).
+
+    References:
+        Hendrycks and Gimpel, "A Baseline for Detecting Misclassified and Out-of-Distribution Examples in
+        Neural Networks", ICLR 2017. Liang, Li and Srikant, "Enhancing the Reliability of Out-of-distribution
+        Image Detection in Neural Networks", ICLR 2018 (FPR at 95 % TPR, familiar samples positive).
+
+    Example:
+        >>> found = out_of_distribution_detection([0.1, 0.2, 0.4], [0.4, 0.9])
+        >>> round(found.auroc, 4), round(found.aupr, 4), round(found.fpr_at_tpr, 4), found.fpr_at_tpr_in
+        (0.9167, 0.8333, 0.3333, 0.5)
+    """
+    if not 0 < true_positive_rate <= 1:
+        raise InputError(f"`true_positive_rate` must lie in (0, 1]; got {true_positive_rate}.")
+    inside, in_mass = _side(in_scores, in_weights, "in")
+    outside, out_mass = _side(out_scores, out_weights, "out")
+    scores = np.concatenate([inside, outside])
+    in_mass = np.concatenate([in_mass, np.zeros(len(outside))])
+    out_mass = np.concatenate([np.zeros(len(inside)), out_mass])
+    foreign = Ranking.of(scores).detection(in_mass, out_mass)
+    familiar = Ranking.of(-scores).detection(out_mass, in_mass)
+    return OutOfDistributionDetection(
+        auroc=foreign.area(),
+        aupr=foreign.average_precision(),
+        aupr_in=familiar.average_precision(),
+        fpr_at_tpr=foreign.false_positive_rate(true_positive_rate),
+        fpr_at_tpr_in=familiar.false_positive_rate(true_positive_rate),
+    )
+
+
+def roc_curve(scores: ArrayLike, outcomes: ArrayLike, *, weights: ArrayLike | None = None) -> RocCurve:
+    """False and true positive rates at every threshold of a score.
+
+    Args:
+        scores: Any numbers that should be higher for positives, shape ``(N,)``.
+        outcomes: 1 for positives, 0 for negatives, shape ``(N,)``.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+
+    Returns:
+        ``thresholds`` (``None``, where nothing is flagged, then the distinct scores, descending), and the
+        shares of negatives and of positives with a score of at least that.
+
+    Raises:
+        ValueError: If shapes disagree, a value is NaN, or one of the two kinds has no weight.
+
+    Note:
+        The area under the straight lines between the points is the AUROC, ties counting one half. Straight
+        stretches are kept: there is one point per distinct score. O(N log N).
+
+    References:
+        Fawcett, "An introduction to ROC analysis", Pattern Recognition Letters 27, 2006.
+
+    Example:
+        >>> curve = roc_curve([0.1, 0.4, 0.4, 0.8], [0, 0, 1, 1])
+        >>> curve.false_positive_rate, curve.true_positive_rate
+        ((0.0, 0.0, 0.5, 1.0), (0.0, 0.5, 1.0, 1.0))
+    """
+    values = _numbers(scores, "scores")
+    labels = as_float_tensor(outcomes, name="outcomes").cpu().numpy()
+    if labels.shape != values.shape or not np.isin(labels, (0, 1)).all():
+        raise InputError(f"`outcomes` must be 0 or 1 and have the shape of `scores`, {values.shape}.")
+    mass = np.ones(len(values)) if weights is None else check_weights(weights, len(values)).cpu().numpy()
+    positive = labels == 1
+    for kind, chosen in (("positives", positive), ("negatives", ~positive)):
+        if not mass[chosen].sum() > 0:
+            raise InputError(f"`outcomes` must hold {kind} of positive weight; there are none.")
+    return Ranking.of(values).detection(mass * ~positive, mass * positive).curve()
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Samples in descending order of their scores, and where each tie ends; the weights may change."""
+
+    order: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    thresholds: Vector
+
+    @classmethod
+    def of(cls, scores: Vector) -> Ranking:
+        """Sort once."""
+        order = np.argsort(-scores)
+        ranked = scores[order]
+        ends = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
+        return cls(order, ends, ranked[ends])
+
+    def detection(self, negative: Vector, positive: Vector) -> Detection:
+        """With the weight of every sample as a negative and as a positive; one of them is zero."""
+        false, true = (np.cumsum(mass[self.order])[self.ends] for mass in (negative, positive))
+        return Detection(self.thresholds, false, true)
+
+
+@dataclass(frozen=True)
+class Detection:
+    """Weight of the negatives and of the positives with a score of at least each threshold, descending."""
+
+    thresholds: Vector
+    false: Vector
+    true: Vector
+
+    def curve(self, places: NDArray[np.int64] | slice = slice(None)) -> RocCurve:
+        """The rates at all thresholds, or at those in some places."""
+        false, true = self.false / self.false[-1], self.true / self.true[-1]
+        return RocCurve(
+            thresholds=(None, *self.thresholds[places].tolist()),
+            false_positive_rate=(0.0, *false[places].tolist()),
+            true_positive_rate=(0.0, *true[places].tolist()),
+        )
+
+    def area(self) -> float:
+        """Area under the ROC curve, by trapezoids, which count ties one half."""
+        false, true = np.append(0.0, self.false), np.append(0.0, self.true)
+        return float(np.diff(false) @ (true[1:] + true[:-1]) / (2 * false[-1] * true[-1]))
+
+    def average_precision(self) -> float:
+        """Precision at each threshold, weighted by the recall it adds."""
+        flagged = self.false + self.true
+        precision = np.divide(self.true, flagged, out=np.zeros_like(flagged), where=flagged > 0)
+        return float(np.diff(self.true, prepend=0.0) @ precision / self.true[-1])
+
+    def false_positive_rate(self, true_positive_rate: float) -> float:
+        """At the highest threshold that reaches the true positive rate."""
+        reached = self.true >= true_positive_rate * self.true[-1] * REACHED
+        return float(self.false[int(np.argmax(reached))] / self.false[-1])
+
+
+def _side(scores: ArrayLike, weights: ArrayLike | None, side: str) -> tuple[Vector, Vector]:
+    values = _numbers(scores, f"{side}_scores")
+    if weights is None:
+        return values, np.ones(len(values))
+    return values, check_weights(weights, len(values)).cpu().numpy()
+
+
+def _numbers(values: ArrayLike, name: str) -> Vector:
+    """Numbers ``(N,)``, at least one, none NaN."""
+    tensor = as_float_tensor(values, name=name).to("cpu", torch.float64)
+    if tensor.ndim != 1 or len(tensor) == 0:
+        raise InputError(
+            f"`{name}` must have shape (N,) with at least one sample; got {tuple(tensor.shape)}."
+        )
+    bad = tensor.isnan()
+    if bool(bad.any()):
+        raise InputError(f"`{name}` must not be NaN; row {first_row(bad)} is.")
+    return tensor.contiguous().numpy()

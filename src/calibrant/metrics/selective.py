@@ -1,0 +1,243 @@
+"""Selective prediction: the risk among the samples that are answered, against how many are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from calibrant._math.arrays import as_float_tensor, first_row
+from calibrant._math.checks import check_probs, check_weights
+from calibrant._math.errors import InputError
+from calibrant._math.scores import top_label
+from calibrant.metrics._common import check_average, columns
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from calibrant._math.arrays import ArrayLike
+    from calibrant.metrics._common import Average
+    from calibrant.metrics._events import Vector
+
+
+@dataclass(frozen=True, kw_only=True)
+class RiskCoverageCurve:
+    """The risk at every threshold of confidence, from the highest down; ties are answered together."""
+
+    thresholds: tuple[float, ...]
+    coverage: tuple[float, ...]
+    risk: tuple[float, ...]
+    area: float
+    excess_area: float
+
+
+def selective_risk_curve(
+    confidences: ArrayLike, losses: ArrayLike, *, weights: ArrayLike | None = None
+) -> RiskCoverageCurve:
+    r"""Risk and coverage when only samples at least as confident as a threshold are answered.
+
+    .. math::
+        \mathrm{cov}(t) = \frac{\sum_{c_i \ge t} \omega_i}{\sum_i \omega_i}, \qquad
+        r(t) = \frac{\sum_{c_i \ge t} \omega_i \ell_i}{\sum_{c_i \ge t} \omega_i}, \qquad
+        \mathrm{AURC} = \frac{\sum_i \omega_i \, r(c_i)}{\sum_i \omega_i}
+
+    For any measure of confidence, be it a probability or not, and any loss of an answer in [0, 1], such as
+    0 where it is right and 1 where it is wrong.
+
+    Args:
+        confidences: How sure the model is of each sample, shape ``(N,)``; higher is surer.
+        losses: What answering each sample costs, shape ``(N,)``, in ``[0, 1]``.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+
+    Returns:
+        ``thresholds`` (the distinct confidences of samples with weight, descending), ``coverage`` and
+        ``risk`` at each, in ``[0, 1]``; ``area`` and ``excess_area`` as in :func:`risk_coverage_area`.
+
+    Raises:
+        ValueError: If shapes disagree, or a value is not finite or out of range.
+
+    Note:
+        No threshold can part a tie, so a tie counts as a whole and the order of the rows never matters.
+        O(N log N) time. Not differentiable.
+
+    References:
+        Geifman, Uziel and El-Yaniv, "Bias-Reduced Uncertainty Estimation for Deep Neural Classifiers",
+        ICLR 2019.
+
+    Example:
+        >>> curve = selective_risk_curve([0.9, 0.6, 0.6, 0.2], [0, 1, 0, 1])
+        >>> curve.thresholds, curve.coverage
+        ((0.9, 0.6, 0.2), (0.25, 0.75, 1.0))
+        >>> [round(risk, 3) for risk in curve.risk], round(curve.area, 4)
+        ([0.0, 0.333, 0.5], 0.2917)
+    """
+    confidence, loss = _vector(confidences, "confidences"), _vector(losses, "losses")
+    if loss.shape != confidence.shape:
+        raise InputError(
+            f"`losses` must have the shape of `confidences`, {confidence.shape}; got {loss.shape}."
+        )
+    if not (loss.min() >= 0 and loss.max() <= 1):
+        row = int(np.argmax((loss < 0) | (loss > 1)))
+        raise InputError(f"`losses` must lie in [0, 1]; row {row} holds {loss[row]:g}.")
+    mass = None if weights is None else check_weights(weights, len(loss)).cpu().numpy()
+    return _curve(confidence, loss, mass)
+
+
+def risk_coverage_curve(
+    probs: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None
+) -> RiskCoverageCurve:
+    """The error rate among the samples with the highest confidence, against the share of samples kept.
+
+    The confidence is the top probability, of an event ``(N,)`` the larger of p and 1 − p; the loss is 1 where
+    the prediction is wrong. See :func:`selective_risk_curve`, which takes any confidence and any loss (so
+    also confidences that come with nothing but right or wrong).
+
+    Args:
+        probs: Probabilities of the classes ``(N, C)`` or of an event ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+
+    Returns:
+        ``thresholds``, ``coverage`` and ``risk``, one entry per distinct confidence, and the two areas.
+
+    Raises:
+        ValueError: If shapes disagree, a value is not finite or out of range, or samples have several labels
+            (pass one column of each: ``probs[:, k], labels[:, k]``).
+
+    References:
+        El-Yaniv and Wiener, "On the Foundations of Noise-free Selective Classification", JMLR 11, 2010.
+
+    Example:
+        >>> curve = risk_coverage_curve([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]], [0, 1, 1])
+        >>> [round(share, 3) for share in curve.coverage], [round(risk, 3) for risk in curve.risk]
+        ([0.333, 0.667, 1.0], [0.0, 0.0, 0.333])
+    """
+    checked = check_probs(probs, labels, weights)
+    if checked.task == "multilabel":
+        raise InputError(
+            "`labels` must have shape (N,) for one curve; pass one column: `probs[:, k], labels[:, k]`."
+        )
+    mass = None if checked.weights is None else checked.weights.cpu().numpy()
+    return _curve_of(checked.scores, checked.target, mass)
+
+
+def risk_coverage_area(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    excess: bool = False,
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""Area under the risk–coverage curve (AURC), or what is left of it beyond the best order (E-AURC).
+
+    .. math::
+        \mathrm{AURC} = \frac1N \sum_i r(c_i), \qquad
+        \text{E-AURC} = \mathrm{AURC} - \left( r + (1 - r) \ln(1 - r) \right)
+
+    :math:`r(t)` is the error rate of the samples at least as confident as t, and r that of all. With distinct
+    confidences this is the mean risk over the coverages 1/N, 2/N, …, 1. What is subtracted is the area of a
+    confidence that ranks every right answer above every wrong one, in the limit of many samples; so E-AURC
+    judges the order alone, AURC the accuracy as well.
+
+    Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        excess: Whether to subtract the area of the best order.
+        average: With several labels per sample: ``"macro"`` for the mean over the labels, ``"none"`` for one
+            value per label.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``, lower is better; shape ``(C,)`` for ``average="none"``.
+
+    Raises:
+        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+
+    Note:
+        Says how well confidence tells right answers from wrong ones, nothing about calibration: any
+        increasing function of the confidence has the same area. Ties as in :func:`selective_risk_curve`: one
+        confidence for all samples has the error rate as its area. E-AURC is never negative. O(N log N).
+
+    References:
+        Geifman, Uziel and El-Yaniv, "Bias-Reduced Uncertainty Estimation for Deep Neural Classifiers",
+        ICLR 2019, section 3.
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]]), torch.tensor([0, 1, 1])
+        >>> round(risk_coverage_area(probs, labels).item(), 4)
+        0.1111
+        >>> round(risk_coverage_area(probs, labels, excess=True).item(), 4)
+        0.0481
+    """
+    checked = check_probs(probs, labels, weights)
+    check_average(average, checked)
+    mass = None if checked.weights is None else checked.weights.cpu().numpy()
+    several = checked.task == "multilabel"
+    each = columns(checked) if several else iter([(checked.scores, checked.target)])
+    curves = [_curve_of(scores, target, mass) for scores, target in each]
+    areas = torch.tensor(
+        [curve.excess_area if excess else curve.area for curve in curves],
+        dtype=torch.float64,
+        device=checked.scores.device,
+    )
+    return areas if average == "none" else areas.mean()
+
+
+def best_area(risk: float) -> float:
+    """Area of the best order of right and wrong answers, for many samples of which ``risk`` are wrong.
+
+    Example:
+        >>> best_area(0.0), best_area(1.0), round(best_area(0.5), 4)
+        (0.0, 1.0, 0.1534)
+    """
+    right = 1 - risk
+    return risk + (right * float(np.log1p(-risk)) if right > 0 else 0.0)
+
+
+def _curve_of(scores: Tensor, target: Tensor, weights: Vector | None) -> RiskCoverageCurve:
+    """The curve of the most probable class being wrong."""
+    found = top_label(scores, target.to(torch.int64))
+    return _curve(
+        found.confidence.cpu().numpy(), 1.0 - found.correct.to("cpu", torch.float64).numpy(), weights
+    )
+
+
+def _curve(confidence: Vector, loss: Vector, weights: Vector | None) -> RiskCoverageCurve:
+    """Cumulative sums from the highest confidence down, read at the end of each tie."""
+    if weights is not None:
+        counted = weights > 0
+        confidence, loss, weights = confidence[counted], loss[counted], weights[counted]
+    order = np.argsort(-confidence, kind="stable")
+    ranked = confidence[order]
+    mass = np.ones(len(order)) if weights is None else weights[order]
+    ends = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
+    kept, lost = np.cumsum(mass)[ends], np.cumsum(mass * loss[order])[ends]
+    risk = np.minimum(lost / kept, 1.0)
+    coverage = kept / kept[-1]
+    area = float(np.diff(coverage, prepend=0.0) @ risk)
+    return RiskCoverageCurve(
+        thresholds=tuple(ranked[ends].tolist()),
+        coverage=tuple(coverage.tolist()),
+        risk=tuple(risk.tolist()),
+        area=area,
+        excess_area=max(0.0, area - best_area(float(risk[-1]))),
+    )
+
+
+def _vector(values: ArrayLike, name: str) -> Vector:
+    """Finite float64 numbers ``(N,)``, at least one."""
+    tensor = as_float_tensor(values, name=name).to("cpu", torch.float64)
+    if tensor.ndim != 1 or len(tensor) == 0:
+        raise InputError(
+            f"`{name}` must have shape (N,) with at least one sample; got {tuple(tensor.shape)}."
+        )
+    bad = ~torch.isfinite(tensor)
+    if bool(bad.any()):
+        row = first_row(bad)
+        raise InputError(f"`{name}` must be finite; row {row} holds {tensor[row].item()}.")
+    return tensor.contiguous().numpy()

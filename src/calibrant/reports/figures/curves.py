@@ -1,0 +1,220 @@
+"""Diagrams without bins: CORP, the smooth diagram, the witness of the smooth calibration error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from calibrant._math.errors import InputError
+from calibrant.evaluation.result import Band, Witness
+from calibrant.metrics import CorpReliabilityCurve, SmoothCalibrationWitness, SmoothReliabilityCurve
+from calibrant.reports.figures.drawing import (
+    BLUE,
+    GREY,
+    VERMILLION,
+    add_legend,
+    floats,
+    new_axes,
+    series,
+)
+from calibrant.reports.words import number
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+DASHED = (0, (4, 3))
+COUNTS_HEIGHT = 0.14  # of the bars of counts, as a share of the diagram
+
+
+def corp_diagram(
+    curves: Mapping[str, CorpReliabilityCurve] | CorpReliabilityCurve,
+    *,
+    band: Band | None = None,
+    ax: Axes | None = None,
+    legend: bool = True,
+) -> Axes:
+    """The isotonic regression of what happened on what was stated, without bins (CORP).
+
+    One curve shows its steps as dots of their own, and below them grey bars, how many samples each step
+    holds. The band is where the curve of a calibrated model would lie. Several curves, named, are drawn as
+    lines alone.
+
+    Args:
+        curves: A curve, or several by name.
+        band: The consistency band of the one curve.
+        ax: Where to draw; a new figure if ``None``.
+        legend: Explain the marks inside the diagram.
+
+    Returns:
+        The axes drawn into, both running from 0 to 1.
+
+    Raises:
+        InputError: If there is no curve, or a band beside several.
+
+    References:
+        Dimitriadis, Gneiting and Jordan, "Stable reliability diagrams for probabilistic classifiers", PNAS
+        118, 2021.
+
+    Example:
+        >>> from calibrant.metrics import corp_reliability_curve
+        >>> curve = corp_reliability_curve([0.25, 0.5, 0.625, 0.875], [0, 1, 0, 1])
+        >>> corp_diagram(curve).get_ylabel()
+        'recalibrated probability'
+    """
+    several = {"": curves} if isinstance(curves, CorpReliabilityCurve) else dict(curves)
+    _check_some(several, band)
+    ax, entries = _diagonal(ax, "recalibrated probability")
+    if band is not None:
+        ax.fill_between(band.positions, band.low, band.high, color=GREY, alpha=0.3, linewidth=0)
+        entries.append(("its band: chance alone", Patch(color=GREY, alpha=0.3, linewidth=0)))
+    for position, (name, curve) in enumerate(several.items()):
+        colour, _, dashes = series(position)
+        knots = np.stack([curve.lower, curve.upper], axis=1).ravel()
+        (line,) = ax.plot(
+            knots, np.repeat(curve.values, 2), color=colour, linestyle=dashes, linewidth=1.4, clip_on=False
+        )
+        if not name:
+            _counts(ax, curve)
+        entries.append((name or "found", line))
+    if legend:
+        add_legend(ax, entries)
+    return ax
+
+
+def smooth_diagram(
+    curves: Mapping[str, SmoothReliabilityCurve] | SmoothReliabilityCurve,
+    *,
+    ax: Axes | None = None,
+    legend: bool = True,
+) -> Axes:
+    """What happened against what was stated, both smoothed by the kernel of smECE.
+
+    The line is as wide as samples are dense, so where it is thin it says little.
+
+    Args:
+        curves: A curve of :func:`calibrant.metrics.smooth_reliability_curve`, or several by name.
+        ax: Where to draw; a new figure if ``None``.
+        legend: Name the curves inside the diagram.
+
+    Returns:
+        The axes drawn into, both running from 0 to 1.
+
+    Raises:
+        InputError: If there is no curve.
+
+    References:
+        Błasiok and Nakkiran, "Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing", ICLR 2024.
+
+    Example:
+        >>> from calibrant.metrics import smooth_reliability_curve
+        >>> curve = smooth_reliability_curve([0.2, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+        >>> smooth_diagram(curve).get_xlabel()
+        'stated, smoothed'
+    """
+    several = {"": curves} if isinstance(curves, SmoothReliabilityCurve) else dict(curves)
+    _check_some(several, None)
+    ax, entries = _diagonal(ax, "found, smoothed")
+    ax.set_xlabel("stated, smoothed")
+    for position, (name, curve) in enumerate(several.items()):
+        colour, _, dashes = series(position)
+        stated, found = floats(curve.confidence), floats(curve.outcome)
+        half = 0.03 * np.array(curve.density) / max(*curve.density, 1e-300)
+        ax.fill_between(stated, found - half, found + half, color=colour, alpha=0.35, linewidth=0)
+        (line,) = ax.plot(stated, found, color=colour, linestyle=dashes, linewidth=1.4)
+        entries.append((name or "found; wide where samples are many", line))
+    if legend:
+        add_legend(ax, entries)
+    return ax
+
+
+def witness_diagram(
+    witness: SmoothCalibrationWitness | Witness, *, ax: Axes | None = None, legend: bool = True
+) -> Axes:
+    """The function that attains the smooth calibration error: where, and which way, the model errs.
+
+    Above zero outcomes exceed what was stated (not sure enough), below zero they fall short (too sure).
+
+    Args:
+        witness: From :func:`calibrant.metrics.smooth_calibration_witness`, or of an evaluation.
+        ax: Where to draw; a new figure if ``None``.
+        legend: Explain the two colours inside the diagram.
+
+    Returns:
+        The axes drawn into; across from 0 to 1, up from −1 to 1.
+
+    References:
+        Błasiok, Gopalan, Hu and Nakkiran, "A Unifying Theory of Distance from Calibration", STOC 2023.
+
+    Example:
+        >>> from calibrant.metrics import smooth_calibration_witness
+        >>> witness = smooth_calibration_witness([0.8, 0.8, 0.9, 0.9], [0, 1, 0, 1])
+        >>> witness_diagram(witness).get_title()
+        'smCE 0.3500'
+    """
+    ax = new_axes(ax, width=4.2, height=2.6)
+    points, values = (
+        np.asarray(witness.points, dtype=np.float64),
+        np.asarray(witness.values, dtype=np.float64),
+    )
+    crossings = _with_zeros(points, values)
+    ax.axhline(0, color=ax.xaxis.label.get_color(), linewidth=0.8)
+    entries: list[tuple[str, Artist]] = []
+    for label, part, colour in (
+        ("above: not sure enough", np.maximum(crossings[1], 0), BLUE),
+        ("below: too sure", np.minimum(crossings[1], 0), VERMILLION),
+    ):
+        ax.fill_between(crossings[0], 0, part, color=colour, alpha=0.35, linewidth=0)
+        entries.append((label, Patch(color=colour, alpha=0.35, linewidth=0)))
+    ax.plot(points, values, color=ax.xaxis.label.get_color(), linewidth=1.2)
+    ax.set(xlim=(0, 1), ylim=(-1.05, 1.05), xticks=np.linspace(0, 1, 6), yticks=[-1, 0, 1])
+    ax.set_xlabel("stated probability")
+    ax.set_ylabel("witness")
+    ax.set_title(f"smCE {number(witness.value)}", fontsize="medium")
+    ax.spines[["top", "right"]].set_visible(False)
+    if legend:
+        add_legend(ax, entries)
+    return ax
+
+
+def _check_some(curves: Mapping[str, Any], band: Band | None) -> None:
+    if not curves:
+        msg = "`curves` must name one curve or more; got none."
+        raise InputError(msg)
+    if band is not None and len(curves) > 1:
+        msg = f"`band` belongs to one curve; got {len(curves)} curves."
+        raise InputError(msg)
+
+
+def _diagonal(ax: Axes | None, found: str) -> tuple[Axes, list[tuple[str, Artist]]]:
+    """Both axes from 0 to 1, and the line of a calibrated model."""
+    ax = new_axes(ax, width=4.2, height=4.2)
+    ticks = np.linspace(0, 1, 6)
+    ax.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks, aspect="equal")
+    ax.set_xlabel("stated probability")
+    ax.set_ylabel(found)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.plot([0, 1], [0, 1], color=GREY, linestyle=DASHED, linewidth=1)
+    return ax, [("calibrated", Line2D([], [], color=GREY, linestyle=DASHED, linewidth=1))]
+
+
+def _counts(ax: Axes, curve: CorpReliabilityCurve) -> None:
+    """How many samples each step holds, as a bar from its lowest to its highest score."""
+    heights = COUNTS_HEIGHT * np.array(curve.counts) / max(curve.counts)
+    lower, upper = np.array(curve.lower), np.array(curve.upper)
+    width = np.maximum(upper - lower, 0.006)
+    ax.bar((lower + upper) / 2, heights, width=width, color=GREY, alpha=0.55, linewidth=0)
+
+
+def _with_zeros(points: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> Sequence[np.ndarray[Any, Any]]:
+    """A piecewise linear function with the points where it crosses zero among its points."""
+    before, after = values[:-1], values[1:]
+    crossing = np.flatnonzero(before * after < 0)
+    share = before[crossing] / (before[crossing] - after[crossing])
+    zeros = points[crossing] + share * (points[crossing + 1] - points[crossing])
+    order = np.argsort(np.concatenate([points, zeros]), kind="stable")
+    return np.concatenate([points, zeros])[order], np.concatenate([values, np.zeros(len(zeros))])[order]

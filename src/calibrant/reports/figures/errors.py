@@ -1,0 +1,105 @@
+"""Calibration errors side by side: of arms or models, and of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from calibrant.evaluation.result import Arm, ClassRow, ComparedModel, Estimate, NullError
+from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION, new_axes
+from calibrant.reports.words import number, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def error_intervals(
+    parts: Sequence[Arm | ComparedModel], *, metric: str = "ece", ax: Axes | None = None
+) -> Axes:
+    """A calibration error of several arms or models with its interval, and what chance alone would give.
+
+    The grey bar is where the error of a perfectly calibrated model of this size stays in most draws, its tick
+    is that model's mean.
+
+    Args:
+        parts: ``evaluation.arms`` or ``comparison.models``.
+        metric: Which entry of their ``metrics``.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into, the first part uppermost.
+
+    Example:
+        >>> arm = Arm(name="uncalibrated", title="Uncalibrated", parameters={}, fit=None, change={}, null=(),
+        ...     metrics={"ece": Estimate(value=0.05, low=0.04, high=0.06)}, curves=(), classes=())
+        >>> [label.get_text() for label in error_intervals([arm]).get_yticklabels()]
+        ['Uncalibrated']
+    """
+    ax = new_axes(ax, width=5.6, height=0.6 + 0.4 * len(parts))
+    for row, part in enumerate(parts):
+        null = next((entry for entry in part.null if entry.metric == metric), None)
+        _error_row(ax, row, part.metrics.get(metric), null)
+    _named_rows(ax, [part.title if isinstance(part, Arm) else part.name for part in parts])
+    ax.set_xlabel("calibration error")
+    return ax
+
+
+def class_errors(rows: Sequence[ClassRow], *, most: int = 20, ax: Axes | None = None) -> Axes:
+    """The classes with the largest calibration errors, as bars.
+
+    Args:
+        rows: ``arm.classes``.
+        most: How many to show.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into, the largest error uppermost.
+
+    Example:
+        >>> rows = [ClassRow(name=name, count=9, mean_probability=0.2, prevalence=0.1, ece=ece, auroc=None,
+        ...     accuracy=None) for name, ece in (("cat", 0.02), ("dog", 0.1))]
+        >>> [label.get_text() for label in class_errors(rows).get_yticklabels()]
+        ['dog', 'cat']
+    """
+    worst = sorted(rows, key=lambda row: -row.ece)[:most]
+    ax = new_axes(ax, width=5.6, height=0.6 + 0.26 * len(worst))
+    bars = ax.barh(range(len(worst)), [row.ece for row in worst], height=0.7, color=BLUE)
+    for text in ax.bar_label(bars, [number(row.ece) for row in worst], padding=3):
+        text.set_parse_math(False)
+    _named_rows(ax, [row.name for row in worst])
+    ax.set_xlabel("calibration error")
+    ax.set_xlim(0, 1.15 * max((row.ece for row in worst), default=0) or 1)  # room for the numbers
+    return ax
+
+
+def _error_row(ax: Axes, row: int, estimate: Estimate | None, null: NullError | None) -> None:
+    """One line of :func:`error_intervals`."""
+    ink = ax.xaxis.label.get_color()
+    if null is not None:
+        ax.barh(row, null.upper, height=0.62, color=GREY, alpha=0.3, linewidth=0)
+        ax.vlines(null.mean, row - 0.31, row + 0.31, color=GREY, linewidth=1.5)
+    if estimate is None or estimate.value is None:
+        ax.text(0, row, " not known", verticalalignment="center")
+        return
+    clear = null is not None and estimate.value > null.upper
+    if estimate.low is not None and estimate.high is not None:
+        ax.hlines(row, estimate.low, estimate.high, color=VERMILLION if clear else ink, linewidth=2)
+    ax.plot(
+        [estimate.value],
+        [row],
+        color=VERMILLION if clear else ink,
+        marker="D" if clear else "o",
+        markersize=6,
+        linestyle="none",
+    )
+
+
+def _named_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Rows from the top down, their names as they are, and errors from zero on."""
+    ax.set_yticks(range(len(names)), [shortened(name) for name in names])
+    for label in ax.get_yticklabels():
+        label.set_parse_math(False)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set_xlim(left=0)
+    ax.tick_params(axis="y", length=0)
+    ax.spines[["top", "right", "left"]].set_visible(False)

@@ -1,0 +1,130 @@
+"""How well scores rank: risk against coverage, and ROC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant._math.errors import InputError
+from calibrant.metrics import RiskCoverageCurve, RocCurve
+from calibrant.reports.figures.drawing import GREY, add_legend, new_axes, series
+from calibrant.reports.words import number
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+
+def risk_coverage_diagram(
+    curves: Mapping[str, RiskCoverageCurve] | RiskCoverageCurve,
+    *,
+    ax: Axes | None = None,
+    legend: bool = True,
+) -> Axes:
+    """The error rate among the samples that are answered, against the share that is.
+
+    For one curve the dotted line is the best order that this accuracy allows.
+
+    Args:
+        curves: A curve of :func:`calibrant.metrics.risk_coverage_curve`, or several by name.
+        ax: Where to draw; a new figure if ``None``.
+        legend: Name the curves, with their areas, inside the diagram.
+
+    Returns:
+        The axes drawn into; across from 0 to 1, up from 0.
+
+    Raises:
+        InputError: If there is no curve.
+
+    References:
+        El-Yaniv and Wiener, "On the Foundations of Noise-free Selective Classification", JMLR 11, 2010.
+
+    Example:
+        >>> from calibrant.metrics import selective_risk_curve
+        >>> ax = risk_coverage_diagram(selective_risk_curve([0.9, 0.6, 0.2], [0, 0, 1]))
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('share of samples answered', 'error rate among them')
+    """
+    several = {"": curves} if isinstance(curves, RiskCoverageCurve) else dict(curves)
+    _check_some(several)
+    ax = new_axes(ax, width=4.2, height=3.0)
+    entries: list[tuple[str, Artist]] = []
+    for position, (name, curve) in enumerate(several.items()):
+        colour, _, dashes = series(position)
+        # The risk holds from one threshold to the next; the first stretch has the first risk.
+        x, y = np.append(0.0, curve.coverage), np.append(curve.risk[0], curve.risk)
+        (line,) = ax.plot(x, y, color=colour, linestyle=dashes, linewidth=1.4)
+        entries.append((f"{name or 'found'} (area {number(curve.area)})", line))
+        if not name:
+            overall = curve.risk[-1]
+            coverage = np.linspace(max(1 - overall, 1e-9), 1, 50)
+            best = np.append(0.0, (coverage - (1 - overall)) / coverage)
+            (line,) = ax.plot(np.append(0.0, coverage), best, color=GREY, linestyle=":", linewidth=1.4)
+            entries.append((f"best order (area {number(curve.area - curve.excess_area)})", line))
+    highest = max(max(curve.risk) for curve in several.values())
+    ax.set(xlim=(0, 1), ylim=(0, 1.08 * highest or 1), xticks=np.linspace(0, 1, 6))
+    ax.set_xlabel("share of samples answered")
+    ax.set_ylabel("error rate among them")
+    ax.spines[["top", "right"]].set_visible(False)
+    if legend:
+        add_legend(ax, entries)
+    return ax
+
+
+def roc_diagram(
+    curves: Mapping[str, RocCurve] | RocCurve, *, ax: Axes | None = None, legend: bool = True
+) -> Axes:
+    """The share of positives found, against the share of negatives taken for positives.
+
+    Args:
+        curves: A curve of :func:`calibrant.metrics.roc_curve`, or several by name.
+        ax: Where to draw; a new figure if ``None``.
+        legend: Name the curves inside the diagram.
+
+    Returns:
+        The axes drawn into, both running from 0 to 1.
+
+    Raises:
+        InputError: If there is no curve.
+
+    References:
+        Fawcett, "An introduction to ROC analysis", Pattern Recognition Letters 27, 2006.
+
+    Example:
+        >>> from calibrant.metrics import roc_curve
+        >>> ax = roc_diagram({"network": roc_curve([0.1, 0.4, 0.4, 0.8], [0, 0, 1, 1])})
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['guessing', 'network']
+    """
+    several = {"": curves} if isinstance(curves, RocCurve) else dict(curves)
+    _check_some(several)
+    ax = new_axes(ax, width=4.2, height=4.2)
+    (guessing,) = ax.plot([0, 1], [0, 1], color=GREY, linestyle=(0, (4, 3)), linewidth=1)
+    entries: list[tuple[str, Artist]] = [("guessing", guessing)]
+    for position, (name, curve) in enumerate(several.items()):
+        colour, _, dashes = series(position)
+        (line,) = ax.plot(
+            curve.false_positive_rate,
+            curve.true_positive_rate,
+            color=colour,
+            linestyle=dashes,
+            linewidth=1.4,
+            clip_on=False,
+        )
+        entries.append((name or "found", line))
+    ticks = np.linspace(0, 1, 6)
+    ax.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks, aspect="equal")
+    ax.set_xlabel("false positives: share of negatives")
+    ax.set_ylabel("true positives: share of positives")
+    ax.spines[["top", "right"]].set_visible(False)
+    if legend:
+        add_legend(ax, entries)
+    return ax
+
+
+def _check_some(curves: Mapping[str, object]) -> None:
+    if not curves:
+        msg = "`curves` must name one curve or more; got none."
+        raise InputError(msg)

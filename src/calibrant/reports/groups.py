@@ -1,0 +1,90 @@
+"""The table by group, in the terminal and in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from calibrant.evaluation.finding import significance
+from calibrant.evaluation.phrases import p_number
+from calibrant.evaluation.result import Evaluation, GroupRow
+from calibrant.reports.words import count, interval, number, shortened
+
+MOST_SHOWN = 12  # in the terminal
+NAME = 20
+
+
+@dataclass(frozen=True)
+class GroupPair:
+    """A group before and after the recommended calibrator, ``None`` where none is recommended."""
+
+    before: GroupRow
+    after: GroupRow | None
+    real: bool
+    """Whether its error is more than chance, after adjustment."""
+
+    @property
+    def p_value(self) -> str:
+        """Of the group alone."""
+        return p_number(self.before.null)
+
+    @property
+    def adjusted_p(self) -> str:
+        """For the number of groups; a bound where the p-value is one."""
+        bound = "≤ " if self.p_value.startswith("≤") and self.before.adjusted_p < 1 else ""
+        return f"{bound}{self.before.adjusted_p:.2g}"
+
+
+def group_pairs(evaluation: Evaluation) -> list[GroupPair]:
+    """Every group of the predictions as they came, the surest findings first, then the largest gaps."""
+    name = evaluation.verdict.recommended
+    chosen = None if name == evaluation.arms[0].name else evaluation.arm(name)
+    after = {} if chosen is None else {row.name: row for row in chosen.groups}
+    threshold = significance(evaluation.settings.level, 1)
+    pairs = [
+        GroupPair(row, after.get(row.name), row.adjusted_p < threshold) for row in evaluation.arms[0].groups
+    ]
+    return sorted(
+        pairs, key=lambda pair: (not pair.real, pair.before.vague, -abs(pair.before.gap.value or 0))
+    )
+
+
+def groups_down(evaluation: Evaluation) -> list[Table | Text]:
+    """The table in short; nothing where there are no groups."""
+    pairs = group_pairs(evaluation)
+    if not pairs:
+        return []
+    grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
+    grid.add_column("Group", overflow="fold")
+    for title in ("Samples", "Says", "Is right", "ECE"):
+        grid.add_column(title, justify="right")
+    for pair in pairs[:MOST_SHOWN]:
+        row = pair.before
+        grid.add_row(
+            Text(shortened(row.name, most=NAME), style="bold" if pair.real else ""),
+            count(row.count),
+            number(row.mean_confidence.value),
+            Text(number(row.accuracy.value)).append(f"\n{interval(row.accuracy, between='–')}", style="dim"),
+            Text(number(row.ece.value)).append(f"\np {pair.p_value}{_mark(pair)}", style="dim"),
+        )
+    return [Text(), grid, *_below(pairs)]
+
+
+def _mark(pair: GroupPair) -> str:
+    return " *" if pair.real else " ?" if pair.before.vague else ""
+
+
+def _below(pairs: Sequence[GroupPair]) -> list[Text]:
+    """What the marks mean, and how many groups are left out."""
+    said: list[str] = []
+    if any(pair.real for pair in pairs[:MOST_SHOWN]):
+        said.append(f"*: more than chance, also after Holm's adjustment for {len(pairs)} groups")
+    if any(pair.before.vague and not pair.real for pair in pairs[:MOST_SHOWN]):
+        said.append("?: too few samples to tell a gap of 5 points")
+    if len(pairs) > MOST_SHOWN:
+        said.append(f"{len(pairs) - MOST_SHOWN} more groups stand in the report")
+    return [Text(f"{'; '.join(said)}.", style="dim")] if said else []

@@ -1,0 +1,42 @@
+"""What a gate found as JUnit XML, which every CI system shows."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+from calibrant.evaluation.gate_result import Check, GateResult
+
+
+def junit_text(found: GateResult) -> str:
+    """One test case per check, with its sentence as the message of a failure or as output.
+
+    Example:
+        >>> from calibrant.evaluation.gate import check
+        >>> from calibrant.predictions import Predictions
+        >>> predictions = Predictions(confidence=[0.9] * 50, correct=[1] * 45 + [0] * 5)
+        >>> text = junit_text(check(predictions, {"ece": 0.03}))
+        >>> text.splitlines()[1]
+        '<testsuites name="calibrant check" tests="1" failures="0" errors="0">'
+    """
+    failed = sum(not each.passed for each in found.checks)
+    counts = {"tests": str(len(found.checks)), "failures": str(failed), "errors": "0"}
+    root = ET.Element("testsuites", {"name": "calibrant check", **counts})
+    name = "predictions" if found.source is None else found.source.name
+    suite = ET.SubElement(root, "testsuite", {"name": f"calibrant check {name}", **counts, "skipped": "0"})
+    for each in found.checks:
+        case = ET.SubElement(suite, "testcase", {"classname": f"calibrant.check.{name}", "name": _name(each)})
+        if not each.passed:
+            failure = ET.SubElement(case, "failure", {"message": each.sentence, "type": each.kind})
+            failure.text = each.sentence
+        else:
+            ET.SubElement(case, "system-out").text = each.sentence
+    ET.indent(root)
+    text = ET.tostring(root, encoding="unicode")
+    allowed = "".join(letter for letter in text if letter >= " " or letter in "\t\n")  # XML 1.0 has no others
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{allowed}\n'
+
+
+def _name(each: Check) -> str:
+    if each.kind == "baseline":
+        return f"{each.metric} no worse than the baseline"
+    return f"{each.metric} at {'least' if each.metric == 'accuracy' else 'most'} {each.against:g}"

@@ -1,0 +1,131 @@
+"""The pictures without bins, and those of foreign samples, composed for the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+
+from calibrant.evaluation.result import Detection, Estimate, Evaluation, Shapes
+from calibrant.reports import tables, words
+from calibrant.reports.figures import corp_diagram, risk_coverage_diagram, roc_diagram, witness_diagram
+from calibrant.reports.pictures import MOST_OVERLAID, Picture
+from calibrant.reports.svg import to_svg
+
+DETECTION = {
+    "auroc": "AUROC",
+    "aupr": "AUPR, foreign samples positive",
+    "aupr_in": "AUPR, test samples positive",
+    "fpr_at_95": "Test samples flagged where 95 % of the foreign ones are",
+    "fpr_at_95_in": "Foreign samples let through where 95 % of the test samples are",
+}
+
+
+@dataclass(frozen=True)
+class ShapeGroup:
+    """The pictures of one kind of event: for each arm shown, and of all arms shown together."""
+
+    title: str
+    apart: tuple[Picture, ...]
+    together: tuple[Picture, ...]
+
+
+def shape_groups(evaluation: Evaluation) -> list[ShapeGroup]:
+    """For the predictions as they came and for what stands beside them."""
+    arms = [arm for arm in (evaluation.arms[0], tables.shown_second(evaluation)) if arm is not None]
+    groups: list[ShapeGroup] = []
+    for place, shapes in enumerate(evaluation.arms[0].shapes):
+        of = {arm.title: arm.shapes[place] for arm in arms if len(arm.shapes) > place}
+        apart = [
+            picture
+            for number, (title, each) in enumerate(of.items())
+            for picture in (
+                _corp(title, each, f"corp{place}-{number}"),
+                _witness(title, each, f"witness{place}-{number}"),
+            )
+        ]
+        together = [_risk(of, f"risk{place}"), _roc(of, f"roc{place}")]
+        groups.append(
+            ShapeGroup(shapes.name, tuple(apart), tuple(each for each in together if each is not None))
+        )
+    return groups
+
+
+def _corp(title: str, shapes: Shapes, name: str) -> Picture:
+    figure = Figure(figsize=(3.5, 3.4), layout="constrained")
+    corp_diagram(shapes.corp, band=shapes.band, ax=figure.add_subplot(), legend=False)
+    label = (
+        f"CORP reliability diagram, {shapes.name}, {title}: an isotonic curve of {len(shapes.corp.values)} "
+        f"steps from {words.number(shapes.corp.values[0])} to {words.number(shapes.corp.values[-1])}, the "
+        "band of a calibrated model, and grey bars for the samples in each step."
+    )
+    return Picture(to_svg(figure, label=label, name=name), f"{title}: CORP")
+
+
+def _witness(title: str, shapes: Shapes, name: str) -> Picture:
+    figure = Figure(figsize=(3.5, 3.4), layout="constrained")
+    witness_diagram(shapes.witness, ax=figure.add_subplot(), legend=False)
+    label = (
+        f"Witness of the smooth calibration error, {shapes.name}, {title}: the error is "
+        f"{words.number(shapes.witness.value)}; above zero the model is not sure enough, below too sure."
+    )
+    return Picture(to_svg(figure, label=label, name=name), f"{title}: where it errs")
+
+
+def _risk(of: dict[str, Shapes], name: str) -> Picture | None:
+    """Risk against coverage of decisions."""
+    found = {title: each.selection for title, each in of.items() if each.selection is not None}
+    if not found:
+        return None
+    figure = Figure(figsize=(3.5, 3.0), layout="constrained")
+    ax = figure.add_subplot()
+    curves = {title: each.curve for title, each in found.items()}
+    risk_coverage_diagram(curves if len(curves) > 1 else next(iter(curves.values())), ax=ax)
+    spoken = "; ".join(
+        f"{title}: area {_with_interval(each.area)}, {_with_interval(each.excess_area)} beyond the best order"
+        for title, each in found.items()
+    )
+    return Picture(
+        to_svg(figure, label=f"Risk against coverage. {spoken}.", name=name),
+        f"Risk against coverage. {spoken}.",
+    )
+
+
+def _roc(of: dict[str, Shapes], name: str) -> Picture | None:
+    """ROC of the event."""
+    curves = {title: each.roc for title, each in of.items() if each.roc is not None}
+    if not curves:
+        return None
+    figure = Figure(figsize=(3.5, 3.5), layout="constrained")
+    roc_diagram(curves, ax=figure.add_subplot())
+    return Picture(to_svg(figure, label="ROC curves.", name=name), "ROC")
+
+
+def _with_interval(estimate: Estimate) -> str:
+    between = words.interval(estimate)
+    return words.number(estimate.value) + (f" ({between})" if between else "")
+
+
+def detection_picture(evaluation: Evaluation) -> Picture | None:
+    """ROC of telling foreign samples apart, for every arm."""
+    found = evaluation.out_of_distribution
+    if found is None:
+        return None
+    figure = Figure(figsize=(3.5, 3.5), layout="constrained")
+    ax = roc_diagram({arm.title: arm.roc for arm in found.arms[:MOST_OVERLAID]}, ax=figure.add_subplot())
+    ax.set_xlabel("test samples flagged")
+    ax.set_ylabel("foreign samples flagged")
+    return Picture(to_svg(figure, label=found.sentence, name="detection"), "Foreign against test samples")
+
+
+def detection_rows(
+    evaluation: Evaluation,
+) -> list[tuple[str, list[tuple[Detection, Estimate, Estimate | None]]]]:
+    """Title of a number, and what every arm has of it."""
+    found = evaluation.out_of_distribution
+    if found is None:
+        return []
+    return [
+        (title, [(arm, arm.metrics[key], arm.change.get(key)) for arm in found.arms])
+        for key, title in DETECTION.items()
+    ]

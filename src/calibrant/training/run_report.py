@@ -1,0 +1,147 @@
+"""What a run's report shows beside the evaluation, and what a comparison of runs shows beside its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from calibrant._math.errors import InputError
+from calibrant.calibrators import TemperatureScaling
+from calibrant.data import Dataset, Part
+from calibrant.evaluation.arms import Labelled, fit_quietly
+from calibrant.metrics import out_of_distribution_detection, out_of_distribution_scores
+from calibrant.predictions import Predictions
+from calibrant.reports.dynamics import compared_dynamics, dynamics_sections
+from calibrant.reports.run_sections import Section, Table
+from calibrant.reports.words import number
+from calibrant.training.data import read_data
+from calibrant.training.panel import panel
+from calibrant.training.run import Run
+
+SCORES = ("entropy", "max_probability")
+_NAMES = {"entropy": "entropy", "max_probability": "maximum probability"}
+
+
+def run_sections(
+    run: Run,
+    *,
+    facts: Mapping[str, str],
+    predictions: Predictions,
+    test: Part,
+    class_names: tuple[str, ...],
+    detection: Mapping[str, Any] | None,
+) -> tuple[Section, ...]:
+    """How it was trained, some images with its answers, how it learned, and how it sees foreign samples."""
+    found = [
+        Section(title="How it was trained", facts=facts),
+        panel({"Answer": predictions}, test, class_names),
+    ]
+    if detection is not None:
+        found.append(_foreign_section(detection))
+    return (*(each for each in found if each is not None), *dynamics_sections(run.rows, run.snapshots))
+
+
+def detection_of(predictions: Predictions, foreign: Predictions, *, name: str) -> dict[str, Any]:
+    """How well entropy and maximum probability tell the test samples from foreign ones, as plain data.
+
+    Foreign samples are the positives: AUROC, AUPR, and the share of test samples flagged where 95 % of the
+    foreign ones are; before and after temperature scaling.
+    """
+    test = predictions.test
+    repair = fit_quietly(TemperatureScaling(), Labelled.of(predictions.calibration))
+    found: dict[str, Any] = {"name": name, "num_test": test.num_samples, "num_foreign": foreign.num_samples}
+    for state in ("uncalibrated", "temperature"):
+        for score in SCORES:
+            inside, outside = (
+                out_of_distribution_scores(
+                    logits=each.scores.double() if state == "uncalibrated" else repair(each.scores.double()),
+                    score=score,
+                )
+                for each in (test, foreign)
+            )
+            seen = out_of_distribution_detection(inside, outside)
+            found.setdefault(state, {})[score] = {
+                "auroc": seen.auroc,
+                "aupr": seen.aupr,
+                "fpr_at_95_tpr": seen.fpr_at_tpr,
+            }
+    return found
+
+
+def _foreign_section(found: Mapping[str, Any]) -> Section:
+    states = {"uncalibrated": "as trained", "temperature": "after temperature scaling"}
+    rows = tuple(
+        (f"{_NAMES[score]}, {said}", *(number(value) for value in found[state][score].values()))
+        for state, said in states.items()
+        for score in SCORES
+    )
+    return Section(
+        title="Samples of another kind",
+        text=(
+            f"{found['name']}: {found['num_foreign']} samples that the network cannot know.",
+            f"How well does its doubt tell them from the {found['num_test']} test samples?",
+        ),
+        table=Table(
+            label="Telling foreign samples",
+            columns=("Told by", "AUROC", "AUPR", "FPR at 95 % TPR"),
+            rows=rows,
+        ),
+        note="Foreign samples are the positives. An AUROC of 0.5 is guessing; an AUPR is to be held against "
+        f"their share, {number(found['num_foreign'] / (found['num_foreign'] + found['num_test']))}.",
+    )
+
+
+def comparison_sections(runs: Mapping[str, Run]) -> tuple[Section, ...]:
+    """What the runs differ in, the same images under each, and how each learned.
+
+    Args:
+        runs: What each run shall be called, and the finished run.
+    """
+    found = [
+        _differences(runs),
+        _common_panel(runs),
+        compared_dynamics({name: run.rows for name, run in runs.items()}),
+    ]
+    return tuple(each for each in found if each is not None)
+
+
+def _differences(runs: Mapping[str, Run]) -> Section | None:
+    """The settings in which the recipes are not all alike."""
+    flat = {name: run.recipe.settings() for name, run in runs.items()}
+    first = next(iter(flat.values()))
+    differing = [
+        key
+        for key in first
+        if key.partition(".")[0] not in {"hardware", "evaluation", "record"}
+        and any(each[key] != first[key] for each in flat.values())
+    ]
+    if not differing:
+        return None
+    return Section(
+        title="What the runs differ in",
+        table=Table(
+            label="Settings in which the recipes differ",
+            columns=("Run", *differing),
+            rows=tuple((name, *(str(each[key]) for key in differing)) for name, each in flat.items()),
+            words=tuple(range(1, 1 + len(differing))),
+        ),
+    )
+
+
+def _common_panel(runs: Mapping[str, Run]) -> Section | None:
+    """The same images under every run, where all have the same data and these can still be read."""
+    fingerprints = [run.data_sha256 for run in runs.values()]
+    if any(one != other for one, other in pairwise(fingerprints)):
+        return None
+    data = _data_of(next(iter(runs.values())))
+    if data is None or data.sha256() != fingerprints[0]:
+        return None
+    return panel({name: run.predictions for name, run in runs.items()}, data.test, data.class_names)
+
+
+def _data_of(run: Run) -> Dataset | None:
+    try:
+        return read_data(run.recipe.data)
+    except (InputError, OSError):
+        return None  # the data have moved; a comparison of logits does not need them

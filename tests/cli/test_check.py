@@ -1,0 +1,95 @@
+"""``calibrant check`` as a pipeline meets it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "gate-in-ci.md"
+
+
+@pytest.fixture
+def boastful(tmp_path: Path) -> Path:
+    """Nothing but confidence and correctness, far too sure; a name that XML must escape."""
+    rng = np.random.default_rng(1)
+    path = tmp_path / "a<b>&c.npz"
+    np.savez(path, confidence=np.full(400, 0.95), correct=rng.random(400) < 0.7)
+    return path
+
+
+def test_a_failure_is_exit_code_one_and_a_sentence(run, boastful, tmp_path) -> None:
+    """The sentence says that noise does not explain it; JSON and JUnit say the same."""
+    done = run("check", boastful.name, "--max-ece", "0.03", "--min-accuracy", "0.5",
+               "--json", "found.json", "--junit", "found.xml")  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    first, second = done.stdout.splitlines()[:2]
+    assert re.match(
+        r"FAIL: The calibration error \(ECE\) of 0\.\d+ exceeds the limit of 0\.03, beyond", first
+    )
+    assert second.startswith("pass: The accuracy of 0.")
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert found["passed"] is False
+    assert [each["outcome"] for each in found["checks"]] == ["fail", "pass"]
+    assert found["command"].startswith("calibrant check")
+    suites = ET.parse(tmp_path / "found.xml").getroot()
+    assert (suites.tag, suites.attrib["tests"], suites.attrib["failures"]) == ("testsuites", "2", "1")
+    cases = suites.findall("testsuite/testcase")
+    assert [case.attrib["name"] for case in cases] == ["ece at most 0.03", "accuracy at least 0.5"]
+    assert cases[0].attrib["classname"].endswith("a<b>&c.npz")
+    failure = cases[0].find("failure")
+    assert failure is not None
+    assert f"FAIL: {failure.attrib['message']}" == first
+    assert cases[1].find("failure") is None
+
+
+def test_quiet_prints_only_failures(run, boastful) -> None:
+    """A pass prints nothing, a failure its sentence."""
+    done = run("check", boastful.name, "--max-ece", "0.9", "--quiet")
+    assert (done.returncode, done.stdout) == (0, "")
+    done = run("check", boastful.name, "--max-ece", "0.01", "--min-accuracy", "0.1", "--quiet")
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "there is nothing to check"),
+        (("--max-nll", "1"), "nll cannot be checked: needs the probabilities of all classes"),
+        (("--max-ece", "-1"), "must not be negative"),
+        (("--max-ece", "0.1", "--baseline-metric", "ece"), "go with a `baseline`"),
+        (("--baseline", "absent.npz"), "there is no file absent.npz"),
+        (("--max-ece", "0.1", "--junit", "found.txt"), "must end in .xml"),
+        (("--baseline", "a<b>&c.npz", "--baseline-metric", "f1"), "there is no metric 'f1'"),
+    ],
+)
+def test_bad_input_is_exit_code_two_and_leaves_nothing(run, boastful, tmp_path, arguments, words) -> None:
+    """One sentence on stderr, no file."""
+    done = run("check", boastful.name, *arguments, "--json", "found.json")
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [boastful.name]
+
+
+def test_the_guide_is_true(run, tmp_path, monkeypatch) -> None:
+    """Its script makes the files, its commands exit as it says and write what it names."""
+    monkeypatch.chdir(tmp_path)
+    text = GUIDE.read_text(encoding="utf-8")
+    (script,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    exec(compile(script, str(GUIDE), "exec"), {})
+    commands = re.findall(r"^\$ calibrant (.*)$", text, flags=re.MULTILINE)
+    assert len(commands) >= 4
+    for command in commands:
+        done = run(*shlex.split(command, comments=True))
+        assert done.returncode == (1 if "exits with 1" in command else 0), (
+            f"{command}\n{done.stdout}{done.stderr}"
+        )
+    assert (tmp_path / "check.json").exists()
+    assert (tmp_path / "check.xml").exists()

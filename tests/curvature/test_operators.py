@@ -1,0 +1,254 @@
+"""Products with the Hessian and the Gauss-Newton matrix."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.autograd.functional import hessian, jacobian
+
+from calibrant._math.errors import InputError
+from calibrant.curvature import GaussNewtonOperator, HessianOperator
+from calibrant.losses import BrierLoss, DualFocalLoss, FocalCalibrationLoss, FocalLoss, SampleFocalLoss
+
+LOSSES = {
+    "cross-entropy": nn.CrossEntropyLoss(),
+    "focal": FocalLoss(gamma=3.0),
+    "sample-focal": SampleFocalLoss(),
+    "dual-focal": DualFocalLoss(),
+    "brier": BrierLoss(),
+    "fcl": FocalCalibrationLoss(),
+}
+
+
+def _as_function(model: nn.Module, shape_of: list[tuple[str, Tensor]]) -> Any:
+    """Logits as a function of one flat vector, written without the library."""
+
+    def logits(flat: Tensor, inputs: Tensor) -> Tensor:
+        pieces = flat.split([value.numel() for _, value in shape_of])
+        state = {name: piece.view_as(value) for (name, value), piece in zip(shape_of, pieces, strict=True)}
+        return torch.func.functional_call(model, state, (inputs,))
+
+    return logits
+
+
+def _dense(model: nn.Module, loss: Any, samples: tuple[Tensor, Tensor]) -> Tensor:
+    named = list(model.named_parameters())
+    logits = _as_function(model, named)
+    flat = torch.cat([value.detach().reshape(-1) for _, value in named])
+    found: Any = hessian(lambda vector: loss(logits(vector, samples[0]), samples[1]), flat)
+    return found
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_equals_the_dense_hessian(name, tiny, samples, batches) -> None:
+    """Unequal batches together give the Hessian of the mean over all samples."""
+    expected = _dense(tiny, LOSSES[name], samples)
+    torch.testing.assert_close(
+        HessianOperator(tiny, LOSSES[name], batches).dense(), expected, rtol=1e-10, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_equals_the_dense_gauss_newton_matrix(name, tiny, samples, batches) -> None:
+    """J^T (second derivatives by the logits) J, each factor by torch's own functions."""
+    named = list(tiny.named_parameters())
+    logits = _as_function(tiny, named)
+    flat = torch.cat([value.detach().reshape(-1) for _, value in named])
+    inputs, labels = samples
+    jac: Any = jacobian(lambda vector: logits(vector, inputs).reshape(-1), flat)
+    place = logits(flat, inputs).detach()
+    bend: Any = hessian(lambda z: LOSSES[name](z.view_as(place), labels), place.reshape(-1))
+    found = GaussNewtonOperator(tiny, LOSSES[name], batches).dense()
+    torch.testing.assert_close(found, jac.T @ bend @ jac, rtol=1e-10, atol=1e-12)
+
+
+def test_stored_products(stored, tiny, batches) -> None:
+    """The reference's trace, and extreme eigenvalues, for every γ."""
+    for result in stored["results"]:
+        dense = HessianOperator(tiny, FocalLoss(gamma=result["gamma"]), batches).dense()
+        values = torch.linalg.eigvalsh(dense)
+        assert float(dense.trace()) == pytest.approx(result["trace_exact"], rel=1e-10)
+        assert float(values[-1]) == pytest.approx(result["lambda_max_exact"], rel=1e-10)
+        assert float(values[0]) == pytest.approx(result["lambda_min_exact"], rel=1e-10)
+
+
+def test_one_batch_is_kept_and_still_right(tiny, samples) -> None:
+    """With a single batch the derivatives are taken once; the products stay the same."""
+    calls = []
+
+    def loss(logits: Tensor, labels: Tensor) -> Tensor:
+        calls.append(1)
+        return nn.functional.cross_entropy(logits, labels)
+
+    operator = HessianOperator(tiny, loss, [samples])
+    vector = torch.linspace(-1, 1, operator.size, dtype=torch.float64)
+    first, second = operator @ vector, operator @ vector
+    assert len(calls) == 1
+    assert torch.equal(first, second)
+    torch.testing.assert_close(
+        first, _dense(tiny, nn.CrossEntropyLoss(), samples) @ vector, rtol=1e-10, atol=1e-12
+    )
+
+
+def test_nothing_is_left_on_the_model(samples) -> None:
+    """Parameters, gradients, buffers and modes are what they were, in both modes."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 4)
+    ).double()
+    model[3].eval()
+    before = copy.deepcopy(model.state_dict())
+    modes = [module.training for module in model.modules()]
+    for mode in ("eval", "train"):
+        operator = HessianOperator(model, nn.CrossEntropyLoss(), [samples], mode=mode)
+        assert bool((operator @ torch.ones(operator.size, dtype=torch.float64)).any())
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert [module.training for module in model.modules()] == modes
+    assert all(value.grad is None and value.requires_grad for value in model.parameters())
+
+
+def test_train_mode_uses_batch_statistics_without_dropout(samples) -> None:
+    """In training mode BatchNorm sees the batch, and dropout adds no noise."""
+    torch.manual_seed(0)
+    bare = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 4)).double()
+    noisy = nn.Sequential(bare[0], bare[1], nn.Dropout(0.9), bare[2]).double()
+    loss = nn.CrossEntropyLoss()
+    expected = _dense(copy.deepcopy(bare).train(), loss, samples)
+    found = HessianOperator(noisy, loss, [samples], mode="train").dense()
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
+    assert not torch.allclose(found, HessianOperator(noisy, loss, [samples]).dense(), atol=1e-3)
+
+
+def test_parameters_by_name(tiny, samples) -> None:
+    """Chosen parameters give their own block."""
+    whole = _dense(tiny, nn.CrossEntropyLoss(), samples)
+    block = HessianOperator(tiny, nn.CrossEntropyLoss(), [samples], parameters="2").dense()
+    torch.testing.assert_close(block, whole[56:, 56:], rtol=1e-10, atol=1e-12)
+    bias = HessianOperator(tiny, nn.CrossEntropyLoss(), [samples], parameters=["0.bias"]).dense()
+    torch.testing.assert_close(bias, whole[48:56, 48:56], rtol=1e-10, atol=1e-12)
+
+
+def test_frozen_and_shared_parameters(samples) -> None:
+    """Frozen ones are left out; tied ones count once, with both their uses."""
+
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Linear(6, 6, bias=False)
+            self.second = nn.Linear(6, 6, bias=False)
+            self.second.weight = self.first.weight
+            self.head = nn.Linear(6, 4)
+            self.head.bias.requires_grad_(False)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            return self.head(torch.tanh(self.second(torch.tanh(self.first(inputs)))))
+
+    torch.manual_seed(0)
+    model = Tied().double()
+    operator = HessianOperator(model, nn.CrossEntropyLoss(), [samples])
+    assert operator.size == 36 + 24
+
+    def naive(vector: Tensor) -> Tensor:
+        shared, head = vector[:36].view(6, 6), vector[36:].view(4, 6)
+        hidden = torch.tanh(torch.tanh(samples[0] @ shared.T) @ shared.T)
+        return nn.functional.cross_entropy(hidden @ head.T + model.head.bias, samples[1])
+
+    flat = torch.cat([model.first.weight.detach().reshape(-1), model.head.weight.detach().reshape(-1)])
+    torch.testing.assert_close(operator.dense(), hessian(naive, flat), rtol=1e-10, atol=1e-12)
+
+
+def test_attention_in_evaluation_mode() -> None:
+    """A transformer layer, whose fused kernels have no second derivative, gives symmetric products."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=8, batch_first=True, dropout=0.1)
+    model = nn.Sequential(layer, nn.Flatten(), nn.Linear(24, 3)).double()
+    data = [(torch.randn(5, 3, 8).double(), torch.tensor([0, 1, 2, 0, 1]))]
+    operator = HessianOperator(model, nn.CrossEntropyLoss(), data)
+    left, right = torch.randn(2, operator.size, dtype=torch.float64)
+    assert float(left @ (operator @ right)) == pytest.approx(float(right @ (operator @ left)), rel=1e-9)
+    assert float((operator @ right).norm()) > 0
+
+
+def test_inputs_by_name_and_output_objects() -> None:
+    """Batches may be mappings of arguments, and the model may return something with ``.logits``."""
+
+    class Output:
+        def __init__(self, logits: Tensor) -> None:
+            self.logits = logits
+
+    class Model(nn.Linear):
+        def forward(self, *, values: Tensor) -> Any:
+            return Output(super().forward(values))
+
+    model = Model(3, 2).double()
+    values, labels = torch.randn(4, 3).double(), torch.tensor([0, 1, 1, 0])
+    found = HessianOperator(model, nn.CrossEntropyLoss(), [({"values": values}, labels)]).dense()
+    plain = nn.Linear(3, 2).double()
+    plain.load_state_dict(model.state_dict())
+    torch.testing.assert_close(
+        found, HessianOperator(plain, nn.CrossEntropyLoss(), [(values, labels)]).dense()
+    )
+
+
+@pytest.mark.parametrize("gamma", [1.2, 1.5, 1.8, 0.5])
+def test_finite_at_saturation(gamma) -> None:
+    """γ in (0, 2) at logits of 1e4 gives finite products, though (1 - p)^(γ - 2) alone would not be."""
+    model = nn.Linear(1, 3, bias=False)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[1e4], [0.0], [-1e4]]))
+    data = [(torch.ones(3, 1), torch.tensor([0, 1, 2]))]
+    dense = HessianOperator(model, FocalLoss(gamma=gamma), data).dense()
+    assert bool(torch.isfinite(dense).all())
+
+
+def test_scipy_operator(tiny, batches) -> None:
+    """SciPy's sparse solver on the operator finds the dense matrix's largest eigenvalue."""
+    from scipy.sparse.linalg import eigsh
+
+    operator = HessianOperator(tiny, nn.CrossEntropyLoss(), batches)
+    found = eigsh(operator.to_scipy(), k=1, which="LA", return_eigenvectors=False)
+    assert found[0] == pytest.approx(float(torch.linalg.eigvalsh(operator.dense())[-1]), rel=1e-8)
+
+
+def test_linear_loss_has_no_curvature(samples) -> None:
+    """A loss linear in the parameters has a Hessian of zeros, not an error."""
+    model = nn.Linear(6, 4).double()
+    found = HessianOperator(model, lambda logits, _: logits.mean(), [samples])
+    assert not bool(found.dense().any())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"parameters": "nothing"},
+            r"`parameters` must name parameters of the model that are trained; got 'nothing'",
+        ),
+        ({"parameters": ()}, "`parameters` must name at least one"),
+        ({"mode": "test"}, "`mode` must be one of"),
+    ],
+)
+def test_bad_arguments(change, message, tiny, batches) -> None:
+    """Each mistake gets one sentence."""
+    with pytest.raises(InputError, match=message):
+        HessianOperator(tiny, nn.CrossEntropyLoss(), batches, **change)
+
+
+def test_bad_data_and_losses(tiny, batches) -> None:
+    """An iterator, no batches, a loss per sample and a vector of another length are refused."""
+    with pytest.raises(InputError, match="`data` must be iterable again and again"):
+        HessianOperator(tiny, nn.CrossEntropyLoss(), iter(batches))
+    ones = torch.ones(92, dtype=torch.float64)
+    with pytest.raises(InputError, match="`data` must hold at least one batch"):
+        _ = HessianOperator(tiny, nn.CrossEntropyLoss(), []) @ ones
+    with pytest.raises(InputError, match="`loss` must return the mean of a batch"):
+        _ = HessianOperator(tiny, nn.CrossEntropyLoss(reduction="none"), batches) @ ones
+    with pytest.raises(InputError, match=r"`vectors` must have shape \(92,\)"):
+        _ = HessianOperator(tiny, nn.CrossEntropyLoss(), batches) @ ones[:5]
+    frozen = nn.Linear(2, 2).requires_grad_(False)
+    with pytest.raises(InputError, match="all are frozen"):
+        HessianOperator(frozen, nn.CrossEntropyLoss(), batches)

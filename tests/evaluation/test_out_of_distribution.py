@@ -1,0 +1,94 @@
+"""Foreign samples against the test samples of an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant import InputError, metrics
+from calibrant.evaluation import Evaluation, evaluate
+from calibrant.predictions import Predictions
+
+Maker = Callable[..., Predictions]
+FEW = {"bootstrap": 40, "null_draws": 10}
+
+
+def foreign(num_samples: int = 300, **more: Any) -> Predictions:
+    """Scores of samples that the model is unsure of; labels are not needed."""
+    rng = np.random.default_rng(8)
+    return Predictions(logits=0.3 * rng.normal(size=(num_samples, 4)), **more)
+
+
+def test_every_arm_is_judged_and_changes_are_paired(made: Maker) -> None:
+    """The numbers are those of the metric on the test samples; JSON keeps them."""
+    predictions = made(num_samples=600, sharpness=2.0, split=np.arange(600) % 2)
+    found = evaluate(predictions, ood=foreign(), calibrators=["temperature"], **FEW)
+    detected = found.out_of_distribution
+    assert detected is not None
+    assert (detected.score, detected.num_in, detected.num_out) == ("entropy", 300, 300)
+    assert [arm.name for arm in detected.arms] == ["uncalibrated", "temperature"]
+    inside = metrics.out_of_distribution_scores(logits=predictions.test.scores)
+    outside = metrics.out_of_distribution_scores(logits=foreign().scores)
+    expected = metrics.out_of_distribution_detection(inside, outside)
+    first = {name: estimate.value for name, estimate in detected.arms[0].metrics.items()}
+    assert first == pytest.approx(
+        {
+            "auroc": expected.auroc,
+            "aupr": expected.aupr,
+            "aupr_in": expected.aupr_in,
+            "fpr_at_95": expected.fpr_at_tpr,
+            "fpr_at_95_in": expected.fpr_at_tpr_in,
+        },
+        rel=1e-12,
+    )
+    for arm in detected.arms:
+        for estimate in arm.metrics.values():
+            assert estimate.low is not None
+            assert estimate.high is not None
+            assert estimate.value is not None
+            assert estimate.low <= estimate.value <= estimate.high
+    change = detected.arms[1].change["auroc"].value
+    after = detected.arms[1].metrics["auroc"].value
+    assert after is not None
+    assert change == pytest.approx(after - expected.auroc, abs=1e-12)
+    assert "By entropy, 300 foreign samples are told from 300 test samples" in detected.sentence
+    assert Evaluation.from_json(found.to_json()) == found
+
+
+def test_scores_that_need_logits_have_no_calibrated_arms(made: Maker) -> None:
+    """Energy of the predictions as they came only; of probabilities it is refused."""
+    predictions = made(num_samples=200, split=np.arange(200) % 2)
+    found = evaluate(predictions, ood=foreign(50), ood_score="energy", calibrators=["temperature"], **FEW)
+    assert found.out_of_distribution is not None
+    assert [arm.name for arm in found.out_of_distribution.arms] == ["uncalibrated"]
+    probs = Predictions(probs=predictions.probs, labels=predictions.labels)
+    with pytest.raises(InputError, match='for `probs`; got "energy"'):
+        evaluate(probs, ood=foreign(50), ood_score="energy", calibrators=[], **FEW)
+
+
+def test_confidences_alone_are_enough(made: Maker) -> None:
+    """Top-label files are told apart by their confidence, whatever was right."""
+    predictions = made("top_label", num_samples=200)
+    other = Predictions(confidence=np.full(60, 0.5), correct=np.zeros(60))
+    found = evaluate(predictions, ood=other, **FEW).out_of_distribution
+    assert found is not None
+    assert found.score == "max_probability"
+    assert found.arms[0].metrics["auroc"].value == pytest.approx(1.0, abs=0.01)
+    with pytest.raises(InputError, match="where only confidences are known"):
+        evaluate(predictions, ood=other, ood_score="entropy", **FEW)
+
+
+def test_bad_arguments_are_refused(made: Maker) -> None:
+    """Other kinds, other classes, a score without samples."""
+    predictions = made(num_samples=60)
+    with pytest.raises(InputError, match="`ood` must be multiclass as the predictions are; got binary"):
+        evaluate(predictions, ood=made("binary"), calibrators=[], **FEW)
+    with pytest.raises(InputError, match="the 4 classes of the predictions; got 3"):
+        evaluate(predictions, ood=made(num_classes=3), calibrators=[], **FEW)
+    with pytest.raises(InputError, match="`ood_score` goes with `ood`"):
+        evaluate(predictions, ood_score="energy")
+    with pytest.raises(TypeError, match="`ood` must be Predictions"):
+        evaluate(predictions, ood="file.npz")  # type: ignore[arg-type]

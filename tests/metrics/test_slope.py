@@ -1,0 +1,144 @@
+"""Calibration slope and intercept against an independent maximiser, and their intervals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize, minimize_scalar
+from scipy.stats import chi2
+
+from calibrant import InputError
+from calibrant.metrics import calibration_slope
+
+
+def made(rng: np.random.Generator, num_samples: int, slope: float, shift: float) -> tuple:
+    """Probabilities whose log-odds times a slope plus a shift are the true ones."""
+    log_odds = rng.normal(size=num_samples) * 1.5
+    labels = rng.random(num_samples) < 1 / (1 + np.exp(-(slope * log_odds + shift)))
+    return 1 / (1 + np.exp(-log_odds)), labels.astype(int), log_odds
+
+
+def negative_log_likelihood(a: float, b: float, x: np.ndarray, y: np.ndarray, w: np.ndarray) -> float:
+    """Summed, by the probability of what happened."""
+    p = 1 / (1 + np.exp(-(a + b * x)))
+    return -float(w @ np.log(np.where(y == 1, p, 1 - p)))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_estimates_against_a_general_minimiser(rng: np.random.Generator, weighted: bool) -> None:
+    """Slope, intercept and calibration-in-the-large are where scipy finds the least loss."""
+    p, y, x = made(rng, 300, 0.6, 0.4)
+    w = rng.choice([0.0, 1.0, 2.0], size=300) if weighted else np.ones(300)
+    found = calibration_slope(p, y, weights=w if weighted else None)
+    theirs = minimize(lambda ab: negative_log_likelihood(*ab, x, y, w), [0, 1], method="BFGS", tol=1e-10)
+    assert (found.intercept.value, found.slope.value) == pytest.approx(theirs.x, abs=1e-5)  # of BFGS
+    shift = minimize_scalar(lambda a: negative_log_likelihood(a, 1, x, y, w), tol=1e-12)
+    assert found.in_the_large.value == pytest.approx(shift.x, abs=1e-6)
+    score = np.stack([np.ones(300), x]) @ (
+        w * (y - 1 / (1 + np.exp(-(found.intercept.value + found.slope.value * x))))
+    )
+    assert np.abs(score).max() < 1e-9  # the equations of the maximum
+
+
+def test_wald_intervals_against_the_inverse_hessian(rng: np.random.Generator) -> None:
+    """Half-widths are 1.96 roots of the inverse of the Hessian, here by finite differences."""
+    p, y, x = made(rng, 400, 0.7, -0.3)
+    found = calibration_slope(p, y)
+    best, h = np.array([found.intercept.value, found.slope.value]), 1e-4
+    hessian = np.empty((2, 2))
+    for i, j in np.ndindex(2, 2):
+        steps = [(si * h * np.eye(2)[i] + sj * h * np.eye(2)[j], si * sj) for si in (1, -1) for sj in (1, -1)]
+        values = [sign * negative_log_likelihood(*(best + step), x, y, np.ones(400)) for step, sign in steps]
+        hessian[i, j] = sum(values) / (4 * h * h)
+    errors = np.sqrt(np.diag(np.linalg.inv(hessian)))
+    for estimate, error in zip((found.intercept, found.slope), errors, strict=True):
+        assert (estimate.high - estimate.low) / 2 == pytest.approx(1.959964 * error, rel=1e-4)  # differences
+        assert (estimate.high + estimate.low) / 2 == pytest.approx(estimate.value, abs=1e-12)
+
+
+def test_profile_intervals_end_where_the_likelihood_says(rng: np.random.Generator) -> None:
+    """At both ends twice the loss of log-likelihood is the quantile, the other parameter free."""
+    p, y, x = made(rng, 60, 1.4, 0.5)
+    found, ones = calibration_slope(p, y, interval="profile", level=0.9), np.ones(60)
+    least = negative_log_likelihood(found.intercept.value, found.slope.value, x, y, ones)
+    for end in (found.slope.low, found.slope.high):
+        profile = minimize_scalar(lambda a, b=end: negative_log_likelihood(a, b, x, y, ones), tol=1e-12)
+        assert 2 * (profile.fun - least) == pytest.approx(chi2.ppf(0.9, 1), rel=1e-7)
+    for end in (found.intercept.low, found.intercept.high):
+        profile = minimize_scalar(lambda b, a=end: negative_log_likelihood(a, b, x, y, ones), tol=1e-12)
+        assert 2 * (profile.fun - least) == pytest.approx(chi2.ppf(0.9, 1), rel=1e-7)
+    least = negative_log_likelihood(found.in_the_large.value, 1, x, y, ones)
+    for end in (found.in_the_large.low, found.in_the_large.high):
+        lost = negative_log_likelihood(end, 1, x, y, ones) - least
+        assert 2 * lost == pytest.approx(chi2.ppf(0.9, 1), rel=1e-7)
+
+
+def test_equal_weights_scale_away_and_the_sandwich_is_near_the_information(rng: np.random.Generator) -> None:
+    """Weights of 3 everywhere give the same values, and intervals within 10 % where the line is true."""
+    p, y, _ = made(rng, 4000, 0.8, 0.2)
+    plain, weighted = calibration_slope(p, y), calibration_slope(p, y, weights=np.full(4000, 3.0))
+    assert weighted.slope.value == pytest.approx(plain.slope.value, abs=1e-10)
+    assert weighted.slope.high - weighted.slope.low == pytest.approx(
+        plain.slope.high - plain.slope.low, rel=0.1
+    )
+
+
+def test_planted_line_is_covered() -> None:
+    """95 % intervals of both kinds hold the planted slope and intercept in 90 to 99 % of 150 models."""
+    covered = {(kind, name): 0 for kind in ("wald", "profile") for name in ("slope", "intercept")}
+    for model in range(150):
+        p, y, _ = made(np.random.default_rng(model), 200, 0.5, 1.0)
+        for kind in ("wald", "profile"):
+            found = calibration_slope(p, y, interval=kind)
+            covered[kind, "slope"] += found.slope.low <= 0.5 <= found.slope.high
+            covered[kind, "intercept"] += found.intercept.low <= 1.0 <= found.intercept.high
+    for key, count in covered.items():
+        assert abs(count / 150 - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 150), (key, count)
+
+
+def test_classes_are_judged_by_the_top_label(rng: np.random.Generator) -> None:
+    """The event of classes is that the most probable one is right."""
+    probs = rng.dirichlet([1, 1, 1], size=200)
+    labels = np.array([rng.choice(3, p=row) for row in probs])
+    top = calibration_slope(probs.max(axis=1), (probs.argmax(axis=1) == labels).astype(int))
+    assert calibration_slope(probs, labels) == top
+
+
+def test_where_there_is_no_estimate() -> None:
+    """One outcome, one probability, separation either way, one sample: None, and the reason."""
+    alike = calibration_slope([0.2, 0.6], [1, 1])
+    for estimate in (alike.slope, alike.intercept, alike.in_the_large):
+        assert (estimate.value, estimate.reason) == (None, "undefined: all outcomes are alike")
+    assert calibration_slope([0.3], [0]).slope.value is None
+    flat = calibration_slope([0.2, 0.2, 0.2, 0.2], [1, 0, 0, 1])
+    assert (flat.slope.value, flat.slope.reason) == (None, "undefined: all probabilities are alike")
+    assert flat.in_the_large.value == pytest.approx(math.log(4), abs=1e-9)
+    for labels in ([0, 0, 1, 1], [1, 1, 0, 0]):
+        apart = calibration_slope([0.1, 0.4, 0.4, 0.9], labels)
+        assert apart.slope.reason == "infinite: the probabilities separate the outcomes"
+        assert apart.intercept.value is None
+        assert apart.in_the_large.value is not None
+
+
+def test_certainties_count_as_almost_certain() -> None:
+    """Probabilities of 0 and 1, right and wrong, give finite estimates: a slope near zero."""
+    found = calibration_slope([0.0, 0.0, 1.0, 1.0, 0.5], [0, 1, 1, 0, 1])
+    assert abs(found.slope.value) < 0.1
+    assert math.isfinite(found.in_the_large.value)
+    one = calibration_slope([1.0, 1.0], [0, 1], interval="profile")
+    assert one.in_the_large.value == pytest.approx(-math.log(1e12), abs=1e-3)
+    assert one.in_the_large.low < one.in_the_large.value < one.in_the_large.high
+
+
+def test_bad_options_are_refused() -> None:
+    """Unknown intervals, a level out of range, profiles with weights, several labels."""
+    with pytest.raises(InputError, match="`interval` must be one of"):
+        calibration_slope([0.5], [1], interval="exact")
+    with pytest.raises(InputError, match="`level` must lie between 0 and 1"):
+        calibration_slope([0.5], [1], level=95)
+    with pytest.raises(InputError, match='`interval` must be "wald" with weights'):
+        calibration_slope([0.5], [1], interval="profile", weights=[1.0])
+    with pytest.raises(InputError, match="pass one column"):
+        calibration_slope([[0.5, 0.5]], [[1, 0]])

@@ -1,0 +1,66 @@
+"""The table by group, as it is shown."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from calibrant import Predictions, evaluate
+from calibrant.evaluation import Evaluation
+from calibrant.reports import render
+from calibrant.reports.groups import group_pairs
+from calibrant.reports.html import report_text
+
+
+@pytest.fixture(scope="module")
+def found() -> Evaluation:
+    """An over-confident group, an honest one, and a small one; and a name to escape."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(["<bad>", "good", "tiny"], [700, 700, 8])
+    logits = rng.normal(size=(len(groups), 3))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    logits[:700] *= 3
+    split = np.arange(len(groups)) % 5 > 0
+    return evaluate(
+        Predictions(logits=logits, labels=labels, groups=groups, split=split),
+        bootstrap=50,
+        null_draws=50,
+        calibrators=["temperature"],
+    )
+
+
+def test_sure_findings_come_first(found) -> None:
+    """Then the others by the size of the gap, those too small to tell last."""
+    pairs = group_pairs(found)
+    assert [(pair.before.name, pair.real, pair.before.vague) for pair in pairs] == [
+        ("<bad>", True, False),
+        ("good", False, False),
+        ("tiny", False, True),
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_the_terminal_shows_them(found, width) -> None:
+    """A row each, marks and their meaning, within the width."""
+    console = Console(file=io.StringIO(), width=width)
+    render(found, console)
+    text = console.file.getvalue()
+    assert all(len(line) <= width for line in text.splitlines())
+    row = next(line for line in text.splitlines() if line.startswith("<bad>"))
+    assert row.split()[2] == f"{found.arms[0].groups[0].mean_confidence.value:.4f}"
+    flat = " ".join(text.split())
+    assert "*: more than chance, also after Holm's adjustment for 3 groups" in flat
+    assert "?: too few samples to tell a gap of 5 points." in flat
+
+
+def test_the_report_shows_them(found) -> None:
+    """Names are escaped; the small group is tagged; without groups there is no section."""
+    text = report_text(found)
+    assert '<h2 id="groups">Group by group</h2>' in text
+    assert '<th scope="row" class="name">&lt;bad&gt;</th>' in text
+    assert '<th scope="row" class="name">tiny <span class="tag">small</span></th>' in text
+    plain = evaluate(Predictions(confidence=[0.5, 0.9, 0.7], correct=[0, 1, 1]), bootstrap=50, null_draws=50)
+    assert "Group by group" not in report_text(plain)
