@@ -128,9 +128,11 @@ def test_density_moments(tiny, batches, dense) -> None:
     """Quadrature weights sum to one; the first two moments are those of the matrix within four errors."""
     found = spectral_density(tiny, CE, batches, num_probes=60, num_steps=20)
     torch.testing.assert_close(found.weights.sum(1), torch.ones(60, dtype=torch.float64))
-    for power, exact in ((1, dense.trace() / 92), (2, dense.square().sum() / 92)):
-        each = (found.weights * found.nodes**power).sum(1)
-        assert abs(found.moment(power) - float(exact)) < 4 * float(each.std()) / math.sqrt(60)
+    for power in (1, 2):  # of a unit vector's v^T A v the variance is known
+        matrix = torch.linalg.matrix_power(dense, power)
+        trace, square = float(matrix.trace()), float(matrix.square().sum())
+        variance = 2 * (92 * square - trace**2) / (92**2 * 94)
+        assert abs(found.moment(power) - trace / 92) < 4 * math.sqrt(variance / 60)
     area = torch.trapezoid(found.density, found.grid)
     assert float(area) == pytest.approx(1, abs=1e-3)  # the grid ends four widths beyond the last node
     assert bool((found.density >= 0).all())

@@ -104,7 +104,8 @@ def fit(sample: Sample, *, slope: float | None = None, intercept: float | None =
             break
         place, loss = trial, found
     residuals, information = _derivatives(sample, design @ place, columns)
-    influence: Matrix = np.linalg.lstsq(information, (columns * residuals[:, None]).T, rcond=None)[0].T
+    right: Matrix = (columns * residuals[:, None]).T
+    influence: Any = np.linalg.lstsq(information, right, rcond=None)[0].T
     return LogisticFit(place[free], loss, influence, information)
 
 

@@ -59,6 +59,14 @@ def _sentence(error: Exception) -> str:
     return f"{error.strerror}." if error.filename is None else f"{name}: {error.strerror}."
 
 
+def _interrupted(end: BaseException) -> bool:
+    """Whether Ctrl-C came and no command has said so: typer has made a silent exit of it."""
+    cause: BaseException | None = end
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__context__
+    return type(cause) is KeyboardInterrupt
+
+
 def run() -> None:
     """Run the command line; an expected failure is one sentence on stderr and exit code 2."""
     # Read when torch is loaded: threads that wait by spinning starve each other where the cores are shared.
@@ -69,6 +77,7 @@ def run() -> None:
     except (InputError, NotFittedError, ConvergenceError, OSError) as error:
         errors().print(f"calibrant: {_sentence(error)}", style="red", markup=False, highlight=False)
         sys.exit(2)
-    except KeyboardInterrupt:
-        errors().print("calibrant: stopped; nothing half-written is left behind.", markup=False)
-        sys.exit(130)
+    except SystemExit as end:
+        if _interrupted(end):
+            errors().print("calibrant: stopped; nothing half-written is left behind.", markup=False)
+        raise

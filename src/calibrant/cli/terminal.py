@@ -16,7 +16,9 @@ from calibrant._math.errors import InputError
 Report = Callable[[str, float], None]
 
 METHODS = (
-    "temperature, focal-temperature or platt (binary and multilabel), with settings in brackets: "
+    "temperature, focal-temperature, platt, vector, matrix, structured-matrix, dirichlet, isotonic, beta, "
+    "quadratic, ensemble-temperature, smoothed-temperature, histogram, scaling-binning or bayesian-binning, "
+    "with settings in brackets: "
     '\'focal-temperature(objective="ece", search="line")\''
 )
 """Said in help texts, which must not wait for an import; a test holds it to the roster."""

@@ -47,7 +47,7 @@ class CurvatureOperator(ABC):
         self.data = data
         self.num_products = 0
         """Products with single vectors so far."""
-        self._kept: _Product | None = None
+        self._kept: tuple[_Product, int] | None = None
         self._several: bool | None = None
 
     @property
@@ -101,16 +101,16 @@ class CurvatureOperator(ABC):
     def _products(self) -> Iterator[tuple[_Product, int]]:
         """One product and its number of samples per batch; that of a single batch is kept."""
         if self._kept is not None:
-            yield self._kept, 1
+            yield self._kept
             return
-        only: _Product | None = None
+        only: tuple[_Product, int] | None = None
         for place, batch in enumerate(self.data):
             inputs, labels = self.model.to_device(batch)
             count = labels.numel()
             if count == 0:
                 continue
             product = self._batch_product(inputs, labels)
-            only = product if place == 0 and self._several is None else None
+            only = (product, count) if place == 0 and self._several is None else None
             yield product, count
             if place == 1:
                 self._several = True

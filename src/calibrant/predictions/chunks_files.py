@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import said_of
 from calibrant.predictions import chunks_parquet, npy_pairs
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.files import load_predictions
@@ -52,7 +53,8 @@ def open_predictions(
         StreamedPredictions (3, 3)
     """
     path = Path(path)
-    pairs = path.is_dir() or path.suffix.lower() == ".npy"
+    with said_of(path, "opened"):
+        pairs = path.is_dir() or path.suffix.lower() == ".npy"
     if labels is not None and not pairs:
         raise InputError(f"`labels` go with scores in a .npy file; {path} holds its own.")
     if not path.exists() or (not pairs and path.suffix.lower() != ".parquet"):

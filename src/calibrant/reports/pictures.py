@@ -32,6 +32,8 @@ class Picture:
     svg: Markup
     caption: str
     curve: Curve | None = None
+    note: str = ""
+    """Small print below the caption."""
 
 
 @dataclass(frozen=True)

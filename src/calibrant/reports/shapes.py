@@ -87,7 +87,8 @@ def _risk(of: dict[str, Shapes], name: str) -> Picture | None:
     )
     return Picture(
         to_svg(figure, label=f"Risk against coverage. {spoken}.", name=name),
-        f"Risk against coverage. {spoken}.",
+        "Risk against coverage",
+        note=f"{spoken}.",
     )
 
 

@@ -23,9 +23,9 @@ ALL = Setting(side=8, num_training=1000, num_calibration=300, num_epochs=12, bat
 
 LOSSES: Mapping[str, str] = {
     "cross-entropy": "Cross-entropy",
-    "focal(gamma=1)": "Focal, γ = 1",
-    "focal(gamma=2)": "Focal, γ = 2",
-    "focal(gamma=3)": "Focal, γ = 3",
+    "focal(gamma=1)": "Focal (γ\u00a0=\u00a01)",
+    "focal(gamma=2)": "Focal (γ\u00a0=\u00a02)",
+    "focal(gamma=3)": "Focal (γ\u00a0=\u00a03)",
     "sample-focal": "FLSD-53",
     "focal-calibration": "FCL",
     "adafocal": "AdaFocal",

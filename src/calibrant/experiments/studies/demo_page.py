@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from markupsafe import Markup
@@ -87,13 +87,7 @@ def findings(half: Half) -> tuple[str, ...]:
         f"ECE lies between {min(before):.3f} and {max(before):.3f} as trained, and between {min(after):.3f} "
         f"and {max(after):.3f} after temperature scaling; chance alone makes {half.chance:.3f}."
     )
-    better = _clearly(half, lambda change: change.high < 0)
-    worse = _clearly(half, lambda change: change.low > 0)
-    found.append(
-        "NLL after temperature scaling, against cross-entropy with the same seed: lower for "
-        f"{better}; higher for {worse}; for the others the seeds do not tell."
-    )
-    return tuple(found)
+    return (*found, _of_nll(half))
 
 
 def _of_cross_entropy(half: Half, gap: Mean) -> str:
@@ -111,11 +105,19 @@ def _of_cross_entropy(half: Half, gap: Mean) -> str:
     )
 
 
-def _clearly(half: Half, holds: Callable[[Mean], bool]) -> str:
+def _of_nll(half: Half) -> str:
     """The losses whose change of NLL is beyond the chance of the seeds."""
-    others = [loss for loss in LOSSES if loss != "cross-entropy"]
-    names = [LOSSES[loss] for loss in others if holds(half.change(loss, "nll", "temperature"))]
-    return ", ".join(names) or "none"
+    changes = {
+        title: half.change(loss, "nll", "temperature")
+        for loss, title in LOSSES.items()
+        if loss != "cross-entropy"
+    }
+    lower = [title for title, change in changes.items() if change.high < 0]
+    higher = [title for title, change in changes.items() if change.low > 0]
+    told = [f"{word} for {', '.join(of)}" for word, of in (("lower", lower), ("higher", higher)) if of]
+    if len(lower) + len(higher) < len(changes):
+        told.append("for the others the seeds do not tell" if told else "the seeds do not tell for any loss")
+    return f"NLL after temperature scaling, against cross-entropy with the same seed: {'; '.join(told)}."
 
 
 def _half(half: Half, *, title: str, name: str, about: str) -> Section:
@@ -134,9 +136,9 @@ def _note(half: Half) -> str:
         f"Means over n = {half.num_seeds} seeds ± half the width of their 95 % interval (Student's t). Each "
         "seed has its own cut of the images, initial weights and order of samples, the same for all losses; "
         f"the {half.num_test} test images of each come from one pool, so the intervals are somewhat too "
-        "narrow. Gap: mean confidence minus accuracy, ▲ and ▼ where its interval excludes zero. ECE: 15 bins "
-        "of equal width. T: the temperature that fits best. Repairs are fitted on "
-        f"{half.setting.num_calibration} calibration images, which also drive AdaFocal."
+        "narrow. Gap: mean confidence minus accuracy; ▸ over-confident, ◂ under-confident, where its "
+        "interval excludes zero. ECE: 15 bins of equal width. T: the temperature that fits best. Repairs are "
+        f"fitted on {half.setting.num_calibration} calibration images, which also drive AdaFocal."
     )
 
 
@@ -157,7 +159,7 @@ def _table(half: Half) -> Table:
     return Table(
         label="Losses before and after repair",
         groups=(("", 3), ("ECE", len(STATES)), ("NLL", len(STATES)), ("", 1)),
-        columns=("Loss", "Error, %", "Gap", *STATES.values(), *STATES.values(), "T"),
+        columns=("Loss", "Error,\u00a0%", "Gap", *STATES.values(), *STATES.values(), "T"),
         rows=tuple(rows),
     )
 
@@ -172,7 +174,7 @@ def _marked(gap: Mean) -> Markup:
     kind = direction(gap)
     if kind == "neither":
         return _shown(gap)
-    place, arrow = ("high", "▲") if kind == "over-confident" else ("low", "▼")
+    place, arrow = ("high", "▸") if kind == "over-confident" else ("low", "◂")
     return Markup('<span class="{}">{}</span> {}').format(place, arrow, _shown(gap))
 
 
@@ -183,10 +185,11 @@ def _gaps(half: Half, name: str) -> Picture:
     for row, loss in enumerate(LOSSES):
         gap = half.mean(loss, "gap", "trained")
         colour = {"over-confident": VERMILLION, "under-confident": BLUE, "neither": GREY}[direction(gap)]
-        shape = {"over-confident": "^", "under-confident": "v", "neither": "o"}[direction(gap)]
+        shape = {"over-confident": ">", "under-confident": "<", "neither": "o"}[direction(gap)]
         ax.plot([gap.low, gap.high], [row, row], color=colour, linewidth=1.4)
         ax.plot([gap.value], [row], color=colour, marker=shape, markersize=6, linestyle="none")
-    ax.set_xlabel("under-confident   ←   mean confidence − accuracy   →   over-confident", fontsize=8)
+    ax.locator_params(axis="x", nbins=5)
+    ax.set_xlabel("under-confident   ←   gap   →   over-confident", fontsize=8)
     spoken = "; ".join(
         f"{title}: {half.mean(loss, 'gap', 'trained').value:+.3f}" for loss, title in LOSSES.items()
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
     from torch import Tensor
 
-FORMAT = 1
+FORMAT = 2
 LEVEL = 0.95
 STAGES = ("before", "temperature", "focal-temperature")
 METRICS = ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "smce", "share_above_99")
@@ -158,6 +158,7 @@ def _measured(folder: Path) -> dict[str, Any]:
     return {
         "seed": recipe.seed,
         "loss": recipe.loss,
+        "versions": json.loads(run.environment.read_text(encoding="utf-8"))["sessions"][-1]["versions"],
         "train_accuracy": last["train_accuracy"],
         "stages": stages,
         "parameters": parameters,

@@ -64,7 +64,7 @@ def page(content: Page) -> str:
         *([_classes(content)] if is_imbalanced(content.counts) else []),
         *([_claims(content)] if content.claims else []),
         *([_published(content)] if content.quotes else []),
-        again(content.setting),
+        again(content.setting, content.wanted),
     ]
     return "\n\n".join(parts) + "\n"
 

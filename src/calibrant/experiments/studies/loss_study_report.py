@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -72,9 +73,15 @@ def write_results(
         with atomic_write(text) as temporary:
             temporary.write_text(page(content), encoding="utf-8")
         with atomic_write(data) as temporary:
-            temporary.write_text(json.dumps(as_json(content), indent=1, ensure_ascii=False) + "\n", "utf-8")
+            temporary.write_text(_json(as_json(content)), encoding="utf-8")
         written += [text, data, *(folder / name for name, _ in content.figures)]
     return written
+
+
+def _json(content: Mapping[str, Any]) -> str:
+    """JSON in which a list of numbers takes one line."""
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    return re.sub(r"\[[-\d.e,\s]+\]", lambda numbers: " ".join(numbers[0].split()), text) + "\n"
 
 
 def as_json(content: Page) -> dict[str, Any]:
