@@ -121,3 +121,9 @@ def test_calibration_error_is_no_criterion(calibrated: Callable[..., Any]) -> No
     """A constant prediction can have no calibration error, so ECE is refused."""
     with pytest.raises(InputError, match="`criterion` must be"):
         select(*calibrated("binary", 60), criterion="ece")  # type: ignore[arg-type]
+
+
+def test_no_candidates_are_refused() -> None:
+    """An empty list of calibrators is a mistake, not a choice of none."""
+    with pytest.raises(InputError, match="`calibrators` must name at least one"):
+        select(torch.randn(20, 3), torch.arange(20) % 3, calibrators=[])

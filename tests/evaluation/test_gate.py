@@ -148,6 +148,10 @@ def test_bad_arguments_are_refused(made: Maker) -> None:
         check(predictions, {"ece": 0.1}, confidence=0.5)
     with pytest.raises(InputError, match="no metric 'f1'"):
         check(predictions, {"f1": 0.1})  # type: ignore[dict-item]
+    with pytest.raises(
+        InputError, match=r"the limit of ece must be a fraction in 0\.\.1; got 3: 3 % is 0\.03"
+    ):
+        check(predictions, {"ece": 3})
     with pytest.raises(InputError, match="negative or NaN"):
         check(predictions, {"ece": math.nan})
     with pytest.raises(InputError, match="`baseline` must be multiclass as the predictions; got binary"):

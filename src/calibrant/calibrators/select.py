@@ -161,6 +161,8 @@ def select(
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
     check_folds(folds, checked.num_samples)
     texts = list(CANDIDATES[checked.task] if calibrators is None else calibrators)
+    if not texts:
+        raise InputError("`calibrators` must name at least one; got none.")
     for text in texts:
         build(text)  # an unknown one is refused before anything is fitted
     numbers = _folds_of(checked, folds, seed)

@@ -92,6 +92,9 @@ def spectral_density(
         Hessian eigenvalue density", ICML 2019.
 
     Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from calibrant.curvature import spectral_density
         >>> model = nn.Linear(1, 2, bias=False).double()
         >>> _ = nn.init.zeros_(model.weight)
         >>> data = [(torch.ones(4, 1).double(), torch.tensor([0, 1, 0, 1]))]

@@ -64,6 +64,9 @@ def curvature_sizes(
         Hutchinson, "A stochastic estimator of the trace of the influence matrix", 1990.
 
     Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from calibrant.curvature import curvature_sizes
         >>> model = nn.Linear(1, 2, bias=False).double()
         >>> _ = nn.init.zeros_(model.weight)
         >>> data = [(torch.ones(4, 1).double(), torch.tensor([0, 1, 0, 1]))]

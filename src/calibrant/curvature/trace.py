@@ -85,6 +85,9 @@ def hessian_trace(
         estimation", SIAM J. Matrix Anal. Appl. 2024.
 
     Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from calibrant.curvature import hessian_trace
         >>> model = nn.Linear(1, 2, bias=False).double()
         >>> _ = nn.init.zeros_(model.weight)
         >>> data = [(torch.ones(4, 1).double(), torch.tensor([0, 1, 0, 1]))]

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 from calibrant.predictions import Predictions
 
+NO_LABELS = "`labels` must be given to judge predictions; got none: add them to the file, under that name."
+
 GROUPS_NOTE = (
     "Samples count as independent, also those of one group: where a group is a person or a scene seen many "
     "times, the intervals are too short."

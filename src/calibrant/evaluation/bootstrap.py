@@ -17,6 +17,7 @@ from calibrant.evaluation.resampling import (
     Vector,
     block_bounds,
 )
+from calibrant.evaluation.threads import in_threads
 
 
 def replicate(
@@ -68,7 +69,7 @@ class _Engine:
         """The metrics of some resamples, from their counts ``(r, N)``."""
         found = self._means(counts)
         for prefix, events in self._events.items():
-            each = [errors_of(counts) for errors_of in events]
+            each = in_threads(lambda errors_of: errors_of(counts), events)
             for name in each[0]:
                 if prefix + name in self._values:
                     found[prefix + name] = np.mean([errors[name] for errors in each], axis=0)

@@ -159,6 +159,11 @@ class _Gate:
         """Whether the value lies beyond its limit."""
         if not limit >= 0:
             raise InputError(f"the limit of {metric} must not be negative or NaN; got {limit}.")
+        if limit > 1 and metric in {*ERRORS, "accuracy"}:
+            raise InputError(
+                f"the limit of {metric} must be a fraction in 0..1; got {limit:g}: "
+                f"{limit:g} % is {limit / 100:g}."
+            )
         key, sign = self._key(metric), _sign(metric)
         value = self._value(key)
         allowed = f"at {'most' if sign > 0 else 'least'} {limit:g}"

@@ -20,12 +20,13 @@ from calibrant.evaluation.intervals import (
     normal_interval,
     resampled_interval,
 )
-from calibrant.evaluation.null import draw_null, null_error
+from calibrant.evaluation.null import NullDraws, draw_null, null_error
 from calibrant.evaluation.ranking import standard_error
 from calibrant.evaluation.reduce import EVENT_ERRORS, Reduced
 from calibrant.evaluation.resampling import Deletions, Events, Matrix, Resamples, Vector
 from calibrant.evaluation.result import Curve, Estimate, Kind, NullError
 from calibrant.evaluation.streams import Stream, stream_seed
+from calibrant.evaluation.threads import in_threads
 
 METRICS = (
     "accuracy",
@@ -240,8 +241,12 @@ def _null_of(
     errors = {name: np.zeros(num_draws) for name in EVENT_ERRORS}
     pooled: Matrix = np.zeros((num_bins, num_draws))
     curves: list[Curve] = []
-    for part, (title, event) in enumerate(zip(names, events, strict=True)):
-        draws = draw_null(event, num_bins, num_draws, stream_seed(procedure.seed, Stream.NULL, part))
+
+    def draw(part: int) -> NullDraws:
+        return draw_null(events[part], num_bins, num_draws, stream_seed(procedure.seed, Stream.NULL, part))
+
+    drawn = in_threads(draw, range(len(events)))
+    for title, event, draws in zip(names, events, drawn, strict=True):
         for name, total in errors.items():
             total += getattr(draws, name) / len(events)
         pooled += draws.outcomes

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant.evaluation.arguments import NO_LABELS
 from calibrant.evaluation.resampling import Indices
 from calibrant.evaluation.streams import Stream, generator
 from calibrant.predictions import Predictions
@@ -104,7 +105,7 @@ def _strata(predictions: Predictions) -> Indices:
     """What must be spread evenly: classes, or the rarest label of each sample."""
     labels = predictions.labels
     if labels is None:
-        raise InputError("`labels` must be given to judge predictions; got none.")
+        raise InputError(NO_LABELS)
     if labels.ndim == 1:
         return labels.numpy()
     given = labels.numpy()

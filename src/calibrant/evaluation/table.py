@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.errors import InputError
+from calibrant.evaluation.arguments import NO_LABELS
 from calibrant.evaluation.resampling import Counts, Matrix, Vector, block_bounds
 from calibrant.predictions import Kind, Predictions, StreamedPredictions
 
@@ -33,7 +34,7 @@ class Table:
 
     def __init__(self, predictions: Predictions, calibrate: Calibrate | None = None) -> None:
         if predictions.labels is None:
-            raise InputError("`labels` must be given to judge predictions; got none.")
+            raise InputError(NO_LABELS)
         self._predictions = predictions
         self._calibrate = calibrate
         self.kind: Kind = predictions.kind

@@ -209,7 +209,7 @@ def _recommendation(evaluation: Evaluation, width: int) -> Iterable[RenderableTy
     if evaluation.verdict.caution is not None:
         yield Text(evaluation.verdict.caution)
     for command in evaluation.verdict.commands:
-        yield Text(_command(command, width))
+        yield Text(_command(command, width), no_wrap=True, overflow="ignore")  # still to be pasted whole
 
 
 def _reason(evaluation: Evaluation) -> Iterable[RenderableType]:
