@@ -15,13 +15,25 @@ from typing import TYPE_CHECKING, Self
 import torch
 
 from calibrant._math.arrays import row_slices
+from calibrant._math.errors import InputError
 from calibrant._math.simplex import LOG_OF_ZERO
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
     from torch import Tensor
 
+    from calibrant._math.checks import Task
+
 _KEPT_ENTRIES = 2**23  # 64 MiB; of larger data the rows are made anew on every pass, block by block
+
+
+def refuse_multiclass(kind: Task, name: str, otherwise: str) -> None:
+    """The error of a calibrator of events that is given classes; ``otherwise`` says what to do then."""
+    if kind == "multiclass":
+        raise InputError(
+            f"`logits` must be log-odds, (N,) or (N, C) with `labels` (N, C), which {name} is for; got "
+            f"multiclass ones; of two classes pass `logits[:, 1] - logits[:, 0]`{otherwise}."
+        )
 
 
 @dataclass(frozen=True, eq=False)

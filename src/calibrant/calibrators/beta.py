@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from calibrant._math.checks import Task
-from calibrant._math.errors import InputError
 from calibrant.calibrators._objectives import Expansion
+from calibrant.calibrators._samples import refuse_multiclass
 from calibrant.calibrators._search import minimise_in_box
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.result import Solution
@@ -65,11 +65,7 @@ class BetaCalibration(Calibrator):
     c: Tensor
 
     def _check_kind(self, kind: Task) -> None:
-        if kind == "multiclass":
-            raise InputError(
-                "`logits` must be log-odds, (N,) or (N, C) with `labels` (N, C), which beta is for; got "
-                "multiclass ones; of two classes pass `logits[:, 1] - logits[:, 0]`, of more use dirichlet."
-            )
+        refuse_multiclass(kind, self.name, ", of more use dirichlet")
 
     def _solve(
         self, scores: Float[Tensor, " N"], labels: Int[Tensor, " N"], weights: Float[Tensor, " N"] | None

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from calibrant._math.checks import Task
-from calibrant._math.errors import InputError
 from calibrant.calibrators._regression import Regression, regress
-from calibrant.calibrators._samples import Samples
+from calibrant.calibrators._samples import Samples, refuse_multiclass
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.result import Solution
 from calibrant.calibrators.temperature import fit_temperature
@@ -62,11 +61,7 @@ class QuadraticScaling(Calibrator):
     c: Tensor
 
     def _check_kind(self, kind: Task) -> None:
-        if kind == "multiclass":
-            raise InputError(
-                "`logits` must be log-odds, (N,) or (N, C) with `labels` (N, C), which quadratic is for; got "
-                "multiclass ones; of two classes pass `logits[:, 1] - logits[:, 0]`."
-            )
+        refuse_multiclass(kind, self.name, "")
 
     def _solve(
         self, scores: Float[Tensor, " N"], labels: Int[Tensor, " N"], weights: Float[Tensor, " N"] | None

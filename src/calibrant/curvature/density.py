@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
-from calibrant._math.lanczos import Lanczos
 from calibrant.curvature.model import Batches, Loss, Mode
 from calibrant.curvature.operators import Matrix, curvature_operator
 
@@ -117,8 +116,7 @@ def spectral_density(
     nodes = torch.zeros((num_probes, steps), dtype=torch.float64)
     weights = torch.zeros_like(nodes)
     for probe in range(num_probes):
-        start = torch.randn(operator.size, generator=generator, dtype=operator.dtype)
-        lanczos = Lanczos(lambda vector: operator @ vector, start.to(operator.model.device), generator)
+        lanczos = operator.krylov(generator)
         for _ in range(steps):
             lanczos.step()
             if progress is not None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
-from calibrant._math.lanczos import Lanczos, Tridiagonal
+from calibrant._math.lanczos import Tridiagonal
 from calibrant.curvature.model import Batches, Loss, Mode
 from calibrant.curvature.operators import CurvatureOperator, Matrix, curvature_operator
 
@@ -107,7 +107,7 @@ def top_eigenvalues(
         raise InputError(f"`k` must lie in 1..{operator.size}, the number of parameters; got {k}.")
     if max_products < k:
         raise InputError(f"`max_products` must be at least `k` = {k}; got {max_products}.")
-    lanczos = _started(operator, seed)
+    lanczos = operator.krylov(torch.Generator().manual_seed(seed))
     budget = min(max_products, operator.size)
     for count in range(1, budget + 1):
         lanczos.step()
@@ -118,12 +118,6 @@ def top_eigenvalues(
             break
     krylov = lanczos.result
     return _Ritz.of(krylov, k=k, which=which).result(krylov, operator, tolerance)
-
-
-def _started(operator: CurvatureOperator, seed: int) -> Lanczos:
-    generator = torch.Generator().manual_seed(seed)
-    start = torch.randn(operator.size, generator=generator, dtype=operator.dtype)
-    return Lanczos(lambda vector: operator @ vector, start.to(operator.model.device), generator)
 
 
 @dataclass(frozen=True)

@@ -82,8 +82,7 @@ def curvature_sizes(
     traces: dict[str, list[float]] = {name: [] for name in layers}
     squares: list[float] = []
     for count in range(num_matvecs):
-        signs = torch.randint(0, 2, (operator.size,), generator=generator, dtype=torch.int8)
-        probe = (2 * signs - 1).to(device=operator.model.device, dtype=operator.dtype)
+        probe = operator.signs(1, generator)[:, 0]
         image = operator @ probe
         squares.append(float(image.square().sum()))
         for name, places in layers.items():

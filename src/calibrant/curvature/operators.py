@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
+from calibrant._math.lanczos import Lanczos
 from calibrant.curvature.model import Batches, Loss, Mode, ParametricModel, check_batches
 
 if TYPE_CHECKING:
@@ -97,6 +98,16 @@ class CurvatureOperator(ABC):
         shape = (self.size, self.size)
         make: Any = LinearOperator
         return make(shape, matvec=lambda x: product(x.reshape(-1)), matmat=product, dtype="float64")
+
+    def signs(self, count: int, generator: torch.Generator) -> Tensor:
+        """Random signs, ``(P, count)``, where the parameters are."""
+        signs = torch.randint(0, 2, (self.size, count), generator=generator, dtype=torch.int8)
+        return (2 * signs.to(self.dtype) - 1).to(self.model.device)
+
+    def krylov(self, generator: torch.Generator) -> Lanczos:
+        """Lanczos from a random direction; no step is made yet."""
+        start = torch.randn(self.size, generator=generator, dtype=self.dtype).to(self.model.device)
+        return Lanczos(lambda vector: self @ vector, start, generator)
 
     def _products(self) -> Iterator[tuple[_Product, int]]:
         """One product and its number of samples per batch; that of a single batch is kept."""

@@ -143,12 +143,6 @@ class _Watched:
             self.progress(self.operator.num_products, self.budget)
         return torch.stack(columns, dim=1)
 
-    def signs(self, count: int, generator: torch.Generator) -> Tensor:
-        """Random signs, ``(P, count)``."""
-        shape = (self.operator.size, count)
-        signs = torch.randint(0, 2, shape, generator=generator, dtype=torch.int8).to(self.operator.dtype)
-        return (2 * signs - 1).to(self.operator.model.device)
-
 
 def _combined(parts: list[_Estimate]) -> _Estimate:
     """Mean of independent estimates, weighted by the products that went into each."""
@@ -175,16 +169,16 @@ def _exact(operator: CurvatureOperator, progress: Progress | None) -> Trace:
 
 
 def _hutchinson(watched: _Watched, products: int, generator: torch.Generator) -> _Estimate:
-    probes = watched.signs(products, generator)
+    probes = watched.operator.signs(products, generator)
     values = (probes * watched.times(probes)).sum(0)
     return _Estimate(float(values.mean()), _standard_error(values), products)
 
 
 def _hutch_plus_plus(watched: _Watched, products: int, generator: torch.Generator) -> _Estimate:
     sketched = products // 3
-    basis = _range(watched.times(watched.signs(sketched, generator)))
+    basis = _range(watched.times(watched.operator.signs(sketched, generator)))
     inside = float((basis * watched.times(basis)).sum())
-    probes = watched.signs(products - sketched - basis.shape[1], generator)
+    probes = watched.operator.signs(products - sketched - basis.shape[1], generator)
     probes = probes - basis @ (basis.T @ probes)
     values = (probes * watched.times(probes)).sum(0)
     return _Estimate(inside + float(values.mean()), _standard_error(values), products)
