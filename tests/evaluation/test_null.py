@@ -57,7 +57,7 @@ def test_smooth_errors_of_the_draws(rng: np.random.Generator, weighted: bool) ->
     """Outcomes drawn again from the same stream have the smooth errors of the draws."""
     given = events(rng, 60, ties=True, weighted=weighted)
     draws = draw_null(given, 5, 20, (3,))
-    drawn = np.random.default_rng((3,)).random((60, 20), dtype=np.float32)
+    drawn = np.random.Generator(np.random.SFC64((3,))).random((60, 20), dtype=np.float32)
     outcomes = (drawn < given.confidences.astype(np.float32)[:, None]).astype(float)
     expected = [smooth_calibration_error(given.confidences, column, given.weights) for column in outcomes.T]
     assert draws.smce == pytest.approx(expected, abs=1e-14)

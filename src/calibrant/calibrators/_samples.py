@@ -124,12 +124,29 @@ class Samples:
         return replace(self, scores=self.scores[chosen], labels=self.labels[chosen], weights=weights)
 
     def thinned(self, most: int) -> Self:
-        """Every k-th sample, at most ``most``."""
-        step = -(-self.num_samples // most)
-        if step == 1:
+        """A small likeness, of at most ``most`` rows: every k-th row of classes, mean scores of events."""
+        if self.num_samples <= most:
             return self
+        if self.is_event:
+            return self._gathered(most // 2)
+        step = -(-self.num_samples // most)
         weights = None if self.weights is None else self.weights[::step]
         return replace(self, scores=self.scores[::step], labels=self.labels[::step], weights=weights)
+
+    def _gathered(self, most: int) -> Self:
+        """At most so many rows of either outcome: neighbouring scores as one, at their mean."""
+        parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        for label in (0, 1):
+            chosen = self.labels == label
+            ranked, order = self.scores[chosen].to(torch.float64).sort()
+            shares, count = self.shares[chosen][order], len(ranked)
+            cell = torch.arange(count, device=ranked.device) * min(most, count) // max(count, 1)
+            empty = ranked.new_zeros(min(most, count))
+            mass = empty.index_add(0, cell, shares)
+            means = empty.index_add(0, cell, shares * ranked) / mass
+            parts.append((means, torch.full_like(cell[: len(mass)], label), mass))
+        scores, labels, weights = (torch.cat(each) for each in zip(*parts, strict=True))
+        return replace(self, scores=scores, labels=labels, weights=weights)
 
     def blocks(self) -> Iterator[Block]:
         """The rows in float64, block by block."""

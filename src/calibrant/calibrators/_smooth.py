@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from calibrant.calibrators._objectives import Vector
     from calibrant.calibrators._samples import Samples
 
-_THIN_ENTRIES, _FEWEST_ROWS, _MOST_ROWS = 2**15, 256, 2**12  # that tell which starts are best
+# That tell which starts are best; scores of events are gathered rather than left out.
+_THIN_ENTRIES, _FEWEST_ROWS, _MOST_ROWS, _ROWS_OF_EVENTS = 2**15, 256, 2**12, 2**9
 _THIN_TOLERANCE, _COMPARED_TOLERANCE = 1e-4, 1e-3
 _APART = 0.1  # minima that differ by less are one
 _FOLLOWED = 3
@@ -56,6 +57,7 @@ def smooth_minimum(
     places = [np.array([math.log(temperature), math.log1p(gamma)]) for temperature, gamma in starts]
     if len(places) > 1:
         most = min(max(_THIN_ENTRIES // samples.scores[0].numel(), _FEWEST_ROWS), _MOST_ROWS)
+        most = _ROWS_OF_EVENTS if samples.is_event else most
         places = _promising(_in_logarithms(samples.thinned(most), objective), places, low, high)
     function = _in_logarithms(samples, objective)
     minima = [minimise_in_box(function, place, low, high, tolerance=_COMPARED_TOLERANCE) for place in places]

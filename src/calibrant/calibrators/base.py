@@ -19,6 +19,7 @@ from calibrant._math.arrays import ArrayLike, row_slices
 from calibrant._math.checks import Checked, Task, check_logits
 from calibrant._math.errors import CalibrantWarning, InputError, NotFittedError
 from calibrant._math.focal_map import back_to, working_dtype
+from calibrant._math.threads import threads_for
 from calibrant.calibrators._folds import held_out, over_correction
 from calibrant.calibrators._objectives import Objective
 from calibrant.calibrators._tables import stack_tables
@@ -134,11 +135,8 @@ class Calibrator(nn.Module):
         if num_zeros:
             notes.append(f"{num_zeros} probabilities of exactly zero were counted as 1e-12")
         scores, targets, shares = _drop_weightless(scores, checked.labels, checked.weights)
-        if checked.task == "multilabel":
-            columns = range(scores.shape[1])
-            solutions = [self._solve(scores[:, column], targets[:, column], shares) for column in columns]
-        else:
-            solutions = [self._solve(scores, targets, shares)]
+        with threads_for(scores.numel()):
+            solutions = self._solve_all(scores, targets, shares, checked.task)
         result = join(
             solutions,
             objective=self.objective,
@@ -160,6 +158,15 @@ class Calibrator(nn.Module):
         if result.warnings:
             warnings.warn(f"{self.name}: {'; '.join(result.warnings)}.", CalibrantWarning, stacklevel=2)
         return self
+
+    def _solve_all(
+        self, scores: Tensor, labels: Tensor, weights: Tensor | None, kind: Task
+    ) -> list[Solution]:
+        """One solution, or one for each label of multilabel data."""
+        if kind != "multilabel":
+            return [self._solve(scores, labels, weights)]
+        columns = range(scores.shape[1])
+        return [self._solve(scores[:, column], labels[:, column], weights) for column in columns]
 
     def _with_held_out(
         self,

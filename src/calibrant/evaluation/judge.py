@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypedDict
 
 import numpy as np
@@ -87,6 +87,7 @@ class Procedure:
     level: float
     seed: int
     intervals: Intervals = "centred"
+    _resamples: dict[tuple[int, int], Resamples] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_choice("intervals", self.intervals, INTERVALS)
@@ -100,6 +101,15 @@ class Procedure:
                 raise InputError(f"`{name}` must be at least {least}; got {value}.")
         if not 0 < self.level < 1:
             raise InputError(f"`level` must lie between 0 and 1, as in 0.95; got {self.level}.")
+
+    def resamples(self, num_samples: int, part: int) -> Resamples:
+        """The same for every arm of a part."""
+        kept = self._resamples.get((num_samples, part))
+        if kept is None:
+            seed = stream_seed(self.seed, Stream.BOOTSTRAP, part)
+            kept = Resamples(num_samples, self.num_resamples, seed)
+            self._resamples[num_samples, part] = kept
+        return kept
 
 
 @dataclass(frozen=True)
@@ -122,8 +132,7 @@ def judge(
     part: int = 0,
 ) -> Judged:
     """Metrics with intervals; arms of the same ``part`` are resampled alike."""
-    seed = stream_seed(procedure.seed, Stream.BOOTSTRAP, part)
-    resamples = Resamples(reduced.num_samples, procedure.num_resamples, seed)
+    resamples = procedure.resamples(reduced.num_samples, part)
     replicates = replicate(reduced, procedure.num_bins, resamples, progress)
     deleted: dict[str, Vector] = {}
     if procedure.intervals == "bca":

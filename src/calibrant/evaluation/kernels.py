@@ -24,6 +24,32 @@ def cell_sums(
 
 
 @njit(cache=True, nogil=True)
+def drawn_sums(
+    uniform: NDArray[np.float32],
+    probs: NDArray[np.float32],
+    starts: NDArray[np.int32],
+    rows: NDArray[np.int32],
+    shares: NDArray[np.float64],
+    num_rows: int,
+) -> NDArray[np.float64]:
+    """Sums ``(K, r)`` of the shares of each sample that is drawn: where ``uniform`` ``(N, r)`` is below p.
+
+    ``rows`` and ``shares`` are a sparse matrix ``(K, N)``, whose columns begin at ``starts`` ``(N + 1,)``.
+    """
+    num_samples, num_draws = uniform.shape
+    sums = np.zeros((num_rows, num_draws))
+    drawn = np.empty(num_draws)
+    for i in range(num_samples):
+        for r in range(num_draws):
+            drawn[r] = 1.0 if uniform[i, r] < probs[i] else 0.0
+        for place in range(starts[i], starts[i + 1]):
+            row, share = rows[place], shares[place]
+            for r in range(num_draws):
+                sums[row, r] += share * drawn[r]
+    return sums
+
+
+@njit(cache=True, nogil=True)
 def binned_errors(
     counts: NDArray[np.uint8],
     targets: NDArray[np.float64],

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,6 +39,16 @@ class Resamples:
 
     def blocks(self, size: int = LARGE_BLOCK) -> Iterator[Counts]:
         """The resamples in blocks ``(r, N)`` of at most ``size`` elements, or of one resample."""
+        if self.num_samples * self.num_resamples <= size:
+            yield self._all
+        else:
+            yield from self._drawn(size)
+
+    @cached_property
+    def _all(self) -> Counts:
+        return next(self._drawn(self.num_samples * self.num_resamples))
+
+    def _drawn(self, size: int) -> Iterator[Counts]:
         rng = np.random.default_rng(self.seed)
         for start, stop in block_bounds(self.num_resamples, size // self.num_samples):
             # A count above 255 is impossible up to N = 255, and beyond has a probability below 1e-500.

@@ -27,7 +27,7 @@ from calibrant.metrics.out_of_distribution import Detection, Ranking
 MOST_POINTS = 200  # of one curve
 BAND_POINTS = 101
 BAND_DRAWS = 200
-MOST_GROUPS = 20_000  # of neighbouring samples, drawn apart but regressed as one
+MOST_GROUPS = 4_000  # of neighbouring samples, drawn apart but regressed as one
 STRAIGHT = 1e-9
 
 
