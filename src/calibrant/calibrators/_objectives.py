@@ -162,6 +162,13 @@ class Expansion(NamedTuple):
 
 def smooth_objective(samples: Samples, objective: Objective, temperature: float, gamma: float) -> Expansion:
     """Mean negative log-likelihood, or Brier score."""
+    if samples.is_event and samples.scores.device.type == "cpu":
+        from calibrant.calibrators._event_objective import event_expansion  # compiled
+
+        value, *rest = event_expansion(
+            *samples.event_arrays, temperature, gamma, objective == "brier"
+        ).tolist()
+        return Expansion(value, np.array(rest[:2]), np.array([[rest[2], rest[3]], [rest[3], rest[4]]]))
     totals = torch.zeros(6, dtype=torch.float64, device=samples.scores.device)
     for block in samples.blocks():
         rows = _Rows(block, temperature, gamma)

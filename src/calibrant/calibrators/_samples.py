@@ -19,7 +19,9 @@ from calibrant._math.errors import InputError
 from calibrant._math.simplex import LOG_OF_ZERO
 
 if TYPE_CHECKING:
+    import numpy as np
     from jaxtyping import Bool, Float, Int
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from calibrant._math.checks import Task
@@ -77,6 +79,12 @@ class Samples:
     def is_event(self) -> bool:
         """Whether the scores are log-odds of an event."""
         return self.scores.ndim == 1
+
+    @cached_property
+    def event_arrays(self) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
+        """Of events: absolute log-odds, whether the likelier outcome did not happen, shares of the weight."""
+        scores, wrong = self.scores.to(torch.float64).abs(), ~self.correct
+        return scores.contiguous().numpy(), wrong.contiguous().numpy(), self.shares.contiguous().numpy()
 
     @property
     def is_constant(self) -> bool:
