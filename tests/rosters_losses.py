@@ -323,6 +323,7 @@ LOSSES = (
         losses.mmce_loss,
         losses.MMCELoss,
         _mmce_weighted(as_published=False),
+        options={"as_published": False},
         hand=(
             [[0.8, 0.2], [0.4, 0.6]],
             [0, 0],
@@ -352,7 +353,7 @@ LOSSES = (
         losses.mmce_loss,
         losses.MMCELoss,
         _mmce_plain,
-        options={"weighted": False},
+        options={"weighted": False, "as_published": False},
         hand=([[0.8, 0.2]], [0], _LOG + 2 * np.sqrt(0.04 + 1e-10)),
         limit={"penalty": 0.0},
         batch=True,

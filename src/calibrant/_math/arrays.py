@@ -44,7 +44,8 @@ def first_row(bad: Tensor) -> int:
 
 def row_slices(table: Tensor) -> Iterator[slice]:
     """Slices of rows small enough that working copies of them stay in cache (or, on a GPU, in memory)."""
-    num_samples, width = table.shape[0], max(1, table[0].numel())
+    num_samples = table.shape[0]
+    width = max(1, table.numel() // max(1, num_samples))
     step = max(1, (CACHED_ELEMENTS if table.device.type == "cpu" else DEVICE_ELEMENTS) // width)
     for start in range(0, num_samples, step):
         yield slice(start, min(start + step, num_samples))

@@ -23,6 +23,7 @@ Norm: TypeAlias = Literal["l1", "l2", "max"]
 
 # Rounding in a cumulative sum of weights must not push a boundary past the sample that reaches it.
 REACHED = 1.0 - 1e-12
+_NEAR = 1e-13  # of an edge, as a share of the unit interval
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,17 @@ def width_edges(num_bins: int, *, device: torch.device | None = None) -> Float[T
 def width_bin_index(confidences: Float[Tensor, "*shape"], num_bins: int) -> Int[Tensor, "*shape"]:
     """Bin of each confidence: (i/B, (i+1)/B], the first closed at 0."""
     inner = width_edges(num_bins, device=confidences.device)[1:-1]
-    return torch.searchsorted(inner, confidences.to(torch.float64).contiguous())
+    flat = confidences.reshape(-1)
+    index = torch.empty(flat.shape, dtype=torch.int64, device=flat.device)
+    for part in row_slices(flat):
+        values = flat[part].to(torch.float64)
+        scaled = values * num_bins
+        found = index[part].copy_(scaled.ceil().sub_(1).clamp_(0, num_bins - 1))
+        # Where rounding could put a value on the wrong side, the edges themselves decide.
+        near = scaled.sub_(scaled.round()).abs_() < _NEAR * num_bins
+        if bool(near.any()):
+            found[near] = torch.searchsorted(inner, values[near])
+    return index.reshape(confidences.shape)
 
 
 def bin_sums(
@@ -165,6 +176,9 @@ def mass_bin_sums(
     weights: Float[Tensor, " N"] | None = None,
 ) -> BinSums:
     """Bins of equal mass; equal confidences share their mean outcome, so the order of rows is immaterial."""
+    if confidences.device.type == "cpu" and (weights is None or bool((weights == weights[0]).all())):
+        share = 1.0 if weights is None else float(weights[0])
+        return _mass_sums_by_sorting(confidences, outcomes, num_bins, share)
     order = mass_order(confidences, weights)
     ranked = confidences.to(torch.float64)[order]
     ranked_weights = None if weights is None else weights[order]
@@ -176,6 +190,30 @@ def mass_bin_sums(
         ranked[last],
         *bin_sums(index, num_bins, ranked, means, ranked_weights),
         total=_total(ranked, weights),
+    )
+
+
+def _mass_sums_by_sorting(
+    confidences: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], num_bins: int, share: float
+) -> BinSums:
+    """The same for equal weights: values are sorted several times faster than places are found in order."""
+    values = confidences.detach().to(torch.float64).numpy()
+    ranked, happened = np.sort(values), np.sort(values[outcomes.numpy() == 1])
+    boundaries = mass_boundaries(len(ranked), num_bins).numpy()
+    inner, counts = boundaries[1:-1], np.diff(boundaries)
+    # How much happened below a boundary that divides a tie: the same share of the tie's outcomes.
+    first_above = ranked[inner.clip(max=len(ranked) - 1)]
+    start, stop = (np.searchsorted(ranked, first_above, side) for side in ("left", "right"))
+    low, high = (np.searchsorted(happened, first_above, side) for side in ("left", "right"))
+    below = low + (high - low) * ((inner - start) / (stop - start))
+    sums = np.zeros(num_bins)
+    sums[counts > 0] = np.add.reduceat(ranked, boundaries[:-1][counts > 0])
+    return BinSums(
+        torch.from_numpy(ranked[(boundaries - 1).clip(min=0)]),  # the first edge is the minimum
+        torch.from_numpy(share * counts),
+        torch.from_numpy(share * sums),
+        torch.from_numpy(share * np.diff(below, prepend=0.0, append=float(len(happened)))),
+        total=share * len(ranked),
     )
 
 

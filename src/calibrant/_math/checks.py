@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -12,9 +12,10 @@ import torch
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
 from calibrant._math.errors import InputError
 from calibrant._math.positions import positions_of
+from calibrant._math.table_rows import read_rows
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Bool, Float, Int
     from torch import Tensor
 
 Task: TypeAlias = Literal["binary", "multiclass", "multilabel"]
@@ -31,6 +32,9 @@ class Checked:
     weights: Float[Tensor, " N"] | None
     task: Task
     num_classes: int
+    top: tuple[Float[Tensor, " N"], Bool[Tensor, " N"]] | None = None
+    """Of probabilities of classes, with labels: the largest of each row (the first of several equal ones), in
+    float64, and whether it is that of the true class; found on the way."""
 
     @property
     def num_samples(self) -> int:
@@ -80,7 +84,10 @@ def check_probs(
         mass = None if weights is None else as_float_tensor(weights, name="weights").to(scores.device)
         scores, labels, weights = positions_of("probs", scores, target, mass)
     checked = _check_shapes("probs", scores, labels, weights, task)
-    _check_prob_values(checked.scores, checked.task)
+    if checked.task == "multiclass":
+        return replace(checked, top=_check_class_probs(checked.scores, checked.labels))
+    low, high = torch.aminmax(checked.scores)
+    _check_range(low, high, checked.scores, limit=1.0, remedy="sigmoid")
     return checked
 
 
@@ -198,31 +205,45 @@ def _check_logit_values(logits: Tensor, task: Task, *, allow_minus_inf: bool) ->
             raise InputError(f"`logits` must leave some class possible; row {row} is -inf throughout.")
 
 
-def _check_prob_values(probs: Tensor, task: Task) -> None:
-    """Values in [0, 1]; rows of a multiclass table sum to one."""
-    slack = row_sum_tolerance(probs.dtype) if task == "multiclass" else 0.0
-    for rows in row_slices(probs):  # both readings of a slice while it is in cache
+def _check_class_probs(
+    probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"] | None
+) -> tuple[Tensor, Tensor] | None:
+    """Values in [0, 1], rows that sum to one; what is most probable, and whether it is true."""
+    slack = row_sum_tolerance(probs.dtype)
+    confidences = torch.empty(len(probs), dtype=torch.float64, device=probs.device)
+    correct = torch.empty(len(probs), dtype=torch.bool, device=probs.device)
+    for rows in row_slices(probs):
         chunk = probs[rows]
-        low, high = torch.aminmax(chunk)  # NaN propagates to both
-        if not (float(low) >= 0 and float(high) <= 1 + slack):
-            bad = ~((chunk >= 0) & (chunk <= 1 + slack))
+        facts = read_rows(chunk, None if labels is None else labels[rows])
+        _check_range(
+            facts.low, facts.highest.amax(), chunk, limit=1 + slack, remedy="softmax", before=rows.start
+        )
+        bad = (facts.sums - 1).abs_() > slack
+        if bool(bad.any()):
             row = first_row(bad)
-            value = chunk[row][bad[row]].reshape(-1)[0].item()
-            remedy = "softmax" if task == "multiclass" else "sigmoid"
             raise InputError(
-                f"`probs` must lie in [0, 1]; row {rows.start + row} holds {value:g}; "
-                f"if these are logits, apply the {remedy} first."
+                "`probs` must have rows summing to 1; "
+                f"row {rows.start + row} sums to {facts.sums[row].item():.6g}; "
+                "for logits apply the softmax first, for several labels per sample pass labels (N, C)."
             )
-        if task == "multiclass":
-            sums = chunk.sum(dim=1, dtype=torch.promote_types(probs.dtype, torch.float32))
-            bad = (sums - 1).abs_() > slack
-            if bool(bad.any()):
-                row = first_row(bad)
-                raise InputError(
-                    "`probs` must have rows summing to 1; "
-                    f"row {rows.start + row} sums to {sums[row].item():.6g}; "
-                    "for logits apply the softmax first, for several labels per sample pass labels (N, C)."
-                )
+        if facts.correct is not None:
+            confidences[rows], correct[rows] = facts.highest, facts.correct
+    return None if labels is None else (confidences, correct)
+
+
+def _check_range(
+    low: Tensor, high: Tensor, probs: Tensor, *, limit: float, remedy: str, before: int = 0
+) -> None:
+    """Refuse what lies outside of [0, limit]; NaN is in ``low``, ``before`` counts rows above."""
+    if float(low) >= 0 and float(high) <= limit:
+        return
+    bad = ~((probs >= 0) & (probs <= limit))
+    row = first_row(bad)
+    value = probs[row][bad[row]].reshape(-1)[0].item()
+    raise InputError(
+        f"`probs` must lie in [0, 1]; row {before + row} holds {value:g}; "
+        f"if these are logits, apply the {remedy} first."
+    )
 
 
 def _first_bad(row: Tensor) -> float:

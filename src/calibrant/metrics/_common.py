@@ -11,7 +11,7 @@ from torch import Tensor
 from calibrant._math.binning import Binning, BinSums, binned, width_column_sums
 from calibrant._math.checks import Checked, check_choice, check_num_bins, check_probs
 from calibrant._math.errors import InputError
-from calibrant._math.scores import top_label, weighted_mean
+from calibrant._math.scores import weighted_mean
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -62,8 +62,8 @@ def calibration_sums(checked: Checked, num_bins: int, binning: Binning) -> BinSu
     if checked.task == "multilabel":
         return column_sums(checked, num_bins, binning)
     confidences, outcomes = checked.scores, checked.target
-    if checked.task == "multiclass":
-        confidences, _, outcomes = top_label(checked.scores, checked.target)
+    if checked.top is not None:
+        confidences, outcomes = checked.top
     return binned(confidences, outcomes, num_bins=num_bins, binning=binning, weights=checked.weights)
 
 

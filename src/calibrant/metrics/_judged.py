@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from calibrant._math.scores import top_label
 from calibrant.metrics._common import columns
 
 if TYPE_CHECKING:
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
 
 def judged(checked: Checked, *, classwise: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
     """The event (binary), the top label being right (multiclass), or every column (or ``classwise``)."""
-    if checked.task == "multiclass" and not classwise:
-        confidence, _, correct = top_label(checked.scores, checked.target)
-        yield confidence, correct
+    if checked.top is not None and not classwise:
+        yield checked.top
     else:
         yield from columns(checked)

@@ -114,8 +114,8 @@ BALANCED = Setting(
         _BRIER,
         _loss("adafocal", "AdaFocal", "adafocal", "ada-focal"),
         _loss("dual-focal", "dual focal, γ = 5", "dual-focal(gamma=5)", "dual-focal"),
-        _loss("mmce", "MMCE, weighted, λ = 2, normalised once", "mmce"),
-        _loss("mmce-published", "MMCE, as published, λ = 2", "mmce(as_published=True)", "mmce", last=True),
+        _loss("mmce", "MMCE, weighted, λ = 2, normalised once", "mmce(as_published=False)", "mmce"),
+        _loss("mmce-published", "MMCE, as published, λ = 2", "mmce", "mmce", last=True),
         _loss("mdca", "cross-entropy + MDCA, β = 1", "mdca", last=True),
         _loss(
             "margin-smoothing", "margin-based label smoothing, m = 10", "margin-label-smoothing", last=True

@@ -91,8 +91,8 @@ def _chosen(numbers: Sequence[ArmNumbers]) -> str:
     )
     if any(each.arm.key == "mmce-published" for each in numbers):
         text += (
-            " MMCE as published divides its penalty twice by the number of samples; with that mended, as is "
-            "the default here, λ = 2 turned out so strong that the published form was added beside it."
+            " MMCE as published divides its penalty twice by the number of samples; with that mended "
+            "(`as_published=False`), λ = 2 turned out so strong that the published form was added beside it."
         )
     if max(len(each.runs) for each in numbers) > PLANNED_SEEDS:
         text += (
