@@ -72,6 +72,11 @@ def _stretch_by_class(scores: Tensor, kind: str) -> Tensor:
     return factors * (centred + shifts)
 
 
+def _shift_classes(scores: Tensor, kind: str) -> Tensor:
+    """Other class frequencies, and over-confident by 1.8."""
+    return 1.8 * (scores + torch.tensor([0.0, 1.0, -1.0, 0.5], dtype=scores.dtype))
+
+
 def _mix(scores: Tensor, kind: str) -> Tensor:
     """Every class with a part of another."""
     mixed = scores - scores.mean(dim=1, keepdim=True)
@@ -146,6 +151,7 @@ def _scalings() -> list[Entry]:
         Entry("structured-matrix", _mix, log_loss, *by_class),
         Entry('structured-matrix(structure="diagonal")', _stretch_by_class, log_loss, *by_class),
         Entry("dirichlet", _stretch, log_loss, *by_class),
+        Entry("bias-corrected-temperature", _shift_classes, log_loss, *by_class),
         Entry("beta", _unbeta, log_loss, ("binary", "multilabel"), keeps_argmax=False),
         Entry("quadratic", _shift, log_loss, ("binary", "multilabel"), keeps_argmax=False),
         Entry("ensemble-temperature", _stretch, log_loss),

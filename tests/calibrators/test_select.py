@@ -10,7 +10,7 @@ import torch
 
 from calibrant import InputError, metrics
 from calibrant.calibrators import TemperatureScaling, build, select
-from calibrant.calibrators.select import CANDIDATES
+from calibrant.calibrators.select import CANDIDATES, candidates_for
 
 
 def test_calibrated_data_are_left_alone(calibrated: Callable[..., Any]) -> None:
@@ -127,3 +127,20 @@ def test_no_candidates_are_refused() -> None:
     """An empty list of calibrators is a mistake, not a choice of none."""
     with pytest.raises(InputError, match="`calibrators` must name at least one"):
         select(torch.randn(20, 3), torch.arange(20) % 3, calibrators=[])
+
+
+def test_calibrators_may_be_given_themselves(calibrated: Callable[..., Any]) -> None:
+    """A calibrator with settings is fitted anew and named as ``build`` would take it; all fits are kept."""
+    data = calibrated("binary", 800)
+    given = TemperatureScaling(objective="brier")
+    selection = select(*data, calibrators=[given, "platt"])
+    assert list(selection.fitted) == ['temperature(objective="brier")', "platt"]
+    assert selection.fitted['temperature(objective="brier")'] is not given
+    assert selection.fitted["platt"].fit_result_.num_samples == 800
+
+
+def test_no_matrix_of_more_numbers_than_samples() -> None:
+    """A hundred classes have 10100 numbers in a matrix and its biases."""
+    assert "structured-matrix" in candidates_for("multiclass", 10_100, 100)
+    assert "structured-matrix" not in candidates_for("multiclass", 10_099, 100)
+    assert candidates_for("binary", 10) == CANDIDATES["binary"]

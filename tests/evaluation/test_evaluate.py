@@ -85,6 +85,19 @@ def public_values(kind: Kind, probs: torch.Tensor, labels: torch.Tensor) -> dict
     return {name: None if value is None else float(value) for name, value in values.items()}
 
 
+def test_by_default_a_richer_calibrator_is_found_where_it_pays() -> None:
+    """Logits whose classes are shifted against each other: vector scaling is judged and recommended."""
+    generator = torch.Generator().manual_seed(4)
+    logits = 2 * torch.randn(4000, 4, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(logits.softmax(dim=1), 1, generator=generator)[:, 0]
+    shifted = Predictions(logits=logits + torch.tensor([2.0, -1.0, 0.5, 0.0]), labels=labels)
+    found = evaluate(shifted, **QUICK)
+    assert [arm.name for arm in found.arms] == ["uncalibrated", "temperature", "focal-temperature", "vector"]
+    assert found.verdict.recommended == "vector"
+    only = evaluate(shifted, calibrators=["temperature"], **QUICK)
+    assert [arm.name for arm in only.arms] == ["uncalibrated", "temperature"]
+
+
 @pytest.mark.filterwarnings(
     "ignore::calibrant.CalibrantWarning"
 )  # of the fits made here; evaluate() has none
@@ -95,7 +108,9 @@ def test_every_value_is_that_of_the_public_metric_on_the_test_samples(
     """As the predictions came, and after each calibrator, which is fitted here on calibration samples."""
     predictions, found = evaluations[kind]
     test, calibration = predictions.test, predictions.calibration
-    assert [arm.name for arm in found.arms] == ["uncalibrated", *CALIBRATORS[kind]]
+    usual = ["uncalibrated", "temperature", "focal-temperature"]
+    further = [found.verdict.recommended] if found.verdict.recommended not in usual else []
+    assert [arm.name for arm in found.arms] == usual + further
     for arm in found.arms:
         probs = test.probs
         if arm.fit is not None:
@@ -382,7 +397,7 @@ def test_progress_rises_to_one(made: Maker) -> None:
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     stages = {stage for stage, _ in told}
-    assert {"fitting platt", "judging platt", "judging the predictions as they came", "done"} <= stages
+    assert {"fitting temperature", "judging temperature", "judging the predictions as they came", "done"} <= stages
 
 
 def test_what_is_recorded(made: Maker) -> None:

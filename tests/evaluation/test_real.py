@@ -33,7 +33,7 @@ KNOWN = {
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_real_file_ends_in_a_verdict(data_folder: Path, name: str) -> None:
-    """The direction is the known one, and where repair is due it lowers calibration error and NLL."""
+    """The direction is the known one, and where repair is due it lowers smooth calibration error and NLL."""
     direction, repaired = KNOWN[name]
     found = evaluate(load_predictions(data_folder / name), bootstrap=100, null_draws=100)
     verdict = found.verdict
@@ -41,7 +41,7 @@ def test_a_real_file_ends_in_a_verdict(data_folder: Path, name: str) -> None:
         assert verdict.direction == direction
     if repaired:
         arm, first = found.arm(verdict.recommended), found.arms[0]
-        metric = "event_ece" if found.kind == "binary" else "ece"
+        metric = "event_smce" if found.kind == "binary" else "smce"
         assert arm.change[metric].high < 0
         assert arm.metrics["nll"].value < (first.metrics["nll"].value or float("inf"))
     assert found.source is not None

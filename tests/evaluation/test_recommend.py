@@ -15,9 +15,9 @@ Maker = Callable[..., Predictions]
 
 
 def chosen(predictions: Predictions, *names: str) -> Recommendation:
-    """The recommendation among some calibrators, from the simplest to the richest."""
+    """The recommendation among some calibrators."""
     found: list[Template] = templates(names, predictions.kind)
-    return recommend([(template, size + 1) for size, template in enumerate(found)], predictions, 0)
+    return recommend(found, predictions, 0)
 
 
 def test_the_simplest_within_one_standard_error_wins(made: Maker) -> None:

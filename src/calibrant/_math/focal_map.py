@@ -52,7 +52,8 @@ def in_blocks(
     function: Callable[[Float[Tensor, "*N C"]], Float[Tensor, "*N C"]], rows: Float[Tensor, "*N C"]
 ) -> Float[Tensor, "*N C"]:
     """Apply a function of rows; on a CPU block by block, so that each step finds its input in the cache."""
-    if rows.device.type != "cpu" or rows.ndim != 2 or rows.numel() <= CACHED_ELEMENTS:
+    traced = torch.compiler.is_compiling()  # whoever traces a graph does not ask how large its rows are
+    if traced or rows.device.type != "cpu" or rows.ndim != 2 or rows.numel() <= CACHED_ELEMENTS:
         return function(rows)
     # Split, not sliced: the gradient of a slice is as large as the whole.
     return torch.cat([function(block) for block in rows.split(max(1, CACHED_ELEMENTS // rows.shape[-1]))])

@@ -95,6 +95,13 @@ def log_one_minus_softmax(logits: Float[Tensor, "*N C"]) -> Float[Tensor, "*N C"
     return back_to(others.scatter(-1, split.top, split.log_odds - split.odds.log1p()), logits.dtype)
 
 
+def log_sigmoid(log_odds: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
+    """Logarithm of the probability; in a traced graph by steps that ONNX has too, with all digits."""
+    if not torch.compiler.is_compiling():
+        return torch.nn.functional.logsigmoid(log_odds)
+    return log_odds.minimum(torch.zeros_like(log_odds)) - (-log_odds.abs()).exp().log1p()
+
+
 def log1mexp(x: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
     """``log(1 - exp(x))`` for ``x <= 0`` (Maechler's two branches, each kept from the other's bad values)."""
     near_zero = x > -math.log(2)

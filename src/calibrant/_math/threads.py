@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-SMALL = 1 << 18
+SMALL = 1 << 20
 """Entries of a table below which waking threads costs more than they bring, up to several times as much."""
 
 

@@ -17,8 +17,26 @@ def constant_in_bins(
     log_odds: Float[Tensor, "K N"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
 ) -> Float[Tensor, "K N"]:
     """The value of the bin ``(previous place, place]``; the last has no end."""
-    index = torch.searchsorted(places[:, :-1].contiguous(), log_odds.detach().contiguous())
+    index = number_below(places[:, :-1].contiguous(), log_odds.detach().contiguous())
     return values.gather(1, index)
+
+
+def number_below(
+    places: Float[Tensor, "K M"], values: Float[Tensor, "K N"], *, or_equal: bool = False
+) -> Int[Tensor, "K N"]:
+    """How many of the ascending places lie below each value (or at it)."""
+    if not torch.compiler.is_compiling():
+        return torch.searchsorted(places, values, right=or_equal)
+    # By halving, without branches: ONNX has no search.
+    count, found = places.shape[1], torch.zeros_like(values, dtype=torch.int64)
+    step = 1 << max(0, count.bit_length() - 1)
+    while step and count:
+        further = found + step
+        place = places.gather(1, further.clamp(max=count) - 1)
+        passed = (place <= values if or_equal else place < values) & (further <= count)
+        found = torch.where(passed, further, found)
+        step //= 2
+    return found
 
 
 @dataclass(frozen=True, eq=False)

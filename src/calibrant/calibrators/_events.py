@@ -11,7 +11,8 @@ from torch import Tensor
 
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant.calibrators._tables import stack_tables
-from calibrant.calibrators.base import LOG_FLOOR, LOG_ODDS_LIMIT, Calibrator
+from calibrant.calibrators._zeros import LOG_FLOOR, LOG_ODDS_LIMIT
+from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.result import Solution
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class EventCalibrator(Calibrator):
         }
         share = self._share_of_original(float(masses.sum()))
         before = _brier(log_odds.sigmoid() if scores.ndim == 1 else wide.softmax(dim=1), outcomes, masses)
-        mapped = self._mapped(wide, **tables, original=masses.new_tensor(share))
+        mapped = self._mapped(wide, **tables, original=masses.new_tensor(share), unchanged=share == 1)
         after = _brier(mapped.exp() if scores.ndim == 2 else mapped.sigmoid()[:, None], outcomes, masses)
         warnings = [note for function in functions for note in function.warnings]
         if len(labels) < _FEW:
@@ -111,14 +112,19 @@ class EventCalibrator(Calibrator):
 
     def _transform(self, scores: Tensor) -> Tensor:
         wide = scores.to(torch.float64)  # in which the places were found
-        if self.kind_ != "multilabel":
-            return self._mapped(wide, self.places, self.values, self.original).to(scores.dtype)
-        columns = zip(wide.T, self.places, self.values, self.original, strict=True)
-        return torch.stack([self._mapped(*column) for column in columns], dim=1).to(scores.dtype)
+        share = self.fit_result_.parameters["original"]  # numbers: branches need not wait for a tensor
+        if not isinstance(share, tuple):
+            mapped = self._mapped(wide, self.places, self.values, self.original, unchanged=share == 1)
+            return mapped.to(scores.dtype)
+        columns = zip(wide.T, self.places, self.values, self.original, share, strict=True)
+        mapped = [self._mapped(*column, unchanged=last == 1) for *column, last in columns]
+        return torch.stack(mapped, dim=1).to(scores.dtype)
 
-    def _mapped(self, scores: Tensor, places: Tensor, values: Tensor, original: Tensor) -> Tensor:
+    def _mapped(
+        self, scores: Tensor, places: Tensor, values: Tensor, original: Tensor, *, unchanged: bool
+    ) -> Tensor:
         """Log-probabilities of logits ``(N, C)``, log-odds of log-odds ``(N,)``."""
-        if bool(original == 1):
+        if unchanged:
             return scores if scores.ndim == 1 else log_softmax(scores)
         if scores.ndim == 1:
             probs = self._map_events(scores[None], places, values)[0]

@@ -15,6 +15,7 @@ from calibrant._math.simplex import log_softmax
 from calibrant.calibrators._regression import Fitted, Regression, regress
 from calibrant.calibrators._samples import Samples
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.fold import Affine
 from calibrant.calibrators.result import Solution
 from calibrant.calibrators.temperature import fit_temperature
 
@@ -100,6 +101,11 @@ class LinearScaling(Calibrator):
             compared={"temperature": data.temperature.after},
             tables=tables,
         )
+
+    def affine(self) -> Affine | None:
+        """Weight and bias of logits that need not be centred."""
+        weight = self.weight.diag() if self.weight.ndim == 1 else self.weight
+        return Affine(weight - weight.mean(dim=1, keepdim=True), self.bias)
 
     def _transform(self, scores: Tensor) -> Tensor:
         return log_softmax(_affine(self._features(scores), self.weight.to(scores), self.bias.to(scores)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from calibrant._math.simplex import log_softmax
+from calibrant._math.simplex import log_sigmoid, log_softmax
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -18,7 +18,7 @@ def log_probs_of(scores: Tensor, *, events: bool) -> Float[Tensor, "*N C"]:
     """Log-probabilities of the classes, or that each event does not and does happen."""
     if not events:
         return log_softmax(scores)
-    return torch.nn.functional.logsigmoid(torch.stack([-scores, scores], dim=-1))
+    return log_sigmoid(torch.stack([-scores, scores], dim=-1))
 
 
 def mixed(parts: Sequence[Tensor], weights: Sequence[Tensor], *, events: bool) -> Tensor:

@@ -23,13 +23,14 @@ from calibrant._math.threads import threads_for
 from calibrant.calibrators._folds import held_out, over_correction
 from calibrant.calibrators._objectives import Objective
 from calibrant.calibrators._tables import stack_tables
+from calibrant.calibrators._zeros import floor_zero_probabilities, floored
+from calibrant.calibrators.profile import profile_of
 from calibrant.calibrators.result import FitResult, Solution, join
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-LOG_FLOOR = math.log(1e-12)
-LOG_ODDS_LIMIT = math.log1p(-1e-12) - LOG_FLOOR
+    from calibrant.calibrators.fold import Affine
 
 _SET_BY_FIT = ("fit_result_", "kind_", "num_classes_", "class_names_")
 
@@ -73,6 +74,17 @@ class Calibrator(nn.Module):
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    @property
+    def text(self) -> str:
+        """What :func:`build` makes it from: the name, and in brackets what differs from the defaults."""
+        defaults = inspect.signature(type(self)).parameters
+        said = [
+            f"{name}=" + (f'"{value}"' if isinstance(value, str) else repr(value))
+            for name, value in self.settings.items()
+            if value != defaults[name].default
+        ]
+        return self.name + (f"({', '.join(said)})" if said else "")
 
     @abstractmethod
     def _solve(
@@ -143,6 +155,7 @@ class Calibrator(nn.Module):
             notes=notes,
             num_samples=checked.num_samples,
             data_sha256=sha256,
+            profile=profile_of(scores, targets, shares, checked.task),
         )
         parameters = {
             name: stack_tables([solution.tables[name] for solution in solutions])
@@ -220,12 +233,17 @@ class Calibrator(nn.Module):
             InputError: If the shape is not that of the fit, or a value is NaN.
             NotFittedError: If ``fit`` was not called.
 
+        Note:
+            Under ``torch.export`` and ``torch.compile`` shapes are checked and no values: NaN passes through.
+
         Example:
             >>> from calibrant.calibrators import TemperatureScaling
             >>> calibrator = TemperatureScaling().fit([4.0] * 10, [1] * 8 + [0] * 2)
             >>> calibrator(torch.tensor([4.0, -4.0])).exp()  # odds
             tensor([4.0000, 0.2500])
         """
+        if torch.compiler.is_compiling() and isinstance(logits, Tensor):
+            return self._traced(logits)
         scores = self._check(logits)
         if isinstance(logits, Tensor) and logits.is_floating_point():
             scores = logits  # with its gradient
@@ -292,6 +310,66 @@ class Calibrator(nn.Module):
 
         save_calibrator(self, path)
 
+    def affine(self) -> Affine | None:
+        """The calibrator as a weight and a bias of logits; None where it is no such map.
+
+        Returns:
+            What :meth:`fold_into` puts into a layer.
+
+        Raises:
+            NotFittedError: If ``fit`` was not called.
+
+        Example:
+            >>> from calibrant.calibrators import TemperatureScaling
+            >>> calibrator = TemperatureScaling().fit([4.0] * 10, [1] * 8 + [0] * 2)
+            >>> round(calibrator.affine().weight.item(), 6)  # log(0.8 / 0.2) / 4
+            0.346574
+        """
+        return None
+
+    def fold_into(self, linear: nn.Linear) -> nn.Linear:
+        """The last layer of a network, with the calibrator in its weights: it costs nothing any more.
+
+        Args:
+            linear: The layer that gives the logits (one output where they are log-odds ``(N,)``). It is left
+                as it is.
+
+        Returns:
+            A new layer of the same dtype on the same device, by whose logits softmax (of log-odds the
+            sigmoid) gives the calibrated probabilities.
+
+        Raises:
+            InputError: If the calibrator is no affine map of logits, or the layer has another number of
+                outputs than the calibrator was fitted on.
+            NotFittedError: If ``fit`` was not called.
+
+        Note:
+            Weights are computed in float64 and rounded to the layer's dtype once.
+
+        Example:
+            >>> from calibrant.calibrators import TemperatureScaling
+            >>> head, features = nn.Linear(3, 2), torch.randn(50, 3)
+            >>> calibrator = TemperatureScaling().fit(head(features), torch.arange(50) % 2)
+            >>> probs = calibrator.fold_into(head)(features).softmax(dim=1)
+            >>> torch.allclose(probs.double(), calibrator.predict_proba(head(features)), atol=1e-6)
+            True
+        """
+        from calibrant.calibrators.fold import fold
+
+        return fold(self, linear)
+
+    def _traced(self, logits: Tensor) -> Tensor:
+        """``forward`` in operations that do not depend on values."""
+        wanted = (self.num_classes_,) if self.kind_ != "binary" else ()
+        if logits.shape[1:] != wanted:
+            shape = ", ".join(("N", *map(str, wanted))) + ("" if wanted else ",")
+            raise InputError(
+                f"`logits` must have the shape ({shape}) that {self.name} was fitted on; "
+                f"got {tuple(logits.shape)}."
+            )
+        wide = logits.to(working_dtype(logits.dtype))
+        return back_to(self._transform(floored(wide, self.kind_)), logits.dtype)
+
     def _calibrate(self, scores: Tensor) -> Tensor:
         return self._transform(floor_zero_probabilities(scores, self.kind_)[0])
 
@@ -349,7 +427,7 @@ class Calibrator(nn.Module):
             for name in _SET_BY_FIT:
                 self.__dict__.pop(name, None)
             return
-        self.fit_result_ = FitResult(**state["result"])
+        self.fit_result_ = FitResult.from_dict(state["result"])
         self.kind_, self.num_classes_ = state["kind"], state["num_classes"]
         self.class_names_ = state["class_names"]
 
@@ -370,21 +448,6 @@ class Calibrator(nn.Module):
         super()._load_from_state_dict(
             dict(state_dict), prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
-
-
-def floor_zero_probabilities(scores: Tensor, kind: Task) -> tuple[Tensor, int]:
-    """Scores in which a probability of exactly zero is 1e-12 or the row's next, and how many there were."""
-    low, high = torch.aminmax(scores.detach())
-    if bool(torch.isfinite(low)) and bool(torch.isfinite(high)):
-        return scores, 0
-    zero = torch.isinf(scores)
-    num_zeros = int(zero.sum())
-    if kind == "multiclass":
-        fixed = scores.detach()
-        smallest = torch.where(zero, math.inf, fixed).amin(dim=1, keepdim=True)
-        floor = (fixed.logsumexp(dim=1, keepdim=True) + LOG_FLOOR).minimum(smallest)
-        return torch.where(zero, floor, scores), num_zeros
-    return torch.where(zero, scores.detach().clamp(-LOG_ODDS_LIMIT, LOG_ODDS_LIMIT), scores), num_zeros
 
 
 def _drop_weightless(

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.checks import Task
+from calibrant._math.simplex import log_sigmoid
 from calibrant.calibrators._objectives import Expansion
 from calibrant.calibrators._samples import refuse_multiclass
 from calibrant.calibrators._search import minimise_in_box
@@ -94,7 +95,7 @@ class BetaCalibration(Calibrator):
         )
 
     def _transform(self, scores: Tensor) -> Tensor:
-        near_zero, near_one = torch.nn.functional.logsigmoid(scores), torch.nn.functional.logsigmoid(-scores)
+        near_zero, near_one = log_sigmoid(scores), log_sigmoid(-scores)
         return self.a.to(scores) * near_zero - self.b.to(scores) * near_one + self.c.to(scores)
 
 

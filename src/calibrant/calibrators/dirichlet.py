@@ -71,6 +71,9 @@ class DirichletCalibration(LinearScaling):
         self.off_diagonal = float(off_diagonal)
         self.intercept = float(intercept)
 
+    def affine(self) -> None:
+        """None: log-probabilities are no affine function of logits."""
+
     def _features(self, scores: Tensor) -> Float[Tensor, "N C"]:
         return log_softmax(scores)
 

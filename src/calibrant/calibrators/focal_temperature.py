@@ -26,6 +26,7 @@ from calibrant.calibrators._samples import Samples
 from calibrant.calibrators._search import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant.calibrators._smooth import smooth_minimum
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.fold import Affine, scaling
 from calibrant.calibrators.result import Solution
 from calibrant.calibrators.temperature import PAPER_GRID, fit_temperature, with_warnings
 
@@ -166,6 +167,10 @@ class FocalTemperatureScaling(Calibrator):
         if gain > error:
             return replace(found, held_out=held, message=f"{found.message}; {told}")
         return replace(_without_exponent(simpler, found, told), held_out=held)
+
+    def affine(self) -> Affine | None:
+        """Division by the temperature, where every exponent is zero."""
+        return None if bool(self.gamma.any()) else scaling(self, 1 / self.temperature)
 
     def _transform(self, scores: Tensor) -> Tensor:
         scaled, gamma = scores / self.temperature.to(scores), self.gamma.to(scores)

@@ -9,6 +9,7 @@ import torch
 
 from calibrant._math.checks import check_choice
 from calibrant._math.isotonic import isotonic_blocks
+from calibrant.calibrators._bins import number_below
 from calibrant.calibrators._events import EventCalibrator, Function
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class IsotonicCalibration(EventCalibrator):
         log_odds: Float[Tensor, "K N"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
     ) -> Float[Tensor, "K N"]:
         """Straight between the knots, constant beyond; of two knots at one place the second counts."""
-        upper = torch.searchsorted(places, log_odds.detach().contiguous(), right=True)
+        upper = number_below(places, log_odds.detach().contiguous(), or_equal=True)
         upper = upper.clamp(1, places.shape[1] - 1)
         left, right = places.gather(1, upper - 1), places.gather(1, upper)
         width = torch.where(right > left, right - left, 1)

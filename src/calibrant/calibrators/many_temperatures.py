@@ -30,7 +30,7 @@ from calibrant.calibrators._search import (
     SMALL_STEP,
     TOLERANCE,
 )
-from calibrant.calibrators.base import floor_zero_probabilities
+from calibrant.calibrators._zeros import floor_zero_probabilities
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int

@@ -14,6 +14,7 @@ from calibrant.calibrators._objectives import Expansion
 from calibrant.calibrators._samples import refuse_multiclass
 from calibrant.calibrators._search import minimise_in_box
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.fold import Affine, scaling
 from calibrant.calibrators.result import Solution
 
 if TYPE_CHECKING:
@@ -95,6 +96,10 @@ class PlattScaling(Calibrator):
             message=f"gradient {found.slope:.1e}",
             warnings=tuple(warnings),
         )
+
+    def affine(self) -> Affine:
+        """Slope and intercept."""
+        return scaling(self, self.slope, self.intercept)
 
     def _transform(self, scores: Tensor) -> Tensor:
         return scores * self.slope.to(scores) + self.intercept.to(scores)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
+
+from calibrant.calibrators.profile import Profile
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,6 +38,16 @@ class FitResult:
     other folds say (``log_loss``, ``confidence``, ``accuracy``, and ``excess``: by how many standard errors
     accuracy lies above confidence); with ``selection="cross_validated"`` by how much the log-loss falls
     (``gain``, ``gain_error``)."""
+    profile: Profile | None = None
+    """What the data looked like, for :func:`shift_of`; None in files of older versions."""
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """What ``dataclasses.asdict`` made a dictionary of."""
+        values: dict[str, Any] = dict(content)
+        if values.get("profile"):
+            values["profile"] = Profile(**values["profile"])
+        return cls(**values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +69,13 @@ class Solution:
 
 
 def join(
-    solutions: Sequence[Solution], *, objective: str, notes: Sequence[str], num_samples: int, data_sha256: str
+    solutions: Sequence[Solution],
+    *,
+    objective: str,
+    notes: Sequence[str],
+    num_samples: int,
+    data_sha256: str,
+    profile: Profile | None,
 ) -> FitResult:
     """One result from the solutions of the columns; of a single solution, just that with its ``notes``."""
     first, several = solutions[0], len(solutions) > 1
@@ -90,6 +108,7 @@ def join(
         warnings=(*notes, *warnings),
         num_samples=num_samples,
         data_sha256=data_sha256,
+        profile=profile,
     )
 
 

@@ -6,6 +6,7 @@ from calibrant._math.text_form import build_from
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.bayesian_binning import BayesianBinning
 from calibrant.calibrators.beta import BetaCalibration
+from calibrant.calibrators.bias_corrected_temperature import BiasCorrectedTemperatureScaling
 from calibrant.calibrators.dirichlet import DirichletCalibration
 from calibrant.calibrators.ensemble_temperature import EnsembleTemperatureScaling
 from calibrant.calibrators.focal_temperature import FocalTemperatureScaling
@@ -35,6 +36,7 @@ CALIBRATORS: dict[str, type[Calibrator]] = {
         QuadraticScaling,
         EnsembleTemperatureScaling,
         SmoothedTemperatureScaling,
+        BiasCorrectedTemperatureScaling,
         HistogramBinning,
         ScalingBinning,
         BayesianBinning,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -40,6 +40,7 @@ CANDIDATES: dict[Task, tuple[str, ...]] = {
     "binary": ("temperature", "platt", "beta", "quadratic", "isotonic"),
     "multilabel": ("temperature", "platt", "beta", "quadratic", "isotonic"),
 }
+_MATRICES = ("structured-matrix",)
 _TITLES = {"nll": "log-loss", "brier": "Brier score"}
 
 
@@ -73,6 +74,8 @@ class Selection:
     chosen: Candidate
     candidates: tuple[Candidate, ...]
     """From the fewest fitted numbers to the most."""
+    fitted: Mapping[str, Calibrator]
+    """Every candidate that could be fitted, on all samples, by its text."""
     criterion: Criterion
     folds: int
     num_samples: int
@@ -115,7 +118,7 @@ def select(
     labels: ArrayLike,
     *,
     weights: ArrayLike | None = None,
-    calibrators: Sequence[str] | None = None,
+    calibrators: Sequence[str | Calibrator] | None = None,
     criterion: Criterion = "nll",
     folds: int = 5,
     seed: int = 0,
@@ -131,7 +134,8 @@ def select(
         logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
         labels: Classes ``(N,)``, or zeros and ones ``(N, C)`` with one column per label.
         weights: Sample weights ``(N,)``.
-        calibrators: Candidates as :func:`build` takes them; by default those that suit the predictions.
+        calibrators: Candidates as :func:`build` takes them, or calibrators, which are fitted anew; by default
+            those that suit the predictions, but for matrices of more numbers than there are samples.
         criterion: ``"nll"`` or ``"brier"``, both proper.
         folds: How many, from 2 to half the number of samples.
         seed: Of the division into folds.
@@ -160,19 +164,19 @@ def select(
     check_choice("criterion", criterion, get_args(Criterion))
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
     check_folds(folds, checked.num_samples)
-    texts = list(CANDIDATES[checked.task] if calibrators is None else calibrators)
-    if not texts:
+    wanted = candidates_for(checked.task, *checked.scores.shape) if calibrators is None else calibrators
+    if not wanted:
         raise InputError("`calibrators` must name at least one; got none.")
-    for text in texts:
-        build(text)  # an unknown one is refused before anything is fitted
+    # An unknown one is refused before anything is fitted.
+    made = {each if isinstance(each, str) else each.text: _unfitted(each) for each in wanted}
     numbers = _folds_of(checked, folds, seed)
     losses = {AS_THEY_CAME: _losses(_as_they_came(checked), checked, criterion)}
     fitted: dict[str, Calibrator] = {}
     failures: list[str] = []
-    for text in texts:
+    for text, calibrator in made.items():
         try:
-            losses[text] = _held_out_losses(lambda text=text: build(text), checked, numbers, criterion)
-            fitted[text] = _fit(build(text), checked, torch.ones_like(numbers, dtype=torch.bool))
+            losses[text] = _held_out_losses(calibrator, checked, numbers, criterion)
+            fitted[text] = _fit(calibrator, checked, torch.ones_like(numbers, dtype=torch.bool))
         except (InputError, ConvergenceError) as error:
             losses.pop(text, None)
             failures.append(f"{text} could not be fitted: {error}")
@@ -182,11 +186,22 @@ def select(
         calibrator=fitted.get(chosen.text),
         chosen=chosen,
         candidates=candidates,
+        fitted=fitted,
         criterion=criterion,
         folds=folds,
         num_samples=checked.num_samples,
         failures=tuple(failures),
     )
+
+
+def candidates_for(task: Task, num_samples: int, num_classes: int = 1) -> tuple[str, ...]:
+    """What is tried where nothing is said: no matrix of more numbers than there are samples."""
+    too_many = num_classes * (num_classes + 1) > num_samples
+    return tuple(text for text in CANDIDATES[task] if not (too_many and text in _MATRICES))
+
+
+def _unfitted(wanted: str | Calibrator) -> Calibrator:
+    return build(wanted) if isinstance(wanted, str) else type(wanted)(**wanted.settings)
 
 
 def _ranked(
@@ -215,22 +230,23 @@ def _ranked(
 
 
 def _held_out_losses(
-    make: Callable[[], Calibrator], checked: Checked, numbers: Int[Tensor, " N"], criterion: Criterion
+    calibrator: Calibrator, checked: Checked, numbers: Int[Tensor, " N"], criterion: Criterion
 ) -> Float[Tensor, " N"]:
     """Each sample's loss under the calibrator fitted on the other folds."""
     calibrated = torch.empty(checked.scores.shape, dtype=torch.float64, device=checked.scores.device)
     for number in numbers.unique().tolist():
         inside = numbers == number
-        calibrator = _fit(make(), checked, ~inside)
-        calibrated[inside] = calibrator(checked.scores[inside].to(torch.float64)).detach()
+        fitted = _fit(calibrator, checked, ~inside)
+        calibrated[inside] = fitted(checked.scores[inside].to(torch.float64)).detach()
     return _losses(calibrated, checked, criterion)
 
 
 def _fit(calibrator: Calibrator, checked: Checked, rows: Tensor) -> Calibrator:
+    """A fitted one like it."""
     weights = None if checked.weights is None else checked.weights[rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)  # they stand in the result of the fit
-        return calibrator.fit(checked.scores[rows], checked.target[rows], weights=weights)
+        return _unfitted(calibrator).fit(checked.scores[rows], checked.target[rows], weights=weights)
 
 
 def _as_they_came(checked: Checked) -> Tensor:

@@ -37,6 +37,7 @@ from calibrant.calibrators._search import (
 )
 from calibrant.calibrators._smooth import smooth_minimum
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.fold import Affine, scaling
 from calibrant.calibrators.result import Solution
 
 if TYPE_CHECKING:
@@ -123,6 +124,10 @@ class TemperatureScaling(Calibrator):
         samples = Samples(scores, labels, weights)
         objective = in_effect(self.objective, samples)
         return with_warnings(samples, objective, fit_temperature(samples, objective, self.search))
+
+    def affine(self) -> Affine:
+        """Division by the temperature."""
+        return scaling(self, 1 / self.temperature)
 
     def _transform(self, scores: Tensor) -> Tensor:
         scaled = scores / self.temperature.to(scores)

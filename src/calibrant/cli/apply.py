@@ -3,22 +3,43 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.terminal import check_output, progress
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from calibrant.calibrators import Calibrator
+
+_MOST_NAMED = 5  # classes whose estimated share is printed
+
 
 def apply(
     calibrator: Annotated[Path, typer.Argument(help="A calibrator that `calibrant fit` saved.")],
     file: Annotated[Path, typer.Argument(help="Predictions; labels are not needed.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the calibrated predictions go.")],
+    label_shift: Annotated[
+        str | None,
+        typer.Option(
+            "--label-shift",
+            help="em: estimate the class frequencies of FILE without labels and correct for them. Right only "
+            "where nothing but the frequencies differs from the calibration data.",
+        ),
+    ] = None,
+    prior: Annotated[
+        str | None,
+        typer.Option(help="Class frequencies of FILE, where they are known, to correct for: 0.98,0.02."),
+    ] = None,
 ) -> None:
     """Repair the probabilities in FILE with a saved calibrator."""
     check_output(out, option="--out", inputs=[calibrator, file])
+    _refuse_two_corrections(label_shift, prior)
 
     from calibrant.calibrators import load_calibrator
     from calibrant.predictions import load_predictions
@@ -34,12 +55,79 @@ def apply(
             msg = f"{file} holds top-label confidences only; a calibrator needs the scores of all classes."
             raise InputError(msg)
         tell(f"applying {fitted.name}", 0.5)
-        calibrated = predictions.replace_probs(fitted.predict_proba(predictions.scores))
+        scores = predictions.scores
+        probs = fitted.predict_proba(scores)
+        if label_shift or prior:
+            probs, notes = _for_other_frequencies(fitted, probs, prior)
+        else:
+            notes = _notes_on_shift(fitted, scores)
+        calibrated = predictions.replace_probs(probs)
         tell(f"writing {out.name}", 0.8)
         calibrated.save(out)
-    for note in predictions.notes:
+    for note in (*predictions.notes, *notes):
         typer.echo(f"note: {note}")
     typer.echo(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
+
+
+def _refuse_two_corrections(label_shift: str | None, prior: str | None) -> None:
+    if label_shift not in {None, "em"}:
+        raise InputError(f"--label-shift must be em; got {label_shift!r}.")
+    if label_shift and prior:
+        raise InputError("give --label-shift em to estimate the class frequencies or --prior to state them.")
+
+
+def _for_other_frequencies(
+    fitted: Calibrator, probs: Tensor, stated: str | None
+) -> tuple[Tensor, Sequence[str]]:
+    """Probabilities for the class frequencies that are stated, or else estimated, and what to say."""
+    from calibrant.calibrators.label_shift import (
+        adjust_to_prior,
+        estimate_prior,
+        mends_frequencies,
+        source_prior_of,
+    )
+
+    source = source_prior_of(fitted)
+    if stated:
+        prior = _numbers(stated)
+        return adjust_to_prior(probs, prior=prior, source_prior=source), ()
+    if not mends_frequencies(fitted):
+        better = "platt" if fitted.kind_ == "binary" else "bias-corrected-temperature"
+        raise InputError(
+            f"--label-shift em needs a calibrator with a shift for every class, and {fitted.name} has none: "
+            f"what it leaves would be taken for other class frequencies; fit with --method {better}."
+        )
+    found = estimate_prior(probs, source_prior=source)
+    names = fitted.class_names_ or tuple(f"class {number}" for number in range(len(source)))
+    rows = list(zip(names, found.source_prior, found.prior, found.standard_errors, strict=True))
+    rows.sort(key=lambda row: abs(row[1] - row[2]), reverse=True)
+    notes = [
+        f"estimated share of {name}: {new:.3g} ± {error:.2g}, {old:.3g} in the calibration data"
+        for name, old, new, error in rows[:_MOST_NAMED]
+    ]
+    if not found.converged:
+        notes.append(f"the estimate stopped after {found.steps} steps, {found.gap:.1e} nats below the best")
+    return adjust_to_prior(probs, prior=found.prior, source_prior=source), notes
+
+
+def _numbers(text: str) -> list[float] | float:
+    """``0.98,0.02`` as numbers; a single one is the share of class 1."""
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(
+            f"--prior must be numbers with commas between, as 0.98,0.02; got {text!r}."
+        ) from error
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
+def _notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:
+    """What to say where the file differs much from the data of the fit."""
+    from calibrant.calibrators import shift_of
+
+    if fitted.fit_result_.profile is None:  # a file of an older version
+        return ()
+    return shift_of(fitted, scores).sentences
 
 
 def _refuse_wrong_order(calibrator: Path, file: Path, error: InputError) -> None:

@@ -17,7 +17,8 @@ Report = Callable[[str, float], None]
 
 METHODS = (
     "temperature, focal-temperature, platt, vector, matrix, structured-matrix, dirichlet, isotonic, beta, "
-    "quadratic, ensemble-temperature, smoothed-temperature, histogram, scaling-binning or bayesian-binning, "
+    "quadratic, ensemble-temperature, smoothed-temperature, bias-corrected-temperature, histogram, "
+    "scaling-binning or bayesian-binning, "
     "with settings in brackets: "
     '\'focal-temperature(objective="ece", search="line")\''
 )

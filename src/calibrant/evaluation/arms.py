@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,16 +12,12 @@ from torch import Tensor
 
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
 from calibrant.calibrators import Calibrator, build
+from calibrant.calibrators.select import candidates_for
 from calibrant.evaluation.resampling import Indices
 from calibrant.evaluation.result import Fit, Kind
 from calibrant.predictions import Predictions
 
-DEFAULTS: dict[Kind, tuple[str, ...]] = {
-    "multiclass": ("temperature", "focal-temperature"),
-    "binary": ("temperature", "focal-temperature", "platt"),
-    "multilabel": ("temperature", "focal-temperature", "platt"),
-    "top_label": (),
-}
+DEFAULTS = ("temperature", "focal-temperature")
 
 
 @dataclass(frozen=True)
@@ -66,21 +61,31 @@ def fit_quietly(calibrator: Calibrator, data: Labelled) -> Calibrator:
         return calibrator.fit(data.scores, data.labels, weights=data.weights)
 
 
+def further(kind: Kind, calibration: Predictions, tried: Sequence[Template]) -> list[Template]:
+    """What else may suit the predictions; judged only where it is chosen."""
+    if kind == "top_label":
+        return []
+    width = 1 if kind == "binary" else calibration.num_classes or 1
+    names = {template.name for template in tried}
+    texts = candidates_for(kind, calibration.num_samples, width)
+    return templates([text for text in texts if text not in names], kind)
+
+
 def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> list[Template]:
-    """The calibrators asked for, or those that suit the kind of predictions; no two alike."""
+    """The calibrators asked for, or those that are always judged; no two alike."""
     if isinstance(calibrators, (str, Calibrator)):
         calibrators = [calibrators]
     found: list[tuple[str, str, Calibrator]] = []
-    for wanted in DEFAULTS[kind] if calibrators is None else calibrators:
+    for wanted in _defaults(kind) if calibrators is None else calibrators:
         calibrator = build(wanted) if isinstance(wanted, str) else wanted
         if kind not in calibrator.kinds:
             raise InputError(
                 f"{calibrator.name} is for {' and '.join(calibrator.kinds)} predictions; got {kind} ones."
             )
-        settings = _settings(calibrator)
+        settings = calibrator.text.removeprefix(calibrator.name)
         if any(other.name == calibrator.name and said == settings for _, said, other in found):
             raise InputError(f"`calibrators` must differ; {calibrator.name}{settings} stands there twice.")
-        name = wanted if isinstance(wanted, str) else calibrator.name + settings
+        name = wanted if isinstance(wanted, str) else calibrator.text
         found.append((name, settings, calibrator))
     names = [calibrator.name for _, _, calibrator in found]
     return [
@@ -95,15 +100,8 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
     ]
 
 
-def _settings(calibrator: Calibrator) -> str:
-    """``(objective="ece")``: what differs from the defaults, in brackets; nothing where nothing does."""
-    defaults = inspect.signature(type(calibrator)).parameters
-    said = [
-        f"{name}=" + (f'"{value}"' if isinstance(value, str) else repr(value))
-        for name, value in calibrator.settings.items()
-        if value != defaults[name].default
-    ]
-    return f"({', '.join(said)})" if said else ""
+def _defaults(kind: Kind) -> tuple[str, ...]:
+    return () if kind == "top_label" else DEFAULTS
 
 
 def cross_fit(template: Template, data: Labelled, folds: Indices) -> Tensor:

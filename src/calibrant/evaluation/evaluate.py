@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +16,20 @@ from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation import chunks
 from calibrant.evaluation.arguments import GROUPS_NOTE, check_predictions, few_resamples_note
-from calibrant.evaluation.arms import FIT_FAILURES, Labelled, Template, cross_fit, fit_summary, templates
+from calibrant.evaluation.arms import (
+    FIT_FAILURES,
+    Labelled,
+    Template,
+    cross_fit,
+    fit_summary,
+    further,
+    templates,
+)
 from calibrant.evaluation.finding import significance
 from calibrant.evaluation.groups import group_rows, with_groups
 from calibrant.evaluation.judge import Judged, Procedure, change, judge, nulls_and_curves
 from calibrant.evaluation.out_of_distribution import Repaired, detect
-from calibrant.evaluation.recommend import UNCALIBRATED, recommend
+from calibrant.evaluation.recommend import UNCALIBRATED, Recommendation, recommend
 from calibrant.evaluation.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.result import SCHEMA_VERSION, Arm, Evaluation, Intervals, Settings
 from calibrant.evaluation.shapes import shapes_of_arm
@@ -74,9 +82,11 @@ def evaluate(
     when outcomes are drawn from the stated probabilities, the share :math:`(1 + k)/(1 + D)` of :math:`D`
     draws (:math:`k` of which reach the error observed) as the p-value, and the ``level`` quantile.
 
-    **The recommendation** is the simplest arm whose negative log-likelihood, cross-validated on the
-    calibration samples, is within one standard error of the best: never the one with the lowest calibration
-    error. Where the NLL of that arm is clearly worse on the test samples, none is recommended; nor is any
+    **The recommendation** is the simplest calibrator whose negative log-likelihood, cross-validated on the
+    calibration samples, is within one standard error of the best (see
+    :func:`calibrant.calibrators.select`): never the one with the lowest calibration error. By default it is
+    looked for among all that suit the predictions, and the one that is chosen is judged beside the usual
+    ones. Where the NLL of that arm is clearly worse on the test samples, none is recommended; nor is any
     with fewer than 20 calibration samples, which are too few to choose by.
 
     Args:
@@ -84,8 +94,8 @@ def evaluate(
         calibration: Other predictions of the same model to fit on: their calibration split, or all of them
             where they have none. The calibration split of ``predictions`` is then left out, which is noted.
         calibrators: Names such as ``"temperature"`` or ``'focal-temperature(objective="ece")'``, or
-            calibrators, which are fitted anew; no two alike. By default ``"temperature"`` and
-            ``"focal-temperature"``, and where each label is a yes or no also ``"platt"``.
+            calibrators, which are fitted anew; no two alike. By default ``"temperature"``,
+            ``"focal-temperature"`` and what else is recommended.
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration; with fewer than ``1 / (1 - level)`` (binary: twice as
@@ -152,14 +162,17 @@ def evaluate(
     wanted = templates(calibrators, predictions.kind)
     if split.calibration is None:
         wanted = []
-    steps = _Steps(progress, 2 * len(wanted) + 2 + (ood is not None))
+    # One more arm if another calibrator is chosen.
+    steps = _Steps(progress, 2 * (len(wanted) + (calibrators is None)) + 2 + (ood is not None))
 
-    fitted, failures = _fit_all(wanted, split, steps)
-    arms, uncalibrated = _judge_all(fitted, split, procedure, steps)
-    recommendation = None
     steps.next("choosing among the calibrators")
-    if split.calibration is not None and fitted and split.num_calibration >= LEAST_TO_CHOOSE:
-        recommendation = recommend([(each.template, each.size) for each in fitted], split.calibration, seed)
+    recommendation = None
+    if split.calibration is not None and wanted and split.num_calibration >= LEAST_TO_CHOOSE:
+        others = [] if calibrators is not None else further(predictions.kind, split.calibration, wanted)
+        recommendation = recommend([*wanted, *others], split.calibration, seed)
+        wanted += [template for template in others if template.name == recommendation.name]
+    fitted, failures = _fit_all(wanted, split, recommendation, steps)
+    arms, uncalibrated = _judge_all(fitted, split, procedure, steps)
     case = Case(
         kind=predictions.kind,
         arms=arms,
@@ -179,7 +192,7 @@ def evaluate(
             for each in fitted
         ]
         detected = detect(split.test, ood, ood_score, repaired, procedure)
-    steps.next("done")
+    steps.finish()
     return Evaluation(
         schema_version=SCHEMA_VERSION,
         kind=predictions.kind,
@@ -225,6 +238,10 @@ class _Steps:
         self._stage = stage
         self._tell(stage, min(1.0, self._done / self._total))
 
+    def finish(self) -> None:
+        """Everything is done."""
+        self._tell("done", 1.0)
+
     def within(self, fraction: float) -> None:
         """A share of the present step is done."""
         self._tell(self._stage, min(1.0, (self._done + fraction) / self._total))
@@ -258,24 +275,26 @@ class _Fitted:
         return reduce_predictions(test, num_bins, self.calibrator.predict_proba)
 
 
-def _fit_all(wanted: list[Template], split: Split, steps: _Steps) -> tuple[list[_Fitted], list[str]]:
+def _fit_all(
+    wanted: list[Template], split: Split, recommendation: Recommendation | None, steps: _Steps
+) -> tuple[list[_Fitted], list[str]]:
     """Fitted calibrators, and a sentence on each that could not be."""
     fitted: list[_Fitted] = []
     failures: list[str] = []
     for template in wanted:
         steps.next(f"fitting {template.name}")
         try:
-            fitted.append(_fit(template, split))
+            fitted.append(_fit(template, split, {} if recommendation is None else recommendation.fitted))
         except FIT_FAILURES as error:
             failures.append(f"{template.name} could not be fitted: {error}")
     return fitted, failures
 
 
-def _fit(template: Template, split: Split) -> _Fitted:
+def _fit(template: Template, split: Split, known: Mapping[str, Calibrator]) -> _Fitted:
     if split.calibration is None:
         raise InputError("there are no samples to fit on.")
     data = Labelled.of(split.calibration)
-    calibrator = template.fit(data)
+    calibrator = known.get(template.name) or template.fit(data)
     if split.folds is None:
         return _Fitted(template, calibrator, None)
     return _Fitted(template, calibrator, split.test.replace_probs(cross_fit(template, data, split.folds)))

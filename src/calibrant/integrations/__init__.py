@@ -1,0 +1,1 @@
+"""Calibrators in other people's software: ONNX, scikit-learn. Each module imports what it needs, no more."""

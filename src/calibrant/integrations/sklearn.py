@@ -1,0 +1,294 @@
+"""Calibrators for scikit-learn's classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import check_cv
+from sklearn.utils import indexable
+from sklearn.utils._indexing import _safe_indexing  # pyright: ignore[reportPrivateUsage]
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import (
+    _check_sample_weight,  # pyright: ignore[reportPrivateUsage]
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+)
+
+from calibrant._math.checks import check_choice
+from calibrant._math.errors import InputError
+from calibrant.calibrators import Calibrator, Selection, build, select
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Scores: TypeAlias = NDArray[np.float64]
+    """Logits ``(N, C)``, or log-odds ``(N,)`` of the second class."""
+
+Response: TypeAlias = Literal["auto", "decision_function", "predict_proba"]
+_RESPONSES = ("decision_function", "predict_proba")
+
+
+class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A scikit-learn classifier with calibrated probabilities.
+
+    By default the data are cut into folds, a clone of the estimator is fitted on all folds but one and scores
+    that one, in turn; one calibrator is fitted on all these scores, and the estimator itself on all the data.
+    With ``cv="prefit"`` the estimator was fitted before, on other data, and all data serve the calibrator.
+
+    Args:
+        estimator: A classifier with ``decision_function`` or ``predict_proba``; by default
+            ``LogisticRegression()``.
+        method: A calibrator as :func:`calibrant.calibrators.build` takes it, such as ``"temperature"`` or
+            ``'focal-temperature(objective="brier")'``; or ``"auto"``: what
+            :func:`calibrant.calibrators.select` chooses, which may be to change nothing.
+        cv: Number of folds (stratified), a splitter, pairs of indices, or ``"prefit"``. A
+            ``FrozenEstimator`` counts as prefit whatever this says.
+        response: Whether the calibrator gets what ``decision_function`` says, or the logarithms of what
+            ``predict_proba`` says; ``"auto"`` takes the first that the estimator has. Of margins, as those of
+            support vectors, prefer a method with an intercept, such as ``"platt"``.
+        n_jobs: Processes that fit folds side by side.
+
+    Attributes:
+        classes_: The classes.
+        estimator_: The fitted estimator.
+        calibrator_: The fitted calibrator, which can be saved; None where ``"auto"`` chose to change nothing.
+        selection_: With ``"auto"`` why; print it.
+        n_features_in_: Number of features, where the estimator tells it.
+        feature_names_in_: Their names, likewise.
+
+    Note:
+        Scores of clones fitted on less data than the final estimator stand in for its own, as in every
+        cross-fit. Sample weights go to the calibrator, and to the estimator if its ``fit`` takes them. Of two
+        classes calibrators that are for several only get two logits.
+
+    Example:
+        >>> from sklearn.datasets import make_classification
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> X, y = make_classification(n_samples=2000, n_informative=6, random_state=0)
+        >>> model = CalibratedClassifier(GaussianNB(), method="platt").fit(X[:1000], y[:1000])
+        >>> uncalibrated = GaussianNB().fit(X[:1000], y[:1000])
+        >>> from sklearn.metrics import log_loss
+        >>> log_loss(y[1000:], model.predict_proba(X[1000:])) < log_loss(
+        ...     y[1000:], uncalibrated.predict_proba(X[1000:])
+        ... )
+        True
+    """
+
+    classes_: NDArray[Any]
+    estimator_: Any
+    calibrator_: Calibrator | None
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        method: str = "temperature",
+        cv: Any = 5,
+        response: Response = "auto",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.cv = cv
+        self.response = response
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the estimator, unless it was fitted before, and the calibrator.
+
+        Args:
+            X: Whatever the estimator takes.
+            y: Classes ``(N,)``, numbers or words; at least two different ones.
+            sample_weight: Weights ``(N,)``.
+
+        Returns:
+            The classifier itself.
+
+        Raises:
+            InputError: If a setting is unknown, there is only one class, or a class has fewer samples than
+                there are folds.
+        """
+        check_choice("response", self.response, get_args(Response))
+        if self.method != "auto":
+            build(self.method)  # an unknown one is refused before anything is fitted
+        prefit = self._is_prefit()
+        estimator = LogisticRegression() if self.estimator is None else self.estimator
+        if y is None:
+            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        data, y = indexable(X, y)
+        check_classification_targets(y)
+        labels = column_or_1d(y, warn=True)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, np.empty((len(labels), 1)), dtype=np.float64)
+            _refuse_weightless(weights)
+        self.classes_, targets = np.unique(labels, return_inverse=True)
+        if prefit:
+            targets = self._targets_of_prefit(estimator, labels)
+            self.estimator_ = estimator
+            scores = self._scores(estimator, data)
+        else:
+            present = np.unique(labels if weights is None else labels[weights > 0])
+            if len(present) < 2:
+                raise InputError(
+                    f"`y` must hold at least two classes to calibrate; got one class, {present}."
+                )
+            rows, scores = self._cross_fitted(estimator, data, labels, targets, weights)
+            targets = targets[rows]
+            self.estimator_ = _fitted(clone(estimator), data, labels, weights)
+            weights = None if weights is None else weights[rows]
+        self._fit_calibrator(scores, targets, weights)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Calibrated probabilities.
+
+        Args:
+            X: Whatever the estimator takes.
+
+        Returns:
+            Shape ``(N, C)``, columns in the order of ``classes_``.
+        """
+        check_is_fitted(self, "estimator_")
+        scores = torch.from_numpy(np.ascontiguousarray(self._scores(self.estimator_, X)))
+        if self.calibrator_ is None:
+            probs = torch.sigmoid(scores) if scores.ndim == 1 else torch.softmax(scores, dim=1)
+        elif scores.ndim == 1 and self.calibrator_.kind_ == "multiclass":
+            probs = self.calibrator_.predict_proba(_two_logits(scores))
+        else:
+            probs = self.calibrator_.predict_proba(scores)
+        if probs.ndim == 1:
+            probs = torch.stack([1 - probs, probs], dim=1)
+        return probs.numpy()
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of the highest calibrated probability.
+
+        Args:
+            X: Whatever the estimator takes.
+
+        Returns:
+            Classes ``(N,)``.
+        """
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # pyright: ignore[reportAttributeAccessIssue]
+        from sklearn.utils import get_tags
+
+        inner = get_tags(LogisticRegression() if self.estimator is None else self.estimator)
+        tags.input_tags.sparse = inner.input_tags.sparse
+        return tags
+
+    def _is_prefit(self) -> bool:
+        if isinstance(self.cv, str) and self.cv != "prefit":
+            raise InputError(
+                f'`cv` must be a number, a splitter, pairs of indices or "prefit"; got {self.cv!r}.'
+            )
+        return isinstance(self.cv, str) or type(self.estimator).__name__ == "FrozenEstimator"
+
+    def _targets_of_prefit(self, estimator: Any, labels: NDArray[Any]) -> NDArray[np.int64]:
+        """Classes by number, among those that the estimator knows."""
+        if self.estimator is None:
+            raise InputError('`estimator` must be a fitted one with cv="prefit"; got None.')
+        check_is_fitted(estimator)
+        self.classes_ = np.asarray(estimator.classes_)
+        unknown = set(np.unique(labels).tolist()) - set(self.classes_.tolist())
+        if unknown:
+            raise InputError(f"`y` must hold classes that the estimator knows; got {sorted(unknown)}.")
+        number = {name: place for place, name in enumerate(self.classes_.tolist())}
+        return np.array([number[name] for name in labels.tolist()], dtype=np.int64)
+
+    def _cross_fitted(
+        self,
+        estimator: Any,
+        X: Any,
+        labels: NDArray[Any],
+        targets: NDArray[np.int64],
+        weights: NDArray[np.float64] | None,
+    ) -> tuple[NDArray[np.int64], Scores]:
+        """Rows, and their scores by clones that were not fitted on them."""
+        splitter: Any = check_cv(self.cv, labels, classifier=True)
+        if isinstance(self.cv, int):
+            fewest = int(np.bincount(targets).min())
+            if fewest < self.cv:
+                raise InputError(
+                    f"`cv` must be at most {fewest}, the number of samples of the rarest class, or have "
+                    f"that class removed; got {self.cv}."
+                )
+        splits = list(splitter.split(X, labels))
+
+        def one(train: NDArray[np.int64], test: NDArray[np.int64]) -> Scores:
+            inside = None if weights is None else weights[train]
+            fitted = _fitted(clone(estimator), _safe_indexing(X, train), labels[train], inside)
+            if len(fitted.classes_) != len(self.classes_):
+                raise InputError(
+                    f"`cv` must leave samples of every class to fit on; one fold has "
+                    f"{len(fitted.classes_)} of {len(self.classes_)} classes."
+                )
+            return self._scores(fitted, _safe_indexing(X, test))
+
+        found: Any = Parallel(n_jobs=self.n_jobs)(delayed(one)(*split) for split in splits)
+        return np.concatenate([test for _, test in splits]), np.concatenate(found)
+
+    def _scores(self, estimator: Any, X: Any) -> Scores:
+        """Logits, or of two classes log-odds of the second."""
+        wanted = _RESPONSES if self.response == "auto" else (self.response,)
+        name = next((each for each in wanted if hasattr(estimator, each)), None)
+        if name is None:
+            raise InputError(
+                f"`estimator` must have {' or '.join(wanted)}; {type(estimator).__name__} has not."
+            )
+        respond: Callable[[Any], Any] = getattr(estimator, name)
+        given = np.asarray(respond(X), dtype=np.float64)
+        if name == "predict_proba":
+            with np.errstate(divide="ignore"):
+                given = np.log(given)
+            if given.shape[1] == 2:
+                return given[:, 1] - given[:, 0]
+        return given[:, 0] if given.ndim == 2 and given.shape[1] == 1 else given
+
+    def _fit_calibrator(
+        self, scores: Scores, targets: NDArray[np.int64], weights: NDArray[np.float64] | None
+    ) -> None:
+        """Fit the calibrator that the method says."""
+        logits, labels = torch.from_numpy(np.ascontiguousarray(scores)), torch.from_numpy(targets)
+        if self.method == "auto":
+            self.selection_: Selection = select(logits, labels, weights=weights)
+            self.calibrator_ = self.selection_.calibrator
+        else:
+            calibrator = build(self.method)
+            if logits.ndim == 1 and "binary" not in calibrator.kinds:
+                logits = _two_logits(logits)
+            self.calibrator_ = calibrator.fit(logits, labels, weights=weights)
+        if self.calibrator_ is not None:
+            self.calibrator_.class_names_ = tuple(str(name) for name in self.classes_)
+
+
+def _fitted(estimator: Any, X: Any, labels: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:
+    """Fitted, with weights where it takes them."""
+    if weights is None or not has_fit_parameter(estimator, "sample_weight"):
+        return estimator.fit(X, labels)
+    return estimator.fit(X, labels, sample_weight=weights)
+
+
+def _two_logits(log_odds: torch.Tensor) -> torch.Tensor:
+    return torch.stack([-log_odds / 2, log_odds / 2], dim=1)
+
+
+def _refuse_weightless(weights: NDArray[np.float64]) -> None:
+    if (weights < 0).any():
+        raise InputError(f"`sample_weight` must not be negative; got {weights.min():g}.")
+    if not weights.any():
+        raise InputError("`sample_weight` must not all be zero; give at least one sample a positive weight.")

@@ -1,0 +1,176 @@
+"""When the focal calibration map raises the top probability, and when it cannot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.checks import check_logits
+from calibrant._math.focal_map import check_gamma, focal_map_log_odds, focal_map_logits
+from calibrant._math.simplex import log_softmax
+
+_STEPS = 200
+_LOWEST, _HIGHEST = -700.0, 40.0  # log-odds: beyond, float64 tells nothing from 0 and from 1
+_ROUNDING = 1e-15
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidenceThreshold:
+    """Top probabilities from which on, and up to which, the direction is certain."""
+
+    gamma: float
+    above: float
+    """The root of g = 1. A top probability from here on is raised (``gamma`` below 0: lowered)."""
+    below: float
+    """Where g is largest. A top probability up to here is never raised (``gamma`` below 0: never lowered)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidenceChange:
+    """What the focal calibration map does to the top probabilities of some samples."""
+
+    raised: float
+    """Share of the samples whose top probability rises."""
+    lowered: float
+    """Share of those where it falls; the rest stay, to rounding."""
+    mean_change: float
+    """Mean of the change."""
+    largest_fall: float
+    """The most that a top probability falls, not negative."""
+    num_samples: int
+
+
+def confidence_threshold(gamma: float) -> ConfidenceThreshold:
+    r"""Top probabilities at which the focal calibration map is sure to raise, or not to raise, confidence.
+
+    The map multiplies class i by :math:`1 / g(q_i)` and normalises, :math:`\rho_i \propto q_i / g(q_i)` with
+    :math:`g(q) = (1-q)^\gamma (1 - \gamma\, q \log q / (1-q))`, so the top probability t rises exactly if
+
+    .. math:: \sum_i q_i / g(q_i) < 1 / g(t) ,
+
+    that is, if the mean of :math:`1/g` is below its value at the top. For :math:`\gamma > 0` g starts at
+    :math:`g(0) = 1`, rises to one maximum and falls to 0; with :math:`p_0` the root of :math:`g = 1`:
+
+    * :math:`t \ge p_0`: **raised** (unless t = 1). For no :math:`q \le t` is g below :math:`g(t) \le 1`: up
+      to :math:`p_0` it is at least 1, from there on it falls. So :math:`1/g` is largest at the top, and the
+      mean is lower because the others do not all reach it.
+    * :math:`t \le \arg\max g`: **not raised**. There g rises, so :math:`1/g` is smallest at the top and the
+      mean at least that; equal only for equal probabilities, the uniform distribution.
+    * In between it depends on the others: many small ones have :math:`g \approx 1 < g(t)` and the top falls;
+      others nearer to the maximum of g raise it. With enough classes some distribution is lowered at every
+      :math:`t < p_0`; for a given number of classes :func:`confidence_region` says where.
+
+    So the published proposition (raised for every :math:`\gamma > 0`) holds for two classes, where
+    :math:`t \ge 1/2 > p_0`, and wherever :math:`t \ge p_0`, but not in general from four classes on. For
+    :math:`-1 < \gamma < 0` g falls first and then rises, and the same argument gives the same with *lowered*
+    for *raised*. The risk minimiser of focal loss is the inverse map: where the map lowers, the minimiser is
+    over-confident.
+
+    Args:
+        gamma: Focal loss's exponent, greater than -1; at 0 the map changes nothing, and the limits of the two
+            thresholds are given.
+
+    Returns:
+        Both thresholds, to rounding. :math:`p_0` is where :func:`calibrant.losses.optimal_gamma` is
+        ``gamma``; the maximum of g is the smallest root of :math:`-(1 - \gamma p) \log p = 2 (1 - p)`.
+
+    Raises:
+        ValueError: If ``gamma`` is not greater than -1.
+
+    References:
+        Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
+        Properness", 2024, proposition 5.
+
+    Example:
+        >>> found = confidence_threshold(1)
+        >>> round(found.above, 4), round(found.below, 4)  # 1 / e and 1 / e ** 2
+        (0.3679, 0.1353)
+        >>> uneven = torch.tensor([[0.2] + [0.8 / 99] * 99], dtype=torch.float64)
+        >>> round(focal_map_logits(uneven.log(), 1).exp().max().item(), 4)  # 0.2 is lowered
+        0.1868
+    """
+    check_gamma(gamma)
+    peak = _root(lambda t: -_rise(t, gamma), _LOWEST, _HIGHEST)
+    sign = math.copysign(1, gamma)
+    crossing = 0.0 if gamma == 0 else _root(lambda t: -sign * _log_factor(t, gamma), peak, _HIGHEST)
+    return ConfidenceThreshold(gamma=float(gamma), above=_sigmoid(crossing), below=_sigmoid(peak))
+
+
+def confidence_change(logits: ArrayLike, *, gamma: float) -> ConfidenceChange:
+    """How often, and by how much, the focal calibration map raises or lowers the top probability.
+
+    Args:
+        logits: Shape ``(N, C)``, or log-odds ``(N,)``.
+        gamma: Exponent, greater than -1.
+
+    Returns:
+        Shares of the samples, and changes of the probability.
+
+    Raises:
+        ValueError: If a logit is not finite or ``gamma`` is not greater than -1.
+
+    Note:
+        Computed in float64 from log-probabilities; a change within rounding counts as none. O(N C).
+
+    Example:
+        >>> probs = torch.tensor([[0.7, 0.1, 0.1, 0.1], [0.3237, 0.3233, 0.3226, 0.0304]])
+        >>> found = confidence_change(probs.log(), gamma=0.3)
+        >>> found.raised, found.lowered
+        (0.5, 0.5)
+    """
+    checked = check_logits(logits, allow_minus_inf=True)
+    scores = checked.scores.double()
+    if checked.task == "binary":
+        rows = torch.stack([-scores.abs(), scores.abs()], dim=1) / 2
+        mapped = torch.stack([torch.zeros_like(scores), focal_map_log_odds(scores.abs(), gamma)], dim=1)
+        before, after = log_softmax(rows).amax(1), log_softmax(mapped).amax(1)
+    else:
+        before, after = log_softmax(scores).amax(1), focal_map_logits(scores, gamma).amax(1)
+    # Relative to the log-probability too: next to certainty a change is smaller than 1e-15 and real.
+    slack = 8 * _ROUNDING * before.abs().clamp(max=1)
+    change = after.exp() - before.exp()
+    return ConfidenceChange(
+        raised=float((after > before + slack).double().mean()),
+        lowered=float((after < before - slack).double().mean()),
+        mean_change=float(change.mean()),
+        largest_fall=max(0.0, -float(change.min())),
+        num_samples=len(change),
+    )
+
+
+def _log_factor(log_odds: float, gamma: float) -> float:
+    """Logarithm of g at a probability given by its log-odds."""
+    if log_odds > 0:
+        odds = math.exp(-log_odds)
+        ratio = math.log1p(odds) / odds if odds > 1e-8 else 1 - odds / 2
+        return gamma * (-log_odds - math.log1p(odds)) + math.log1p(gamma * ratio)
+    against = math.log1p(math.exp(log_odds))  # -log(1 - p)
+    ratio = math.exp(log_odds) * (against - log_odds)
+    return -gamma * against + math.log1p(gamma * ratio)
+
+
+def _rise(log_odds: float, gamma: float) -> float:
+    """Has the sign of g's derivative (``gamma`` above 0): positive below the extremum."""
+    odds = math.exp(-log_odds)
+    return math.log1p(odds) * (1 + (1 - gamma) / odds) - 2  # times (1 - p) = odds / (1 + odds)
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function goes from negative to positive, by bisection."""
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        if function(middle) > 0:
+            high = middle
+        else:
+            low = middle
+    return (low + high) / 2
+
+
+def _sigmoid(log_odds: float) -> float:
+    return 1 / (1 + math.exp(-log_odds))

@@ -1,0 +1,241 @@
+r"""A world whose true probabilities are known, and what a linear model learnt in it is worth.
+
+Features are independent standard normal; the log-odds of the event are ``signal`` times the first of them. A
+linear model on d features, d - 1 of which say nothing, over-fits the more the larger d / n is, as a network
+does that has capacity to spare. Its log-odds t and the true ones are jointly normal, so what it would show on
+infinitely many test samples is an integral, not a sample: for t = w x and :math:`v = \|w\|`
+
+.. math:: P(y = 1 \mid t) = \mathbb E\, \sigma(a t + b \varepsilon) , \qquad
+          a = s w_1 / v^2 , \quad b = s \sqrt{1 - w_1^2 / v^2} .
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+
+from calibrant._math.convex_minimum import convex_minimum
+from calibrant._math.errors import InputError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+Link: TypeAlias = "Callable[[Tensor], Tensor]"
+SampleLoss: TypeAlias = "Callable[[Tensor, Tensor], Tensor]"
+
+_NODES = 240
+_TAIL = 10.0  # standard deviations; beyond lies 1e-23 of the mass
+_MAX_STEPS = 200
+_DIVERGED = 1e4
+_SETTLED = 1e-10
+
+
+class TestPerformance(NamedTuple):
+    """What a model shows on infinitely many test samples."""
+
+    __test__ = False  # no test case, whatever its name
+
+    accuracy: float
+    confidence: float
+    overconfidence: float  # confidence - accuracy
+    calibration_error: float  # mean of |stated - true probability of the event| given the score
+    cross_entropy: float
+    temperature: float  # that minimises cross-entropy; above 1: over-confident
+
+
+class LinearFit(NamedTuple):
+    """Weights that minimise a loss, if they do."""
+
+    weights: Float[Tensor, " D"]
+    converged: bool  # False: the steps ran out, or the classes can be separated and there is no minimum
+    gradient_norm: float
+    steps: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogisticWorld:
+    r"""Standard normal features, of which the first alone moves the log-odds of the event.
+
+    Args:
+        num_features: How many features there are, d.
+        signal: Standard deviation of the true log-odds, s.
+
+    Example:
+        >>> world = LogisticWorld(num_features=3, signal=2.0)
+        >>> truth = world.performance(torch.tensor([2.0, 0.0, 0.0]))
+        >>> round(truth.overconfidence, 12) + 0.0, round(truth.temperature, 12)
+        (0.0, 1.0)
+        >>> round(world.performance(torch.tensor([3.0, 1.0, 1.0])).temperature, 4)
+        2.0739
+    """
+
+    num_features: int
+    signal: float
+
+    def __post_init__(self) -> None:
+        """Refuse a world without features or without signal."""
+        if self.num_features < 1:
+            raise InputError(f"`num_features` must be at least 1; got {self.num_features}.")
+        if not (math.isfinite(self.signal) and self.signal > 0):
+            raise InputError(f"`signal` must be finite and positive; got {self.signal}.")
+
+    def sample(self, num_samples: int, *, seed: int) -> tuple[Float[Tensor, "N D"], Float[Tensor, " N"]]:
+        """Features and outcomes in {0, 1}, float64; the same for the same seed."""
+        generator = np.random.default_rng(seed)
+        features = generator.normal(size=(num_samples, self.num_features))
+        event = generator.random(num_samples) < 1 / (1 + np.exp(-self.signal * features[:, 0]))
+        return torch.from_numpy(features), torch.from_numpy(event.astype(np.float64))
+
+    def performance(self, weights: Float[Tensor, " D"], *, link: Link | None = None) -> TestPerformance:
+        r"""What a linear model shows on infinitely many new samples.
+
+        Args:
+            weights: Of the features; the model's log-odds are t = w x.
+            link: Applied to t before the sigmoid: odd, and of t's sign; a calibration map for instance.
+
+        Returns:
+            Accuracy, confidence, their difference, the true calibration error, cross-entropy in nats, and the
+            temperature that minimises cross-entropy (infinite if the weights point the wrong way).
+
+        Raises:
+            ValueError: If there is not one weight per feature, or all are zero.
+
+        Note:
+            Quadrature with 240 nodes each way: smooth quantities to 1e-10, the calibration error to 1e-5 if
+            the stated and the true probabilities cross.
+        """
+        if weights.shape != (self.num_features,):
+            raise InputError(f"`weights` must have shape ({self.num_features},); got {tuple(weights.shape)}.")
+        size = torch.linalg.vector_norm(weights.double()).item()
+        if not (math.isfinite(size) and size > 0):
+            raise InputError("`weights` must be finite and not all zero.")
+        along = weights[0].double().item() / size
+        nodes, shares = _half_line()
+        scores = size * nodes
+        true = self._posterior(scores, along, size)
+        stated = scores if link is None else link(scores)
+        probs = stated.sigmoid()
+        surprise = torch.nn.functional.softplus(stated, threshold=40.0) - true * stated
+
+        def slopes(inverse: float) -> tuple[float, float]:
+            scaled = (inverse * stated).sigmoid()
+            return (
+                (shares * stated * (scaled - true)).sum().item(),
+                (shares * stated.square() * scaled * (1 - scaled)).sum().item(),
+            )
+
+        inverse = convex_minimum(slopes, 1e-9, 1e9)
+        confidence, accuracy = (shares * probs).sum().item(), (shares * true).sum().item()
+        return TestPerformance(
+            accuracy,
+            confidence,
+            confidence - accuracy,
+            (shares * (probs - true).abs()).sum().item(),
+            (shares * surprise).sum().item(),
+            1 / inverse if inverse > 1e-9 else math.inf,
+        )
+
+    def _posterior(self, scores: Tensor, along: float, size: float) -> Tensor:
+        """True probability of the event where the model's score is given."""
+        spread = self.signal * math.sqrt(max(1 - along**2, 0.0))
+        half, shares = _half_line()
+        centre = (self.signal * along / size) * scores[:, None]
+        both = ((centre + spread * half).sigmoid() + (centre - spread * half).sigmoid()) / 2
+        return both @ shares
+
+
+def fit_linear(
+    features: Float[Tensor, "N D"], outcomes: Float[Tensor, " N"], loss: SampleLoss, *, penalty: float = 0.0
+) -> LinearFit:
+    r"""The linear model without bias that minimises a loss on a sample.
+
+    Args:
+        features: Shape ``(N, D)``.
+        outcomes: In {0, 1}, shape ``(N,)``.
+        loss: From log-odds ``(N,)`` and outcomes ``(N,)`` to one value per sample, twice differentiable.
+        penalty: Weight :math:`\delta` of :math:`\frac{\delta}{2} \|w\|^2`, added to the mean loss.
+
+    Returns:
+        The weights, and whether a minimum was found.
+
+    Raises:
+        ValueError: If shapes disagree or ``penalty`` is negative.
+
+    Note:
+        Newton's method from zero with a line search. Where a sample's curvature is negative (focal loss of a
+        confidently wrong sample) it counts as zero, and the minimum may be a local one. If the classes can be
+        separated, losses such as cross-entropy have none without a penalty.
+
+    Example:
+        >>> features, outcomes = LogisticWorld(num_features=2, signal=2.0).sample(20_000, seed=0)
+        >>> def cross_entropy(log_odds, outcomes):
+        ...     return torch.nn.functional.softplus(log_odds) - outcomes * log_odds
+        >>> fit_linear(features, outcomes, cross_entropy).weights
+        tensor([ 2.0032, -0.0331], dtype=torch.float64)
+    """
+    if features.ndim != 2 or outcomes.shape != features.shape[:1]:
+        raise InputError(
+            f"`outcomes` must have one entry per row of `features` {tuple(features.shape)}; "
+            f"got shape {tuple(outcomes.shape)}."
+        )
+    if not (math.isfinite(penalty) and penalty >= 0):
+        raise InputError(f"`penalty` must be finite and not negative; got {penalty}.")
+    rows, truth = features.double(), outcomes.double()
+    weights = torch.zeros(rows.shape[1], dtype=torch.float64)
+    ridge = (penalty + 1e-10) * torch.eye(rows.shape[1], dtype=torch.float64)
+
+    def value(at: Tensor) -> float:
+        return loss(rows @ at, truth).mean().item() + penalty / 2 * at.square().sum().item()
+
+    size, steps = math.inf, 0
+    while steps < _MAX_STEPS:
+        slope, bend = _derivatives(loss, rows @ weights, truth)
+        gradient = rows.T @ slope / len(rows) + penalty * weights
+        size = torch.linalg.vector_norm(gradient).item()
+        if size <= _SETTLED or torch.linalg.vector_norm(weights).item() > _DIVERGED:
+            break
+        steps += 1
+        hessian = (rows.T * bend.clamp(min=0.0)) @ rows / len(rows) + ridge
+        direction = -torch.linalg.solve(hessian, gradient)
+        length = _step_length(value, weights, direction, (gradient @ direction).item())
+        if length == 0:
+            break
+        weights = weights + length * direction
+    # A gradient that vanishes because every sample is right beyond doubt is no minimum.
+    separated = bool(((rows @ weights) * (2 * truth - 1) > 0).all())
+    return LinearFit(weights, size <= 100 * _SETTLED and (penalty > 0 or not separated), size, steps)
+
+
+def _step_length(value: Callable[[Tensor], float], at: Tensor, direction: Tensor, slope: float) -> float:
+    """The longest of 1, 1/2, 1/4, ... that lowers the value by a share of what the slope promises; or 0."""
+    before, length = value(at), 1.0
+    while length > 1e-10:
+        if value(at + length * direction) <= before + 1e-4 * length * slope + 1e-15:
+            return length
+        length /= 2
+    return 0.0
+
+
+def _derivatives(loss: SampleLoss, log_odds: Tensor, outcomes: Tensor) -> tuple[Tensor, Tensor]:
+    """Each sample's first and second derivative in its log-odds."""
+    scores = log_odds.detach().requires_grad_(True)
+    values = loss(scores, outcomes)
+    (slope,) = torch.autograd.grad(values.sum(), scores, create_graph=True)
+    (bend,) = torch.autograd.grad(slope.sum(), scores)
+    return slope.detach(), bend
+
+
+@cache
+def _half_line() -> tuple[Float[Tensor, " M"], Float[Tensor, " M"]]:
+    """Nodes and weights for the half-normal distribution."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    points = (nodes + 1) * _TAIL / 2
+    density = weights * np.exp(-points * points / 2)
+    return torch.from_numpy(points), torch.from_numpy(density / density.sum())

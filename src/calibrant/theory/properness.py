@@ -1,0 +1,269 @@
+"""Is a loss proper, does it keep the classification, is it convex: searched for counter-examples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import torch
+
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.errors import InputError
+from calibrant.theory.risk_minimiser import RiskMinimiser, check_posterior, risk_minimiser
+from calibrant.theory.risk_minimiser_losses import Loss, Risk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from jaxtyping import Float
+    from torch import Tensor
+
+_MOVED = 1e-6  # of a probability: less is not called another place
+_LOWER = 1e-11  # of a risk: less is rounding
+_TIED = 1e-6  # difference of the two largest probabilities that is a tie
+
+_KNOWN = {
+    2: ([0.2, 0.8], [0.05, 0.95], [0.45, 0.55], [0.01, 0.99], [1e-6, 1 - 1e-6]),
+    3: ([0.55, 0.3, 0.15], [0.4, 0.35, 0.25], [0.9, 0.06, 0.04]),
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CounterExample:
+    """A posterior whose loss is smaller elsewhere."""
+
+    posterior: Float[Tensor, " C"]
+    minimiser: Float[Tensor, " C"]
+    risk_of_posterior: float
+    """Expected loss where the posterior itself is predicted."""
+    risk_of_minimiser: float
+    """Expected loss of the minimiser: less."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Properness:
+    """What a search found about a loss."""
+
+    verdict: Literal["improper", "none found", "none found, not strictly"]
+    """``"improper"`` is certain: the counter-example proves it. ``"none found"`` is the search's result:
+    the posterior was the only minimiser wherever it looked; ``"not strictly"``: not the only one."""
+    counter_example: CounterExample | None
+    num_posteriors: int
+    """How many posteriors were tried."""
+    num_classes: tuple[int, ...]
+    """Of how many classes they were."""
+    largest_miss: float
+    """Largest difference between a posterior's probability and its minimiser's, over those tried."""
+    statement: str | None
+    """What the loss says of itself: its attribute ``properness``, where it has one."""
+
+    def __str__(self) -> str:
+        """One sentence."""
+        classes = " and ".join(str(count) for count in self.num_classes)
+        said = "" if self.statement is None else f" The loss states: {self.statement}"
+        if self.counter_example is None:
+            strictly = "" if self.verdict == "none found" else "; it was not always the only minimiser"
+            return (
+                f"No counter-example among {self.num_posteriors} posteriors of {classes} classes "
+                f"(largest miss {self.largest_miss:.1e}){strictly}.{said}"
+            )
+        found = self.counter_example
+        return (
+            f"Improper: at the posterior {_shown(found.posterior)} the risk is "
+            f"{found.risk_of_posterior:.6g} there and {found.risk_of_minimiser:.6g} at "
+            f"{_shown(found.minimiser)}.{said}"
+        )
+
+
+def properness(
+    loss: Loss,
+    *,
+    num_classes: Sequence[int] = (2, 3, 5),
+    num_posteriors: int = 6,
+    batch_size: int | None = None,
+    seed: int = 0,
+) -> Properness:
+    """Search for a posterior at which a loss is not smallest in expectation.
+
+    A loss is proper if predicting the true probabilities minimises its expectation, whatever they are, and
+    strictly so if nothing else does. One counter-example refutes it; no finite search proves it.
+
+    Args:
+        loss: Takes logits ``(N, C)`` and labels ``(N,)``; see :func:`risk_minimiser`.
+        num_classes: Numbers of classes to try.
+        num_posteriors: How many posteriors of each: simple ones first, then draws of Dirichlet distributions.
+        batch_size: For losses of a whole batch; posteriors are then rounded to multiples of one over it.
+        seed: Of the draws and of the searches.
+
+    Returns:
+        The verdict, with the first counter-example if there is one, and the extent of the search.
+
+    Raises:
+        ValueError: As for :func:`risk_minimiser`.
+
+    References:
+        Gneiting and Raftery, "Strictly Proper Scoring Rules, Prediction, and Estimation", JASA 102, 2007.
+
+    Example:
+        >>> import torch
+        >>> def focal(logits, labels):
+        ...     log_p = logits.log_softmax(1).gather(1, labels[:, None])[:, 0]
+        ...     return -(1 - log_p.exp()) ** 2 * log_p
+        >>> print(properness(focal))
+        Improper: at the posterior (0.2, 0.8) the risk is 0.213149 there and 0.129496 at (0.373385, 0.626615).
+        >>> properness(torch.nn.functional.cross_entropy, num_posteriors=2).verdict
+        'none found'
+    """
+    statement = getattr(loss, "properness", None)
+    tried, largest, strictly = 0, 0.0, True
+    counter_example: CounterExample | None = None
+    for posterior in posteriors(num_classes, num_posteriors, batch_size=batch_size, seed=seed):
+        tried += 1
+        found = risk_minimiser(loss, posterior, batch_size=batch_size, num_starts=3, seed=seed)
+        at_truth = float(Risk(loss, posterior, batch_size=batch_size).many(posterior.log()[None])[0])
+        miss = float((found.probs - posterior).abs().max())
+        if at_truth - found.risk > _LOWER * (1 + abs(at_truth)) and miss > _MOVED:
+            counter_example = _counter_example(posterior, found, at_truth)
+            largest = miss
+            break
+        others = (found.probs, *found.others)
+        strictly &= all(float((other - posterior).abs().max()) <= 1e-4 for other in others)
+        if found.converged:
+            largest = max(largest, miss)
+    verdict = "none found" if strictly else "none found, not strictly"
+    return Properness(
+        verdict=verdict if counter_example is None else "improper",
+        counter_example=counter_example,
+        num_posteriors=tried,
+        num_classes=tuple(num_classes),
+        largest_miss=largest,
+        statement=statement if isinstance(statement, str) else None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClassificationCalibration:
+    """Whether the most probable class stays the most probable one."""
+
+    counter_example: CounterExample | None
+    """A posterior whose minimiser prefers another class, or prefers none where the posterior does."""
+    num_posteriors: int
+    confidence: Literal["calibrated", "under", "over", "both"]
+    """The minimiser's top probability against the posterior's, over the posteriors tried."""
+    least_change: float
+    """The most that the top probability fell (negative), over the posteriors tried."""
+    largest_change: float
+    """The most that it rose."""
+
+
+def classification_calibration(
+    loss: Loss,
+    *,
+    num_classes: Sequence[int] = (2, 3, 5),
+    num_posteriors: int = 6,
+    batch_size: int | None = None,
+    seed: int = 0,
+) -> ClassificationCalibration:
+    """Whether minimising a loss gives the best classifier, and whether that is under- or over-confident.
+
+    A loss is classification-calibrated if its minimiser's most probable class is the posterior's. The search
+    is that of :func:`properness`; a tie at the minimiser where the posterior has none counts against it.
+
+    Args:
+        loss: As there.
+        num_classes: As there.
+        num_posteriors: As there.
+        batch_size: As there.
+        seed: As there.
+
+    Returns:
+        A counter-example if there is one, and how the top probability differs from the true one.
+
+    Raises:
+        ValueError: As for :func:`risk_minimiser`.
+
+    References:
+        Bartlett, Jordan and McAuliffe, "Convexity, Classification, and Risk Bounds", JASA 101, 2006.
+
+    Example:
+        >>> import torch
+        >>> smoothed = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
+        >>> found = classification_calibration(smoothed, num_posteriors=2)
+        >>> found.counter_example, found.confidence
+        (None, 'under')
+    """
+    tried, least, largest = 0, 0.0, 0.0
+    counter_example: CounterExample | None = None
+    for posterior in posteriors(num_classes, num_posteriors, batch_size=batch_size, seed=seed):
+        tried += 1
+        found = risk_minimiser(loss, posterior, batch_size=batch_size, num_starts=2, seed=seed)
+        change = float(found.probs.max() - posterior.max())
+        least, largest = min(least, change), max(largest, change)
+        second, first = found.probs.topk(2).values.flip(0).tolist()
+        kept = int(found.probs.argmax()) == int(posterior.argmax()) and first - second > _TIED
+        if not kept and counter_example is None:
+            at_truth = float(Risk(loss, posterior, batch_size=batch_size).many(posterior.log()[None])[0])
+            counter_example = _counter_example(posterior, found, at_truth)
+    fell, rose = least < -1e-5, largest > 1e-5
+    return ClassificationCalibration(
+        counter_example=counter_example,
+        num_posteriors=tried,
+        confidence="both" if fell and rose else "under" if fell else "over" if rose else "calibrated",
+        least_change=least,
+        largest_change=largest,
+    )
+
+
+def posteriors(
+    num_classes: Sequence[int], count: int, *, batch_size: int | None, seed: int
+) -> Iterator[Float[Tensor, " C"]]:
+    """Posteriors without zeros or ties: simple ones, a low top probability, draws of Dirichlet laws."""
+    if count < 1 or any(number < 2 for number in num_classes):
+        raise InputError(
+            "`num_posteriors` must be at least 1 and `num_classes` at least 2; "
+            f"got {count} and {tuple(num_classes)}."
+        )
+    for number in num_classes:
+        generator = np.random.default_rng(seed)
+        simple: list[ArrayLike] = list(_KNOWN.get(number, ()))
+        if number > 3:
+            simple += [torch.linspace(2, 1, number, dtype=torch.float64), _one_ahead(number)]
+        for place in range(count):
+            if place < len(simple):
+                weights = torch.as_tensor(simple[place], dtype=torch.float64)
+                yield check_posterior(_spread(weights, batch_size))
+                continue
+            shape = (0.5, 1.0, 5.0)[place % 3]
+            draws = torch.from_numpy(generator.gamma(shape, size=number))
+            yield check_posterior(_spread(draws.clamp(min=1e-4), batch_size))
+
+
+def _one_ahead(number: int) -> Float[Tensor, " C"]:
+    """One class twice as probable as each of the others."""
+    weights = torch.ones(number, dtype=torch.float64)
+    weights[0] = 2
+    return weights
+
+
+def _spread(weights: Float[Tensor, " C"], batch_size: int | None) -> Float[Tensor, " C"]:
+    """Weights that sum to one; as multiples of one over ``batch_size``, none zero, no two on top."""
+    probs = weights / weights.sum()
+    if batch_size is None:
+        return probs
+    counts = (probs * batch_size).floor().clamp(min=1)
+    counts[counts.argmax()] += batch_size - counts.sum()
+    return counts / batch_size
+
+
+def _counter_example(posterior: Float[Tensor, " C"], found: RiskMinimiser, at_truth: float) -> CounterExample:
+    return CounterExample(
+        posterior=posterior,
+        minimiser=found.probs,
+        risk_of_posterior=at_truth,
+        risk_of_minimiser=found.risk,
+    )
+
+
+def _shown(probs: Float[Tensor, " C"]) -> str:
+    return "(" + ", ".join(f"{p:.6g}" for p in probs.tolist()) + ")"

@@ -1,0 +1,107 @@
+"""``calibrant apply``: data that changed, and other class frequencies."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import calibrant
+from calibrant.calibrators import BiasCorrectedTemperatureScaling, adjust_to_prior, shift_of
+
+MEANS = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.5]])
+
+
+def write(path: Path, prior: list[float], num_samples: int, seed: int) -> np.ndarray:
+    """Logits of a model that is too sure, for classes of these frequencies; half calibration, half test."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(3, p=prior, size=num_samples)
+    features = MEANS[labels] + rng.normal(size=(num_samples, 2))
+    logits = 2 * (features @ MEANS.T - (MEANS**2).sum(axis=1) / 2)
+    np.savez(path, logits=logits, labels=labels, split=np.arange(num_samples) % 2)
+    return labels
+
+
+@pytest.fixture
+def fitted(run, tmp_path) -> Path:
+    """A calibrator of equally frequent classes, and a file in which they are not."""
+    write(tmp_path / "old.npz", [1 / 3] * 3, 4000, 0)
+    write(tmp_path / "new.npz", [0.9, 0.05, 0.05], 4000, 1)
+    done = run("fit", "old.npz", "--method", "bias-corrected-temperature", "-o", "c.safetensors")
+    assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def loss(path: Path) -> float:
+    """Log-loss of a file of probabilities."""
+    predictions = calibrant.load_predictions(path)
+    return float(calibrant.metrics.negative_log_likelihood(predictions.probs, predictions.labels))
+
+
+def test_shift_is_noted(run, fitted) -> None:
+    """Where class frequencies differ much the file is written, with a note; where they do not, without."""
+    same = run("apply", "c.safetensors", "old.npz", "-o", "out.npz")
+    assert same.returncode == 0, same.stderr
+    assert "note" not in same.stdout
+    done = run("apply", "c.safetensors", "new.npz", "-o", "out.npz")
+    assert done.returncode == 0, done.stderr
+    scores = calibrant.load_predictions(fitted / "new.npz").scores
+    told = shift_of(calibrant.load_calibrator(fitted / "c.safetensors"), scores).sentences
+    assert told
+    assert all(f"note: {sentence}" in done.stdout for sentence in told)
+    assert (fitted / "out.npz").exists()
+
+
+def test_label_shift_is_estimated_and_corrected(run, fitted) -> None:
+    """``--label-shift em`` tells the frequencies, lowers the log-loss, and equals the correction by hand."""
+    run("apply", "c.safetensors", "new.npz", "-o", "plain.npz")
+    done = run("apply", "c.safetensors", "new.npz", "-o", "em.npz", "--label-shift", "em")
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"estimated share of class (\d): (\S+) ± (\S+), (\S+) in the calibration", done.stdout)
+    assert len(found) == 3
+    shares = {int(name): float(share) for name, share, *_ in found}
+    assert [shares[k] for k in range(3)] == pytest.approx([0.9, 0.05, 0.05], abs=0.03)
+    assert loss(fitted / "em.npz") < loss(fitted / "plain.npz") - 0.1
+    known = run("apply", "c.safetensors", "new.npz", "-o", "known.npz", "--prior", "0.9,0.05,0.05")
+    assert known.returncode == 0, known.stderr
+    assert loss(fitted / "em.npz") == pytest.approx(loss(fitted / "known.npz"), abs=0.01)
+    calibrator = calibrant.load_calibrator(fitted / "c.safetensors")
+    assert isinstance(calibrator, BiasCorrectedTemperatureScaling)
+    predictions = calibrant.load_predictions(fitted / "new.npz")
+    by_hand = adjust_to_prior(
+        calibrator.predict_proba(predictions.scores),
+        prior=[0.9, 0.05, 0.05],
+        source_prior=calibrator.fit_result_.profile.class_prior,
+    )
+    written = torch.from_numpy(np.load(fitted / "known.npz")["probs"])
+    torch.testing.assert_close(written, by_hand, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--label-shift", "bbse"), "--label-shift must be em; got 'bbse'"),
+        (("--label-shift", "em", "--prior", "0.9,0.05,0.05"), "--label-shift em to estimate"),
+        (("--prior", "0.9,0.1"), "`prior` must have 3 entries"),
+        (("--prior", "0.9,0.2,0.1"), "must sum to one"),
+        (("--prior", "most"), "must be numbers with commas between"),
+    ],
+)
+def test_bad_corrections_are_one_sentence(run, fitted, arguments, words) -> None:
+    """What makes no sense is refused in one line, and nothing is written."""
+    done = run("apply", "c.safetensors", "new.npz", "-o", "out.npz", *arguments)
+    assert done.returncode == 2, done.stdout
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (fitted / "out.npz").exists()
+
+
+def test_temperature_alone_is_refused(run, fitted) -> None:
+    """A calibrator without shifts would give frequencies far off: the message names one that has them."""
+    run("fit", "old.npz", "--method", "temperature", "-o", "t.safetensors")
+    done = run("apply", "t.safetensors", "new.npz", "-o", "out.npz", "--label-shift", "em")
+    assert done.returncode == 2
+    assert "fit with --method bias-corrected-temperature" in done.stderr

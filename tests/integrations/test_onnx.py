@@ -1,0 +1,157 @@
+"""ONNX files: what onnxruntime makes of them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from calibrant import InputError, NotFittedError
+from calibrant._math.errors import ConvergenceError
+from calibrant.calibrators import CalibratedModel, TemperatureScaling, available, build
+from calibrant.integrations import onnx as ours
+from calibrant.integrations.onnx import export_onnx
+
+pytest.importorskip("onnxscript")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
+
+
+EVENTS = ("binary", "multilabel")
+LATE = dict.fromkeys(("platt", "beta", "quadratic"), ("multilabel",))
+
+
+def draw(kind: str, num_samples: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Over-confident scores and labels."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = {"binary": (num_samples,), "multiclass": (num_samples, 4), "multilabel": (num_samples, 2)}[kind]
+    scores = 2 * torch.randn(shape, generator=generator, dtype=torch.float64)
+    if kind == "multiclass":
+        return 3 * scores, torch.multinomial(scores.softmax(dim=1), 1, generator=generator)[:, 0]
+    return 3 * scores, torch.bernoulli(scores.sigmoid(), generator=generator).long()
+
+
+def run(path: Path, **feed: Tensor) -> Tensor:
+    """What onnxruntime says."""
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {name: each.numpy() for name, each in feed.items()})
+    return torch.from_numpy(found)
+
+
+def hard(scores: Tensor) -> Tensor:
+    """The same, huge ones, ties, and probabilities of zero."""
+    new = torch.cat([scores, 40 * scores[:20], 0 * scores[:2]])
+    new[:5] = torch.where(new[:5] < new[:5].median(), -math.inf, new[:5])
+    return new
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        # One kind by default, the others among the slow tests: an export takes seconds.
+        pytest.param(name, kind, marks=[pytest.mark.slow] if kind in LATE.get(name, EVENTS) else [])
+        for name in available()
+        for kind in build(name).kinds
+    ],
+)
+def test_onnxruntime_agrees(name: str, kind: str, tmp_path: Path) -> None:
+    """Probabilities are those of ``predict_proba`` to 1e-6, of any number of samples, hard ones included."""
+    scores, labels = draw(kind, 300)
+    calibrator = build(name).fit(scores, labels)
+    exported = export_onnx(calibrator, tmp_path / "c.onnx")
+    assert exported.inputs == ("logits",)
+    assert exported.largest_difference is not None
+    assert exported.largest_difference < 1e-6
+    new = hard(scores).float()
+    found = run(tmp_path / "c.onnx", logits=new)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), calibrator.predict_proba(new), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["focal-temperature", "isotonic"])
+def test_doubles_and_scores(name: str, tmp_path: Path) -> None:
+    """float64 in is float64 out; log-probabilities are those of the forward pass."""
+    scores, labels = draw("multiclass", 300)
+    calibrator = build(name).fit(scores, labels)
+    exported = export_onnx(calibrator, tmp_path / "c.onnx", output="scores", dtype=torch.float64)
+    assert exported.output == "log_probs"
+    found = run(tmp_path / "c.onnx", logits=hard(scores))
+    # ONNX holds constants in float32: the floor of log 1e-12 is off by 4e-7.
+    torch.testing.assert_close(found, calibrator(hard(scores)), rtol=1e-7, atol=1e-8)
+
+
+def test_models_with_their_calibrator(tmp_path: Path) -> None:
+    """A network and its calibrator are one file; a binary head of one output keeps its column."""
+    network = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 1)).eval()
+    inputs = torch.randn(30, 5, generator=torch.Generator().manual_seed(0))
+    log_odds = network(inputs)[:, 0].detach()
+    calibrator = build("platt").fit(log_odds, torch.arange(30) % 2)
+    model = CalibratedModel(network, calibrator)
+    exported = export_onnx(model, tmp_path / "m.onnx", example=inputs[:4])
+    assert exported.inputs == ("inputs",)
+    found = run(tmp_path / "m.onnx", inputs=inputs)
+    assert found.shape == (30, 1)
+    torch.testing.assert_close(found.double(), model.predict_proba(inputs), rtol=0, atol=1e-6)
+
+
+def test_metadata_tells_what_it_is(tmp_path: Path) -> None:
+    """Name, kind and class names stand in the file."""
+    onnx = pytest.importorskip("onnx")
+    scores, labels = draw("binary", 100)
+    calibrator = TemperatureScaling().fit(scores, labels)
+    calibrator.class_names_ = ("well", "ill")
+    export_onnx(calibrator, tmp_path / "c.onnx")
+    (entry,) = (each for each in onnx.load(tmp_path / "c.onnx").metadata_props if each.key == "calibrant")
+    told = json.loads(entry.value)
+    assert (told["name"], told["kind"], told["class_names"]) == ("temperature", "binary", ["well", "ill"])
+
+
+class Sorting(nn.Module):
+    """What no graph can hold: a loop that depends on values."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits, after a while."""
+        while float(inputs.sum()) > 0:
+            inputs = inputs - 1
+        return inputs
+
+
+def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wrong names and missing parts are said, and nothing is left behind, nor what was there replaced."""
+    calibrator = TemperatureScaling().fit(*draw("multiclass", 50))
+    path = tmp_path / "c.onnx"
+    path.write_bytes(b"before")
+    model = CalibratedModel(nn.Linear(3, 4), calibrator)
+    with pytest.raises(InputError, match=r"must end in \.onnx"):
+        export_onnx(calibrator, tmp_path / "c.pt")
+    with pytest.raises(InputError, match="`example` must be given for a model"):
+        export_onnx(model, path)
+    with pytest.raises(InputError, match="at least two samples"):
+        export_onnx(model, path, example=torch.zeros(1, 3))
+    with pytest.raises(InputError, match="`output` must be one of"):
+        export_onnx(calibrator, path, output="logits")
+    with pytest.raises(InputError, match=r"must be torch\.float32 or torch\.float64; got torch\.float16"):
+        export_onnx(calibrator, path, dtype=torch.float16)
+    with pytest.raises(NotFittedError, match="call fit"):
+        export_onnx(TemperatureScaling(), path)
+    with pytest.raises(InputError, match="torch cannot express the model in ONNX: "):
+        export_onnx(CalibratedModel(Sorting(), calibrator), path, example=torch.zeros(3, 4))
+    monkeypatch.setattr(ours, "_difference", lambda *_: np.nan)
+    with pytest.raises(ConvergenceError, match="was not written: onnxruntime's output differs"):
+        export_onnx(calibrator, path)
+    assert path.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without onnxscript the remedy is said."""
+    calibrator = TemperatureScaling().fit(*draw("multiclass", 50))
+    monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
+    with pytest.raises(ImportError, match=r"onnx and onnxscript must be installed: pip install"):
+        export_onnx(calibrator, tmp_path / "c.onnx")

@@ -1,0 +1,155 @@
+"""The how-to pages are run: their Python blocks, one after the other, in an empty folder."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+PAGES = Path(__file__).parents[1] / "docs" / "how-to"
+
+
+def run_page(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Run the Python blocks of a page in a folder; what they defined."""
+    text = (PAGES / name).read_text(encoding="utf-8")
+    # Blank lines in place of prose, so that a traceback names the line of the page.
+    parts = re.split(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    code = "".join(
+        part if number % 2 else re.sub(r"[^\n]+", "", part) + "\n" for number, part in enumerate(parts)
+    )
+    monkeypatch.chdir(folder)
+    defined: dict[str, Any] = {"__name__": "page"}
+    exec(compile(code, str(PAGES / name), "exec"), defined)
+    return defined
+
+
+def test_ship_a_calibrator(tmp_path, monkeypatch, capsys) -> None:
+    """Everything that the page writes is there; the same data look alike, sharpened ones do not."""
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    page = run_page("ship-a-calibrator.md", tmp_path, monkeypatch)
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {"calibrator.safetensors", "model.pt", "model.pt2", "calibrator.onnx", "model.onnx"}
+    assert torch.equal(
+        page["loaded"].predict_proba(page["logits"]), page["calibrator"].predict_proba(page["logits"])
+    )
+    printed = capsys.readouterr().out
+    assert "2000 samples look like those of the fit (distance 0.000" in printed
+    assert "The model's confidences differ" in printed
+
+
+def test_scikit_learn(tmp_path, monkeypatch, capsys) -> None:
+    """The page's own numbers: calibration lowers the log-loss."""
+    run_page("scikit-learn.md", tmp_path, monkeypatch)
+    before, after = map(float, capsys.readouterr().out.splitlines()[0].split())
+    assert after < before
+    assert (tmp_path / "calibrator.safetensors").exists()
+
+
+class Words:
+    """Stands for a tokenizer: counts of two words."""
+
+    @classmethod
+    def from_pretrained(cls, _: str) -> Words:
+        """No download."""
+        return cls()
+
+    def __call__(self, texts: list[str], **_: Any) -> dict[str, Tensor]:
+        """A batch."""
+        counts = [[text.count("good"), text.count("bad"), text.count("not")] for text in texts]
+        return {"input_ids": torch.tensor(counts), "attention_mask": torch.ones(len(texts), 3)}
+
+
+class Sentiment(nn.Module):
+    """Stands for a transformer: sure of itself."""
+
+    config = SimpleNamespace(id2label={0: "NEGATIVE", 1: "POSITIVE"})
+
+    @classmethod
+    def from_pretrained(cls, _: str) -> Sentiment:
+        """No download."""
+        return cls()
+
+    def forward(self, *, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        """Logits in an object."""
+        good, bad, negated = (input_ids * attention_mask).double().T
+        score = 6 * (good - bad) * (1 - 2 * negated)
+        return SimpleNamespace(logits=torch.stack([-score / 2, score / 2], dim=1), loss=None)
+
+
+def test_hugging_face(tmp_path, monkeypatch, capsys) -> None:
+    """With a stand-in for the download: eight in ten are right, and that is what is said afterwards."""
+    stand_in = ModuleType("transformers")
+    stand_in.AutoTokenizer, stand_in.AutoModelForSequenceClassification = Words, Sentiment
+    monkeypatch.setitem(sys.modules, "transformers", stand_in)
+    page = run_page("hugging-face.md", tmp_path, monkeypatch)
+    for answer, label in zip(page["pipe"](["good", "not good"]), ("POSITIVE", "NEGATIVE"), strict=True):
+        assert answer["label"] == label
+        assert answer["score"] == pytest.approx(0.8, abs=0.02)
+    assert "Choice: use temperature" in capsys.readouterr().out
+
+
+class Trainer:
+    """Stands for Lightning's: the loops that the page relies on."""
+
+    def __init__(self, *, max_epochs: int, **_: Any) -> None:
+        self.max_epochs = max_epochs
+
+    def fit(self, module: Any, train: Any, validation: Any) -> None:
+        """Train and validate."""
+        optimizer = module.configure_optimizers()
+        for _ in range(self.max_epochs):
+            for number, batch in enumerate(train):
+                optimizer.zero_grad()
+                module.training_step(batch, number).backward()
+                optimizer.step()
+            with torch.no_grad():
+                for number, batch in enumerate(validation):
+                    module.validation_step(batch, number)
+            module.logged = {name: float(metric.compute()) for name, metric in module.logged.items()}
+
+
+class LightningModule(nn.Module):
+    """Stands for Lightning's: keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logged: dict[str, Any] = {}
+
+    def log(self, name: str, value: Any) -> None:
+        """Remember a metric."""
+        self.logged[name] = value
+
+
+@pytest.fixture
+def lightning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package, or what stands for it."""
+    if importlib.util.find_spec("lightning") is None:
+        stand_in = ModuleType("lightning")
+        stand_in.LightningModule, stand_in.Trainer = LightningModule, Trainer
+        monkeypatch.setitem(sys.modules, "lightning", stand_in)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::calibrant.CalibrantWarning")
+def test_lightning(lightning, tmp_path, monkeypatch) -> None:
+    """The calibrated module has a lower log-loss than the network, which focal loss left under-confident."""
+    torch.manual_seed(0)
+    page = run_page("lightning.md", tmp_path, monkeypatch)
+    result = page["calibrator"].fit_result_
+    assert result.after < result.before
+    assert page["model"](page["inputs"][:5]).shape == (5, 3)
+    if hasattr(page["module"], "logged"):
+        assert 0 < page["module"].logged["val_ece"] < 0.5
+
+
+def test_every_page_is_run() -> None:
+    """No page escapes; the gate's is run by the tests of ``calibrant check``."""
+    run = set(re.findall(r'run_page\("(.*?)"', Path(__file__).read_text(encoding="utf-8")))
+    assert {path.name for path in PAGES.glob("*.md")} == run | {"gate-in-ci.md"}

@@ -1,0 +1,191 @@
+"""When the focal map raises the top probability: the thresholds, the region, and shares of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import brentq, minimize_scalar
+
+from calibrant import load_predictions, losses, theory
+
+Golden = Callable[[str], Any]
+GAMMAS = [-0.99, -0.9, -0.5, -0.01, 1e-6, 0.3, 1.0, 2.0, 5.0, 50.0]
+
+
+def factor(p: float, gamma: float) -> float:
+    """g, by its formula."""
+    return (1 - p) ** gamma - gamma * p * (1 - p) ** (gamma - 1) * np.log(p)
+
+
+def top_change(q: np.ndarray[Any, Any], gamma: float) -> np.ndarray[Any, Any]:
+    """By how much the top probability of each row rises."""
+    mapped = theory.focal_calibration_map(q, gamma=gamma).numpy()
+    return mapped.max(1) - q.max(1)
+
+
+def test_thresholds_are_the_published_ones(golden: Golden) -> None:
+    """The roots of g = 1: 0.3679, 0.2976, 0.2526, 0.1968, 0.1629 for gamma 1, 2, 3, 5, 7, and back."""
+    for case in golden("theory.json")["p0_where_g_eq_1"]:
+        found = theory.confidence_threshold(case["gamma"])
+        assert found.above == pytest.approx(case["p0"], rel=1e-12)
+        assert losses.optimal_gamma(found.above) == pytest.approx(case["gamma"], rel=1e-12)
+    for gamma, peak in {1: 0.1353, 2: 0.1041, 3: 0.0855, 5: 0.0639}.items():
+        assert theory.confidence_threshold(gamma).below == pytest.approx(peak, abs=5e-5)
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_thresholds_by_other_means(gamma: float) -> None:
+    """Root and extremum of g, by scipy on the plain formula."""
+    found = theory.confidence_threshold(gamma)
+    sign = np.sign(gamma)
+    peak = minimize_scalar(
+        lambda p: -sign * factor(p, gamma), bounds=(1e-4, 0.95), method="bounded", options={"xatol": 1e-10}
+    ).x
+    if abs(gamma) > 1e-3:  # below, the plain formula's rounding hides the extremum
+        assert found.below == pytest.approx(peak, abs=1e-6)
+        root = brentq(lambda p: factor(p, gamma) - 1, found.below, 1 - 1e-9, xtol=1e-15)
+        assert found.above == pytest.approx(root, rel=1e-10)
+    assert 0 < found.below < found.above < 1
+
+
+def test_limits_at_zero() -> None:
+    """At gamma = 0 the limits: one half, and the root of -log p = 2 (1 - p)."""
+    found = theory.confidence_threshold(0)
+    assert found.above == 0.5
+    assert -np.log(found.below) == pytest.approx(2 * (1 - found.below), rel=1e-13)
+    near = theory.confidence_threshold(1e-9)
+    assert near.above == pytest.approx(0.5, abs=1e-8)
+
+
+@pytest.mark.parametrize("gamma", [-0.9, -0.5, 0.3, 1.0, 3.0, 20.0])
+def test_what_is_certain_holds(gamma: float, rng: np.random.Generator) -> None:
+    """Above the first threshold always raised, up to the second never (negative gamma: lowered)."""
+    threshold = theory.confidence_threshold(gamma)
+    sign = 1 if gamma > 0 else -1
+    seen = 0
+    for num_classes in (2, 3, 5, 20, 300):
+        for shape in (0.1, 1.0, 20.0):
+            q = rng.dirichlet(np.full(num_classes, shape), size=400)
+            change = sign * top_change(q, gamma)
+            high = (q.max(1) >= threshold.above) & (q.max(1) < 1 - 1e-6)
+            low = q.max(1) <= threshold.below
+            assert (change[high] > 0).all()
+            assert (change[low] <= 1e-15).all()
+            seen += int(high.sum()) + int(low.sum())
+    assert seen > 1000
+
+
+def test_counter_examples_to_the_published_proposition() -> None:
+    """Four classes: .3237 falls to .32363; a hundred: .2 falls to .18680; the minimiser of .2 is .2131."""
+    four = np.array([[0.0304, 0.3233, 0.3237, 0.3226]])
+    assert theory.focal_calibration_map(four, gamma=0.3).max().item() == pytest.approx(0.32363, abs=5e-6)
+    hundred = np.array([[0.2] + [0.8 / 99] * 99])
+    assert theory.focal_calibration_map(hundred, gamma=1).max().item() == pytest.approx(0.18680, abs=5e-6)
+    inverse = theory.inverse_focal_calibration_map(hundred, gamma=1)
+    assert inverse.max().item() == pytest.approx(0.2131, abs=5e-5)
+
+
+@pytest.mark.parametrize("gamma", [0.05, 0.3, 1.0, 2.5])
+def test_three_classes_are_never_lowered(gamma: float) -> None:
+    """On a fine grid of the simplex, and by the region's search."""
+    grid = np.linspace(0, 1, 301)
+    a, b = (x.ravel() for x in np.meshgrid(grid, grid))
+    rows = np.stack([a, b, 1 - a - b], axis=1)[a + b <= 1].clip(min=0)
+    assert top_change(rows, gamma).min() > -1e-15
+    assert theory.confidence_region(gamma, 3).lowered_below == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(("gamma", "num_classes"), [(0.3, 4), (1.0, 5), (0.3, 10), (1.0, 100), (3.0, 1000)])
+def test_region_against_random_distributions(
+    gamma: float, num_classes: int, rng: np.random.Generator
+) -> None:
+    """Nothing is lowered above its bound nor raised below the other, and it is nearly reached."""
+    region = theory.confidence_region(gamma, num_classes)
+    threshold = theory.confidence_threshold(gamma)
+    assert 1 / num_classes <= region.raised_above <= threshold.above
+    assert threshold.below <= region.raised_above or region.raised_above == 1 / num_classes
+    assert region.lowered_below <= threshold.above
+    for shape in (0.05, 0.3, 1.0, 10.0):
+        q = rng.dirichlet(np.full(num_classes, shape), size=300)
+        ties = rng.integers(1, 4, size=300)  # several nearly equal at the top: where lowering is easiest
+        for row, count in zip(q, ties, strict=True):
+            row[np.argsort(row)[-count:]] = row.max() * (1 - 1e-3 * rng.random(count))
+        q /= q.sum(1, keepdims=True)
+        change, top = top_change(q, gamma), q.max(1)
+        assert (change[top > region.lowered_below + 1e-6] > -1e-15).all()
+        assert (change[top < region.raised_above - 1e-6] < 1e-15).all()
+
+
+def test_the_region_grows_towards_the_thresholds() -> None:
+    """More classes, more room; with a thousand the upper bound is nearly the root."""
+    regions = [theory.confidence_region(1, count) for count in (3, 4, 10, 100, 1000)]
+    bounds = [region.lowered_below for region in regions]
+    assert min(np.diff(bounds)) > -1e-8
+    assert bounds[-1] == pytest.approx(theory.confidence_threshold(1).above, abs=0.003)
+    raised = [region.raised_above for region in regions]
+    assert max(np.diff(raised)) < 1e-8
+
+
+def test_region_is_reached() -> None:
+    """Just below the bound a distribution is lowered: four classes, three on top."""
+    bound = theory.confidence_region(1, 4).lowered_below
+    top = bound - 1e-4
+    assert top_change(np.array([[top, top, top, 1 - 3 * top]]), 1.0)[0] < 0
+
+
+def test_entropy_of_the_minimiser() -> None:
+    """Higher than the truth's for two classes; lower for a low top among a hundred."""
+
+    def entropy(p: torch.Tensor) -> torch.Tensor:
+        return torch.special.entr(p).sum(-1)
+
+    event = torch.linspace(0.01, 0.99, 99, dtype=torch.float64)
+    rows = torch.stack([event, 1 - event], 1)
+    minimiser = theory.inverse_focal_calibration_map(rows, gamma=2)
+    assert bool((entropy(minimiser) >= entropy(rows) - 1e-12).all())
+    hundred = torch.tensor([[0.2] + [0.8 / 99] * 99], dtype=torch.float64)
+    assert entropy(theory.inverse_focal_calibration_map(hundred, gamma=1)) < entropy(hundred)
+
+
+def test_change_counts_every_row() -> None:
+    """Raised, lowered and unchanged rows; next to certainty too; log-odds as well."""
+    rows = torch.tensor(
+        [[0.7, 0.1, 0.1, 0.1], [0.0304, 0.3233, 0.3237, 0.3226], [0.25] * 4, [1.0, 0.0, 0.0, 0.0]]
+    )
+    found = theory.confidence_change(rows.double().log(), gamma=0.3)
+    assert (found.raised, found.lowered, found.num_samples) == (0.25, 0.25, 4)
+    assert found.largest_fall == pytest.approx(0.3237 - 0.32363, abs=2e-5)
+    sure = theory.confidence_change(torch.tensor([[60.0, 0, 0]], dtype=torch.float64), gamma=2)
+    assert sure.raised == 1
+    events = theory.confidence_change([3.0, -0.1, 0.0], gamma=2)
+    assert (events.raised, events.lowered) == (pytest.approx(2 / 3), 0)
+    assert theory.confidence_change([3.0, -0.1, 0.0], gamma=0).raised == 0
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(
+    ("name", "gamma", "share"),
+    [("wideresnet-16-4-cifar-100", 1, 0.061), ("wideresnet-16-4-cifar-100", 3, 0.021)],
+)
+def test_shares_of_real_files(data_folder: Path, name: str, gamma: float, share: float) -> None:
+    """6.1 % and 2.1 % of the samples of a CIFAR-100 network are lowered."""
+    (path,) = data_folder.rglob(f"*{name}*.npz")
+    predictions = load_predictions(path)
+    found = theory.confidence_change(predictions.scores, gamma=gamma)
+    assert found.lowered == pytest.approx(share, abs=5e-4)
+
+
+@pytest.mark.parametrize("gamma", [-1, float("nan")])
+def test_refused_exponents(gamma: float) -> None:
+    """An exponent without a map is refused, and the region wants a positive one."""
+    with pytest.raises(ValueError, match="`gamma` must be finite and greater than -1"):
+        theory.confidence_threshold(gamma)
+    with pytest.raises(ValueError, match=r"`gamma` must be above 0; got -0\.5"):
+        theory.confidence_region(-0.5, 3)
+    with pytest.raises(ValueError, match="`num_classes` must be at least 2; got 1"):
+        theory.confidence_region(1, 1)
