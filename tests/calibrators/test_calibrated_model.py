@@ -155,3 +155,12 @@ def test_the_eager_forward_still_refuses_nan(calibrated: Callable[..., Any]) -> 
     torch.export.export(calibrator, (torch.zeros(7, 4),))
     with pytest.raises(InputError, match="row 1"):
         calibrator(torch.tensor([[0.0] * 4, [math.nan] * 4]))
+
+
+@pytest.mark.parametrize("name", ["focal-temperature", "isotonic"])
+def test_compiled_graphs_are_whole(name: str, calibrated: Callable[..., Any]) -> None:
+    """``torch.compile`` finds nothing that breaks the graph."""
+    scores, labels = calibrated("multiclass", 200)
+    calibrator = build(name).fit(3 * scores, labels)
+    compiled = torch.compile(calibrator, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(scores), calibrator(scores), rtol=1e-13, atol=1e-13)

@@ -14,7 +14,7 @@ import torch
 from scipy.optimize import minimize_scalar
 
 from calibrant import CalibrantWarning, metrics
-from calibrant.calibrators import FocalTemperatureScaling, PlattScaling, TemperatureScaling
+from calibrant.calibrators import FocalTemperatureScaling, PlattScaling, TemperatureScaling, shift_of
 
 pytestmark = pytest.mark.real_data
 
@@ -169,3 +169,17 @@ def test_platt_mends_every_label(real: Callable[[str], Halves]) -> None:
         float(metrics.negative_log_likelihood(p, labels)) for p in (before, fitted.predict_proba(scores))
     ]
     assert losses[1] < losses[0] / 2
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_test_halves_look_like_calibration_halves(real: Callable[[str], Halves], name: str) -> None:
+    """The halves of a real file count as alike; sharper logits, or half of the classes, as different."""
+    halves = real(name)
+    calibrator = quietly(TemperatureScaling(), halves.calibration)
+    scores, labels = halves.test
+    found = shift_of(calibrator, scores)
+    assert not found.found
+    assert found.distance < found.noise
+    assert shift_of(calibrator, 2.5 * scores).found
+    if scores.ndim == 2 and labels.ndim == 1:
+        assert shift_of(calibrator, scores[labels >= scores.shape[1] // 2]).found

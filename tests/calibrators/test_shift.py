@@ -113,14 +113,15 @@ def test_files_of_older_versions_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("num_before", "num_after"), [(100, 100), (1000, 200), (200, 2000)])
 def test_chance_alone_raises_no_alarm(kind: str, num_before: int, num_after: int) -> None:
     """Of 200 pairs of samples of one origin none counts as shifted, and few exceed the noise."""
-    beyond = 0
+    beyond = [0, 0]
     for seed in range(200):
         found = shift_of(fit(kind, draw(kind, num_before, seed)), draw(kind, num_after, 1000 + seed))
         assert not found.found
-        beyond += found.distance > found.noise
+        beyond[0] += found.distance > found.noise
+        beyond[1] += found.class_distance > found.class_noise
     # Binomial with p = 1e-3: more than 3 of 200 have a probability of 6e-5.
     assert FALSE_ALARMS == 1e-3
-    assert beyond <= 3
+    assert max(beyond) <= 3
 
 
 def test_noise_is_no_more_than_need_be() -> None:
@@ -143,7 +144,9 @@ def test_shifts_are_found(kind: str) -> None:
     assert "confidences differ" in sharper.sentences[0]
     moved = shift_of(calibrator, draw(kind, 1000, 1, shift=2.0))
     assert moved.found
-    assert {change.name for change in moved.changes} >= {"label 0" if kind == "multilabel" else "class 0"}
+    first = {"binary": "class 1", "multiclass": "class 0", "multilabel": "label 0"}[kind]
+    assert first in {change.name for change in moved.changes}
+    assert len(moved.changes) == {"binary": 1, "multiclass": 1, "multilabel": 3}[kind]
     assert "mean probability" in str(moved)
 
 
@@ -157,8 +160,23 @@ def test_rare_classes_that_double_are_found() -> None:
     new[:600] = 3.0
     found = shift_of(calibrator, new)
     assert found.distance - found.noise < 0.1
+    assert found.class_distance < 0.05
     assert [change.name for change in found.changes] == ["ill"]
     assert "The model gives ill a mean probability of 0.03" in str(found)
+
+
+def test_missing_classes_are_found() -> None:
+    """Of ten classes half are gone: no confidence tells, no single class changed much, together they did."""
+    labels = torch.arange(6000) % 10
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(6000, 10, generator=generator) + 4 * torch.nn.functional.one_hot(labels, 10)
+    calibrator = TemperatureScaling().fit(scores[:3000], labels[:3000])
+    new = scores[3000:]
+    assert not shift_of(calibrator, new).found
+    found = shift_of(calibrator, new[labels[3000:] < 5])
+    assert found.distance - found.noise < 0.1
+    assert found.class_distance - found.class_noise > 0.1
+    assert "mean class probabilities differ" in str(found)
 
 
 def test_equal_scores_stay_in_their_bin() -> None:

@@ -39,6 +39,29 @@ def test_evaluate_says_over_confident_and_writes_report_and_numbers(run, over_co
     assert (tmp_path / "r.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
 
 
+def test_fit_chooses_where_no_method_is_named(run, over_confident, tmp_path) -> None:
+    """What was compared is printed, and the simplest that is level with the best is saved."""
+    done = run("fit", over_confident.name, "-o", "c.safetensors")
+    assert done.returncode == 0, done.stderr
+    assert "cross-validated log-loss" in done.stdout
+    assert "Choice: use temperature;" in done.stdout
+    assert calibrant.load_calibrator(tmp_path / "c.safetensors").name == "temperature"
+
+
+def test_fit_makes_a_calibrator_even_where_none_is_needed(run, tmp_path) -> None:
+    """Of calibrated predictions the choice is to leave them; temperature scaling is fitted all the same."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=2000)
+    labels = (rng.random(2000) < 1 / (1 + np.exp(-logits))).astype(int)
+    np.savez(tmp_path / "true.npz", logits=logits, labels=labels)
+    done = run("fit", "true.npz", "--all", "-o", "c.safetensors")
+    assert "leave the probabilities as they came" in done.stdout
+    assert "note: to have a calibrator all the same" in done.stdout
+    assert calibrant.load_calibrator(tmp_path / "c.safetensors").fit_result_.parameters[
+        "temperature"
+    ] == pytest.approx(1, abs=0.1)
+
+
 def test_fit_then_apply_mends_the_temperature(run, over_confident, tmp_path) -> None:
     """The fitted temperature is near the planted 3; applying it lowers the error of the test split."""
     assert run("fit", over_confident.name, "--method", "temperature", "-o", "c.safetensors").returncode == 0

@@ -104,7 +104,7 @@ def test_closest_temperatures_of_three_classes(golden: Golden) -> None:
     for case in golden("theory.json")["closest_invT_3d_minimax_logits_pm5"]:
         found = theory.closest_temperature(case["gamma"], 3)
         assert 1 / found.temperature == pytest.approx(case["invT"], rel=1e-3)  # its grid is coarser
-        assert found.error == pytest.approx(case["maxerr"], rel=3e-3)
+        assert found.error == pytest.approx(case["maxerr"], rel=5e-3)
     printed = {0.5: 0.806, 1: 0.658, 2: 0.466, 3: 0.357, 5: 0.244, 9: 0.149}
     for gamma, temperature in printed.items():
         assert theory.closest_temperature(gamma, 3).temperature == pytest.approx(temperature, abs=6e-4)

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.terminal import METHODS, check_output, progress
 
+if TYPE_CHECKING:
+    from calibrant.calibrators import Calibrator
+    from calibrant.evaluation.arms import Labelled
+
 
 def fit(
     file: Annotated[Path, typer.Argument(help="Predictions with labels; the calibration split is used.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the calibrator goes: a .safetensors file.")],
-    method: Annotated[str, typer.Option(help=f"{METHODS}.")] = "temperature",
+    method: Annotated[
+        str | None,
+        typer.Option(help=f"{METHODS}. Default: chosen by cross-validation; what and why is printed."),
+    ] = None,
     every_row: Annotated[
         bool, typer.Option("--all", help="Fit on every row of FILE, whatever its split.")
     ] = False,
@@ -27,7 +34,7 @@ def fit(
     from calibrant.evaluation.arms import Labelled, fit_quietly
     from calibrant.predictions import load_predictions
 
-    calibrator = build(method)
+    calibrator = None if method is None else build(method)
     with progress(f"reading {file.name}") as tell:
         predictions = load_predictions(file)
         if predictions.labels is None or predictions.kind == "top_label":
@@ -40,19 +47,42 @@ def fit(
             )
             raise InputError(msg)
         rows = predictions if every_row else predictions.calibration
-        tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
-        # Warnings stand in the fit's own summary, which is printed below.
         refuse_to_replace_another_file(out)
-        fit_quietly(calibrator, Labelled.of(rows))
+        if calibrator is None:
+            tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
+            calibrator = chosen(Labelled.of(rows))
+        else:
+            tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
+            # Warnings stand in the fit's own summary, which is printed below.
+            fit_quietly(calibrator, Labelled.of(rows))
         calibrator.class_names_ = predictions.class_names
         calibrator.save(out)
 
     result = calibrator.fit_result_
-    typer.echo(f"{calibrator.name}, fitted on {rows.num_samples} samples: {describe(result.parameters)}")
+    fitted = describe(result.parameters) if not calibrator.parameter_shapes else _count(calibrator)
+    typer.echo(f"{calibrator.name}, fitted on {rows.num_samples} samples: {fitted}")
     typer.echo(f"{result.objective}: {result.before:.6g} before, {result.after:.6g} after ({result.message})")
     for note in (*predictions.notes, *result.warnings):
         typer.echo(f"note: {note}")
     typer.echo(f"calibrator: {out}")
+
+
+def chosen(data: Labelled) -> Calibrator:
+    """The best by cross-validation, which is printed; temperature scaling where none is clearly better."""
+    from calibrant.calibrators import build, select
+    from calibrant.evaluation.arms import fit_quietly
+
+    selection = select(data.scores, data.labels, weights=data.weights)
+    typer.echo(f"{selection}\n")
+    if selection.calibrator is not None:
+        return selection.calibrator
+    typer.echo("note: to have a calibrator all the same, temperature scaling was fitted.")
+    return fit_quietly(build("temperature"), data)
+
+
+def _count(calibrator: Calibrator) -> str:
+    size = sum(getattr(calibrator, name).numel() for name in calibrator.parameter_ranges)
+    return f"{size} numbers"
 
 
 def refuse_to_replace_another_file(out: Path) -> None:

@@ -31,7 +31,8 @@ def study(
     data: Annotated[
         Path | None,
         typer.Option(
-            envvar="CALIBRANT_DATA", help="The folder of the prediction files, for the study `predictions`."
+            envvar="CALIBRANT_DATA",
+            help="The folder of the prediction files, for the studies `predictions` and `calibrators`.",
         ),
     ] = None,
 ) -> None:
@@ -47,6 +48,9 @@ def study(
     if study_named(name).name == "predictions":
         _predictions(data, out)
         return
+    if name == "calibrators":
+        _calibrators(data, out, seeds, table)
+        return
     _losses(out=out, setting=setting, seeds=seeds, table=table, published=published)
 
 
@@ -58,6 +62,27 @@ def _predictions(data: Path | None, out: Path) -> None:
     with progress("judging the files") as tell:
         table = judge_folder(data, progress=tell)
     for path in write_table(table, out):
+        typer.echo(path)
+
+
+def _calibrators(data: Path | None, out: Path, seeds: int, table: Path | None) -> None:
+    from calibrant.experiments.studies.calibrator_study import read_trials, run_calibrator_study
+    from calibrant.experiments.studies.calibrator_study_page import write_pages
+
+    if table is None:
+        if data is None or not data.is_dir():
+            raise InputError("give the folder of the prediction files by --data, or set CALIBRANT_DATA.")
+
+        def tell(line: str) -> None:
+            errors().print(line, markup=False, highlight=False)
+
+        done = run_calibrator_study(data, out, seeds=range(seeds), tell=tell)
+        typer.echo(f"{done}; --table FOLDER writes what it shows.")
+        return
+    trials = read_trials(out / "trials.jsonl")
+    if not trials:
+        raise InputError(f"{out} holds no trials; run `calibrant study calibrators --out {out}` first.")
+    for path in write_pages(trials, table):
         typer.echo(path)
 
 

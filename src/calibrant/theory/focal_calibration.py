@@ -39,7 +39,7 @@ _MAX_STEPS = 200
 _TO_BOUNDARY = 0.9
 # A step that promises less than this share of the risk cannot be seen in it; a few more then give all digits.
 _UNSEEN = 1e-16
-_LAST_STEPS = 6
+_LAST_STEPS = 3
 
 
 def focal_calibration_phi(
@@ -307,13 +307,16 @@ def _misses(probs: Tensor, possible: Tensor) -> Tensor:
 
 
 def _search(value: Callable[[Tensor], Tensor], probs: Tensor, step: Tensor, promise: Tensor) -> Tensor:
-    """Go along each row's step as far as its value falls by a share of what is promised."""
+    """Go along each row's step as far as its value falls by a share of what is promised.
+
+    All the way where the promise drowns in the value's rounding.
+    """
     room = torch.where(step < 0, probs / -step, math.inf).amin(-1)
     length = (_TO_BOUNDARY * room).clamp(max=1.0)
     before = value(probs)
     for _ in range(60):
         after = value(probs + length[:, None] * step)
-        worse = ~(after <= before - 1e-4 * length * promise + 1e-15 * before)
+        worse = ~(after <= before - 1e-4 * length * promise) & (promise > 1e-13 * before)
         if not bool(worse.any()):
             break
         length = torch.where(worse, length / 2, length)

@@ -90,20 +90,11 @@ def judge_folder(
         InputError: If the folder holds no file of predictions.
     """
     tell = progress or (lambda _stage, _fraction: None)
-    paths = sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS)
-    rows: list[Row] = []
     left_out: dict[str, str] = {}
-    for place, path in enumerate(paths):
-        name = path.relative_to(folder).as_posix()
-        tell(name, place / len(paths))
-        try:
-            predictions = _read(path)
-        except InputError as error:
-            if "and no predictions" not in str(error):
-                left_out[name] = str(error).removeprefix(f"{path}: ")
-            continue
-        if predictions is not None:
-            rows.append(_row(name, predictions, bootstrap, null_draws, level, seed))
+    rows = [
+        _row(name, predictions, bootstrap, null_draws, level, seed)
+        for name, predictions in prediction_files(folder, left_out, tell)
+    ]
     if not rows:
         raise InputError(f"{folder} holds no file of predictions ({', '.join(ENDINGS)}).")
     return Table(
@@ -114,6 +105,26 @@ def judge_folder(
         null_draws=null_draws,
         seed=seed,
     )
+
+
+def prediction_files(
+    folder: Path,
+    left_out: dict[str, str] | None = None,
+    tell: Callable[[str, float], None] = lambda _stage, _fraction: None,
+) -> Iterator[tuple[str, Predictions]]:
+    """Every file of predictions below a folder, by its name from there; why others are refused is noted."""
+    paths = sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS)
+    for place, path in enumerate(paths):
+        name = path.relative_to(folder).as_posix()
+        tell(name, place / len(paths))
+        try:
+            predictions = _read(path)
+        except InputError as error:
+            if left_out is not None and "and no predictions" not in str(error):
+                left_out[name] = str(error).removeprefix(f"{path}: ")
+            continue
+        if predictions is not None:
+            yield name, predictions
 
 
 def write_table(table: Table, folder: Path) -> tuple[Path, Path]:

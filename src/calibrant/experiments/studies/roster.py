@@ -22,6 +22,10 @@ STUDIES = (
         summary="The losses on Fashion-MNIST, as it is and long-tailed: some twenty arms, three seeds each.",
     ),
     Study(
+        name="calibrators",
+        summary="Every calibrator on every file of logits in a folder, over ten divisions into halves.",
+    ),
+    Study(
         name="predictions",
         summary="Every file of predictions in a folder, judged as it came: one row each.",
     ),

@@ -1,0 +1,123 @@
+"""Cross-entropy's over-confidence on new samples and focal loss's compensation, where the truth is known.
+
+The argument of Komisarenko and Kull (2024), section 4.1, swept over sample size, capacity and exponent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from calibrant import theory
+from calibrant._math.convex_minimum import convex_minimum
+from calibrant._math.focal_map import focal_map_log_odds
+from calibrant.experiments.studies.study_records import Record, Records
+from calibrant.losses import focal_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+GAMMAS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0)
+SIGNAL = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """How many samples, and how many features, of which one matters."""
+
+    num_samples: int
+    num_features: int
+
+    @property
+    def load(self) -> float:
+        """Features per sample."""
+        return self.num_features / self.num_samples
+
+
+BY_SAMPLES = tuple(Cell(num_samples=n, num_features=40) for n in (200, 400, 800, 1600, 3200))
+BY_CAPACITY = tuple(Cell(num_samples=800, num_features=d) for d in (2, 10, 20, 40, 80, 120))
+CELLS = tuple(dict.fromkeys((*BY_SAMPLES, *BY_CAPACITY)))
+
+
+def run_generalisation_gap(
+    store: Path, *, seeds: Sequence[int], cells: Sequence[Cell] = CELLS, tell: Callable[[str], None] = print
+) -> list[Record]:
+    """Fit and judge every cell on every seed's sample, unless the store has it."""
+    records = Records(store / "generalisation-gap-runs.jsonl")
+    found: list[Record] = []
+    for seed, cell in _order(seeds, cells):
+        key = f"n {cell.num_samples}, d {cell.num_features}, seed {seed}"
+        found.append(records.get(key, lambda cell=cell, seed=seed: _run(cell, seed)))
+        tell(f"generalisation-gap: {key}")
+    return found
+
+
+def _order(seeds: Sequence[int], cells: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
+    """Seed by seed, so that a study cut short has every cell."""
+    for seed in seeds:
+        for cell in cells:
+            yield seed, cell
+
+
+def _run(cell: Cell, seed: int) -> dict[str, Any]:
+    world = theory.LogisticWorld(num_features=cell.num_features, signal=SIGNAL)
+    features, outcomes = world.sample(cell.num_samples, seed=seed)
+    return {
+        "num_samples": cell.num_samples,
+        "num_features": cell.num_features,
+        "seed": seed,
+        "arms": [_arm(world, features, outcomes, gamma) for gamma in GAMMAS],
+    }
+
+
+def _arm(world: theory.LogisticWorld, features: Tensor, outcomes: Tensor, gamma: float) -> dict[str, Any]:
+    """One loss on one sample; nothing but the fact where it has no minimum."""
+
+    def loss(log_odds: Tensor, truth: Tensor) -> Tensor:
+        logits = torch.stack([torch.zeros_like(log_odds), log_odds], 1)
+        return focal_loss(logits, truth.long(), gamma=gamma, reduction="none")
+
+    fit = theory.fit_linear(features, outcomes, loss)
+    if not fit.converged:
+        return {"gamma": gamma, "converged": False}
+    scores = features @ fit.weights
+    mapped = focal_map_log_odds(scores, gamma)
+    test = world.performance(fit.weights)
+    after = world.performance(fit.weights, link=lambda t: focal_map_log_odds(t, gamma))
+    return {
+        "gamma": gamma,
+        "converged": True,
+        "train": _on_sample(scores, outcomes),
+        "train_mapped": _on_sample(mapped, outcomes),
+        "test": _named(test),
+        "test_mapped": _named(after),
+    }
+
+
+def _on_sample(log_odds: Tensor, outcomes: Tensor) -> dict[str, float | None]:
+    """Over-confidence and best temperature on the sample itself; none where the sample is separated."""
+    right = ((log_odds > 0) == (outcomes > 0.5)).double()
+    confidence = log_odds.abs().sigmoid()
+
+    def slopes(inverse: float) -> tuple[float, float]:
+        probs = (inverse * log_odds).sigmoid()
+        return (
+            (log_odds * (probs - outcomes)).mean().item(),
+            (log_odds.square() * probs * (1 - probs)).mean().item(),
+        )
+
+    inverse = convex_minimum(slopes, 1e-6, 1e6)
+    return {
+        "accuracy": right.mean().item(),
+        "overconfidence": (confidence - right).mean().item(),
+        "temperature": 1 / inverse if 1e-6 < inverse < 1e6 else None,
+    }
+
+
+def _named(found: theory.TestPerformance) -> dict[str, float | None]:
+    return {name: value if math.isfinite(value) else None for name, value in found._asdict().items()}
