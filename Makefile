@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test test-slow test-all lint format bench-check clean
 .DEFAULT_GOAL := test
+# A process per core, up to four, and one thread in each.
+TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses=4 --dist=loadfile
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -15,10 +17,10 @@ demo: $(VENV)/installed  ## train on the bundled digits, evaluate, repair, write
 	$(BIN)/calibrant demo
 
 test: $(VENV)/installed  ## the suite, without what is marked slow
-	$(BIN)/python -m pytest -q -m "not slow"
+	$(TEST) -m "not slow"
 
 test-slow: $(VENV)/installed  ## only what is marked slow
-	$(BIN)/python -m pytest -q -m slow
+	$(TEST) -m slow
 
 test-all: test-slow test  ## the whole suite
 

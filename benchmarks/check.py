@@ -97,6 +97,32 @@ def losses(content: dict[str, Any]) -> Iterator[Held]:
             )
 
 
+def calibrators(content: dict[str, Any]) -> Iterator[Held]:
+    """Times of fits against the peers', and how good the fits are."""
+    for task, found in content["tasks"].items():
+        bar, entries = found["bar"], found["fits"]
+        ours = entries[OURS]
+        for peer, factor in bar.get("times_faster_than", {}).items():
+            times = entries[peer]["times_ours"]
+            said = f"{ours['milliseconds']:.1f} ms, {times:.1f} × faster than {peer}"
+            yield Held("calibrators", task, said, f"≥ {factor} ×", times >= factor)
+        if "milliseconds" in bar:
+            took = ours["milliseconds"]
+            said = f"{took:.1f} ms"
+            yield Held("calibrators", task, said, f"≤ {bar['milliseconds']} ms", took <= bar["milliseconds"])
+        if "no_worse_by" in bar:
+            best = min(entry["objective"] for entry in entries.values())
+            behind = ours["objective"] - best
+            said = f"{behind:.1g} above the lowest"
+            yield Held(
+                "calibrators",
+                f"{task}, objective",
+                said,
+                f"≤ {bar['no_worse_by']:g}",
+                behind <= bar["no_worse_by"],
+            )
+
+
 def bootstrap(content: dict[str, Any]) -> Iterator[Held]:
     """All default metrics in 1000 resamples."""
     bar = content["bar"]
@@ -130,6 +156,7 @@ def growth(content: dict[str, Any]) -> Iterator[Held]:
 READERS: dict[str, Callable[[dict[str, Any]], Iterator[Held]]] = {
     "metrics": metrics,
     "losses": losses,
+    "calibrators": calibrators,
     "bootstrap": bootstrap,
     "import_time": import_time,
     "growth": growth,

@@ -139,8 +139,13 @@ def test_calibrators_may_be_given_themselves(calibrated: Callable[..., Any]) -> 
     assert selection.fitted["platt"].fit_result_.num_samples == 800
 
 
-def test_no_matrix_of_more_numbers_than_samples() -> None:
-    """A hundred classes have 10100 numbers in a matrix and its biases."""
-    assert "structured-matrix" in candidates_for("multiclass", 10_100, 100)
-    assert "structured-matrix" not in candidates_for("multiclass", 10_099, 100)
+def test_what_is_tried_suits_the_size() -> None:
+    """Ten samples for each number fitted, of 30 classes 60 or 930; isotonic up to a million scores."""
+    assert candidates_for("multiclass", 9300, 30) == CANDIDATES["multiclass"]
+    assert set(CANDIDATES["multiclass"]) - set(candidates_for("multiclass", 9299, 30)) == {
+        "structured-matrix"
+    }
+    assert "vector" in candidates_for("multiclass", 600, 30)
+    assert "vector" not in candidates_for("multiclass", 599, 30)
+    assert "isotonic" not in candidates_for("multiclass", 1100, 1000)
     assert candidates_for("binary", 10) == CANDIDATES["binary"]

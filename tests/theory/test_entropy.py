@@ -66,7 +66,7 @@ def test_step_of_the_proof() -> None:
 
 
 def test_constant_is_the_best() -> None:
-    """No smaller multiple of the entropy will do: the quotient comes as near to gamma as one likes."""
+    """No smaller multiple of the entropy will do: the quotient comes as near to gamma as wanted."""
     quotients = []
     for q in (1e-2, 1e-6, 1e-40, 1e-300):
         found = theory.entropy_bound([[1.0, 0.0]], [[q, 1 - q]], gamma=3.0)
@@ -94,7 +94,7 @@ def test_few_classes_gain_entropy(classes: int, gamma: float, rng: np.random.Gen
 
 @pytest.mark.parametrize("classes", [4, 5, 10])
 def test_many_classes_lose_entropy(classes: int) -> None:
-    """Below gamma*(1/(K-1)) one all but impossible class and equal others break the claim, above it do not."""
+    """Below gamma*(1/(K-1)) an all but impossible class and equal others break the claim, not above."""
     critical = optimal_gamma(1 / (classes - 1))
     posterior = torch.full((1, classes), 1 / (classes - 1), dtype=torch.float64)
     posterior[0, -1] = 1e-9

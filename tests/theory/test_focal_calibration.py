@@ -47,7 +47,7 @@ def test_minimisers_computed_elsewhere(golden: Golden) -> None:
 
 
 def test_printed_minimisers() -> None:
-    """p = 0.8 and gamma = 2 over the weights, and the case of three classes, to the digits printed."""
+    """Of p = 0.8 and gamma = 2 over the weights, and the case of three classes, to the digits printed."""
     printed = {0: 0.62661, 0.1: 0.63893, 0.5: 0.67442, 1: 0.70108, 1.5: 0.71808, 4.5: 0.75882, 10: 0.77813}
     for weight, q in printed.items():
         found = theory.focal_calibration_minimiser([0.8], gamma=2, calibration_weight=weight).item()
@@ -159,7 +159,7 @@ def test_not_strictly_proper(weight: float) -> None:
 
 
 def test_proper_at_the_same_posteriors_as_focal_loss() -> None:
-    """Where g is equal over the classes the truth is the minimiser, whatever the weight: an uneven example."""
+    """Where g is equal over the classes the truth is the minimiser, whatever the weight."""
 
     def partner(low: float) -> float:  # beyond the turn of g, with the same g
         level = theory.gradient_factor(low, gamma=1.0).item()
@@ -250,7 +250,7 @@ def test_confidence_theorem_fails_where_focal_loss_is_right() -> None:
 
 def test_refusals() -> None:
     """Negative options, and what is no probability, are refused."""
-    with pytest.raises(ValueError, match="`gamma` must be finite and not negative; got -0.5"):
+    with pytest.raises(ValueError, match=r"`gamma` must be finite and not negative; got -0\.5"):
         theory.focal_calibration_minimiser([0.5], gamma=-0.5, calibration_weight=1)
     with pytest.raises(ValueError, match="`calibration_weight` must be finite and not negative; got -1"):
         theory.focal_calibration_root(gamma=1, calibration_weight=-1)
@@ -258,5 +258,5 @@ def test_refusals() -> None:
         theory.focal_calibration_phi(1.0, gamma=1, calibration_weight=1)
     with pytest.raises(ValueError, match=r"`prediction` must be inside \(0, 1\); got 0"):
         theory.constant_processing_gaps(0.0, event_rate=0.5, gamma=1, calibration_weight=1)
-    with pytest.raises(ValueError, match="row 0 sums to 0.9"):
+    with pytest.raises(ValueError, match=r"row 0 sums to 0\.9"):
         theory.top_errors([[0.5, 0.4]], gamma=1, calibration_weight=1)

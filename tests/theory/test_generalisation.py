@@ -36,7 +36,7 @@ def test_performance_against_another_quadrature() -> None:
     world = theory.LogisticWorld(num_features=2, signal=2.0)
     found = world.performance(torch.tensor([1.5, 0.8], dtype=torch.float64))
 
-    def integral(function) -> float:  # noqa: ANN001
+    def integral(function) -> float:
         def inside(b: float, a: float) -> float:
             score, truth = 1.5 * a + 0.8 * b, 1 / (1 + math.exp(-2 * a))
             return function(score, truth) * math.exp(-(a * a + b * b) / 2) / (2 * math.pi)
@@ -86,7 +86,7 @@ def test_the_truth_is_calibrated() -> None:
 
 @pytest.mark.parametrize("factor", [0.25, 0.5, 2.0, 4.0])
 def test_temperature_undoes_a_factor(factor: float) -> None:
-    """Weights that are a multiple of the truth have that multiple as their temperature, and over-confidence."""
+    """Weights that are a multiple of the truth have that multiple as their temperature."""
     world = theory.LogisticWorld(num_features=2, signal=2.0)
     found = world.performance(torch.tensor([2.0 * factor, 0.0]))
     assert found.temperature == pytest.approx(factor, rel=1e-10)
@@ -116,7 +116,7 @@ def test_fit_agrees_with_another_optimiser() -> None:
         found = theory.fit_linear(features, outcomes, loss, penalty=penalty)
         assert found.converged
 
-        def value(w: np.ndarray, loss=loss, penalty=penalty) -> tuple[float, np.ndarray]:  # noqa: ANN001
+        def value(w: np.ndarray, loss=loss, penalty=penalty) -> tuple[float, np.ndarray]:
             weights = torch.tensor(w, requires_grad=True)
             total = loss(features @ weights, outcomes).mean() + penalty / 2 * weights.square().sum()
             (slope,) = torch.autograd.grad(total, weights)
@@ -134,7 +134,7 @@ def test_separable_classes_have_no_minimum() -> None:
 
 
 def test_overconfidence_of_the_paper_s_argument() -> None:
-    """Cross-entropy: right on its own sample, over-confident on new ones; focal loss: under-confident, then less."""
+    """Cross-entropy is right on its own sample, over-confident on new ones; focal loss is so less."""
     world = theory.LogisticWorld(num_features=40, signal=2.0)
     features, outcomes = world.sample(400, seed=7)
     plain = theory.fit_linear(features, outcomes, cross_entropy).weights

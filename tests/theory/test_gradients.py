@@ -1,7 +1,8 @@
-"""Focal loss's gradient factor: the published numbers, and everything else against automatic differentiation."""
+"""Focal loss's gradient factor: the published numbers, and automatic differentiation for the rest."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -123,7 +124,7 @@ def test_threshold_inverts_optimal_gamma() -> None:
     for p0 in (0.001, 0.01, 0.1, 0.19, 0.3, 0.45, 0.49, 0.499):
         assert theory.gradient_threshold(gamma=optimal_gamma(p0)) == pytest.approx(p0, abs=1e-10)
     found = [theory.gradient_threshold(gamma=gamma) for gamma in GAMMAS]
-    assert all(first > second for first, second in zip(found, found[1:], strict=False))
+    assert all(first > second for first, second in itertools.pairwise(found))
     assert theory.gradient_threshold(gamma=0) == 0.5
     assert theory.gradient_threshold(gamma=1e-9) == pytest.approx(0.5, abs=1e-8)
 
@@ -154,13 +155,16 @@ def test_branches_are_the_published_formula(p0: float) -> None:
     """Both branches agree with the formula in a and b, evaluated by scipy's W."""
     a, b = 1 - p0, p0 * math.log(p0)
     argument = -(a ** (1 - a / b)) / b * math.log(a)
-    for branch, found in ((0, theory.lambert_branches(p0).principal), (-1, theory.lambert_branches(p0).lower)):
+    for branch, found in (
+        (0, theory.lambert_branches(p0).principal),
+        (-1, theory.lambert_branches(p0).lower),
+    ):
         expected = a / b + (lambertw(argument, branch) / math.log(a)).real
         assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def test_branches_meet_at_one_half() -> None:
-    """At 1/2 W's argument is -1/e and both branches are zero; above, the principal one is the negative root."""
+    """At 1/2 W's argument is -1/e and both branches are zero; above, the principal one is negative."""
     half = theory.lambert_branches(0.5)
     assert half.principal == pytest.approx(0, abs=1e-7)
     assert half.lower == pytest.approx(0, abs=1e-7)
@@ -255,3 +259,10 @@ def test_refusals() -> None:
         theory.lambert_branches(1.0)
     with pytest.raises(ValueError, match=r"`weight_norm` must be positive; got 0"):
         theory.implied_weight_decay([0.5], [1], gamma=1, weight_norm=0.0)
+
+
+def test_exponents_of_the_authors_code(golden: Golden) -> None:
+    """The lower branch agrees with the reference's code to the 1e-8 that its jitter leaves."""
+    for p0, gamma in golden("gamma_star.json")["table"]:
+        assert theory.lambert_branches(p0).lower == pytest.approx(gamma, rel=1e-8)
+        assert theory.gradient_threshold(gamma=gamma) == pytest.approx(p0, rel=1e-8)

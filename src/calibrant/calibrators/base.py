@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import math
 import os
@@ -16,10 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._math.arrays import ArrayLike, row_slices
-from calibrant._math.checks import Checked, Task, check_logits
+from calibrant._math.checks import Task, check_logits
 from calibrant._math.errors import CalibrantWarning, InputError, NotFittedError
 from calibrant._math.focal_map import back_to, working_dtype
 from calibrant._math.threads import threads_for
+from calibrant.calibrators._fit_data import drop_weightless, fingerprint
 from calibrant.calibrators._folds import held_out, over_correction
 from calibrant.calibrators._objectives import Objective
 from calibrant.calibrators._tables import stack_tables
@@ -141,12 +141,12 @@ class Calibrator(nn.Module):
         if checked.labels is None:
             raise InputError("`labels` must be given to fit; got None.")
         self._check_kind(checked.task)
-        sha256 = _fingerprint(checked)
+        sha256 = fingerprint(checked)
         notes: list[str] = []
         scores, num_zeros = floor_zero_probabilities(checked.scores, checked.task)
         if num_zeros:
             notes.append(f"{num_zeros} probabilities of exactly zero were counted as 1e-12")
-        scores, targets, shares = _drop_weightless(scores, checked.labels, checked.weights)
+        scores, targets, shares = drop_weightless(scores, checked.labels, checked.weights)
         with threads_for(scores.numel()):
             solutions = self._solve_all(scores, targets, shares, checked.task)
         result = join(
@@ -448,25 +448,3 @@ class Calibrator(nn.Module):
         super()._load_from_state_dict(
             dict(state_dict), prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
-
-
-def _drop_weightless(
-    scores: Tensor, labels: Tensor, weights: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Without the samples of weight zero."""
-    if weights is None or bool((weights > 0).all()):
-        return scores, labels, weights
-    kept = weights > 0
-    return scores[kept], labels[kept], weights[kept]
-
-
-def _fingerprint(checked: Checked) -> str:
-    """SHA-256 of the data of a fit: types, shapes and numbers."""
-    digest = hashlib.sha256()
-    for tensor in (checked.scores, checked.labels, checked.weights):
-        if tensor is not None:
-            digest.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
-            # A clone, as a single row of a wider table passes for contiguous with strides that are not.
-            rows = tensor.cpu().clone(memory_format=torch.contiguous_format)
-            digest.update(rows.view(torch.uint8).numpy().data)
-    return digest.hexdigest()

@@ -145,7 +145,9 @@ def _read(path: str | os.PathLike[str]) -> tuple[Header, dict[str, Tensor]]:
 
         tensors = load_file(path) if text else {}
     except SafetensorError as error:
-        raise InputError(f"{path} is not a safetensors file, or is damaged; name one that `calibrant fit` wrote.") from error
+        raise InputError(
+            f"{path} is not a safetensors file, or is damaged; name one that `calibrant fit` wrote."
+        ) from error
     if text is None:
         raise InputError(f"{path} is a safetensors file, but not a calibrator that calibrant saved.")
     try:

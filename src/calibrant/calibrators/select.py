@@ -40,7 +40,7 @@ CANDIDATES: dict[Task, tuple[str, ...]] = {
     "binary": ("temperature", "platt", "beta", "quadratic", "isotonic"),
     "multilabel": ("temperature", "platt", "beta", "quadratic", "isotonic"),
 }
-_MATRICES = ("structured-matrix",)
+_MOST_ISOTONIC = 1 << 20  # scores that isotonic regression sorts
 _TITLES = {"nll": "log-loss", "brier": "Brier score"}
 
 
@@ -135,7 +135,7 @@ def select(
         labels: Classes ``(N,)``, or zeros and ones ``(N, C)`` with one column per label.
         weights: Sample weights ``(N,)``.
         calibrators: Candidates as :func:`build` takes them, or calibrators, which are fitted anew; by default
-            those that suit the predictions, but for matrices of more numbers than there are samples.
+            those that suit the predictions, with at least ten samples for each number that they fit.
         criterion: ``"nll"`` or ``"brier"``, both proper.
         folds: How many, from 2 to half the number of samples.
         seed: Of the division into folds.
@@ -195,9 +195,12 @@ def select(
 
 
 def candidates_for(task: Task, num_samples: int, num_classes: int = 1) -> tuple[str, ...]:
-    """What is tried where nothing is said: no matrix of more numbers than there are samples."""
-    too_many = num_classes * (num_classes + 1) > num_samples
-    return tuple(text for text in CANDIDATES[task] if not (too_many and text in _MATRICES))
+    """What is tried where nothing is said: ten samples for each number fitted, and no large isotonic ones."""
+    numbers = {"vector": 2 * num_classes, "structured-matrix": num_classes * (num_classes + 1)}
+    too_large = {text for text, count in numbers.items() if 10 * count > num_samples}
+    if num_samples * num_classes > _MOST_ISOTONIC:
+        too_large.add("isotonic")
+    return tuple(text for text in CANDIDATES[task] if text not in too_large)
 
 
 def _unfitted(wanted: str | Calibrator) -> Calibrator:

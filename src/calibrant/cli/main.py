@@ -16,6 +16,7 @@ from calibrant.cli.check import check
 from calibrant.cli.compare import compare
 from calibrant.cli.demo import demo
 from calibrant.cli.evaluate import evaluate
+from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
 from calibrant.cli.study import study
 from calibrant.cli.terminal import errors
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (evaluate, fit, apply, compare, check, demo, train, study):
+for command in (evaluate, fit, apply, compare, check, demo, train, study, figure):
     app.command()(command)
 
 

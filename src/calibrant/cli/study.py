@@ -51,6 +51,12 @@ def study(
     if name == "calibrators":
         _calibrators(data, out, seeds, table)
         return
+    if name == "properness":
+        _properness(out)
+        return
+    if name in {"linear-model", "generalisation-gap"}:
+        _small_world(name, out, seeds, table or out)
+        return
     _losses(out=out, setting=setting, seeds=seeds, table=table, published=published)
 
 
@@ -86,6 +92,15 @@ def _calibrators(data: Path | None, out: Path, seeds: int, table: Path | None) -
         typer.echo(path)
 
 
+def _properness(out: Path) -> None:
+    from calibrant.experiments.studies.properness_table import properness_table, write_properness
+
+    with progress("looking for counter-examples") as tell:
+        rows = properness_table(progress=tell)
+    for path in write_properness(rows, out):
+        typer.echo(path)
+
+
 def _losses(
     *, out: Path, setting: list[str] | None, seeds: int, table: Path | None, published: Path | None
 ) -> None:
@@ -109,3 +124,22 @@ def _losses(
         errors().print(f"calibrant: {stop}", markup=False, highlight=False)
         raise typer.Exit(130) from None
     typer.echo(f"{len(done)} runs are finished; --table FOLDER writes what they show.")
+
+
+def _small_world(name: str, out: Path, seeds: int, table: Path) -> None:
+    """Studies on generated samples: run what is missing, and write the page at once."""
+    from calibrant.experiments.studies import generalisation_gap, linear_model
+    from calibrant.experiments.studies.generalisation_gap_page import write_generalisation_gap
+    from calibrant.experiments.studies.linear_model_page import write_linear_model
+
+    def tell(line: str) -> None:
+        errors().print(line, markup=False, highlight=False)
+
+    if name == "linear-model":
+        runs = linear_model.run_linear_model(out, seeds=range(seeds), tell=tell)
+        written = write_linear_model(runs, table, linear_model.DEFAULT)
+    else:
+        records = generalisation_gap.run_generalisation_gap(out, seeds=range(seeds), tell=tell)
+        written = write_generalisation_gap(records, table)
+    for path in written:
+        typer.echo(path)

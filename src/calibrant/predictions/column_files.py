@@ -135,7 +135,7 @@ def _readable() -> Generator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        raise InputError(f"it is not UTF-8 text; save it as such (in a spreadsheet: CSV UTF-8).") from error
+        raise InputError("it is not UTF-8 text; save it as such (in a spreadsheet: CSV UTF-8).") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(damaged("a .csv.gz file", error)) from error
 

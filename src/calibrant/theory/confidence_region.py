@@ -30,9 +30,9 @@ class ConfidenceRegion:
     gamma: float
     num_classes: int
     lowered_below: float
-    """Below this top probability some distribution is lowered; 1 / num_classes if none is anywhere."""
+    """The largest top probability that is lowered in some distribution; 1 / num_classes if none is."""
     raised_above: float
-    """Above this top probability some distribution is raised; 1 / num_classes: everywhere."""
+    """The smallest top probability that is raised in some distribution; 1 / num_classes: all but that."""
 
 
 def confidence_region(gamma: float, num_classes: int) -> ConfidenceRegion:
@@ -77,7 +77,7 @@ def confidence_region(gamma: float, num_classes: int) -> ConfidenceRegion:
         return ConfidenceRegion(
             gamma=float(gamma), num_classes=num_classes, lowered_below=lowest, raised_above=lowest
         )
-    tops = np.linspace(lowest, threshold.above, _TOPS + 1)[1:]
+    tops = _tops(lowest, threshold.above)
     extremes = np.array([_extremes(float(t), gamma, num_classes) for t in tops])
     lowered, raised = extremes[:, 1] > _ROUNDING, extremes[:, 0] < -_ROUNDING
     lowered_below = lowest
@@ -98,6 +98,15 @@ def confidence_region(gamma: float, num_classes: int) -> ConfidenceRegion:
     return ConfidenceRegion(
         gamma=float(gamma), num_classes=num_classes, lowered_below=lowered_below, raised_above=raised_above
     )
+
+
+def _tops(low: float, high: float) -> Float[ndarray, " M"]:
+    """Top probabilities to look at: even ones, and close ones on both sides of every 1 / n."""
+    shares = 1 / np.arange(math.ceil(1 / high), math.floor(1 / low) + 1)[:_TOPS]
+    close = np.array([1e-7, 1e-5, 1e-4, 1e-3, 1e-2])
+    near = shares[:, None] * np.concatenate([1 - close, 1 + close])
+    tops = np.unique(np.concatenate([np.linspace(low, high, _TOPS + 1), near.ravel()]))
+    return tops[(tops > low) & (tops <= high)]
 
 
 def _extremes(top: float, gamma: float, num_classes: int) -> tuple[float, float]:

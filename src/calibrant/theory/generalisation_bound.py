@@ -54,7 +54,7 @@ def pac_bayes_bound(
         distance: Of the parameters from the prior's centre.
         prior_scale: Standard deviation of the prior.
         num_samples: How many training samples.
-        inverse_temperature: :math:`\lambda`, :math:`\sqrt{8 n}` if not given; fixed before the samples are seen.
+        inverse_temperature: :math:`\lambda`, by default :math:`\sqrt{8 n}`; chosen before seeing the samples.
         confidence: Probability with which the bound holds.
 
     Returns:

@@ -23,7 +23,7 @@ _CONVERGED = 1e-10  # of a probability
 _GONE = 1e-3  # a probability that may be on its way to zero
 _FAR = 1000.0  # a logit gap whose probability is exactly zero
 _SAME = 1e-12  # difference of risks that is rounding
-_MANY_CLASSES = 50
+_FEW_CLASSES = 10  # up to which a search without derivatives is worth its time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,7 +88,8 @@ def risk_minimiser(
 
     Note:
         Converges to 1e-10 in the probabilities where the loss is differentiable twice at the minimum; for
-        more than two classes a minimum at a kink is found to about 1e-6 and ``converged`` says so. For two
+        more than two classes a minimum at a kink or jump is found to about 1e-6 (more than ten: as far as
+        Newton's steps lead) and ``converged`` says so. For two
         classes a kink is bracketed to rounding.
 
     References:
@@ -298,15 +299,15 @@ def _by_values(risk: Risk, end: _End) -> _End:
     """A minimum of more classes where derivatives do not lead on: a simplex that needs none."""
     from scipy.optimize import minimize
 
-    if risk.num_classes > _MANY_CLASSES:
+    if risk.num_classes > _FEW_CLASSES:
         return end
     logits, value = end.probs.clamp(min=1e-300).log(), end.risk
-    for _ in range(3):
+    for _ in range(2):
         found = minimize(
             lambda x: float(risk.many(torch.from_numpy(x)[None])[0]),
             logits.numpy(),
             method="Nelder-Mead",
-            options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 400 * risk.num_classes, "adaptive": True},
+            options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 200 * risk.num_classes, "adaptive": True},
         )
         logits, value = torch.from_numpy(found.x), float(found.fun)
     lower = value < end.risk - _SAME

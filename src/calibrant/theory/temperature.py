@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
-_POINTS = 4001
+_POINTS = 1001
 _BEYOND = 80.0  # log-odds from which on the slope only goes on towards its limit
 
 
@@ -165,7 +165,7 @@ def _pair_slope(log_odds: Float[Tensor, " N"], gamma: float) -> Float[Tensor, " 
 def _least(function: Callable[[Tensor], Tensor], low: float, high: float) -> float:
     """The least value of a smooth function, by ever finer grids."""
     value = math.inf
-    for _ in range(4):
+    for _ in range(5):
         grid = torch.linspace(low, high, _POINTS, dtype=torch.float64)
         values = function(grid)
         place = int(values.argmin())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping
@@ -112,23 +113,7 @@ def closest_temperature(
         raise InputError(f"`num_classes` must be at least 2; got {num_classes}.")
     if max_logit is not None and not 0 < max_logit < math.inf:
         raise InputError(f"`max_logit` must be above 0 and finite; got {max_logit}.")
-    if num_classes == 2:
-        reach = min(max_logit or math.inf, 40 / min(1.0, gamma + 1))
-        log_odds = torch.from_numpy(np.geomspace(1e-5 * reach, reach, _BINARY_POINTS))
-        mapped = focal_map_log_odds(log_odds, gamma).sigmoid()
-
-        def binary_error(inverse: float) -> float:
-            return float((mapped - (inverse * log_odds).sigmoid()).abs().max())
-
-        return _closest(binary_error, gamma, 2, max_logit or math.inf, 1e-10)
-    reach = 5.0 if max_logit is None else max_logit
-    logits = _rows(num_classes, reach)
-    probs = focal_map_logits(logits, gamma).exp()
-
-    def error(inverse: float) -> float:
-        return float((probs - (inverse * logits).softmax(1)).abs().max())
-
-    return _closest(error, gamma, num_classes, reach, 1e-6)
+    return _closest_temperature(float(gamma), num_classes, max_logit)
 
 
 def temperature_fit(
@@ -228,6 +213,27 @@ def temperature_composition(
             )
         )
     return tuple(found)
+
+
+@functools.lru_cache(maxsize=512)
+def _closest_temperature(gamma: float, num_classes: int, max_logit: float | None) -> ClosestTemperature:
+    if num_classes == 2:
+        reach = min(max_logit or math.inf, 40 / min(1.0, gamma + 1))
+        log_odds = torch.from_numpy(np.geomspace(1e-5 * reach, reach, _BINARY_POINTS))
+        mapped = focal_map_log_odds(log_odds, gamma).sigmoid()
+
+        def binary_error(inverse: float) -> float:
+            return float((mapped - (inverse * log_odds).sigmoid()).abs().max())
+
+        return _closest(binary_error, gamma, 2, max_logit or math.inf, 1e-10)
+    reach = 5.0 if max_logit is None else max_logit
+    logits = _rows(num_classes, reach)
+    probs = focal_map_logits(logits, gamma).exp()
+
+    def error(inverse: float) -> float:
+        return float((probs - (inverse * logits).softmax(1)).abs().max())
+
+    return _closest(error, gamma, num_classes, reach, 1e-6)
 
 
 def _closest(

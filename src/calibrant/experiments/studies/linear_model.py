@@ -41,6 +41,9 @@ class Setting:
     iterations: int = 50_000
 
 
+DEFAULT = Setting()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     """Points, labels as they are after flipping, and how probable class 1 truly is."""
@@ -99,7 +102,7 @@ def run_linear_model(
     store: Path, *, seeds: Sequence[int], setting: Setting | None = None, tell: Callable[[str], None] = print
 ) -> dict[int, Record]:
     """Train and judge each seed's models, unless the store has them; records by seed."""
-    chosen = setting or Setting()
+    chosen = setting or DEFAULT
     records = Records(store / "linear-model-runs.jsonl")
     found: dict[int, Record] = {}
     for seed in seeds:

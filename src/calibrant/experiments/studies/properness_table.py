@@ -1,4 +1,4 @@
-"""Which losses are proper, keep the classification, are convex, and how sure they make a network: computed."""
+"""Which losses are proper, keep the class, are convex, and how sure they make a network: computed."""
 
 from __future__ import annotations
 
@@ -66,12 +66,13 @@ _OF_BATCHES = frozenset({"mmce", "mdca", "smooth-calibration"})
 _BATCH = 40
 _MANY = 30
 ABOUT = """\
-Each cell is computed, by `calibrant.theory`. *Proper*: a counter-example is a proof, "none" is the result of a
-search among {num_posteriors} posteriors of {few} classes (with {seed} for its seed). *Keeps the class*: the most
-probable class at the minimiser is the posterior's. *Convex*: no segment of {segments} lies below the loss; in the
-probabilities, and in the logits. *At the optimum*: how the top probability of the minimiser compares with the true
-one, over the same posteriors, and over some of {many} classes. Losses of a whole batch are taken on equal logits with
-{batch} labels in the posterior's proportions; of multilabel losses one label is looked at.
+Each cell is computed, by `calibrant.theory`. *Proper*: a counter-example is a proof, "none found" is the
+result of a search among {num_posteriors} posteriors of {few} classes (seed {seed}; fewer for losses of a batch
+or of labels). *Keeps the class*: the most probable class at the minimiser is the posterior's. *Convex*: none
+of the {segments} segments lies below the loss; in the probabilities, and in the logits. *At the optimum*: how
+the top probability of the minimiser compares with the true one, over the same posteriors, and over some of
+{many} classes. Losses of a whole batch are taken on equal logits with {batch} labels in the posterior's
+proportions; of multilabel losses one label is looked at.
 """
 
 
@@ -174,7 +175,7 @@ def _row(name: str, num_posteriors: int, seed: int) -> Row:
     )
     many: ClassificationCalibration | None = None
     if not of_batches and not binary:
-        many = classification_calibration(loss, num_classes=(_MANY,), num_posteriors=3, seed=seed)
+        many = classification_calibration(loss, num_classes=(_MANY,), num_posteriors=2, seed=seed)
     spaces = [
         convexity(
             loss,

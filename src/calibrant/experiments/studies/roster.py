@@ -29,6 +29,18 @@ STUDIES = (
         name="predictions",
         summary="Every file of predictions in a folder, judged as it came: one row each.",
     ),
+    Study(
+        name="properness",
+        summary="Every loss: is it proper, does it keep the class, is it convex, how sure does it make one.",
+    ),
+    Study(
+        name="linear-model",
+        summary="Cross-entropy and focal loss on a linear model: norms, confidence of mistakes, curvature.",
+    ),
+    Study(
+        name="generalisation-gap",
+        summary="Where the truth is known: over-confidence by sample size, capacity and exponent.",
+    ),
 )
 
 

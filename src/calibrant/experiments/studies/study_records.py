@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calibrant._math.errors import InputError
-from calibrant._math.files import write_text
+from calibrant._math.files import atomic_write, write_text
 from calibrant.experiments.studies.loss_study_numbers import Mean, mean_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Record = Mapping[str, Any]
 
@@ -49,7 +52,7 @@ class Records:
         return self._records[key]
 
 
-def shown(values: list[float], digits: int = 3) -> str:
+def shown(values: Sequence[float], digits: int = 3) -> str:
     """Mean and half the width of its 95 % interval.
 
     Example:
@@ -63,7 +66,7 @@ def shown(values: list[float], digits: int = 3) -> str:
     return f"{found.value:.{digits}f}{half}"
 
 
-def summary(values: list[float]) -> dict[str, float | int | None]:
+def summary(values: Sequence[float]) -> dict[str, float | int | None]:
     """The same as data, to six digits."""
     found = mean_of(values)
     return {"mean": rounded(found.value), "half_width": rounded(found.half_width), "n": found.n}
@@ -72,3 +75,13 @@ def summary(values: list[float]) -> dict[str, float | int | None]:
 def rounded(value: float | None) -> float | None:
     """Six digits; nothing for what is not finite."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as SVG: the same bytes for the same figure."""
+    import matplotlib as mpl
+
+    from calibrant.reports.svg import drawing_style
+
+    with drawing_style(), mpl.rc_context({"svg.hashsalt": path.stem}), atomic_write(path) as temporary:
+        figure.savefig(temporary, format="svg", metadata={"Date": None})

@@ -1,0 +1,130 @@
+"""The figures of the papers' theory by name, each a row or a block of panels."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
+
+from calibrant._math.errors import InputError
+from calibrant._math.text_form import nearest
+from calibrant.reports.figures import theory_maps as maps
+from calibrant.reports.figures import theory_simplex as simplex
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, kw_only=True)
+class TheoryFigure:
+    """A figure that one command draws."""
+
+    name: str
+    summary: str
+    panels: tuple[Callable[..., Axes], ...]
+    """Each takes ``ax`` by name."""
+    columns: int = 2
+    note: str = ""
+    """Where the published caption does not reproduce: what the exact value is."""
+
+    def draw(self) -> Figure:
+        """All panels, in a figure that nothing else knows of."""
+        rows = -(-len(self.panels) // self.columns)
+        figure = Figure(figsize=(4.2 * self.columns, 3.6 * rows), layout="constrained")
+        for place, panel in enumerate(self.panels):
+            panel(ax=figure.add_subplot(rows, self.columns, place + 1))
+        return figure
+
+
+_PAPER = "Komisarenko and Kull 2024, figure"
+
+FIGURES = (
+    TheoryFigure(
+        name="focal-decomposition",
+        summary=f"The proper part of focal loss, and the focal calibration map ({_PAPER} 1).",
+        panels=(maps.proper_part_curves, maps.focal_map_curves),
+    ),
+    TheoryFigure(
+        name="temperature-binary",
+        summary=f"The closest temperature of two classes, and the map beside it ({_PAPER} 2).",
+        panels=(maps.temperature_line, maps.log_odds_maps),
+        note="The caption's T = 0.76 and 0.36 for gamma = 0.5 and 3 are not the closest of two classes: "
+        "those are 0.731 and 0.276. 0.36 is that of three classes. The line depends on the range of gamma.",
+    ),
+    TheoryFigure(
+        name="temperature-bounds",
+        summary=f"Temperatures between which the binary map lies ({_PAPER} 3).",
+        panels=(maps.temperature_bound_curves, maps.temperature_bound_widths),
+        note="The published tight bounds (gamma = 4: 0.206) are those of log-odds up to 10, drawn here, not "
+        "of 20 (0.203).",
+    ),
+    TheoryFigure(
+        name="proper-isolines",
+        summary=f"Lines of equal expected loss around (0.55, 0.30, 0.15) ({_PAPER} 4).",
+        panels=(
+            functools.partial(simplex.risk_isolines, loss="brier"),
+            functools.partial(simplex.risk_isolines, loss="cross-entropy"),
+            functools.partial(simplex.risk_isolines, gamma=1.0),
+            functools.partial(simplex.risk_isolines, gamma=3.0),
+        ),
+    ),
+    TheoryFigure(
+        name="focal-arrows",
+        summary=f"Where the focal map and its closest temperature take three probabilities ({_PAPER} 5).",
+        panels=(
+            functools.partial(simplex.map_arrows, gamma=1.0),
+            functools.partial(simplex.map_arrows, gamma=3.0),
+            functools.partial(simplex.closest_temperature_arrows, gamma=1.0),
+            functools.partial(simplex.closest_temperature_arrows, gamma=3.0),
+        ),
+        note="The caption's T = 0.81 and 0.46 belong to gamma = 0.5 and 2; for 1 and 3 they are 0.658 and "
+        "0.357.",
+    ),
+    TheoryFigure(
+        name="temperature-ternary",
+        summary=f"The closest temperature of three classes and its error ({_PAPER} 6).",
+        panels=(
+            functools.partial(maps.temperature_line, num_classes=3, num_gammas=10),
+            functools.partial(maps.temperature_errors, num_gammas=10),
+        ),
+    ),
+    TheoryFigure(
+        name="temperature-differences",
+        summary=f"Focal map against its closest temperature over the triangle ({_PAPER} 7).",
+        panels=(
+            functools.partial(simplex.temperature_differences, gamma=0.5),
+            functools.partial(simplex.temperature_differences, gamma=3.0),
+        ),
+    ),
+    TheoryFigure(
+        name="confidence-regions",
+        summary="Top probabilities that the focal map raises or lowers, by the number of classes.",
+        panels=(
+            functools.partial(maps.confidence_regions, gamma=1.0),
+            functools.partial(maps.confidence_regions, gamma=3.0),
+        ),
+        note="The published proposition 5 says that every top probability is raised.",
+    ),
+)
+
+
+def theory_figure_named(name: str) -> TheoryFigure:
+    """The figure of that name.
+
+    Raises:
+        InputError: If there is none.
+
+    Example:
+        >>> len(theory_figure_named("focal-arrows").panels)
+        4
+    """
+    for figure in FIGURES:
+        if figure.name == name:
+            return figure
+    names = [figure.name for figure in FIGURES]
+    raise InputError(
+        f"there is no figure {name!r}{nearest(name, names)} `calibrant figure --list` says more."
+    )
