@@ -54,6 +54,12 @@ def apply(
         if predictions.kind == "top_label":
             msg = f"{file} holds top-label confidences only; a calibrator needs the scores of all classes."
             raise InputError(msg)
+        if predictions.num_classes not in {None, fitted.num_classes_}:
+            msg = (
+                f"{file} has {predictions.num_classes} classes, {calibrator} was fitted on "
+                f"{fitted.num_classes_}; name predictions of the same model."
+            )
+            raise InputError(msg)
         tell(f"applying {fitted.name}", 0.5)
         scores = predictions.scores
         probs = fitted.predict_proba(scores)

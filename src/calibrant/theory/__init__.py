@@ -56,9 +56,11 @@ from calibrant.theory.gradients import (
     gradient_factor,
     gradient_threshold,
     gradient_turning_point,
+    lambert_branches,
+)
+from calibrant.theory.gradients_implied import (
     implied_penalty,
     implied_weight_decay,
-    lambert_branches,
     logit_convexity_threshold,
     logit_curvature,
 )

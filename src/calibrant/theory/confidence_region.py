@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from numpy import ndarray
 
-_TOPS = 120  # top probabilities looked at before bisecting
+_TOPS = 80  # top probabilities looked at before bisecting
+_SHARES = 4
 _LAST_SHARES = 25
 _SMALL_COUNTS = 40  # from here on not every number of equal classes is tried
 _ROUNDING = 1e-14
@@ -77,7 +78,8 @@ def confidence_region(gamma: float, num_classes: int) -> ConfidenceRegion:
         return ConfidenceRegion(
             gamma=float(gamma), num_classes=num_classes, lowered_below=lowest, raised_above=lowest
         )
-    tops = _tops(lowest, threshold.above)
+    start = max(lowest, threshold.below)  # up to the maximum of g nothing is raised
+    tops = _tops(start, threshold.above)
     extremes = np.array([_extremes(float(t), gamma, num_classes) for t in tops])
     lowered, raised = extremes[:, 1] > _ROUNDING, extremes[:, 0] < -_ROUNDING
     lowered_below = lowest
@@ -90,7 +92,7 @@ def confidence_region(gamma: float, num_classes: int) -> ConfidenceRegion:
     raised_above = threshold.above
     if raised.any():
         first = int(np.flatnonzero(raised)[0])
-        low = lowest if first == 0 else float(tops[first - 1])
+        low = start if first == 0 else float(tops[first - 1])
         raised_above = _bisect(
             lambda t: _extremes(t, gamma, num_classes)[0] >= -_ROUNDING, low, float(tops[first])
         )
@@ -101,8 +103,8 @@ def confidence_region(gamma: float, num_classes: int) -> ConfidenceRegion:
 
 
 def _tops(low: float, high: float) -> Float[ndarray, " M"]:
-    """Top probabilities to look at: even ones, and close ones on both sides of every 1 / n."""
-    shares = 1 / np.arange(math.ceil(1 / high), math.floor(1 / low) + 1)[:_TOPS]
+    """Top probabilities to look at: even ones, and close ones beside the largest 1 / n."""
+    shares = 1 / np.arange(math.ceil(1 / high), math.floor(1 / low) + 1)[:_SHARES]
     close = np.array([1e-7, 1e-5, 1e-4, 1e-3, 1e-2])
     near = shares[:, None] * np.concatenate([1 - close, 1 + close])
     tops = np.unique(np.concatenate([np.linspace(low, high, _TOPS + 1), near.ravel()]))

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _BINARY_POINTS = 8001
-_GRID = {3: 287, 4: 69}  # values of each logit
+_GRID = {3: 121, 4: 41}  # values of each logit
+_REFINEMENTS = 4
+_WORST = 40  # rows around which the grid is refined
 _ELEMENTS = 400_000  # of the table of logits of more classes
 
 
@@ -77,8 +79,9 @@ def closest_temperature(
               | \rho_\gamma(\mathrm{softmax}(z))_i - \mathrm{softmax}(z / T)_i |
 
     Two classes: over all log-odds, unless ``max_logit`` is given. More: the last logit is 0 and the others
-    are in ``[-max_logit, max_logit]`` (as published, 5). Three and four classes are looked at on a grid of
-    287 and 69 values each, more classes on rows of at most three different values, drawn with a fixed seed.
+    are in ``[-max_logit, max_logit]`` (as published, 5). Three and four classes are looked at on a grid,
+    refined where the error is largest; more classes on rows of at most three different values, drawn with a
+    fixed seed.
 
     Args:
         gamma: Focal loss's exponent, greater than -1.
@@ -93,7 +96,7 @@ def closest_temperature(
 
     Note:
         The largest error is a quasi-convex function of 1 / T, so the search finds its one minimum. Two
-        classes: to 1e-6; three: to 1e-3 of it; from five on to a few per cent, and the error from below.
+        classes: to 1e-6; three and four: to 1e-4; from five on to a few per cent, and the error from below.
 
     References:
         Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
@@ -228,12 +231,39 @@ def _closest_temperature(gamma: float, num_classes: int, max_logit: float | None
         return _closest(binary_error, gamma, 2, max_logit or math.inf, 1e-10)
     reach = 5.0 if max_logit is None else max_logit
     logits = _rows(num_classes, reach)
+    found = _closest_on(logits, gamma, reach)
+    if num_classes not in _GRID:
+        return found
+    step = 2 * reach / (_GRID[num_classes] - 1)
+    for _ in range(_REFINEMENTS):
+        logits = torch.cat([logits, _around_worst(logits, found, step)])
+        found = _closest_on(logits, gamma, reach)
+        step /= 4
+    return found
+
+
+def _closest_on(logits: Float[Tensor, "G C"], gamma: float, reach: float) -> ClosestTemperature:
+    """The temperature closest on some rows of logits."""
     probs = focal_map_logits(logits, gamma).exp()
 
     def error(inverse: float) -> float:
         return float((probs - (inverse * logits).softmax(1)).abs().max())
 
-    return _closest(error, gamma, num_classes, reach, 1e-6)
+    return _closest(error, gamma, logits.shape[1], reach, 1e-6)
+
+
+def _around_worst(
+    logits: Float[Tensor, "G C"], found: ClosestTemperature, step: float
+) -> Float[Tensor, "g C"]:
+    """Rows nearer than a step to those where the temperature is furthest from the map."""
+    mapped = focal_map_logits(logits, found.gamma).exp()
+    errors = (mapped - (logits / found.temperature).softmax(1)).abs().amax(1)
+    worst = logits[errors.topk(_WORST).indices]
+    offsets = torch.linspace(-step, step, 5, dtype=torch.float64)
+    free = logits.shape[1] - 1
+    moves = torch.cartesian_prod(*[offsets] * free)
+    near = (worst[:, None, :free] + moves).reshape(-1, free).clamp(min=-found.max_logit, max=found.max_logit)
+    return torch.nn.functional.pad(near, (0, 1))
 
 
 def _closest(

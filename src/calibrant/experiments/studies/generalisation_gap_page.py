@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import torch
 
 from calibrant import theory
@@ -20,29 +19,18 @@ from calibrant.experiments.studies.generalisation_gap import (
     SIGNAL,
     Cell,
 )
+from calibrant.experiments.studies.generalisation_gap_figure import draw_figure
+from calibrant.experiments.studies.generalisation_gap_numbers import (
+    NUMBERS,
+    each_of,
+    lost_of,
+    name_of,
+    of_cell,
+    pairs_of,
+)
 from calibrant.experiments.studies.loss_study_numbers import mean_of
 from calibrant.experiments.studies.loss_study_pages import table
 from calibrant.experiments.studies.study_records import Record, save_figure, shown, summary
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-Arm = Mapping[str, Any]
-Pick = Callable[[Arm], float]
-
-NUMBERS: Mapping[str, Pick] = {
-    "train_overconfidence": lambda arm: arm["train"]["overconfidence"],
-    "train_temperature": lambda arm: arm["train"]["temperature"],
-    "test_overconfidence": lambda arm: arm["test"]["overconfidence"],
-    "test_calibration_error": lambda arm: arm["test"]["calibration_error"],
-    "test_cross_entropy": lambda arm: arm["test"]["cross_entropy"],
-    "test_temperature": lambda arm: arm["test"]["temperature"],
-    "mapped_train_overconfidence": lambda arm: arm["train_mapped"]["overconfidence"],
-    "mapped_test_overconfidence": lambda arm: arm["test_mapped"]["overconfidence"],
-    "mapped_test_temperature": lambda arm: arm["test_mapped"]["temperature"],
-    "mapped_calibration_error": lambda arm: arm["test_mapped"]["calibration_error"],
-}
 
 
 def write_generalisation_gap(records: Sequence[Record], folder: Path) -> list[Path]:
@@ -66,9 +54,9 @@ def as_json(records: Sequence[Record]) -> dict[str, Any]:
                 "arms": [
                     {
                         "gamma": gamma,
-                        "without_minimum": _lost(records, cell, gamma),
+                        "without_minimum": lost_of(records, cell, gamma),
                         **{
-                            name: summary(values) if (values := _each(records, cell, gamma, name)) else None
+                            name: summary(values) if (values := each_of(records, cell, gamma, name)) else None
                             for name in NUMBERS
                         },
                     }
@@ -76,7 +64,7 @@ def as_json(records: Sequence[Record]) -> dict[str, Any]:
                 ],
             }
             for cell in CELLS
-            if _of(records, cell)
+            if of_cell(records, cell)
         ],
     }
 
@@ -136,7 +124,7 @@ def _done(seeds: int) -> str:
 
 
 def _overconfidence(records: Sequence[Record], cells: Sequence[Cell]) -> str:
-    heads = ["d / n", "n", "d", "CE on its sample", *(_name(gamma) for gamma in GAMMAS)]
+    heads = ["d / n", "n", "d", "CE on its sample", *(name_of(gamma) for gamma in GAMMAS)]
     lines = [
         [
             f"{cell.load:.4g}",
@@ -146,7 +134,7 @@ def _overconfidence(records: Sequence[Record], cells: Sequence[Cell]) -> str:
             *(_shown(records, cell, gamma, "test_overconfidence") for gamma in GAMMAS),
         ]
         for cell in cells
-        if _of(records, cell)
+        if of_cell(records, cell)
     ]
     return table(heads, lines)
 
@@ -156,14 +144,14 @@ def _composition(records: Sequence[Record]) -> str:
     lines: list[list[str]] = []
     for cell in (BY_SAMPLES[0], BY_SAMPLES[1], BY_SAMPLES[2], BY_SAMPLES[4]):
         for gamma in (1.0, 3.0):
-            pairs = _pairs(records, cell, gamma)
+            pairs = pairs_of(records, cell, gamma)
             if not pairs:
                 continue
             train = [focal["train"]["temperature"] for _, focal in pairs]
             plain = [cross["test"]["temperature"] for cross, _ in pairs]
             lines.append(
                 [
-                    _name(gamma),
+                    name_of(gamma),
                     str(cell.num_samples),
                     str(cell.num_features),
                     f"{theory.closest_temperature(gamma, 2).temperature:.3f}",
@@ -178,23 +166,23 @@ def _composition(records: Sequence[Record]) -> str:
 
 
 def _findings(records: Sequence[Record]) -> str:
-    present = [cell for cell in CELLS if _of(records, cell)]
+    present = [cell for cell in CELLS if of_cell(records, cell)]
     ratios = [
         focal["train"]["temperature"] * cross["test"]["temperature"] / focal["test"]["temperature"]
         for cell in present
         for gamma in GAMMAS[1:]
-        for cross, focal in _pairs(records, cell, gamma)
+        for cross, focal in pairs_of(records, cell, gamma)
     ]
     few, many = max(present, key=lambda cell: cell.load), min(present, key=lambda cell: cell.load)
     mapped = [
         abs(focal["test_mapped"]["overconfidence"] - cross["test"]["overconfidence"])
         for cell in present
         for gamma in GAMMAS[1:]
-        for cross, focal in _pairs(records, cell, gamma)
+        for cross, focal in pairs_of(records, cell, gamma)
     ]
 
     def mean(cell: Cell, gamma: float, name: str) -> float:
-        return mean_of(_each(records, cell, gamma, name)).value
+        return mean_of(each_of(records, cell, gamma, name)).value
 
     train = [mean(cell, 0.0, "train_temperature") for cell in present]
     zeros = [
@@ -246,7 +234,7 @@ def _findings(records: Sequence[Record]) -> str:
 def _best_gamma(records: Sequence[Record], cell: Cell) -> float | None:
     """Where the mean over-confidence crosses zero, between the exponents by a straight line."""
     means = [
-        mean_of(values).value if (values := _each(records, cell, gamma, "test_overconfidence")) else None
+        mean_of(values).value if (values := each_of(records, cell, gamma, "test_overconfidence")) else None
         for gamma in GAMMAS
     ]
     for place in range(len(GAMMAS) - 1):
@@ -258,107 +246,13 @@ def _best_gamma(records: Sequence[Record], cell: Cell) -> float | None:
 
 
 def _losses(records: Sequence[Record]) -> str:
-    lost = sum(_lost(records, cell, gamma) for cell in CELLS for gamma in GAMMAS)
-    total = sum(len(_of(records, cell)) for cell in CELLS) * len(GAMMAS)
+    lost = sum(lost_of(records, cell, gamma) for cell in CELLS for gamma in GAMMAS)
+    total = sum(len(of_cell(records, cell)) for cell in CELLS) * len(GAMMAS)
     if not lost:
         return f"All {total} fits have a minimum."
     return f"{lost} of {total} fits have no minimum, or none that points the right way, and are left out."
 
 
-def draw_figure(records: Sequence[Record]) -> Figure:
-    """Three panels: over-confidence by sample size, by capacity, and the map's effect."""
-    from matplotlib.figure import Figure as NewFigure
-
-    from calibrant.reports.svg import drawing_style
-
-    with drawing_style():
-        figure = NewFigure(figsize=(9.6, 3.4), layout="constrained")
-        first, second, third = figure.subplots(1, 3, sharey=True)
-        _curves(records, BY_SAMPLES, first, lambda cell: cell.num_samples, "training samples (d = 40)")
-        first.set_xscale("log")
-        first.set_xticks([cell.num_samples for cell in BY_SAMPLES], [str(c.num_samples) for c in BY_SAMPLES])
-        first.minorticks_off()
-        _curves(records, BY_CAPACITY, second, lambda cell: cell.num_features, "features (n = 800)")
-        _curves(
-            records,
-            BY_CAPACITY,
-            third,
-            lambda cell: cell.num_features,
-            "features (n = 800), focal map applied",
-            name="mapped_test_overconfidence",
-        )
-        first.set_ylabel("over-confidence on new samples (points)")
-        first.legend(fontsize="x-small", loc="upper right", edgecolor="none", framealpha=1)
-    return figure
-
-
-def _curves(
-    records: Sequence[Record],
-    cells: Sequence[Cell],
-    ax: Axes,
-    place: Callable[[Cell], float],
-    title: str,
-    *,
-    name: str = "test_overconfidence",
-) -> None:
-    from calibrant.reports.figures import GREY, series
-
-    ax.axhline(0, color=GREY, linewidth=0.8)
-    for number, gamma in enumerate(GAMMAS):
-        colour, mark, _ = series(number)
-        drawn = [cell for cell in cells if _each(records, cell, gamma, name)]
-        means = [mean_of(_each(records, cell, gamma, name)) for cell in drawn]
-        ax.errorbar(
-            [place(cell) for cell in drawn],
-            [100 * mean.value for mean in means],
-            yerr=np.array([100 * (mean.half_width or 0.0) for mean in means]),
-            color=colour,
-            marker=mark,
-            markersize=4,
-            linewidth=1,
-            capsize=2,
-            label=_name(gamma),
-        )
-    ax.set_xlabel(title)
-    ax.grid(alpha=0.3)
-
-
-def _name(gamma: float) -> str:
-    return "cross-entropy" if gamma == 0 else f"γ = {gamma:g}"
-
-
-def _of(records: Sequence[Record], cell: Cell) -> list[Record]:
-    return [
-        each
-        for each in records
-        if (each["num_samples"], each["num_features"]) == (cell.num_samples, cell.num_features)
-    ]
-
-
-def _arms(records: Sequence[Record], cell: Cell, gamma: float) -> list[Arm]:
-    place = GAMMAS.index(gamma)
-    return [each["arms"][place] for each in _of(records, cell)]
-
-
-def _each(records: Sequence[Record], cell: Cell, gamma: float, name: str) -> list[float]:
-    return [NUMBERS[name](arm) for arm in _arms(records, cell, gamma) if _counts(arm)]
-
-
-def _pairs(records: Sequence[Record], cell: Cell, gamma: float) -> list[tuple[Arm, Arm]]:
-    """Cross-entropy and focal loss on the same sample, where both have a minimum."""
-    both = zip(_arms(records, cell, 0.0), _arms(records, cell, gamma), strict=True)
-    return [(cross, focal) for cross, focal in both if _counts(cross) and _counts(focal)]
-
-
-def _counts(arm: Arm) -> bool:
-    """Whether there is a minimum, and weights that point the right way."""
-    return arm["converged"] and arm["test"]["temperature"] is not None
-
-
-def _lost(records: Sequence[Record], cell: Cell, gamma: float) -> int:
-    return sum(not _counts(arm) for arm in _arms(records, cell, gamma))
-
-
 def _shown(records: Sequence[Record], cell: Cell, gamma: float, name: str) -> str:
-    values = _each(records, cell, gamma, name)
+    values = each_of(records, cell, gamma, name)
     return shown([100 * value for value in values], 2) if values else "–"

@@ -171,9 +171,10 @@ def _findings(runs: Sequence[Record]) -> str:
                 "- **Holds, and is no merit: focal loss is less sure of its mistakes** "
                 f"({mean(1, 'mistakes_confidence'):.1f} % against {mean(0, 'mistakes_confidence'):.1f} %). "
                 f"The stated class is true at these points with {mean(0, 'mistakes_truth'):.1f} %, so "
-                "cross-entropy is nearer the truth. Focal loss is under-confident everywhere: its ECE is "
-                f"{mean(1, 'ece'):.1f} % (γ = 1) against {mean(0, 'ece'):.1f} %. Two weights leave nothing "
-                "to over-fit; what focal loss makes up for is absent here, see `generalisation-gap.md`."
+                "cross-entropy is nearer the truth. Focal loss is under-confident: its ECE is "
+                f"{mean(1, 'ece'):.1f} % (γ = 1) against {mean(0, 'ece'):.1f} %, which is there because the "
+                "truth is flat at 0.1 and 0.9 and the logistic function is not. Two weights leave little "
+                "to over-fit; what focal loss makes up for is nearly absent, see `generalisation-gap.md`."
             ),
         ]
     )
@@ -209,7 +210,7 @@ def _spreads(runs: Sequence[Record]) -> str:
                 shown([scale * run["spreads"][place][gamma][name] for run in runs], digits) for gamma in "01"
             ]
         lines.append(cells)
-    return table(heads, lines) + "\n\nEach at the exact minimum, on fresh samples of the same size."
+    return table(heads, lines) + "\n\nEach at the exact minimum, on as many points."
 
 
 def _table(runs: Sequence[Record], columns: Sequence[tuple[str, str, int, Pick]]) -> str:

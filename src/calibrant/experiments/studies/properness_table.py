@@ -67,12 +67,12 @@ _BATCH = 40
 _MANY = 30
 ABOUT = """\
 Each cell is computed, by `calibrant.theory`. *Proper*: a counter-example is a proof, "none found" is the
-result of a search among {num_posteriors} posteriors of {few} classes (seed {seed}; fewer for losses of a batch
-or of labels). *Keeps the class*: the most probable class at the minimiser is the posterior's. *Convex*: none
-of the {segments} segments lies below the loss; in the probabilities, and in the logits. *At the optimum*: how
-the top probability of the minimiser compares with the true one, over the same posteriors, and over some of
-{many} classes. Losses of a whole batch are taken on equal logits with {batch} labels in the posterior's
-proportions; of multilabel losses one label is looked at.
+result of a search among {num_posteriors} posteriors of {few} classes (seed {seed}; fewer for losses of a
+batch or of labels). *Keeps the class*: the most probable class at the minimiser is the posterior's.
+*Convex*: none of the {segments} segments lies below the loss; in the probabilities, and in the logits. *At
+the optimum*: how the top probability of the minimiser compares with the true one, over the same posteriors,
+and over some of {many} classes. Losses of a whole batch are taken on equal logits with {batch} labels in
+the posterior's proportions; of multilabel losses one label is looked at.
 """
 
 

@@ -135,7 +135,7 @@ def temperature_errors(
     gammas = np.linspace(0, max_gamma, num_gammas + 1)
     errors = [theory.closest_temperature(float(gamma), num_classes).error for gamma in gammas]
     ax.plot(gammas, errors, "o-", color=BLUE, markersize=4, linewidth=1.2)
-    ax.set(xlim=(0, max_gamma), ylim=(0, None), xlabel="γ", ylabel="largest difference of a probability")
+    ax.set(xlim=(0, max_gamma), ylim=(0, None), xlabel="γ", ylabel="largest difference")
     ax.set_title(f"{num_classes} classes", fontsize="medium")
     ax.spines[["top", "right"]].set_visible(False)
     return ax

@@ -152,8 +152,7 @@ def temperature_differences(*, gamma: float = 0.5, ax: Axes | None = None) -> Ax
     difference = (_mapped(rows, gamma, None) - _mapped(rows, None, temperature)).abs().amax(1)
     points = _placed(rows)
     drawn = ax.tricontourf(points[:, 0], points[:, 1], difference.numpy(), levels=12, cmap="viridis")
-    if ax.figure is not None:
-        ax.figure.colorbar(drawn, ax=ax, shrink=0.75)
+    ax.figure.colorbar(drawn, ax=ax, shrink=0.75)
     ax.set_title(f"γ = {gamma:g}, T = {temperature:.3f}", fontsize="medium")
     return ax
 
