@@ -12,7 +12,6 @@ from torch import Tensor
 
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
 from calibrant.calibrators import Calibrator, build
-from calibrant.calibrators.select import candidates_for
 from calibrant.evaluation.resampling import Indices
 from calibrant.evaluation.result import Fit, Kind
 from calibrant.predictions import Predictions
@@ -59,16 +58,6 @@ def fit_quietly(calibrator: Calibrator, data: Labelled) -> Calibrator:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)
         return calibrator.fit(data.scores, data.labels, weights=data.weights)
-
-
-def further(kind: Kind, calibration: Predictions, tried: Sequence[Template]) -> list[Template]:
-    """What else may suit the predictions; judged only where it is chosen."""
-    if kind == "top_label":
-        return []
-    width = 1 if kind == "binary" else calibration.num_classes or 1
-    names = {template.name for template in tried}
-    texts = candidates_for(kind, calibration.num_samples, width)
-    return templates([text for text in texts if text not in names], kind)
 
 
 def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> list[Template]:

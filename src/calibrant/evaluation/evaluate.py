@@ -22,14 +22,13 @@ from calibrant.evaluation.arms import (
     Template,
     cross_fit,
     fit_summary,
-    further,
     templates,
 )
 from calibrant.evaluation.finding import significance
 from calibrant.evaluation.groups import group_rows, with_groups
 from calibrant.evaluation.judge import Judged, Procedure, change, judge, nulls_and_curves
 from calibrant.evaluation.out_of_distribution import Repaired, detect
-from calibrant.evaluation.recommend import UNCALIBRATED, Recommendation, recommend
+from calibrant.evaluation.recommend import UNCALIBRATED, Recommendation, further, recommend
 from calibrant.evaluation.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.result import SCHEMA_VERSION, Arm, Evaluation, Intervals, Settings
 from calibrant.evaluation.shapes import shapes_of_arm
@@ -168,7 +167,7 @@ def evaluate(
     steps.next("choosing among the calibrators")
     recommendation = None
     if split.calibration is not None and wanted and split.num_calibration >= LEAST_TO_CHOOSE:
-        others = [] if calibrators is not None else further(predictions.kind, split.calibration, wanted)
+        others = [] if calibrators is not None else further(split.calibration, wanted)
         recommendation = recommend([*wanted, *others], split.calibration, seed)
         wanted += [template for template in others if template.name == recommendation.name]
     fitted, failures = _fit_all(wanted, split, recommendation, steps)

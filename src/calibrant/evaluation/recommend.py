@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from calibrant.calibrators import Calibrator
-from calibrant.calibrators.select import AS_THEY_CAME, select
-from calibrant.evaluation.arms import Labelled, Template
+from calibrant.calibrators.select import AS_THEY_CAME, candidates_for, select
+from calibrant.evaluation.arms import Labelled, Template, templates
 from calibrant.evaluation.streams import Stream, generator
 from calibrant.predictions import Predictions
 
@@ -63,10 +63,28 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
     )
 
 
+def further(calibration: Predictions, tried: Sequence[Template]) -> list[Template]:
+    """What else may suit the predictions; judged only where it is chosen."""
+    if calibration.kind == "top_label":
+        return []
+    names = {template.name for template in tried}
+    texts = candidates_for(
+        calibration.kind, min(calibration.num_samples, _most_rows(calibration)), _width(calibration)
+    )
+    return templates([text for text in texts if text not in names], calibration.kind)
+
+
+def _width(predictions: Predictions) -> int:
+    return 1 if predictions.kind == "binary" else predictions.num_classes or 1
+
+
+def _most_rows(predictions: Predictions) -> int:
+    return max(2, math.ceil(MOST_ELEMENTS / _width(predictions)))
+
+
 def _sample(predictions: Predictions, seed: int) -> Predictions:
     """As many rows as the choice needs."""
-    width = 1 if predictions.kind == "binary" else predictions.num_classes or 1
-    most = max(2, math.ceil(MOST_ELEMENTS / width))
+    most = _most_rows(predictions)
     if predictions.num_samples <= most:
         return predictions
     rows = generator(seed, Stream.FOLDS, part=1).permutation(predictions.num_samples)[:most]

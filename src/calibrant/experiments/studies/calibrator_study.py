@@ -44,13 +44,20 @@ class Trial:
     failure: str | None = None
 
 
-def calibrators_for(kind: str) -> list[str]:
+MOST_CLASSES = {"dirichlet": 50}  # with more a fit takes minutes
+
+
+def calibrators_for(kind: str, num_classes: int) -> list[str]:
     """Every calibrator for that kind of predictions, then the temperatures fitted by other criteria.
 
-    Of several labels per sample focal temperature scaling is fitted by NLL alone: by a binned error each label
-    takes seconds.
+    Dirichlet calibration is left out above 50 classes, where a fit takes minutes. Of several labels per
+    sample focal temperature scaling is fitted by NLL alone: by a binned error each label takes seconds.
     """
-    names = [name for name in available() if kind in build(name).kinds]
+    names = [
+        name
+        for name in available()
+        if kind in build(name).kinds and num_classes <= MOST_CLASSES.get(name, num_classes)
+    ]
     by_others = FITTED_BY[:1] if kind == "multilabel" else FITTED_BY
     return names + [f'{name}(objective="{by}")' for name in by_others for by in CRITERIA[1:]]
 
@@ -79,7 +86,7 @@ def run_calibrator_study(
         with lines.open("a", encoding="utf-8") as file:
             for seed in seeds:
                 for name, predictions in files.items():
-                    names = [AS_THEY_CAME, *calibrators_for(predictions.kind)]
+                    names = [AS_THEY_CAME, *calibrators_for(predictions.kind, predictions.num_classes or 2)]
                     missing = [each for each in names if (name, seed, each) not in done]
                     for trial in _trials(name, predictions, seed, missing) if missing else ():
                         file.write(json.dumps(asdict(trial)) + "\n")
