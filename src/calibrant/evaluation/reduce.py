@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.binning import BinSums, binned, width_bin_index, width_column_sums
+from calibrant._math.errors import InputError
 from calibrant._math.scores import brier_scores, entropies, negative_log_likelihoods, top_label
 from calibrant.evaluation.lines import calibration_line
 from calibrant.evaluation.ranking import auroc_influence
@@ -243,26 +244,34 @@ class _Scan:
 
 
 def _scan(table: Table, num_bins: int) -> _Scan:
-    scores: list[tuple[Tensor, ...]] = []
-    sums: list[BinSums] = []
+    # Nothing small is kept from block to block: between large ones it would leave the memory in pieces.
+    columns: list[Tensor] = []
+    sums: BinSums | None = None
     cells: list[tuple[Indices, Indices, Vector]] = []
     for rows in table.row_blocks():
         probs, labels = table.probs_of(rows), table.labels[rows]
         classes = with_complement(probs)
         weights = None if table.weights is None else torch.from_numpy(table.weights[rows])
         nll, brier = negative_log_likelihoods(probs, labels), brier_scores(probs, labels)
-        scores.append((nll, brier, *_decisions(probs, labels)))
-        sums.append(width_column_sums(classes, labels, num_bins, weights))
+        parts = (nll, brier, *_decisions(probs, labels))
+        if not columns:
+            columns = [torch.empty((table.num_samples, *part.shape[1:]), dtype=part.dtype) for part in parts]
+        for column, part in zip(columns, parts, strict=True):
+            column[rows] = part
+        found = width_column_sums(classes, labels, num_bins, weights)
+        sums = found if sums is None else _added(sums, found)
         if table.kind == "multiclass" and not table.streamed:
             cells.append(_cells(classes, labels, weights, num_bins, first_row=rows.start))
-    nll, brier, confidence, correct, entropy = (torch.cat(part).numpy() for part in zip(*scores, strict=True))
+    if sums is None:
+        raise InputError("`predictions` must hold at least one sample to judge.")
+    nll, brier, confidence, correct, entropy = (column.numpy() for column in columns)
     return _Scan(
         nll=nll,
         brier=brier,
         confidence=confidence,
         correct=correct,
         entropy=entropy,
-        sums=_added(sums),
+        sums=sums,
         cells=cells,
     )
 
@@ -294,14 +303,14 @@ def _cells(
     return (rows + first_row).numpy(), cells.numpy(), residuals.numpy()
 
 
-def _added(sums: list[BinSums]) -> BinSums:
-    """The bins of all rows together."""
+def _added(one: BinSums, other: BinSums) -> BinSums:
+    """The bins of both; those of the first are used up."""
     return BinSums(
-        sums[0].edges,
-        torch.stack([each.counts for each in sums]).sum(dim=0),
-        torch.stack([each.confidences for each in sums]).sum(dim=0),
-        torch.stack([each.outcomes for each in sums]).sum(dim=0),
-        total=sum(each.total for each in sums),
+        one.edges,
+        one.counts.add_(other.counts),
+        one.confidences.add_(other.confidences),
+        one.outcomes.add_(other.outcomes),
+        total=one.total + other.total,
     )
 
 
