@@ -397,7 +397,12 @@ def test_progress_rises_to_one(made: Maker) -> None:
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     stages = {stage for stage, _ in told}
-    assert {"fitting temperature", "judging temperature", "judging the predictions as they came", "done"} <= stages
+    assert {
+        "fitting temperature",
+        "judging temperature",
+        "judging the predictions as they came",
+        "done",
+    } <= stages
 
 
 def test_what_is_recorded(made: Maker) -> None:

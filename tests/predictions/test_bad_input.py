@@ -439,7 +439,9 @@ def test_bad_tables(name, tmp_path) -> None:
 def test_text_that_is_not_utf8(tmp_path) -> None:
     """Another encoding is refused rather than guessed."""
     (tmp_path / "p.csv").write_bytes("prob,label\n0.5,é\n".encode("latin-1"))
-    assert message(tmp_path / "p.csv") == "it is not UTF-8 text; save it as such (in a spreadsheet: CSV UTF-8)."
+    assert (
+        message(tmp_path / "p.csv") == "it is not UTF-8 text; save it as such (in a spreadsheet: CSV UTF-8)."
+    )
 
 
 @pytest.mark.parametrize(
