@@ -36,7 +36,8 @@ fitted on one half and judged on the other. Means over the divisions, ± half th
 far another data set would differ. Errors are over 15 bins of equal width, of the top label; of the positive
 class in files of one event, and means over the labels in multilabel ones. Nothing was chosen on the half that
 judges. *Changed* is the share of samples whose decision is another one; *seconds* of processor time on one
-thread.
+thread. Histogram and scaling-binning leave probabilities as they came where even the Brier score of the half
+they are fitted on would rise.
 """
 
 
@@ -145,6 +146,18 @@ def _exponent(files: dict[str, list[Trial]]) -> Iterator[str]:
             sides.setdefault(measure, []).append(0 if mean is None else (mean.low > 0) - (mean.high < 0))
         yield f"| `{name}` | {' | '.join(cells)} |"
     yield ""
+    shares = {
+        name: 100 * fall.value / before.value
+        for name, found in files.items()
+        if (fall := gain(found, "nll", "temperature", "focal-temperature")) is not None
+        and (before := _mean(found, "temperature", "nll")) is not None
+    }
+    most = sorted(shares, key=lambda name: -shares[name])
+    yield (
+        f"As a share of the NLL it helps most on `{most[0]}` ({shares[most[0]]:+.1f} %), least on "
+        f"`{most[-1]}` ({shares[most[-1]]:+.2f} %); on {sum(share < 1 for share in shares.values())} of "
+        f"{len(shares)} files by less than one per cent."
+    )
     for measure, signs in sides.items():
         yield (
             f"{TITLES[measure]} is lower beyond the interval on {signs.count(1)} of {len(signs)} files, "
@@ -203,6 +216,10 @@ def _criteria(files: dict[str, list[Trial]]) -> Iterator[str]:
                 cells.append(f"{column[-1]:+.1f}")
             yield f"| `{name}` | {' | '.join(cells)} |"
         yield f"| mean | {' | '.join(_mean_of_column(column) for column in columns)} |"
+
+
+def _mean(trials: Sequence[Trial], calibrator: str, measure: str) -> Mean | None:
+    return next(each.means[measure] for each in summaries(trials) if each.calibrator == calibrator)
 
 
 def _mean_of_column(column: Sequence[float]) -> str:
