@@ -54,7 +54,9 @@ def test_the_page_says_what_the_trials_show(folder: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert "## `over.npz`" in text
     assert "nan" not in text
-    assert json.loads(numbers.read_text(encoding="utf-8"))["files"]["over.npz"]["temperature"]["failures"] == 0
+    assert (
+        json.loads(numbers.read_text(encoding="utf-8"))["files"]["over.npz"]["temperature"]["failures"] == 0
+    )
 
 
 def test_divisions_that_are_not_complete_are_left_out(folder: Path) -> None:

@@ -8,6 +8,7 @@ from calibrant.evaluation.evaluate import evaluate
 from calibrant.evaluation.gate import check
 from calibrant.evaluation.gate_result import Check, GateResult
 from calibrant.evaluation.result import Comparison, Evaluation
+from calibrant.evaluation.smooth_band import smooth_consistency_band
 
 __all__ = [
     "Check",
@@ -21,4 +22,5 @@ __all__ = [
     "evaluate",
     "null_distribution",
     "paired_test",
+    "smooth_consistency_band",
 ]

@@ -69,9 +69,7 @@ def corp_diagram(
     several = {"": curves} if isinstance(curves, CorpReliabilityCurve) else dict(curves)
     _check_some(several, band)
     ax, entries = _diagonal(ax, "recalibrated probability")
-    if band is not None:
-        ax.fill_between(band.positions, band.low, band.high, color=GREY, alpha=0.3, linewidth=0)
-        entries.append(("its band: chance alone", Patch(color=GREY, alpha=0.3, linewidth=0)))
+    _add_band(ax, entries, band)
     for position, (name, curve) in enumerate(several.items()):
         colour, _, dashes = series(position)
         knots = np.stack([curve.lower, curve.upper], axis=1).ravel()
@@ -89,6 +87,7 @@ def corp_diagram(
 def smooth_diagram(
     curves: Mapping[str, SmoothReliabilityCurve] | SmoothReliabilityCurve,
     *,
+    band: Band | None = None,
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
@@ -98,6 +97,7 @@ def smooth_diagram(
 
     Args:
         curves: A curve of :func:`calibrant.metrics.smooth_reliability_curve`, or several by name.
+        band: Of the one curve, from :func:`calibrant.evaluation.smooth_consistency_band`: chance alone.
         ax: Where to draw; a new figure if ``None``.
         legend: Name the curves inside the diagram.
 
@@ -105,7 +105,7 @@ def smooth_diagram(
         The axes drawn into, both running from 0 to 1.
 
     Raises:
-        InputError: If there is no curve.
+        InputError: If there is no curve, or a band beside several.
 
     References:
         Błasiok and Nakkiran, "Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing", ICLR 2024.
@@ -117,9 +117,10 @@ def smooth_diagram(
         'stated, smoothed'
     """
     several = {"": curves} if isinstance(curves, SmoothReliabilityCurve) else dict(curves)
-    _check_some(several, None)
+    _check_some(several, band)
     ax, entries = _diagonal(ax, "found, smoothed")
     ax.set_xlabel("stated, smoothed")
+    _add_band(ax, entries, band)
     for position, (name, curve) in enumerate(several.items()):
         colour, _, dashes = series(position)
         stated, found = floats(curve.confidence), floats(curve.outcome)
@@ -200,6 +201,12 @@ def _diagonal(ax: Axes | None, found: str) -> tuple[Axes, list[tuple[str, Artist
     ax.spines[["top", "right"]].set_visible(False)
     ax.plot([0, 1], [0, 1], color=GREY, linestyle=DASHED, linewidth=1)
     return ax, [("calibrated", Line2D([], [], color=GREY, linestyle=DASHED, linewidth=1))]
+
+
+def _add_band(ax: Axes, entries: list[tuple[str, Artist]], band: Band | None) -> None:
+    if band is not None:
+        ax.fill_between(band.positions, band.low, band.high, color=GREY, alpha=0.3, linewidth=0)
+        entries.append(("its band: chance alone", Patch(color=GREY, alpha=0.3, linewidth=0)))
 
 
 def _counts(ax: Axes, curve: CorpReliabilityCurve) -> None:
