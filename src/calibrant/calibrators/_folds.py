@@ -41,6 +41,8 @@ def fold_numbers(
 
 def check_folds(folds: int, num_samples: int) -> None:
     """Refuse numbers of folds that leave some fold with fewer than two samples."""
+    if num_samples < 4:
+        raise InputError(f"there must be at least 4 samples to cut into folds; got {num_samples}.")
     if folds < 2 or folds > num_samples // 2:
         raise InputError(
             f"`folds` must be 0, or from 2 to {num_samples // 2}, half the number of samples; got {folds}."

@@ -348,8 +348,10 @@ class Calibrator(nn.Module):
 
         Example:
             >>> from calibrant.calibrators import TemperatureScaling
-            >>> head, features = nn.Linear(3, 2), torch.randn(50, 3)
-            >>> calibrator = TemperatureScaling().fit(head(features), torch.arange(50) % 2)
+            >>> _ = torch.manual_seed(0)
+            >>> head, features = nn.Linear(3, 2), torch.randn(200, 3)
+            >>> labels = torch.multinomial(head(features).softmax(dim=1), 1)[:, 0]
+            >>> calibrator = TemperatureScaling().fit(head(features), labels)
             >>> probs = calibrator.fold_into(head)(features).softmax(dim=1)
             >>> torch.allclose(probs.double(), calibrator.predict_proba(head(features)), atol=1e-6)
             True

@@ -105,7 +105,9 @@ def check(
     if baseline_metrics and baseline is None:
         raise InputError("`baseline_metrics` go with a `baseline`; there is none.")
     if not wanted and baseline is None:
-        raise InputError("there is nothing to check: give a limit, such as an ECE of 0.03, or a baseline.")
+        raise InputError(
+            "there is nothing to check: give a limit (`max_ece=0.03`, or --max-ece 0.03), or a baseline."
+        )
     procedure = Procedure(
         kind=predictions.kind,
         num_bins=num_bins,

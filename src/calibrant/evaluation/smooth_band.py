@@ -66,12 +66,12 @@ def smooth_consistency_band(
     stated = checked.scores.amax(dim=1) if checked.task == "multiclass" else checked.scores
     confidences = stated.double().clamp(max=1).cpu().numpy()
     rng = generator(seed, Stream.NULL)
-    options = {"bandwidth": bandwidth, "num_points": num_points, "weights": weights}
+    draws = (rng.random(len(confidences)) < confidences for _ in range(num_draws))
     curves = [
         smooth_reliability_curve(
-            confidences, (rng.random(len(confidences)) < confidences).astype(int), **options
+            confidences, drawn, bandwidth=bandwidth, num_points=num_points, weights=weights
         )
-        for _ in range(num_draws)
+        for drawn in draws
     ]
     known = [place for place, found in enumerate(curves[0].outcome) if found is not None]
     outcomes = np.array([[curve.outcome[place] for place in known] for curve in curves], dtype=np.float64)

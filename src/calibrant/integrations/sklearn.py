@@ -203,6 +203,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if self.estimator is None:
             raise InputError('`estimator` must be a fitted one with cv="prefit"; got None.')
         check_is_fitted(estimator)
+        if not hasattr(estimator, "classes_"):
+            raise InputError(f"`estimator` must be a classifier; got {type(estimator).__name__}.")
         self.classes_ = np.asarray(estimator.classes_)
         unknown = set(np.unique(labels).tolist()) - set(self.classes_.tolist())
         if unknown:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -234,9 +234,16 @@ def _notes(notes: Sequence[str]) -> Iterable[RenderableType]:
 def _print(console: Console, parts: Iterable[RenderableType]) -> None:
     """Print; where the terminal's encoding lacks a character, what is printed lacks it too."""
     if console.encoding.lower().startswith("utf"):
-        console.print(Group(*parts), highlight=False)
+        _print_parts(console, parts)
         return
     with console.capture() as captured:
-        console.print(Group(*parts), highlight=False)
+        _print_parts(console, parts)
     known = captured.get().translate(str.maketrans(ASCII))
     console.file.write(known.encode(console.encoding, "replace").decode(console.encoding))
+
+
+def _print_parts(console: Console, parts: Iterable[RenderableType]) -> None:
+    for part in parts:
+        # What is to be pasted whole runs over the edge.
+        whole = isinstance(part, Text) and part.no_wrap is True
+        console.print(part, highlight=False, soft_wrap=whole)

@@ -79,7 +79,7 @@ class Properness:
 def properness(
     loss: Loss,
     *,
-    num_classes: Sequence[int] = (2, 3, 5),
+    num_classes: int | Sequence[int] = (2, 3, 5),
     num_posteriors: int = 6,
     batch_size: int | None = None,
     seed: int = 0,
@@ -91,7 +91,7 @@ def properness(
 
     Args:
         loss: Takes logits ``(N, C)`` and labels ``(N,)``; see :func:`risk_minimiser`.
-        num_classes: Numbers of classes to try.
+        num_classes: A number of classes to try, or several.
         num_posteriors: How many posteriors of each: simple ones first, then draws of Dirichlet distributions.
         batch_size: For losses of a whole batch; posteriors are then rounded to multiples of one over it.
         seed: Of the draws and of the searches.
@@ -118,6 +118,7 @@ def properness(
     statement = getattr(loss, "properness", None)
     tried, largest, strictly = 0, 0.0, True
     counter_example: CounterExample | None = None
+    num_classes = (num_classes,) if isinstance(num_classes, int) else num_classes
     for posterior in posteriors(num_classes, num_posteriors, batch_size=batch_size, seed=seed):
         tried += 1
         found = risk_minimiser(loss, posterior, batch_size=batch_size, num_starts=3, seed=seed)

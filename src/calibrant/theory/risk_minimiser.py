@@ -164,7 +164,10 @@ def check_posterior(posterior: ArrayLike) -> Float[Tensor, " C"]:
     row = as_float_tensor(posterior, name="posterior")
     if row.ndim != 1 or len(row) < 2:
         raise InputError(f"`posterior` must have shape (C,) with C >= 2; got {tuple(row.shape)}.")
-    probs = check_probs(row[None]).scores[0].double().cpu()
+    try:
+        probs = check_probs(row[None]).scores[0].double().cpu()
+    except InputError as error:
+        raise InputError(f"`posterior` must be probabilities that sum to one; got {row.tolist()}.") from error
     return probs / probs.sum()
 
 

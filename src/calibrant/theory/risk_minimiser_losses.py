@@ -30,6 +30,11 @@ class Risk:
     """
 
     def __init__(self, loss: Loss, posterior: Float[Tensor, " C"], *, batch_size: int | None = None) -> None:
+        if isinstance(loss, type) or not callable(loss):
+            raise TypeError(
+                "`loss` must be a function or module of logits and labels, as FocalLoss() or focal_loss; got "
+                f"{loss!r}."
+            )
         self.posterior = posterior
         self.num_classes = len(posterior)
         self._labels = posterior.nonzero()[:, 0] if batch_size is None else laid_out(posterior, batch_size)

@@ -89,8 +89,8 @@ def temperature_bounds(
         1.117
     """
     check_gamma(gamma)
-    if num_classes < 2:
-        raise InputError(f"`num_classes` must be at least 2; got {num_classes}.")
+    if num_classes < 2 or num_classes != int(num_classes):
+        raise InputError(f"`num_classes` must be a whole number, at least 2; got {num_classes}.")
     if max_log_odds is not None and not max_log_odds > 0:
         raise InputError(f"`max_log_odds` must be above 0; got {max_log_odds}.")
     limit = gamma + 1
