@@ -32,7 +32,29 @@ def table(rows: list[Held], folder: Path) -> str:
             machines.setdefault(said, []).append(path.stem)
     lines.append("")
     lines += [f"Measured on {machine} ({', '.join(names)})." for machine, names in machines.items()]
-    return "\n".join(lines)
+    return "\n".join([*losses_table(folder / "losses.json"), *lines])
+
+
+def losses_table(path: Path) -> list[str]:
+    """Forward and backward of every loss, in multiples of torch's cross-entropy."""
+    if not path.exists():
+        return []
+    content = json.loads(path.read_text(encoding="utf-8"))
+    sizes = content["tables"]["all"]
+    lines = [
+        f"Forward and backward in multiples of `{content['relative_to']}`, one thread and two:",
+        "",
+        f"| loss | {' | '.join(f'{size}, {threads}' for size in sizes for threads in ('1', '2'))} |",
+        "|---|" + "---:|" * 2 * len(sizes),
+    ]
+    for name in next(iter(sizes.values()))["threads"]["1"]:
+        cells = [
+            f"{found['threads'][threads][name]['times_cross_entropy']:.2f}"
+            for found in sizes.values()
+            for threads in ("1", "2")
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return [*lines, ""]
 
 
 def replaced(text: str, body: str) -> str:

@@ -207,7 +207,7 @@ def test_elicited_map_is_the_inverse_map(rng: np.random.Generator) -> None:
     ("posterior", "message"),
     [
         ([[0.5, 0.5]], r"`posterior` must have shape \(C,\)"),
-        ([0.5, 0.4], r"row 0 sums to 0\.9"),
+        ([0.5, 0.4], "`posterior` must be probabilities that sum to one"),
         ([1.0], "shape"),
     ],
 )

@@ -178,7 +178,7 @@ def test_refused_arguments() -> None:
     """Each with its rule."""
     with pytest.raises(ValueError, match="`gamma` must be finite and greater than -1"):
         theory.temperature_bounds(-1)
-    with pytest.raises(ValueError, match="`num_classes` must be at least 2; got 1"):
+    with pytest.raises(ValueError, match="`num_classes` must be a whole number, at least 2; got 1"):
         theory.temperature_bounds(1, num_classes=1)
     with pytest.raises(ValueError, match="`max_log_odds` must be above 0; got 0"):
         theory.temperature_bounds(1, max_log_odds=0)

@@ -30,8 +30,10 @@ class CalibratedModel(nn.Module):
 
     Example:
         >>> from calibrant.calibrators import TemperatureScaling
+        >>> _ = torch.manual_seed(0)
         >>> network, inputs = nn.Linear(3, 2), torch.randn(50, 3)
-        >>> calibrator = TemperatureScaling().fit(network(inputs), torch.arange(50) % 2)
+        >>> labels = torch.multinomial(network(inputs).softmax(dim=1), 1)[:, 0]
+        >>> calibrator = TemperatureScaling().fit(network(inputs), labels)
         >>> model = CalibratedModel(network, calibrator)
         >>> model(inputs).shape, model.predict_proba(inputs).dtype
         (torch.Size([50, 2]), torch.float64)

@@ -250,7 +250,7 @@ def temperature_bound_widths(
 def confidence_regions(
     *,
     gamma: float = 1.0,
-    num_classes: Sequence[int] = (3, 4, 5, 7, 10, 20, 50, 100, 300, 1000),
+    num_classes: Sequence[int] = (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 20, 30, 50, 100, 300, 1000),
     ax: Axes | None = None,
 ) -> Axes:
     """Top probabilities that the focal map always raises, never raises, or may do either with.
