@@ -42,11 +42,15 @@ def first_row(bad: Tensor) -> int:
     return int(bad.reshape(bad.shape[0], -1).any(dim=1).to(torch.uint8).argmax())
 
 
-def row_slices(table: Tensor) -> Iterator[slice]:
-    """Slices of rows small enough that working copies of them stay in cache (or, on a GPU, in memory)."""
+def row_slices(table: Tensor, *, times: int = 1) -> Iterator[slice]:
+    """Slices of rows small enough that working copies of them stay in cache (or, on a GPU, in memory).
+
+    ``times`` as large where few operations make no float64 copies: fewer slices have less overhead.
+    """
     num_samples = table.shape[0]
     width = max(1, table.numel() // max(1, num_samples))
-    step = max(1, (CACHED_ELEMENTS if table.device.type == "cpu" else DEVICE_ELEMENTS) // width)
+    elements = CACHED_ELEMENTS if table.device.type == "cpu" else DEVICE_ELEMENTS
+    step = max(1, times * elements // width)
     for start in range(0, num_samples, step):
         yield slice(start, min(start + step, num_samples))
 

@@ -212,7 +212,7 @@ def _check_class_probs(
     slack = row_sum_tolerance(probs.dtype)
     confidences = torch.empty(len(probs), dtype=torch.float64, device=probs.device)
     correct = torch.empty(len(probs), dtype=torch.bool, device=probs.device)
-    for rows in row_slices(probs):
+    for rows in row_slices(probs, times=4):
         chunk = probs[rows]
         facts = read_rows(chunk, None if labels is None else labels[rows])
         _check_range(
