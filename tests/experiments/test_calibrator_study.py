@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calibrant.experiments.studies import calibrator_study
-from calibrant.experiments.studies.calibrator_study import Trial, read_trials, run_calibrator_study
+from calibrant.experiments.studies.calibrator_study import read_trials, run_calibrator_study
 from calibrant.experiments.studies.calibrator_study_page import gain, markdown, summaries, write_pages
 
 NAMES = ["temperature", "focal-temperature", "vector", 'temperature(objective="ece")']
@@ -30,13 +30,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_study_goes_on_where_it_was_stopped(folder: Path) -> None:
     """A second call adds nothing; a line that was cut off is made anew."""
     lines = run_calibrator_study(folder / "data", folder / "out", seeds=range(2))
-    whole = lines.read_text(encoding="utf-8")
+    whole, before = lines.read_text(encoding="utf-8"), read_trials(lines)
     assert len(whole.splitlines()) == 2 * (1 + len(NAMES))
     run_calibrator_study(folder / "data", folder / "out", seeds=range(2))
     assert lines.read_text(encoding="utf-8") == whole
     lines.write_text(whole[: whole.rstrip().rindex("\n") + 30] + "\n", encoding="utf-8")
     run_calibrator_study(folder / "data", folder / "out", seeds=range(2))
-    again, before = read_trials(lines), [Trial(**json.loads(line)) for line in whole.splitlines()]
+    again = read_trials(lines)
     assert [trial.measures for trial in again] == [trial.measures for trial in before]
 
 

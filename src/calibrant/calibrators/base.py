@@ -86,6 +86,11 @@ class Calibrator(nn.Module):
         ]
         return self.name + (f"({', '.join(said)})" if said else "")
 
+    @property
+    def size(self) -> int:
+        """How many numbers are fitted."""
+        return sum(getattr(self, name).numel() for name in self.parameter_ranges)
+
     @abstractmethod
     def _solve(
         self,

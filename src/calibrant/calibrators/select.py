@@ -180,7 +180,7 @@ def select(
         except (InputError, ConvergenceError) as error:
             losses.pop(text, None)
             failures.append(f"{text} could not be fitted: {error}")
-    candidates = _ranked(losses, {text: _size(each) for text, each in fitted.items()}, checked.weights)
+    candidates = _ranked(losses, {text: each.size for text, each in fitted.items()}, checked.weights)
     chosen = next(each for each in candidates if each.level)
     return Selection(
         calibrator=fitted.get(chosen.text),
@@ -280,7 +280,3 @@ def _folds_of(checked: Checked, folds: int, seed: int) -> Int[Tensor, " N"]:
     if checked.task == "binary":
         return fold_numbers(scores, checked.target.to(torch.float64), folds, seed)
     return fold_numbers(scores.sum(dim=1), checked.target.to(torch.float64).sum(dim=1), folds, seed)
-
-
-def _size(calibrator: Calibrator) -> int:
-    return sum(getattr(calibrator, name).numel() for name in calibrator.parameter_ranges)

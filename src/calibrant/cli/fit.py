@@ -59,7 +59,7 @@ def fit(
         calibrator.save(out)
 
     result = calibrator.fit_result_
-    fitted = describe(result.parameters) if not calibrator.parameter_shapes else _count(calibrator)
+    fitted = describe(result.parameters) if not calibrator.parameter_shapes else f"{calibrator.size} numbers"
     typer.echo(f"{calibrator.name}, fitted on {rows.num_samples} samples: {fitted}")
     typer.echo(f"{result.objective}: {result.before:.6g} before, {result.after:.6g} after ({result.message})")
     for note in (*predictions.notes, *result.warnings):
@@ -78,11 +78,6 @@ def chosen(data: Labelled) -> Calibrator:
         return selection.calibrator
     typer.echo("note: to have a calibrator all the same, temperature scaling was fitted.")
     return fit_quietly(build("temperature"), data)
-
-
-def _count(calibrator: Calibrator) -> str:
-    size = sum(getattr(calibrator, name).numel() for name in calibrator.parameter_ranges)
-    return f"{size} numbers"
 
 
 def refuse_to_replace_another_file(out: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -63,12 +64,9 @@ def study(
 def _predictions(data: Path | None, out: Path) -> None:
     from calibrant.experiments.studies.prediction_files import judge_folder, write_table
 
-    if data is None or not data.is_dir():
-        raise InputError("give the folder of the prediction files by --data, or set CALIBRANT_DATA.")
-    with progress("judging the files") as tell:
-        table = judge_folder(data, progress=tell)
-    for path in write_table(table, out):
-        typer.echo(path)
+    with progress("judging the files") as report:
+        table = judge_folder(_folder(data), progress=report)
+    _echo(write_table(table, out))
 
 
 def _calibrators(data: Path | None, out: Path, seeds: int, table: Path | None) -> None:
@@ -76,29 +74,21 @@ def _calibrators(data: Path | None, out: Path, seeds: int, table: Path | None) -
     from calibrant.experiments.studies.calibrator_study_page import write_pages
 
     if table is None:
-        if data is None or not data.is_dir():
-            raise InputError("give the folder of the prediction files by --data, or set CALIBRANT_DATA.")
-
-        def tell(line: str) -> None:
-            errors().print(line, markup=False, highlight=False)
-
-        done = run_calibrator_study(data, out, seeds=range(seeds), tell=tell)
+        done = run_calibrator_study(_folder(data), out, seeds=range(seeds), tell=_tell)
         typer.echo(f"{done}; --table FOLDER writes what it shows.")
         return
     trials = read_trials(out / "trials.jsonl")
     if not trials:
         raise InputError(f"{out} holds no trials; run `calibrant study calibrators --out {out}` first.")
-    for path in write_pages(trials, table):
-        typer.echo(path)
+    _echo(write_pages(trials, table))
 
 
 def _properness(out: Path) -> None:
     from calibrant.experiments.studies.properness_table import properness_table, write_properness
 
-    with progress("looking for counter-examples") as tell:
-        rows = properness_table(progress=tell)
-    for path in write_properness(rows, out):
-        typer.echo(path)
+    with progress("looking for counter-examples") as report:
+        rows = properness_table(progress=report)
+    _echo(write_properness(rows, out))
 
 
 def _losses(
@@ -111,15 +101,11 @@ def _losses(
     if table is not None:
         from calibrant.experiments.studies.loss_study_report import write_results
 
-        for path in write_results(out, table, settings=settings, seeds=range(seeds), published=published):
-            typer.echo(path)
+        _echo(write_results(out, table, settings=settings, seeds=range(seeds), published=published))
         return
 
-    def tell(line: str) -> None:
-        errors().print(line, markup=False, highlight=False)
-
     try:
-        done = run_loss_study(out, settings=settings, seeds=range(seeds), command=command_line(), tell=tell)
+        done = run_loss_study(out, settings=settings, seeds=range(seeds), command=command_line(), tell=_tell)
     except TrainingInterrupted as stop:
         errors().print(f"calibrant: {stop}", markup=False, highlight=False)
         raise typer.Exit(130) from None
@@ -132,14 +118,26 @@ def _small_world(name: str, out: Path, seeds: int, table: Path) -> None:
     from calibrant.experiments.studies.generalisation_gap_page import write_generalisation_gap
     from calibrant.experiments.studies.linear_model_page import write_linear_model
 
-    def tell(line: str) -> None:
-        errors().print(line, markup=False, highlight=False)
-
     if name == "linear-model":
-        runs = linear_model.run_linear_model(out, seeds=range(seeds), tell=tell)
+        runs = linear_model.run_linear_model(out, seeds=range(seeds), tell=_tell)
         written = write_linear_model(runs, table, linear_model.DEFAULT)
     else:
-        records = generalisation_gap.run_generalisation_gap(out, seeds=range(seeds), tell=tell)
+        records = generalisation_gap.run_generalisation_gap(out, seeds=range(seeds), tell=_tell)
         written = write_generalisation_gap(records, table)
-    for path in written:
+    _echo(written)
+
+
+def _folder(data: Path | None) -> Path:
+    """The folder of the prediction files, if there is one."""
+    if data is None or not data.is_dir():
+        raise InputError("give the folder of the prediction files by --data, or set CALIBRANT_DATA.")
+    return data
+
+
+def _tell(line: str) -> None:
+    errors().print(line, markup=False, highlight=False)
+
+
+def _echo(paths: Iterable[Path]) -> None:
+    for path in paths:
         typer.echo(path)

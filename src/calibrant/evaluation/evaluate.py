@@ -262,11 +262,6 @@ class _Fitted:
     in_turn: Predictions | None
     """With cross-fitting: the samples as judged by calibrators fitted on others."""
 
-    @property
-    def size(self) -> int:
-        """How many numbers were fitted."""
-        return sum(getattr(self.calibrator, name).numel() for name in self.calibrator.parameter_ranges)
-
     def reduce(self, test: Predictions, num_bins: int) -> Reduced:
         """The test samples after the calibrator."""
         if self.in_turn is not None:

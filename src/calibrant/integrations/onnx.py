@@ -11,7 +11,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor, nn
@@ -103,11 +103,10 @@ def export_onnx(
     if Path(path).suffix != ENDING:
         raise InputError(f"`path` must end in {ENDING}; got {os.fspath(path)!r}.")
     _require("onnx", "onnxscript")
-    given = cast("Any", calibrator_or_model)
-    if not isinstance(given, (Calibrator, CalibratedModel)):
+    if not isinstance(calibrator_or_model, (Calibrator, CalibratedModel)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(
             "`calibrator_or_model` must be a calibrator, or a CalibratedModel, which joins a network and a "
-            f"calibrator; got {type(given).__name__}."
+            f"calibrator; got {type(calibrator_or_model).__name__}."
         )
     inputs = _inputs(calibrator_or_model, example, dtype)
     calibrator = (

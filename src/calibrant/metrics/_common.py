@@ -11,10 +11,10 @@ from torch import Tensor
 from calibrant._math.binning import Binning, BinSums, binned, width_column_sums
 from calibrant._math.checks import Checked, check_choice, check_num_bins, check_probs
 from calibrant._math.errors import InputError
-from calibrant._math.scores import weighted_mean
+from calibrant._math.scores import top_label, weighted_mean
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Bool, Float
 
     from calibrant._math.arrays import ArrayLike
 
@@ -46,6 +46,14 @@ def columns(checked: Checked) -> Iterator[tuple[Tensor, Tensor]]:
             yield column, (labels == k if checked.task == "multiclass" else labels[:, k] == 1)
 
 
+def top_outcomes(checked: Checked) -> tuple[Float[Tensor, " N"], Bool[Tensor, " N"]]:
+    """Of classes, the confidence in the most probable one and whether it is the true one."""
+    if checked.top is not None:
+        return checked.top
+    found = top_label(checked.scores, checked.target)
+    return found.confidence, found.correct
+
+
 def mean_score(
     score: Callable[[Tensor, Tensor], Tensor], checked: Checked, average: Average
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
@@ -62,8 +70,8 @@ def calibration_sums(checked: Checked, num_bins: int, binning: Binning) -> BinSu
     if checked.task == "multilabel":
         return column_sums(checked, num_bins, binning)
     confidences, outcomes = checked.scores, checked.target
-    if checked.top is not None:
-        confidences, outcomes = checked.top
+    if checked.task == "multiclass":
+        confidences, outcomes = top_outcomes(checked)
     return binned(confidences, outcomes, num_bins=num_bins, binning=binning, weights=checked.weights)
 
 
@@ -78,7 +86,7 @@ def binned_error(
     weights: ArrayLike | None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """An error made of the sums of each bin; their mean, or one per column if asked."""
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, find_top=True)
     check_average(average, checked)
     errors = error(calibration_sums(checked, num_bins, binning))
     return errors.mean() if average == "macro" else errors

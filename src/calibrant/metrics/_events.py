@@ -36,7 +36,7 @@ def over_events(
     weights: ArrayLike | None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """The measure of the one event there is, or of every column (several labels, or ``classwise``)."""
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, find_top=not classwise)
     if classwise:
         check_choice("average", average, ("macro", "none"))
     else:
@@ -54,7 +54,7 @@ def one_event(
     probs: ArrayLike, labels: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Vector, Vector, Vector | None]:
     """Scores, outcomes and weights of the event (binary) or of the top label being right."""
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, find_top=True)
     if checked.task == "multilabel":
         raise InputError(
             "`labels` must have shape (N,) for one event; pass one column: `probs[:, k], labels[:, k]`."

@@ -115,7 +115,7 @@ def expected_calibration_error(
             average=average,
             weights=weights,
         )
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, find_top=True)
     check_average(average, checked)
     errors = _debiased_errors(checked, num_bins, binning, norm)
     return errors.mean() if average == "macro" else errors

@@ -172,7 +172,7 @@ def _test(
     check_choice("p_value", p_value, ("auto", "asymptotic", "simulation"))
     if num_draws < 1:
         raise InputError(f"`num_draws` must be at least 1; got {num_draws}.")
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, find_top=not classwise)
     each: list[tuple[float, float, float]] = []
     for scores, outcomes, mass in checked_events(checked, classwise=classwise):
         sample = CumulativeDifferences.of(scores, outcomes, mass)

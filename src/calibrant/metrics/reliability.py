@@ -82,7 +82,7 @@ def reliability_table(
           0.0000–0.5000          1      0.2000    0.0000
           0.5000–1.0000          2      0.8500    0.5000
     """
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, find_top=True)
     if checked.task == "multilabel":
         raise InputError(
             "`labels` must have shape (N,) for one table; pass one column: `probs[:, k], labels[:, k]`."

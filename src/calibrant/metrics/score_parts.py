@@ -101,7 +101,7 @@ def score_decomposition(
         >>> parts.uncertainty.item()
         0.25
     """
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, find_top=not classwise)
     check_choice("score", score, tuple(_SCORES))
     if classwise:
         check_choice("average", average, ("macro", "none"))

@@ -78,7 +78,7 @@ def squared_calibration_error(
         >>> squared_calibration_error(probs, labels).item()
         -0.0625
     """
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, find_top=True)
     check_average(average, checked)
     errors = torch.stack([sums.squared_error() for sums in judged_pairs(checked, num_bins, binning)])
     return errors.mean() if average == "macro" else errors

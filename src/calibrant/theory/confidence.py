@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_logits
-from calibrant._math.focal_map import check_gamma, focal_map_log_odds, focal_map_logits
+from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
 from calibrant._math.simplex import log_softmax
+from calibrant.theory.gradients import gradient_threshold, gradient_turning_point
 
-_STEPS = 200
-_LOWEST, _HIGHEST = -700.0, 40.0  # log-odds: beyond, float64 tells nothing from 0 and from 1
 _ROUNDING = 1e-15
 
 
@@ -93,11 +90,11 @@ def confidence_threshold(gamma: float) -> ConfidenceThreshold:
         >>> round(focal_map_logits(uneven.log(), 1).exp().max().item(), 4)  # 0.2 is lowered
         0.1868
     """
-    check_gamma(gamma)
-    peak = _root(lambda t: -_rise(t, gamma), _LOWEST, _HIGHEST)
-    sign = math.copysign(1, gamma)
-    crossing = 0.0 if gamma == 0 else _root(lambda t: -sign * _log_factor(t, gamma), peak, _HIGHEST)
-    return ConfidenceThreshold(gamma=float(gamma), above=_sigmoid(crossing), below=_sigmoid(peak))
+    return ConfidenceThreshold(
+        gamma=float(gamma),
+        above=gradient_threshold(gamma=gamma),
+        below=gradient_turning_point(gamma=gamma).probability,
+    )
 
 
 def confidence_change(logits: ArrayLike, *, gamma: float) -> ConfidenceChange:
@@ -140,37 +137,3 @@ def confidence_change(logits: ArrayLike, *, gamma: float) -> ConfidenceChange:
         largest_fall=max(0.0, -float(change.min())),
         num_samples=len(change),
     )
-
-
-def _log_factor(log_odds: float, gamma: float) -> float:
-    """Logarithm of g at a probability given by its log-odds."""
-    if log_odds > 0:
-        odds = math.exp(-log_odds)
-        ratio = math.log1p(odds) / odds if odds > 1e-8 else 1 - odds / 2
-        return gamma * (-log_odds - math.log1p(odds)) + math.log1p(gamma * ratio)
-    against = math.log1p(math.exp(log_odds))  # -log(1 - p)
-    ratio = math.exp(log_odds) * (against - log_odds)
-    return -gamma * against + math.log1p(gamma * ratio)
-
-
-def _rise(log_odds: float, gamma: float) -> float:
-    """Has the sign of g's derivative (``gamma`` above 0): positive below the extremum."""
-    odds = math.exp(-log_odds)
-    return math.log1p(odds) * (1 + (1 - gamma) / odds) - 2  # times (1 - p) = odds / (1 + odds)
-
-
-def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function goes from negative to positive, by bisection."""
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
-        if function(middle) > 0:
-            high = middle
-        else:
-            low = middle
-    return (low + high) / 2
-
-
-def _sigmoid(log_odds: float) -> float:
-    return 1 / (1 + math.exp(-log_odds))

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from calibrant import metrics
-from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
-from calibrant.calibrators import Calibrator, available, build
+from calibrant._math.errors import InputError
+from calibrant.calibrators import available, build
+from calibrant.evaluation.arms import FIT_FAILURES, Labelled, fit_quietly
 from calibrant.evaluation.split import stratified_folds
 from calibrant.experiments.studies.prediction_files import prediction_files
+from calibrant.experiments.studies.study_records import Records
 from calibrant.predictions import Predictions
 
 AS_THEY_CAME = "uncalibrated"
@@ -74,93 +76,87 @@ def run_calibrator_study(
     Raises:
         InputError: If the folder holds no file of predictions with all scores.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    lines = out / "trials.jsonl"
-    done = {(trial.file, trial.seed, trial.calibrator) for trial in read_trials(lines)}
     files = {name: given for name, given in prediction_files(folder) if given.kind != "top_label"}
     if not files:
         raise InputError(f"{folder} holds no file of predictions with all scores.")
+    records = Records(out / "trials.jsonl")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with lines.open("a", encoding="utf-8") as file:
-            for seed in seeds:
-                for name, predictions in files.items():
-                    names = [AS_THEY_CAME, *calibrators_for(predictions.kind, predictions.num_classes or 2)]
-                    missing = [each for each in names if (name, seed, each) not in done]
-                    for trial in _trials(name, predictions, seed, missing) if missing else ():
-                        file.write(json.dumps(asdict(trial)) + "\n")
-                        file.flush()
-                    tell(f"{name}, division {seed + 1}")
+        for seed in seeds:
+            for name, predictions in files.items():
+                division = _Division(name, predictions, seed)
+                names = calibrators_for(predictions.kind, predictions.num_classes or 2)
+                for text in (AS_THEY_CAME, *names):
+                    records.get(f"{name}, {seed}, {text}", partial(division.trial, text))
+                tell(f"{name}, division {seed + 1}")
     finally:
         torch.set_num_threads(threads)
-    return lines
+    return records.path
 
 
 def read_trials(lines: Path) -> list[Trial]:
-    """The trials of a file; a last line that was cut off by a kill is passed over."""
-    if not lines.exists():
-        return []
-    found: list[Trial] = []
-    for line in lines.read_text(encoding="utf-8").splitlines():
-        try:
-            found.append(Trial(**json.loads(line)))
-        except (json.JSONDecodeError, TypeError):
-            continue
-    return found
+    """The trials of a file."""
+    return [
+        Trial(**{name: value for name, value in record.items() if name != "key"})
+        for record in Records(lines).all()
+    ]
 
 
-def _trials(name: str, predictions: Predictions, seed: int, calibrators: Sequence[str]) -> Iterator[Trial]:
-    halves = stratified_folds(predictions, 2, seed)
-    calibration, test = predictions.rows(halves == 0), predictions.rows(halves == 1)
-    before = test.probs
-    for text in calibrators:
+@dataclass(frozen=True)
+class _Division:
+    """One file, divided once."""
+
+    file: str
+    predictions: Predictions
+    seed: int
+
+    @cached_property
+    def _halves(self) -> tuple[Predictions, Predictions]:
+        halves = stratified_folds(self.predictions, 2, self.seed)
+        return self.predictions.rows(halves == 0), self.predictions.rows(halves == 1)
+
+    def trial(self, text: str) -> dict[str, Any]:
+        """One calibrator, fitted on one half and judged on the other."""
+        calibration, test = self._halves
+        before = test.probs
         probs, seconds, failure = before, None, None
         if text != AS_THEY_CAME:
             start = time.process_time()
             try:
-                calibrator = _fitted(text, calibration)
-            except (InputError, ConvergenceError) as error:
+                calibrator = fit_quietly(build(text), Labelled.of(calibration))
+            except FIT_FAILURES as error:
                 failure = str(error)
             else:
                 seconds = time.process_time() - start
                 probs = calibrator.predict_proba(test.scores)
-        yield Trial(
-            file=name,
-            kind=predictions.kind,
-            num_samples=predictions.num_samples,
-            num_classes=predictions.num_classes or 2,
-            seed=seed,
+        trial = Trial(
+            file=self.file,
+            kind=test.kind,
+            num_samples=self.predictions.num_samples,
+            num_classes=test.num_classes or 2,
+            seed=self.seed,
             calibrator=text,
-            measures={} if failure else _measured(probs, test),
-            changed=None if failure else _changed(before, probs, predictions.kind),
+            measures={} if failure else _measured(probs, Labelled.of(test), test.kind),
+            changed=None if failure else _changed(before, probs, test.kind),
             seconds=seconds,
             failure=failure,
         )
+        return asdict(trial)
 
 
-def _fitted(text: str, calibration: Predictions) -> Calibrator:
-    if calibration.labels is None:
-        raise InputError("`labels` must be given to fit a calibrator; got none.")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)
-        return build(text).fit(calibration.scores, calibration.labels, weights=calibration.weights)
-
-
-def _measured(probs: torch.Tensor, test: Predictions) -> dict[str, float | None]:
-    labels = test.labels
-    if labels is None:
-        raise InputError("`labels` must be given to judge a calibrator; got none.")
+def _measured(probs: torch.Tensor, test: Labelled, kind: str) -> dict[str, float | None]:
+    labels, weights = test.labels, test.weights
     found = {
-        "nll": metrics.negative_log_likelihood(probs, labels, weights=test.weights),
-        "brier": metrics.brier_score(probs, labels, weights=test.weights),
-        "ece": metrics.expected_calibration_error(probs, labels, weights=test.weights),
-        "adaptive_ece": metrics.adaptive_calibration_error(probs, labels, weights=test.weights),
-        "smce": metrics.smooth_calibration_error(probs, labels, weights=test.weights),
-        "accuracy": metrics.accuracy(probs, labels, weights=test.weights),
+        "nll": metrics.negative_log_likelihood(probs, labels, weights=weights),
+        "brier": metrics.brier_score(probs, labels, weights=weights),
+        "ece": metrics.expected_calibration_error(probs, labels, weights=weights),
+        "adaptive_ece": metrics.adaptive_calibration_error(probs, labels, weights=weights),
+        "smce": metrics.smooth_calibration_error(probs, labels, weights=weights),
+        "accuracy": metrics.accuracy(probs, labels, weights=weights),
     }
-    if test.kind == "multiclass":
-        found["classwise"] = metrics.classwise_calibration_error(probs, labels, weights=test.weights)
+    if kind == "multiclass":
+        found["classwise"] = metrics.classwise_calibration_error(probs, labels, weights=weights)
     values = {name: float(value) for name, value in found.items()}
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 

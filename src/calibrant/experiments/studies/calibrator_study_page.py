@@ -142,8 +142,8 @@ def _exponent(files: dict[str, list[Trial]]) -> Iterator[str]:
         cells: list[str] = []
         for measure in ("nll", "brier", "ece", "smce"):
             mean = gain(found, measure, "temperature", "focal-temperature")
-            cells.append("–" if mean is None else _signed(mean))
-            sides.setdefault(measure, []).append(0 if mean is None else (mean.low > 0) - (mean.high < 0))
+            cells.append(_cell(mean, sign="+"))
+            sides.setdefault(measure, []).append(_side(mean))
         yield f"| `{name}` | {' | '.join(cells)} |"
     yield ""
     shares = {
@@ -178,9 +178,8 @@ def _rivals(files: dict[str, list[Trial]]) -> Iterator[str]:
         for rival in RIVALS:
             for measure in ("nll", "ece"):
                 mean = gain(found, measure, "focal-temperature", rival)
-                cells.append("–" if mean is None else _signed(mean))
-                side = 0 if mean is None else (mean.low > 0) - (mean.high < 0)
-                wins.setdefault(f"{rival} {TITLES[measure]}", []).append(side)
+                cells.append(_cell(mean, sign="+"))
+                wins.setdefault(f"{rival} {TITLES[measure]}", []).append(_side(mean))
         yield f"| `{name}` | {' | '.join(cells)} |"
     yield ""
     for what, signs in wins.items():
@@ -233,7 +232,7 @@ def _table(found: Sequence[Summary]) -> Iterator[str]:
     yield f"| calibrator | {' | '.join(TITLES[name] for name in SHOWN)} | changed | seconds |"
     yield "|---|" + "---:|" * (len(SHOWN) + 2)
     for each in sorted(found, key=_nll):
-        cells = [_plain(each.means[name]) for name in SHOWN]
+        cells = [_cell(each.means[name]) for name in SHOWN]
         seconds = "–" if each.seconds is None else f"{each.seconds:.3f}"
         failed = f" ({each.failures} failed)" if each.failures else ""
         yield f"| {each.calibrator}{failed} | {' | '.join(cells)} | {each.changed:.2%} | {seconds} |"
@@ -244,11 +243,12 @@ def _nll(each: Summary) -> float:
     return math.inf if mean is None else mean.value
 
 
-def _plain(mean: Mean | None) -> str:
+def _side(mean: Mean | None) -> int:
+    """1 above zero beyond the interval, -1 below, else 0."""
+    return 0 if mean is None else (mean.low > 0) - (mean.high < 0)
+
+
+def _cell(mean: Mean | None, *, sign: str = "") -> str:
     if mean is None:
         return "–"
-    return f"{mean.value:.4f}" + ("" if mean.half_width is None else f" ± {mean.half_width:.4f}")
-
-
-def _signed(mean: Mean) -> str:
-    return f"{mean.value:+.4f}" + ("" if mean.half_width is None else f" ± {mean.half_width:.4f}")
+    return f"{mean.value:{sign}.4f}" + ("" if mean.half_width is None else f" ± {mean.half_width:.4f}")

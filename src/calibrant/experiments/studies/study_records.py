@@ -41,6 +41,10 @@ class Records:
                     raise InputError(f"{path}, line {number}, is no record of a study.") from error
                 write_text(path, "".join(f"{kept}\n" for kept in lines[:-1]))
 
+    def all(self) -> list[Record]:
+        """Every record, in the order in which they were made."""
+        return list(self._records.values())
+
     def get(self, key: str, compute: Callable[[], Mapping[str, Any]]) -> Record:
         """The record of that key, computed and written if there is none yet."""
         if key not in self._records:
