@@ -6,6 +6,7 @@ import copy
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -121,6 +122,18 @@ def second_fit_forgets_the_first(entry: Any, kind: str, calibrated: Make) -> Non
     assert calibrator.fit_result_ == once.fit_result_
 
 
+def refit_is_a_fit(entry: Any, kind: str, calibrated: Make) -> None:
+    """A refit to other data is as good as a fit to them, and the first fit stays."""
+    scores, labels = calibrated(kind, 400)
+    scores = 1.6 * scores
+    first = entry.build().fit(scores[:300], labels[:300])
+    before = first.predict_proba(scores)
+    again, fresh = first.refit(scores[100:], labels[100:]), entry.build().fit(scores[100:], labels[100:])
+    assert math.isclose(again.fit_result_.after, fresh.fit_result_.after, rel_tol=1e-9, abs_tol=1e-12)
+    assert again.fit_result_.data_sha256 == fresh.fit_result_.data_sha256
+    assert torch.equal(first.predict_proba(scores), before)
+
+
 def weights_count_copies(entry: Any, kind: str, calibrated: Make) -> None:
     """Integer weights count copies."""
     scores, labels = calibrated(kind, 120)
@@ -230,6 +243,11 @@ def test_second_fit_forgets_the_first(entry: Any, kind: str, calibrated: Make) -
     second_fit_forgets_the_first(entry, kind, calibrated)
 
 
+def test_refit_is_a_fit(entry: Any, kind: str, calibrated: Make) -> None:
+    """Starting from the parameters of similar data ends where any start ends."""
+    refit_is_a_fit(entry, kind, calibrated)
+
+
 def test_weights_count_copies(replicating_entry: Any, kind: str, calibrated: Make) -> None:
     """An integer weight counts as many copies; weight zero, none."""
     weights_count_copies(replicating_entry, kind, calibrated)
@@ -302,6 +320,14 @@ class Remembering(TemperatureScaling):
         super().restore({"temperature": (before + parameters["temperature"]) / 2}, *args, **keywords)
 
 
+class Lazy(TemperatureScaling):
+    """Keeps the parameters of similar data."""
+
+    def _solve_near(self, start: Any, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Any:
+        solution = self._solve(scores, labels, weights)
+        return replace(solution, after=float(torch.nn.functional.cross_entropy(scores / start["temperature"], labels)))
+
+
 class Unweighted(TemperatureScaling):
     """Forgets the weights, but for those of zero."""
 
@@ -346,6 +372,7 @@ class Overflowing(TemperatureScaling):
         (rows_may_come_in_any_order, FirstRows),
         (unfitted_is_refused, Eager),
         (second_fit_forgets_the_first, Remembering),
+        (refit_is_a_fit, Lazy),
         (weights_count_copies, Unweighted),
         (hard_data_is_survived, Overflowing),
         (nan_is_refused, Careless),

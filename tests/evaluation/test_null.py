@@ -54,13 +54,32 @@ def test_one_bin_has_a_closed_form(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_smooth_errors_of_the_draws(rng: np.random.Generator, weighted: bool) -> None:
-    """Outcomes drawn again from the same stream have the smooth errors of the draws."""
-    given = events(rng, 60, ties=True, weighted=weighted)
+    """Samples of their own, drawn again from the same stream, have the smooth errors of the draws."""
+    given = events(rng, 60, weighted=weighted)
     draws = draw_null(given, 5, 20, (3,))
-    drawn = np.random.Generator(np.random.SFC64((3,))).random((60, 20), dtype=np.float32)
-    outcomes = (drawn < given.confidences.astype(np.float32)[:, None]).astype(float)
-    expected = [smooth_calibration_error(given.confidences, column, given.weights) for column in outcomes.T]
+    ranked = np.argsort(given.confidences)
+    uniform = np.random.Generator(np.random.SFC64((3,))).random((60, 20), dtype=np.float32)
+    outcomes = (uniform >= 1 - given.confidences[ranked, None]).astype(float)
+    weights = None if given.weights is None else given.weights[ranked]
+    expected = [smooth_calibration_error(given.confidences[ranked], drawn, weights) for drawn in outcomes.T]
     assert draws.smce == pytest.approx(expected, abs=1e-14)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("ties", [False, True])
+def test_draws_of_groups_are_those_of_single_samples(
+    rng: np.random.Generator, ties: bool, weighted: bool
+) -> None:
+    """Drawn as numbers of groups or one by one, errors have the same law: first two moments, |z| < 4.5."""
+    given = events(rng, 1500, ties=ties, weighted=weighted)
+    total = 1500 if given.weights is None else given.weights.sum()
+    draws = draw_null(given, 5, 4000, (3,))
+    outcomes = rng.random((4000, 1500)) < given.confidences
+    plain = np.abs(bin_matrix(given, 5) @ (outcomes - given.confidences).T) / total
+    for ours, theirs in ((draws.ece, plain[:5].sum(axis=0)), (draws.adaptive_ece, plain[5:].sum(axis=0))):
+        for power in (1, 2):
+            one, two = ours**power, theirs**power
+            assert abs(one.mean() - two.mean()) < 4.5 * math.sqrt((one.var() + two.var()) / 4000)
 
 
 def test_p_values_of_calibrated_models_are_uniform() -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from calibrant._math.arrays import row_slices
 from calibrant._math.errors import InputError
+from calibrant._math.large_tables import LARGE_COLUMN, column_width_sums, is_large, table_width_sums
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -109,12 +110,11 @@ def binned(
         return mass_bin_sums(confidences, outcomes, num_bins, weights)
     if binning == "mukhoti":
         return mukhoti_bin_sums(confidences, outcomes, num_bins, weights)
+    edges, total = width_edges(num_bins, device=confidences.device), _total(confidences, weights)
+    if is_large(confidences, LARGE_COLUMN):
+        return BinSums(edges, *column_width_sums(confidences, outcomes, edges, weights), total=total)
     index = width_bin_index(confidences, num_bins)
-    return BinSums(
-        width_edges(num_bins, device=confidences.device),
-        *bin_sums(index, num_bins, confidences, outcomes, weights),
-        total=_total(confidences, weights),
-    )
+    return BinSums(edges, *bin_sums(index, num_bins, confidences, outcomes, weights), total=total)
 
 
 def mass_order(
@@ -255,6 +255,9 @@ def width_column_sums(
     weights: Float[Tensor, " N"] | None = None,
 ) -> BinSums:
     """Equal-width bins of every column against its own label, in one pass over the rows."""
+    edges, total = width_edges(num_bins, device=probs.device), _total(probs, weights)
+    if is_large(probs):
+        return BinSums(edges, *table_width_sums(probs, labels, edges, weights), total=total)
     num_classes = probs.shape[1]
     size = num_classes * num_bins
     first_bin = torch.arange(num_classes, device=probs.device) * num_bins
@@ -273,9 +276,9 @@ def width_column_sums(
         else:
             outcomes += _histogram(index, target if share is None else target * share, size)
     return BinSums(
-        width_edges(num_bins, device=probs.device),
+        edges,
         *(sums.reshape(num_classes, num_bins) for sums in (counts, confidences, outcomes)),
-        total=_total(probs, weights),
+        total=total,
     )
 
 

@@ -11,6 +11,7 @@ import torch
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
 from calibrant._math.errors import InputError
+from calibrant._math.large_tables import is_large, read_table
 from calibrant._math.positions import positions_of
 from calibrant._math.table_rows import read_rows
 
@@ -213,6 +214,11 @@ def _check_class_probs(
 ) -> tuple[Tensor, Tensor] | None:
     """Values in [0, 1], rows that sum to one; with labels what is most probable, and whether it is true."""
     slack = row_sum_tolerance(probs.dtype)
+    if is_large(probs):
+        facts = read_table(probs, labels)
+        if facts.low >= 0 and facts.high <= 1 + slack and facts.furthest <= slack:
+            return None if labels is None else (facts.highest, facts.correct)
+        # What is amiss is found below.
     confidences = torch.empty(len(probs), dtype=torch.float64, device=probs.device)
     correct = torch.empty(len(probs), dtype=torch.bool, device=probs.device)
     for rows in row_slices(probs, times=4):

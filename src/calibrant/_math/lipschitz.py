@@ -50,6 +50,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from calibrant._math.lipschitz_values import lipschitz_values
+
 Vector: TypeAlias = NDArray[np.float64]
 
 LEFT, RIGHT = 0, 1
@@ -126,7 +128,12 @@ class SortedResiduals:
 
 def smooth_calibration_error(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> float:
     """Smooth calibration error of scores ``(N,)`` for outcomes ``(N,)`` in [0, 1]."""
-    return SortedResiduals.of(scores, outcomes, weights).smooth_calibration()
+    happened = outcomes == 1
+    if weights is not None or not (happened | (outcomes == 0)).all():
+        return SortedResiduals.of(scores, outcomes, weights).smooth_calibration()
+    # Values are sorted several times faster than places are found in order.
+    points, residuals = _merge_events(np.sort(scores[happened]), np.sort(scores[~happened]))
+    return float(lipschitz_values(points, residuals[None])[0])
 
 
 def smooth_calibration_gradient(
@@ -169,6 +176,29 @@ def merge_ties(scores: Vector, values: Vector) -> tuple[Vector, Vector, NDArray[
         sums[last] += values[i]
         ties[i] = last
     return points[: last + 1].copy(), sums[: last + 1].copy(), ties
+
+
+@njit(cache=True, nogil=True)
+def _merge_events(happened: Vector, failed: Vector) -> tuple[Vector, Vector]:
+    """Distinct ascending scores, and the mean residual at each, from the sorted scores of both outcomes."""
+    size = len(happened) + len(failed)
+    points = np.empty(size)
+    residuals = np.empty(size)
+    i, j, last = 0, 0, 0
+    while i + j < size:
+        if j == len(failed) or (i < len(happened) and happened[i] <= failed[j]):
+            point = happened[i]
+        else:
+            point = failed[j]
+        first, second = i, j
+        while i < len(happened) and happened[i] == point:
+            i += 1
+        while j < len(failed) and failed[j] == point:
+            j += 1
+        points[last] = point
+        residuals[last] = ((i - first) * (1.0 - point) - (j - second) * point) / size
+        last += 1
+    return points[:last].copy(), residuals[:last].copy()
 
 
 @njit(cache=True, nogil=True)

@@ -67,6 +67,7 @@ class Calibrator(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        self._starts: list[dict[str, float]] = []  # of each problem, where there was a fit before
         for name in self.parameter_ranges:
             self.register_buffer(name, torch.tensor(math.nan, dtype=torch.float64))
 
@@ -99,6 +100,17 @@ class Calibrator(nn.Module):
         weights: Float[Tensor, " N"] | None,
     ) -> Solution:
         """Fit one multiclass problem, or one binary one."""
+
+    def _solve_near(
+        self,
+        start: Mapping[str, float],
+        scores: Float[Tensor, "N C"] | Float[Tensor, " N"],
+        labels: Int[Tensor, " N"],
+        weights: Float[Tensor, " N"] | None,
+    ) -> Solution:
+        """The same, where the parameters of a fit to similar data are known."""
+        del start
+        return self._solve(scores, labels, weights)
 
     @abstractmethod
     def _transform(self, scores: Tensor) -> Tensor:
@@ -177,14 +189,53 @@ class Calibrator(nn.Module):
             warnings.warn(f"{self.name}: {'; '.join(result.warnings)}.", CalibrantWarning, stacklevel=2)
         return self
 
+    def refit(self, logits: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None) -> Self:
+        """Another calibrator of the same settings, fitted to similar data: a fold, a resample, next week's.
+
+        Args:
+            logits: As for :meth:`fit`.
+            labels: As for :meth:`fit`.
+            weights: As for :meth:`fit`.
+
+        Returns:
+            A new calibrator; this one stays as it is.
+
+        Raises:
+            InputError: As :meth:`fit`.
+            NotFittedError: If ``fit`` was not called.
+
+        Note:
+            What :meth:`fit` would give, up to its tolerance; but a search that tries several starts tries
+            only this calibrator's parameters, and may so miss a better optimum far from them.
+
+        Example:
+            >>> from calibrant.calibrators import TemperatureScaling
+            >>> calibrator = TemperatureScaling().fit([4.0] * 10, [1] * 7 + [0] * 3)
+            >>> round(calibrator.refit([4.0] * 10, [1] * 8 + [0] * 2).predict_proba([4.0]).item(), 6)
+            0.8
+        """
+        again = type(self)(**self.settings)
+        if self.fit_result_ and not self.parameter_shapes:
+            columns = {name: torch.atleast_1d(getattr(self, name)).tolist() for name in self.parameter_ranges}
+            again._starts = [
+                dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+            ]
+        return again.fit(logits, labels, weights=weights)
+
     def _solve_all(
         self, scores: Tensor, labels: Tensor, weights: Tensor | None, kind: Task
     ) -> list[Solution]:
         """One solution, or one for each label of multilabel data."""
         if kind != "multilabel":
-            return [self._solve(scores, labels, weights)]
-        columns = range(scores.shape[1])
-        return [self._solve(scores[:, column], labels[:, column], weights) for column in columns]
+            problems = [(scores, labels, weights)]
+        else:
+            columns = range(scores.shape[1])
+            problems = [(scores[:, column], labels[:, column], weights) for column in columns]
+        if len(self._starts) != len(problems):
+            return [self._solve(*problem) for problem in problems]
+        return [
+            self._solve_near(start, *problem) for start, problem in zip(self._starts, problems, strict=True)
+        ]
 
     def _with_held_out(
         self,

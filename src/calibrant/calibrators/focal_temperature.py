@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
 
@@ -13,7 +14,7 @@ from torch import Tensor
 from calibrant._math.checks import check_choice
 from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
 from calibrant.calibrators._folds import fold_numbers, mean_and_error
-from calibrant.calibrators._grid import Candidate, best_on_grid, best_on_line
+from calibrant.calibrators._grid import Candidate, Point, best_on_grid, best_on_line
 from calibrant.calibrators._objectives import (
     DIFFERENTIABLE,
     OBJECTIVES,
@@ -40,12 +41,12 @@ Selection: TypeAlias = Literal["none", "cross_validated"]
 
 PAPER_GAMMAS = (-0.5, -0.25, 0.05, 0.25, 0.37, 0.5, 0.75, 1.0, 5.0)
 PAPER_TEMPERATURES = tuple((np.arange(1, 501) / 100).tolist())
+LINE_GAMMAS = tuple(np.linspace(-0.5, 5.0, len(PAPER_GRID)).tolist())
 LOWEST_GAMMA, HIGHEST_GAMMA = -0.999, 50.0
 
 _START_GAMMAS = (-0.95, -0.5, 0.0, 1.0, 4.0, 12.0)
 _WIDE_GAMMAS = (-0.9, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0)
 _WIDE_FACTORS = np.geomspace(1 / 3, 3, 61)
-_LINE_GAMMAS = tuple(np.linspace(-0.5, 5.0, len(PAPER_GRID)).tolist())
 _ZOOM_WIDTHS = ((0.03, 0.15), (0.005, 0.03))  # in log T, and in log(1 + gamma) along the ridge
 _ZOOM_POINTS = 5
 _NUM_FOLDS = 5
@@ -134,6 +135,23 @@ class FocalTemperatureScaling(Calibrator):
             found = self._where_it_pays(samples, objective, simpler, found)
         return with_warnings(samples, objective, found)
 
+    def _solve_near(
+        self,
+        start: Mapping[str, float],
+        scores: Float[Tensor, "N C"] | Float[Tensor, " N"],
+        labels: Int[Tensor, " N"],
+        weights: Float[Tensor, " N"] | None,
+    ) -> Solution:
+        samples = Samples(scores, labels, weights)
+        objective = in_effect(self.objective, samples)
+        smooth = self.search == "full" and self.selection == "none" and objective in DIFFERENTIABLE
+        # Of events the two are nearly exchangeable: there are optima far apart, and the search takes no time.
+        if samples.is_event or not smooth:
+            return self._solve(scores, labels, weights)
+        simpler = fit_temperature(samples, objective, "continuous")
+        found = _descended(samples, objective, simpler, [(start["temperature"], start["gamma"])])
+        return with_warnings(samples, objective, _better(found, simpler))
+
     def _both(self, samples: Samples, objective: Objective) -> tuple[Solution, Solution]:
         """Temperature scaling, and what is at least as good."""
         simpler = fit_temperature(samples, objective, "continuous")
@@ -185,13 +203,15 @@ def _full(samples: Samples, objective: Objective, simpler: Solution) -> Solution
     if objective not in DIFFERENTIABLE:
         return _full_jumping(samples, objective, simpler)
     centre = simpler.parameters["temperature"]
-    found = smooth_minimum(
-        samples,
-        objective,
-        [(centre * _steepness(gamma), gamma) for gamma in _START_GAMMAS],
-        lowest_gamma=LOWEST_GAMMA,
-        highest_gamma=HIGHEST_GAMMA,
-    )
+    starts = [(centre * _steepness(gamma), gamma) for gamma in _START_GAMMAS]
+    return _descended(samples, objective, simpler, starts)
+
+
+def _descended(
+    samples: Samples, objective: Objective, simpler: Solution, starts: Sequence[tuple[float, float]]
+) -> Solution:
+    """Where Newton's method ends."""
+    found = smooth_minimum(samples, objective, starts, lowest_gamma=LOWEST_GAMMA, highest_gamma=HIGHEST_GAMMA)
     return Solution(
         converged=found.slope < 1e-8,
         steps=found.steps,
@@ -243,13 +263,18 @@ def _best_on_papers_line(
     (first, steps), (second, more) = (
         best_on_grid(samples, objective, (gamma,), PAPER_GRID) for gamma in (0.0, 1.0)
     )
-    rise = second.temperature - first.temperature
-    points = [(first.temperature + gamma * rise, gamma) for gamma in _LINE_GAMMAS]
-    points = [point for point in points if LOWEST_TEMPERATURE <= point[0] <= HIGHEST_TEMPERATURE]
+    points = line_through(first, second)
     for candidate in (first, second):
         best = candidate if best is None or candidate.value < best.value else best
     best, computed = best_on_line(samples, objective, points, best=best or first)
     return best, steps + more + computed
+
+
+def line_through(first: Candidate, second: Candidate) -> list[Point]:
+    """The points that the search along the line looks at, from the best at exponents 0 and 1."""
+    rise = second.temperature - first.temperature
+    points = [(first.temperature + gamma * rise, gamma) for gamma in LINE_GAMMAS]
+    return [point for point in points if LOWEST_TEMPERATURE <= point[0] <= HIGHEST_TEMPERATURE]
 
 
 def _of_candidate(best: Candidate, steps: int, simpler: Solution, *, spacing: float) -> Solution:

@@ -16,6 +16,7 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, Task, check_choice, check_logits
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
 from calibrant._math.simplex import log_softmax
+from calibrant._math.threads import in_threads, threads_for
 from calibrant.calibrators._folds import check_folds, fold_numbers
 from calibrant.calibrators.base import Calibrator, floor_zero_probabilities
 from calibrant.calibrators.roster import build
@@ -37,8 +38,8 @@ CANDIDATES: dict[Task, tuple[str, ...]] = {
         "structured-matrix",
         "isotonic",
     ),
-    "binary": ("temperature", "platt", "beta", "quadratic", "isotonic"),
-    "multilabel": ("temperature", "platt", "beta", "quadratic", "isotonic"),
+    "binary": ("temperature", "platt", "beta", "isotonic"),
+    "multilabel": ("temperature", "platt", "beta", "isotonic"),
 }
 _MOST_ISOTONIC = 1 << 20  # scores that isotonic regression sorts
 _TITLES = {"nll": "log-loss", "brier": "Brier score"}
@@ -173,13 +174,15 @@ def select(
     losses = {AS_THEY_CAME: _losses(_as_they_came(checked), checked, criterion)}
     fitted: dict[str, Calibrator] = {}
     failures: list[str] = []
-    for text, calibrator in made.items():
-        try:
-            losses[text] = _held_out_losses(calibrator, checked, numbers, criterion)
-            fitted[text] = _fit(calibrator, checked, torch.ones_like(numbers, dtype=torch.bool))
-        except (InputError, ConvergenceError) as error:
-            losses.pop(text, None)
-            failures.append(f"{text} could not be fitted: {error}")
+    with threads_for(checked.scores.numel()), warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)  # they stand in the results of the fits
+        for text, calibrator in made.items():
+            try:
+                whole = calibrator.fit(checked.scores, checked.target, weights=checked.weights)
+                losses[text] = _held_out_losses(whole, checked, numbers, criterion)
+                fitted[text] = whole
+            except (InputError, ConvergenceError) as error:
+                failures.append(f"{text} could not be fitted: {error}")
     candidates = _ranked(losses, {text: each.size for text, each in fitted.items()}, checked.weights)
     chosen = next(each for each in candidates if each.level)
     return Selection(
@@ -235,21 +238,18 @@ def _ranked(
 def _held_out_losses(
     calibrator: Calibrator, checked: Checked, numbers: Int[Tensor, " N"], criterion: Criterion
 ) -> Float[Tensor, " N"]:
-    """Each sample's loss under the calibrator fitted on the other folds."""
+    """Each sample's loss under the calibrator refitted on the other folds."""
     calibrated = torch.empty(checked.scores.shape, dtype=torch.float64, device=checked.scores.device)
-    for number in numbers.unique().tolist():
+
+    def without(number: int) -> tuple[Tensor, Tensor]:
         inside = numbers == number
-        fitted = _fit(calibrator, checked, ~inside)
-        calibrated[inside] = fitted(checked.scores[inside].to(torch.float64)).detach()
+        weights = None if checked.weights is None else checked.weights[~inside]
+        fitted = calibrator.refit(checked.scores[~inside], checked.target[~inside], weights=weights)
+        return inside, fitted(checked.scores[inside].to(torch.float64)).detach()
+
+    for inside, found in in_threads(without, numbers.unique().tolist()):
+        calibrated[inside] = found
     return _losses(calibrated, checked, criterion)
-
-
-def _fit(calibrator: Calibrator, checked: Checked, rows: Tensor) -> Calibrator:
-    """A fitted one like it."""
-    weights = None if checked.weights is None else checked.weights[rows]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)  # they stand in the result of the fit
-        return _unfitted(calibrator).fit(checked.scores[rows], checked.target[rows], weights=weights)
 
 
 def _as_they_came(checked: Checked) -> Tensor:

@@ -54,7 +54,7 @@ def evaluate(
     from calibrant._math.files import write_text
     from calibrant.evaluation import evaluate as evaluate_predictions
     from calibrant.predictions import open_predictions
-    from calibrant.reports import render, write_report
+    from calibrant.reports import render
 
     with progress(f"reading {file.name}", quiet=quiet) as tell:
         predictions = open_predictions(file, labels=labels)
@@ -73,6 +73,8 @@ def evaluate(
         )
         if report is not None:
             tell("writing the report", 0.99)
+            from calibrant.reports import write_report  # with matplotlib, half a second
+
             write_report(found, report)
         if json is not None:
             write_text(json, found.to_json() + "\n")

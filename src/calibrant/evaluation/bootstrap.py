@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from calibrant._math.threads import in_threads, threads_for
 from calibrant.evaluation.reduce import Reduced
 from calibrant.evaluation.resampling import (
     SMALL_BLOCK,
@@ -17,7 +18,6 @@ from calibrant.evaluation.resampling import (
     Vector,
     block_bounds,
 )
-from calibrant.evaluation.threads import in_threads
 
 
 def replicate(
@@ -38,10 +38,13 @@ def replicate(
     for counts in resamples.blocks():
         if reduced.classwise is not None:
             classwise.append(reduced.classwise(counts))
-        for start, stop in block_bounds(len(counts), SMALL_BLOCK // resamples.num_samples):
-            blocks.append(engine(counts[start:stop]))
-            done += stop - start
-            progress(done / resamples.num_resamples)
+        bounds = block_bounds(len(counts), SMALL_BLOCK // resamples.num_samples)
+        parts = [counts[start:stop] for start, stop in bounds]
+        with threads_for(SMALL_BLOCK):  # one for each part
+            for part, block in zip(parts, in_threads(engine, parts), strict=True):
+                blocks.append(block)
+                done += len(part)
+                progress(done / resamples.num_resamples)
     replicates = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
     if classwise:
         replicates["classwise_ece"] = np.concatenate(classwise)
@@ -69,7 +72,7 @@ class _Engine:
         """The metrics of some resamples, from their counts ``(r, N)``."""
         found = self._means(counts)
         for prefix, events in self._events.items():
-            each = in_threads(lambda errors_of: errors_of(counts), events)
+            each = [errors_of(counts) for errors_of in events]
             for name in each[0]:
                 if prefix + name in self._values:
                     found[prefix + name] = np.mean([errors[name] for errors in each], axis=0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
+from calibrant._math.threads import in_threads
 from calibrant.evaluation.bootstrap import replicate
 from calibrant.evaluation.curves import reliability_curve
 from calibrant.evaluation.intervals import (
@@ -26,7 +28,6 @@ from calibrant.evaluation.reduce import EVENT_ERRORS, Reduced
 from calibrant.evaluation.resampling import Deletions, Events, Matrix, Resamples, Vector
 from calibrant.evaluation.result import Curve, Estimate, Kind, NullError
 from calibrant.evaluation.streams import Stream, stream_seed
-from calibrant.evaluation.threads import in_threads
 
 METRICS = (
     "accuracy",
@@ -232,10 +233,17 @@ def nulls_and_curves(reduced: Reduced, procedure: Procedure, label_names: tuple[
     """What a calibrated model of this size would show, beside what this one does."""
     nulls: list[NullError] = []
     curves: list[Curve] = []
+
+    def draw(event: Events, part: int) -> NullDraws:
+        seed = stream_seed(procedure.seed, Stream.NULL, part)
+        return draw_null(event, procedure.num_bins, procedure.num_draws, seed)
+
+    parts = [(event, part) for events in reduced.events.values() for part, event in enumerate(events)]
+    drawn = in_threads(lambda pair: draw(*pair), parts)
     for prefix, events in reduced.events.items():
         names = ("positive class",) if prefix else label_names if len(events) > 1 else ("top label",)
-        means, drawn = _null_of(events, names, procedure)
-        curves = [*drawn, *curves]  # the positive class before the top label
+        means, found = _null_of(events, list(itertools.islice(drawn, len(events))), names, procedure)
+        curves = [*found, *curves]  # the positive class before the top label
         for name, draws in means.items():
             metric = prefix + name
             nulls.append(null_error(metric, reduced.values[metric], draws, procedure.level))
@@ -243,18 +251,13 @@ def nulls_and_curves(reduced: Reduced, procedure: Procedure, label_names: tuple[
 
 
 def _null_of(
-    events: tuple[Events, ...], names: tuple[str, ...], procedure: Procedure
+    events: tuple[Events, ...], drawn: Sequence[NullDraws], names: tuple[str, ...], procedure: Procedure
 ) -> tuple[dict[str, Vector], list[Curve]]:
     """Mean errors under calibration, and a diagram of each event; of several also one of all."""
-    num_bins, num_draws, level = procedure.num_bins, procedure.num_draws, procedure.level
-    errors = {name: np.zeros(num_draws) for name in EVENT_ERRORS}
-    pooled: Matrix = np.zeros((num_bins, num_draws))
+    num_bins, level = procedure.num_bins, procedure.level
+    errors = {name: np.zeros(procedure.num_draws) for name in EVENT_ERRORS}
+    pooled: Matrix = np.zeros((num_bins, procedure.num_draws))
     curves: list[Curve] = []
-
-    def draw(part: int) -> NullDraws:
-        return draw_null(events[part], num_bins, num_draws, stream_seed(procedure.seed, Stream.NULL, part))
-
-    drawn = in_threads(draw, range(len(events)))
     for title, event, draws in zip(names, events, drawn, strict=True):
         for name, total in errors.items():
             total += getattr(draws, name) / len(events)

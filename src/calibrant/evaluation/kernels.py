@@ -9,6 +9,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 ECE, ADAPTIVE, SQUARED, MAXIMUM = 0, 1, 2, 3  # columns of the result
+GUIDE = 64  # entries that tell where to begin in a table
+BLOCK = 16  # samples whose sums are kept together
 
 
 @njit(cache=True, nogil=True)
@@ -24,29 +26,53 @@ def cell_sums(
 
 
 @njit(cache=True, nogil=True)
-def drawn_sums(
-    uniform: NDArray[np.float32],
-    probs: NDArray[np.float32],
-    starts: NDArray[np.int32],
-    rows: NDArray[np.int32],
-    shares: NDArray[np.float64],
-    num_rows: int,
-) -> NDArray[np.float64]:
-    """Sums ``(K, r)`` of the shares of each sample that is drawn: where ``uniform`` ``(N, r)`` is below p.
+def count_tables(probs: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """P(at most k events occur) of each group, k = 0 to its size, one table after the other."""
+    num_groups = len(starts) - 1
+    tables = np.empty(len(probs) + num_groups)
+    for group in range(num_groups):
+        start, size = starts[group], starts[group + 1] - starts[group]
+        table = tables[start + group : start + group + size + 1]
+        table[0] = 1.0
+        for i in range(size):
+            p = probs[start + i]
+            table[i + 1] = table[i] * p
+            for k in range(i, 0, -1):
+                table[k] = table[k] * (1.0 - p) + table[k - 1] * p
+            table[0] *= 1.0 - p
+        for k in range(size):
+            table[k + 1] += table[k]
+        table[size] = 2.0  # whatever rounding left of it: no uniform number lies beyond
+    return tables
 
-    ``rows`` and ``shares`` are a sparse matrix ``(K, N)``, whose columns begin at ``starts`` ``(N + 1,)``.
-    """
-    num_samples, num_draws = uniform.shape
-    sums = np.zeros((num_rows, num_draws))
-    drawn = np.empty(num_draws)
-    for i in range(num_samples):
-        for r in range(num_draws):
-            drawn[r] = 1.0 if uniform[i, r] < probs[i] else 0.0
-        for place in range(starts[i], starts[i + 1]):
-            row, share = rows[place], shares[place]
+
+@njit(cache=True, nogil=True)
+def drawn_counts(
+    uniform: NDArray[np.float32], tables: NDArray[np.float64], starts: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Numbers ``(G, r)`` that occur: the least k whose table entry exceeds the uniform number ``(G, r)``."""
+    num_groups, num_draws = uniform.shape
+    counts = np.empty((num_groups, num_draws))
+    guide = np.empty(GUIDE, np.int64)
+    for group in range(num_groups):
+        start, size = starts[group], starts[group + 1] - starts[group]
+        table = tables[start + group : start + group + size + 1]
+        if size == 1:
             for r in range(num_draws):
-                sums[row, r] += share * drawn[r]
-    return sums
+                counts[group, r] = 0.0 if uniform[group, r] < table[0] else 1.0
+            continue
+        k = 0
+        for place in range(GUIDE):  # where to begin, by the first bits of the uniform number
+            while table[k] <= place / GUIDE:
+                k += 1
+            guide[place] = k
+        for r in range(num_draws):
+            u = uniform[group, r]
+            k = guide[int(u * GUIDE)]
+            while table[k] <= u:
+                k += 1
+            counts[group, r] = k
+    return counts
 
 
 @njit(cache=True, nogil=True)
@@ -54,52 +80,119 @@ def binned_errors(
     counts: NDArray[np.uint8],
     targets: NDArray[np.float64],
     order: NDArray[np.int32],
-    last_of_tie: NDArray[np.bool_],
-    bins: NDArray[np.int32],
+    ties: NDArray[np.int32],
+    edges: NDArray[np.int64],
     mass: NDArray[np.float64],
     residuals: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Errors ``(r, 4)`` of each resample; all but the maximum are multiplied by the resample's weight.
 
-    ``counts`` ``(r, N)`` are in the order of the rows. ``last_of_tie``, ``bins`` (of equal width), ``mass``
-    and ``residuals`` (mass times outcome minus confidence) ``(N,)`` are in the ``order`` of the confidences,
-    ties in that of the mass. ``targets`` ``(r, B - 1)`` are the cumulative masses that the inner bins of
-    equal mass must reach; such a bin ends with the first copy of a sample that reaches its target.
+    ``counts`` ``(r, N)`` are in the order of the rows. ``mass`` and ``residuals`` (mass times outcome minus
+    confidence) ``(N,)`` are in the ``order`` of the confidences, ties in that of the mass; there, ``ties``
+    ``(N, 2)`` tell where the tie of a sample begins and ends, and ``edges`` ``(B + 1,)`` the bins of equal
+    width. ``targets`` ``(r, B - 1)`` are the cumulative masses that the inner bins of equal mass must reach;
+    such a bin ends with the first copy of a sample that reaches its target.
 
     Between ties the cumulative residual R(u) is a straight line in the cumulative mass u, because tied
-    samples share their mean; a bin of equal mass from u to v contributes abs(R(v) - R(u)).
+    samples share their mean; a bin of equal mass from u to v contributes abs(R(v) - R(u)). Cumulative sums
+    are kept at every 16th sample; the few that are asked for between these are completed.
     """
     num_resamples, num_samples = counts.shape
-    num_inner = targets.shape[1]
+    num_blocks = (num_samples + BLOCK - 1) // BLOCK
     errors = np.zeros((num_resamples, 4))
-    ends = np.empty(num_inner)
+    sums = np.zeros((num_blocks + 1, 2))  # of mass and residual before each block
     for r in range(num_resamples):
-        reached, residual = 0.0, 0.0  # cumulative
-        tie_mass, tie_residual = 0.0, 0.0  # before the tie
-        bin_mass, bin_residual = 0.0, 0.0  # before the bin of equal width
-        found, settled, at_last_end = 0, 0, 0.0
-        for i in range(num_samples):
-            drawn = counts[r, order[i]]
-            while found < num_inner and targets[r, found] <= reached + drawn * mass[i]:
-                copies = math.ceil((targets[r, found] - reached) / mass[i])
-                ends[found] = reached + min(max(copies, 1), drawn) * mass[i]
-                found += 1
-            reached += drawn * mass[i]
-            residual += drawn * residuals[i]
-            if last_of_tie[i]:
-                while settled < found:
-                    share = (ends[settled] - tie_mass) / (reached - tie_mass)
-                    at_end = tie_residual + share * (residual - tie_residual)
-                    errors[r, ADAPTIVE] += abs(at_end - at_last_end)
-                    at_last_end = at_end
-                    settled += 1
-                tie_mass, tie_residual = reached, residual
-            if i + 1 == num_samples or bins[i + 1] != bins[i]:
-                if reached > bin_mass:
-                    gap = abs(residual - bin_residual)
-                    errors[r, ECE] += gap
-                    errors[r, SQUARED] += gap * gap / (reached - bin_mass)
-                    errors[r, MAXIMUM] = max(errors[r, MAXIMUM], gap / (reached - bin_mass))
-                bin_mass, bin_residual = reached, residual
-        errors[r, ADAPTIVE] += abs(residual - at_last_end)
+        row = counts[r]
+        _sum_blocks(row, order, mass, residuals, sums)
+        last_mass, last_residual = 0.0, 0.0
+        for edge in edges[1:]:
+            at_mass, at_residual = _sums_before(edge, row, order, mass, residuals, sums)
+            if at_mass > last_mass:
+                gap = abs(at_residual - last_residual)
+                errors[r, ECE] += gap
+                errors[r, SQUARED] += gap * gap / (at_mass - last_mass)
+                errors[r, MAXIMUM] = max(errors[r, MAXIMUM], gap / (at_mass - last_mass))
+            last_mass, last_residual = at_mass, at_residual
+        block, at_last_end = 0, 0.0
+        for target in targets[r]:
+            while block < num_blocks and sums[block + 1, 0] < target:
+                block += 1
+            if block == num_blocks:
+                break
+            reached, place = _reaching(target, block, row, order, mass, sums)
+            copies = max(math.ceil((target - reached) / mass[place]), 1)
+            end = reached + min(copies, row[order[place]]) * mass[place]
+            low_mass, low = _sums_before(ties[place, 0], row, order, mass, residuals, sums)
+            high_mass, high = _sums_before(ties[place, 1], row, order, mass, residuals, sums)
+            at_end = low + (end - low_mass) / (high_mass - low_mass) * (high - low)
+            errors[r, ADAPTIVE] += abs(at_end - at_last_end)
+            at_last_end = at_end
+        errors[r, ADAPTIVE] += abs(sums[num_blocks, 1] - at_last_end)
     return errors
+
+
+@njit(cache=True, nogil=True)
+def _sum_blocks(
+    row: NDArray[np.uint8],
+    order: NDArray[np.int32],
+    mass: NDArray[np.float64],
+    residuals: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> None:
+    """Mass and residual before each block and after the last one, into ``sums``."""
+    whole = len(order) // BLOCK
+    for block in range(len(sums) - 1):
+        total, residual = 0.0, 0.0
+        if block < whole:
+            for k in range(BLOCK):  # of known length: twice as fast
+                i = block * BLOCK + k
+                drawn = row[order[i]]
+                total += drawn * mass[i]
+                residual += drawn * residuals[i]
+        else:
+            for i in range(block * BLOCK, len(order)):
+                drawn = row[order[i]]
+                total += drawn * mass[i]
+                residual += drawn * residuals[i]
+        sums[block + 1, 0] = sums[block, 0] + total
+        sums[block + 1, 1] = sums[block, 1] + residual
+
+
+@njit(cache=True, nogil=True)
+def _reaching(
+    target: float,
+    block: int,
+    row: NDArray[np.uint8],
+    order: NDArray[np.int32],
+    mass: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> tuple[float, int]:
+    """The mass before the sample of a block that reaches the target, and where that is."""
+    reached, before, place = sums[block, 0], sums[block, 0], block * BLOCK
+    for i in range(block * BLOCK, min((block + 1) * BLOCK, len(order))):
+        more = row[order[i]] * mass[i]
+        if more > 0.0:  # the last one, if rounding leaves the sum a little short
+            before, place = reached, i
+            reached += more
+            if reached >= target:
+                break
+    return before, place
+
+
+@njit(cache=True, nogil=True)
+def _sums_before(
+    stop: int,
+    row: NDArray[np.uint8],
+    order: NDArray[np.int32],
+    mass: NDArray[np.float64],
+    residuals: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> tuple[float, float]:
+    """Cumulative mass and residual of the samples before ``stop``."""
+    block = stop // BLOCK
+    total, residual = sums[block, 0], sums[block, 1]
+    for i in range(block * BLOCK, stop):
+        drawn = row[order[i]]
+        total += drawn * mass[i]
+        residual += drawn * residuals[i]
+    return total, residual

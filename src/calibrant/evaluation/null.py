@@ -13,7 +13,16 @@ import numpy as np
 import torch
 
 from calibrant._math.binning import mass_boundaries, mass_order
-from calibrant.evaluation.resampling import SMALL_BLOCK, Events, Matrix, Vector, block_bounds, width_bins
+from calibrant.evaluation.drawn_counts import DrawnCounts, group_starts
+from calibrant.evaluation.resampling import (
+    SMALL_BLOCK,
+    Events,
+    Indices,
+    Matrix,
+    Vector,
+    block_bounds,
+    width_bins,
+)
 from calibrant.evaluation.result import NullError
 from calibrant.evaluation.score_cells import ScoreCells
 
@@ -34,33 +43,44 @@ def draw_null(events: Events, num_bins: int, num_draws: int, seed: tuple[int, ..
     """Draw every outcome from its stated probability, independently, ``num_draws`` times."""
     from scipy.sparse import vstack
 
-    from calibrant._math.lipschitz_values import lipschitz_values  # compiled, as is this:
-    from calibrant.evaluation.kernels import drawn_sums
+    from calibrant._math.lipschitz_values import lipschitz_values  # compiled
 
     rng = np.random.Generator(np.random.SFC64(seed))  # the fastest that numpy has
-    smooth = np.empty(num_draws)
     cells = ScoreCells.of(events.confidences, events.weights)
     gather = cells.matrix if events.weights is None else cells.matrix * events.weights
     matrix: Any = vstack([bin_matrix(events, num_bins), gather], format="csc")
-    expected = matrix @ events.confidences[:, None]
-    # Single precision halves the time of drawing; it resolves probabilities to 6e-8.
-    thresholds = events.confidences.astype(np.float32)
+    order, starts = _alike(events, matrix)
+    ranked = events.confidences[order]
+    counts = DrawnCounts(ranked, starts)
+    matrix = matrix[:, order[starts[:-1]]].tocsr()  # of the groups
+    expected = matrix @ np.add.reduceat(ranked, starts[:-1])[:, None]
+    smooth = np.empty(num_draws)
     sums = np.empty((2 * num_bins, num_draws))
-    num_samples = len(thresholds)
-    for start, stop in block_bounds(num_draws, SMALL_BLOCK // num_samples):
-        uniform = rng.random((num_samples, stop - start), dtype=np.float32)
-        found = drawn_sums(uniform, thresholds, matrix.indptr, matrix.indices, matrix.data, matrix.shape[0])
-        sums[:, start:stop] = found[: 2 * num_bins]
-        gathered = found[2 * num_bins :] - expected[2 * num_bins :]
-        smooth[start:stop] = lipschitz_values(cells.points, np.ascontiguousarray(gathered.T))
-    errors = np.abs(sums - expected[: 2 * num_bins])
-    total = float(num_samples) if events.weights is None else float(events.weights.sum())
+    for start, stop in block_bounds(num_draws, SMALL_BLOCK // (len(starts) - 1)):
+        residuals = matrix @ counts.draw(rng, stop - start) - expected
+        sums[:, start:stop] = residuals[: 2 * num_bins]
+        smooth[start:stop] = lipschitz_values(cells.points, np.ascontiguousarray(residuals[2 * num_bins :].T))
+    errors = np.abs(sums)
+    total = float(len(order)) if events.weights is None else float(events.weights.sum())
     return NullDraws(
         ece=errors[:num_bins].sum(axis=0) / total,
         adaptive_ece=errors[num_bins:].sum(axis=0) / total,
         smce=smooth / total,
-        outcomes=sums[:num_bins],
+        outcomes=sums[:num_bins] + expected[:num_bins],
     )
+
+
+def _alike(events: Events, matrix: Any) -> tuple[Indices, Indices]:
+    """An order of the samples, and where in it begin those that the matrix ``(K, N)`` treats alike."""
+    order = np.argsort(events.confidences, kind="stable")
+    lengths = np.diff(matrix.indptr)[order]
+    simple = lengths == 3  # a bin of each kind and a cell; shared ties have more, without weight there is none
+    entries = np.minimum(matrix.indptr[:-1][order, None] + np.arange(3), matrix.nnz - 1)
+    same = (np.diff(matrix.indices[entries], axis=0) == 0) & (np.diff(matrix.data[entries], axis=0) == 0)
+    same = same.all(axis=1) & simple[1:] & simple[:-1]
+    if events.weights is None:
+        same |= np.diff(events.confidences[order]) == 0
+    return order, group_starts(np.append(True, ~same))
 
 
 def bin_matrix(events: Events, num_bins: int) -> Any:

@@ -120,8 +120,10 @@ class EventErrors:
         self._weights = events.weights
         self._num_bins = num_bins
         self._order = order.astype(np.int32)
-        self._last_of_tie = np.append(ranked[1:] != ranked[:-1], True)
-        self._bins = width_bins(ranked, num_bins).astype(np.int32)
+        starts = np.append(0, np.flatnonzero(np.diff(ranked)) + 1)
+        lengths = np.diff(starts, append=len(ranked))
+        self._ties = np.repeat(np.stack([starts, starts + lengths], 1), lengths, axis=0).astype(np.int32)
+        self._edges = np.searchsorted(width_bins(ranked, num_bins), np.arange(num_bins + 1))
         self._mass = np.ones(len(ranked)) if events.weights is None else events.weights[order]
         self._residuals = self._mass * (events.outcomes[order] - ranked)
         self._cells = ScoreCells.of(events.confidences, events.weights)
@@ -139,8 +141,8 @@ class EventErrors:
             counts,
             self._targets(total),
             self._order,
-            self._last_of_tie,
-            self._bins,
+            self._ties,
+            self._edges,
             self._mass,
             self._residuals,
         )

@@ -1,0 +1,131 @@
+"""Large tables of probabilities, by compiled loops in slices of fixed size, whatever the number of threads.
+
+To load compiled code takes half a second once, a table of a million rows a twentieth: below, torch it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant._math.threads import in_threads
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+LARGE = 1 << 22  # entries of a table from which on this pays, and
+LARGE_COLUMN = 1 << 19  # of a single column
+NARROW = 64  # columns; from there on several of a row are read at once
+_SLICE = 1 << 20  # entries
+
+
+class TableFacts(NamedTuple):
+    """The smallest and the largest value of a table, and how far a row's sum lies from one, NaN if any is."""
+
+    low: float
+    high: float
+    furthest: float
+    highest: Float[Tensor, " N"]
+    """Of each row, in float64; like the next one empty if there were no labels."""
+    correct: Bool[Tensor, " N"]
+    """Whether the first of the most probable classes is the true one."""
+
+
+def is_large(table: Tensor, least: int = LARGE) -> bool:
+    """Whether the compiled loops take it, and are worth their loading."""
+    return (
+        table.numel() >= least
+        and table.device.type == "cpu"
+        and table.dtype in (torch.float32, torch.float64)
+        and table.is_contiguous()
+    )
+
+
+def read_table(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"] | None) -> TableFacts:
+    """Read every row once; if a value is negative, or none, the others need not be right."""
+    wide = probs.shape[1] > NARROW
+    target = np.empty(0, dtype=np.int64) if labels is None else labels.numpy()
+    return (_read_wide if wide else _read_narrow)(probs.numpy(), target)
+
+
+def _read_narrow(table: np.ndarray, target: np.ndarray) -> TableFacts:
+    from calibrant._math.table_kernels import read_narrow_rows  # compiled
+
+    highest, correct = np.empty(len(target)), np.empty(len(target), dtype=np.bool_)
+
+    def read(rows: slice) -> tuple[float, float, float]:
+        return read_narrow_rows(table[rows], target[rows], highest[rows], correct[rows])
+
+    low, high, furthest = np.array(_in_slices(read, table)).T
+    return TableFacts(low.min(), high.max(), furthest.max(), *map(torch.from_numpy, (highest, correct)))
+
+
+def _read_wide(table: np.ndarray, target: np.ndarray) -> TableFacts:
+    from calibrant._math.table_kernels import MAY_BE_SHARED, read_wide_rows  # compiled
+
+    bits = table.view(f"i{table.itemsize}")
+    shared = int(np.array(MAY_BE_SHARED, dtype=table.dtype).view(bits.dtype))
+    highest, correct = np.empty(len(table), dtype=bits.dtype), np.empty(len(target), dtype=np.bool_)
+
+    def read(rows: slice) -> tuple[int, float]:
+        return read_wide_rows(table[rows], bits[rows], target[rows], highest[rows], correct[rows], shared)
+
+    lowest, furthest = zip(*_in_slices(read, table), strict=True)
+    confidences = highest.view(table.dtype).astype(np.float64)
+    low = float(np.array(min(lowest), dtype=bits.dtype).view(table.dtype))
+    kept = confidences[: len(target)]
+    return TableFacts(low, confidences.max(), max(furthest), *map(torch.from_numpy, (kept, correct)))
+
+
+def column_width_sums(
+    confidences: Float[Tensor, " N"],
+    outcomes: Tensor,
+    edges: Float[Tensor, " B+1"],
+    weights: Float[Tensor, " N"] | None,
+) -> Float[Tensor, "3 B"]:
+    """Weights, weighted confidences and weighted outcomes of bins of equal width."""
+    from calibrant._math.table_kernels import width_sums  # compiled
+
+    values, happened = confidences.to(torch.float64).numpy(), outcomes.to(torch.float64).numpy()
+    mass, limits = _mass(weights), edges.numpy()
+
+    def read(rows: slice) -> np.ndarray:
+        part = mass if len(mass) == 1 else mass[rows]
+        return width_sums(values[rows], happened[rows], part, limits)
+
+    return torch.from_numpy(sum(_in_slices(read, values)))
+
+
+def table_width_sums(
+    probs: Float[Tensor, "N C"],
+    labels: Int[Tensor, " N"] | Int[Tensor, "N C"],
+    edges: Float[Tensor, " B+1"],
+    weights: Float[Tensor, " N"] | None,
+) -> Float[Tensor, "3 C B"]:
+    """The same of every column against its own outcomes."""
+    from calibrant._math.table_kernels import width_sums_of_columns  # compiled
+
+    table, mass, limits = probs.numpy(), _mass(weights), edges.numpy()
+    target = np.ascontiguousarray((labels if labels.ndim == 2 else labels[:, None]).numpy())
+
+    def read(rows: slice) -> np.ndarray:
+        return width_sums_of_columns(
+            table[rows], target[rows], mass if len(mass) == 1 else mass[rows], limits
+        )
+
+    return torch.from_numpy(sum(_in_slices(read, table)))
+
+
+def _mass(weights: Tensor | None) -> np.ndarray:
+    return np.ones(1) if weights is None else weights.numpy()
+
+
+def _in_slices(read: Callable[[slice], Any], table: np.ndarray) -> list[Any]:
+    """What is read of each slice of rows, in order."""
+    step = max(1, _SLICE // (table.size // len(table)))
+    slices = [slice(start, start + step) for start in range(0, len(table), step)]
+    return list(in_threads(read, slices, most=torch.get_num_threads()))

@@ -1,0 +1,160 @@
+"""What is asked of large tables of probabilities, compiled: one pass in place of a dozen."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+MAY_BE_SHARED = 0.51  # two classes cannot both exceed a half, but for what a row's sum may miss
+
+
+@njit(cache=True, nogil=True)
+def read_narrow_rows(
+    probs: NDArray[np.floating],
+    labels: NDArray[np.int64],
+    highest: NDArray[np.float64],
+    correct: NDArray[np.bool_],
+) -> tuple[float, float, float]:
+    """Fill in each row's largest value, and with labels whether its first place is the true class.
+
+    Returns the smallest value, the largest and the furthest that a row's sum lies from one; NaN anywhere is
+    in the last.
+    """
+    num_samples, num_classes = probs.shape
+    low, high, furthest = math.inf, -math.inf, 0.0
+    for i in range(num_samples):
+        row = probs[i]
+        top, least, total = row[0], row[0], 0.0
+        for k in range(num_classes):
+            value = row[k]
+            total += value
+            top = value if value > top else top
+            least = value if value < least else least
+        low, high = min(low, least), max(high, top)
+        distance = abs(total - 1.0)
+        if not distance <= furthest and not math.isnan(furthest):  # NaN goes in and stays
+            furthest = distance
+        if len(labels) == 0:
+            continue
+        highest[i] = top
+        label = labels[i]
+        true = row[label] == top
+        if true and top < MAY_BE_SHARED:
+            for k in range(label):
+                if row[k] == top:
+                    true = False
+        correct[i] = true
+    return low, high, furthest
+
+
+@njit(cache=True, nogil=True)
+def read_wide_rows(
+    probs: NDArray[np.floating],
+    bits: NDArray[np.signedinteger],
+    labels: NDArray[np.int64],
+    highest: NDArray[np.signedinteger],
+    correct: NDArray[np.bool_],
+    shared: int,
+) -> tuple[int, float]:
+    """The same of rows of many columns, in steps that a processor takes for several columns at once.
+
+    ``bits`` are the same numbers read as integers, which are ordered alike if none is negative; NaN lies
+    beyond infinity. ``highest`` are such integers, and ``shared`` is that of ``MAY_BE_SHARED``. Returns the
+    smallest integer and the furthest that a row's sum lies from one.
+    """
+    lowest, furthest = bits[0, 0], 0.0
+    for i in range(len(probs)):
+        row = bits[i]
+        largest = row[0]
+        for k in range(len(row)):
+            largest = max(largest, row[k])
+            lowest = min(lowest, row[k])
+        highest[i] = largest
+        furthest = max(furthest, abs(_sum(probs[i]) - 1.0))
+        if len(labels) == 0:
+            continue
+        label = labels[i]
+        true = row[label] == largest
+        if true and largest < shared:
+            for k in range(label):
+                if row[k] == largest:
+                    true = False
+        correct[i] = true
+    return lowest, furthest
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
+def _sum(row: NDArray[np.floating]) -> float:
+    """In the row's own type, in any order: to see whether it is one."""
+    total = row[0]
+    for k in range(1, len(row)):
+        total += row[k]
+    return total
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _width_bin(value: float, edges: NDArray[np.float64]) -> int:
+    """Bin (edges[i], edges[i + 1]], the first closed; the edges themselves decide, not the product."""
+    num_bins = len(edges) - 1
+    index = min(max(math.ceil(value * num_bins) - 1, 0), num_bins - 1)
+    while index > 0 and value <= edges[index]:
+        index -= 1
+    while index < num_bins - 1 and value > edges[index + 1]:
+        index += 1
+    return index
+
+
+@njit(cache=True, nogil=True)
+def width_sums(
+    confidences: NDArray[np.float64],
+    outcomes: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    edges: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Weights, weighted confidences and weighted outcomes ``(3, B)`` of bins of equal width.
+
+    ``weights`` ``(N,)``, or of length one where all are alike.
+    """
+    sums = np.zeros((3, len(edges) - 1))
+    alike = len(weights) == 1
+    weight = weights[0]
+    for i in range(len(confidences)):
+        value = confidences[i]
+        if not alike:
+            weight = weights[i]
+        index = _width_bin(value, edges)
+        sums[0, index] += weight
+        sums[1, index] += weight * value
+        sums[2, index] += weight * outcomes[i]
+    return sums
+
+
+@njit(cache=True, nogil=True)
+def width_sums_of_columns(
+    probs: NDArray[np.floating],
+    labels: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    edges: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """The same of every column ``(3, C, B)``: classes ``(N, 1)`` of the true ones, or labels ``(N, C)``."""
+    num_samples, num_classes = probs.shape
+    sums = np.zeros((3, num_classes, len(edges) - 1))
+    alike, classes = len(weights) == 1, labels.shape[1] == 1
+    weight = weights[0]
+    for i in range(num_samples):
+        if not alike:
+            weight = weights[i]
+        for k in range(num_classes):
+            value = float(probs[i, k])
+            index = _width_bin(value, edges)
+            sums[0, k, index] += weight
+            sums[1, k, index] += weight * value
+            if not classes:
+                sums[2, k, index] += weight * labels[i, k]
+        if classes:
+            true = labels[i, 0]
+            sums[2, true, _width_bin(float(probs[i, true]), edges)] += weight
+    return sums

@@ -1,0 +1,151 @@
+"""The compiled loops over large tables give what torch gives."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from calibrant import metrics
+from calibrant._math import binning, checks, large_tables
+from calibrant._math.binning import binned, width_column_sums
+from calibrant._math.checks import check_probs
+from calibrant._math.errors import InputError
+from calibrant._math.large_tables import column_width_sums, is_large, read_table, table_width_sums
+
+NEVER = 1 << 60
+
+
+@pytest.fixture
+def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of any size go through the compiled loops, in slices of few rows."""
+    monkeypatch.setattr(large_tables, "_SLICE", 50)
+    for module in (checks, binning):
+        monkeypatch.setattr(module, "is_large", lambda table, least=0: table.device.type == "cpu")  # noqa: ARG005
+
+
+def table(
+    dtype: torch.dtype, num_classes: int = 7, *, coarse: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Probabilities, with many ties if ``coarse``, and labels."""
+    generator = torch.Generator().manual_seed(3)
+    probs = torch.randint(1, 4, (301, num_classes), generator=generator).double()
+    if not coarse:
+        probs = torch.randn(301, num_classes, generator=generator).double().mul(2).exp()
+    probs = (probs / probs.sum(dim=1, keepdim=True)).to(dtype)
+    return probs, torch.randint(num_classes, (301,), generator=generator)
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+@pytest.mark.parametrize("num_classes", [7, 100])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.usefixtures("everything_is_large")
+def test_rows(dtype: torch.dtype, num_classes: int, coarse: bool) -> None:
+    """Extremes, and of each row the largest value and whether its first place is the label."""
+    probs, labels = table(dtype, num_classes, coarse=coarse)
+    labels[::2] = probs.argmax(dim=1)[::2]
+    found = read_table(probs, labels)
+    assert (found.low, found.high) == (probs.min().item(), probs.max().item())
+    furthest = (probs.double().sum(1) - 1).abs().max().item()
+    assert found.furthest == pytest.approx(furthest, abs=4 * num_classes * torch.finfo(dtype).eps)
+    assert torch.equal(found.highest, probs.amax(dim=1).double())
+    first = (probs == probs.amax(dim=1, keepdim=True)).double().argmax(dim=1)
+    assert torch.equal(found.correct, first == labels)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.usefixtures("everything_is_large")
+def test_bins(dtype: torch.dtype, weighted: bool) -> None:
+    """Bins are torch's own, values on an edge included: of one column, of classes and of labels."""
+    probs, labels = table(dtype, 5)
+    edges = binning.width_edges(10)
+    probs[:11] = (torch.arange(11) / 10).to(dtype)[:, None]  # on the edges, as the type rounds them
+    weights = torch.rand(301, generator=torch.Generator().manual_seed(0)).double() if weighted else None
+    several = torch.nn.functional.one_hot(labels, 5)
+    for ours, args in (
+        (table_width_sums(probs, labels, edges, weights), (probs, labels)),
+        (table_width_sums(probs, several, edges, weights), (probs, several)),
+    ):
+        index = (edges[1:-1] < probs.double().unsqueeze(-1)).sum(-1)  # (N, C)
+        occupied = torch.nn.functional.one_hot(index, 10).double()
+        mass = torch.ones(301).double() if weights is None else weights
+        expected = [
+            torch.einsum("n,ncb->cb", mass, occupied),
+            torch.einsum("n,nc,ncb->cb", mass, probs.double(), occupied),
+            torch.einsum("n,nc,ncb->cb", mass, several.double(), occupied),
+        ]
+        for part, sums in zip(ours, expected, strict=True):
+            assert torch.allclose(part, sums, rtol=0, atol=1e-12), args
+    column = probs[:, 0].contiguous()
+    ours = column_width_sums(column, several[:, 0], edges, weights)
+    assert torch.allclose(ours, torch.stack([sums[0] for sums in expected]), rtol=0, atol=1e-12)
+
+
+def test_metrics_are_the_same_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ECE and classwise ECE by both ways, with a bin that is empty."""
+    probs, labels = table(torch.float32)
+    for metric in (metrics.expected_calibration_error, metrics.classwise_calibration_error):
+        plain = metric(probs, labels).item()
+        with monkeypatch.context() as patch:
+            for module in (checks, binning):
+                patch.setattr(module, "is_large", lambda table, least=0: True)  # noqa: ARG005
+            assert metric(probs, labels).item() == pytest.approx(plain, abs=1e-15)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), -float("nan"), -0.1, 1.5, None])
+@pytest.mark.parametrize("place", [(0, 0), (17, 3), (300, 6)])
+@pytest.mark.parametrize("num_classes", [7, 100])
+@pytest.mark.usefixtures("everything_is_large")
+def test_what_is_amiss_is_told_as_always(bad: float | None, place: tuple[int, int], num_classes: int) -> None:
+    """NaN, a value out of range, a row that does not sum to one: the row is named wherever it is."""
+    probs, labels = table(torch.float32, num_classes)
+    if bad is None:
+        probs[place[0]] *= 1.01
+    else:
+        probs[place] = bad
+    with pytest.raises(InputError, match=f"row {place[0]} "):
+        check_probs(probs, labels, find_top=True)
+    with pytest.raises(InputError, match=f"row {place[0]} "):
+        check_probs(probs)
+
+
+def test_what_counts_as_large() -> None:
+    """Size, device, type and layout decide."""
+    small = torch.zeros(10, 4)
+    assert is_large(small, 40)
+    assert not is_large(small, 41)
+    assert not is_large(small, NEVER)
+    assert not is_large(small.half(), 1)
+    assert not is_large(small.t(), 1)
+    assert not is_large(torch.zeros(10, 4, device="meta"), 1)
+
+
+def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices are of fixed size and added in order."""
+    monkeypatch.setattr(large_tables, "_SLICE", 64)
+    confidences = torch.rand(5000, generator=torch.Generator().manual_seed(0)).double()
+    edges, before = binning.width_edges(15), torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append(column_width_sums(confidences, confidences > 0.5, edges, None))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
+def test_large_tables_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table beyond the limit goes through the compiled loops by itself."""
+    monkeypatch.setattr(large_tables.is_large, "__defaults__", (100,))
+    taken = []
+    monkeypatch.setattr(checks, "read_table", lambda *args: taken.append("rows") or read_table(*args))
+    monkeypatch.setattr(
+        binning, "table_width_sums", lambda *args: taken.append("table") or table_width_sums(*args)
+    )
+    probs, labels = table(torch.float32)
+    check_probs(probs, labels)
+    width_column_sums(probs, labels, 15)
+    binned(probs[:, 0].contiguous(), labels == 0, num_bins=15, binning="width")  # too small for a column
+    assert taken == ["rows", "table"]
