@@ -325,7 +325,8 @@ class Lazy(TemperatureScaling):
 
     def _solve_near(self, start: Any, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Any:
         solution = self._solve(scores, labels, weights)
-        return replace(solution, after=float(torch.nn.functional.cross_entropy(scores / start["temperature"], labels)))
+        reached = torch.nn.functional.cross_entropy(scores / start["temperature"], labels)
+        return replace(solution, after=float(reached))
 
 
 class Unweighted(TemperatureScaling):

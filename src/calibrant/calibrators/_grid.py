@@ -20,6 +20,7 @@ import torch
 from calibrant.calibrators._groups import Groups
 from calibrant.calibrators._objectives import (
     BINNED,
+    DIFFERENTIABLE,
     JUDGED,
     Objective,
     log_odds_of_top,
@@ -38,8 +39,12 @@ _DEGREE = 5
 # Distance in log T of the temperatures computed. A confidence changes over about one, a mean less.
 _SPACING, _SPACING_OF_MEANS = 0.1, 0.3
 _ERROR_OF_MEANS = 3e-3  # that interpolation may leave in the mean residual
+_ROWS_OF_MEANS, _ERRORS_OF_MEANS = 1024, 4.0  # looked at first, and how many standard errors they may miss
 _MOST_EXACT = 64
 _BATCH_ENTRIES = 2**20
+_TABLE_ENTRIES = 2**24  # of log-odds at the nodes: 64 MiB
+_SPACING_OF_TABLES = 0.2
+_SMALLEST = 1e-12  # whose logarithm is still interpolated
 
 
 Point: TypeAlias = tuple[float, float]  # temperature, exponent
@@ -160,8 +165,8 @@ def _screen_judged(
     best: Candidate | None,
 ) -> Vector:
     """Objective at the pairs that may be best, from interpolated log-odds; infinity at the others."""
-    bounds = _least_possible(samples, gammas, temperatures)
-    row, place = divmod(int(bounds.argmin()), len(temperatures))
+    residuals, bounds = _least_possible(samples, gammas, temperatures)
+    row, place = divmod(int(np.abs(residuals).argmin()), len(temperatures))
     ceiling = objective_value(samples, objective, temperatures[place], gammas[row])
     ceiling = ceiling if best is None else min(ceiling, best.value)
     groups = Groups.of(samples)
@@ -206,14 +211,23 @@ def _interpolated_errors(
 
 def _least_possible(
     samples: Samples, gammas: Sequence[float], temperatures: Sequence[float]
-) -> NDArray[np.float64]:
-    """Lower bounds of a calibration error at all pairs: the size of the mean residual, interpolated."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean residuals at all pairs, interpolated, and their sizes less what they may miss: lower bounds.
+
+    Of many rows with classes the mean confidence is that of some, and may miss four standard errors.
+    """
     nodes = _nodes(temperatures, _SPACING_OF_MEANS)
-    log_odds = _judged_log_odds(samples, gammas, np.exp(nodes).tolist())
-    shares = samples.shares.cpu()
-    residuals = log_odds.sigmoid_() @ shares.to(torch.float32) - samples.outcomes.cpu() @ shares
-    at_nodes = residuals.numpy().astype(np.float64)
-    return np.maximum(np.abs(at_nodes @ _interpolation(nodes, temperatures).T) - _ERROR_OF_MEANS, 0)
+    some = samples if samples.is_event else samples.thinned(_ROWS_OF_MEANS)
+    confidences = _judged_log_odds(some, gammas, np.exp(nodes).tolist()).sigmoid_().to(torch.float64)
+    shares = some.shares.cpu()
+    means = confidences @ shares
+    missed = _ERROR_OF_MEANS
+    if some is not samples:
+        spread = ((confidences - means.unsqueeze(-1)).square() @ shares.square()).amax().sqrt()
+        missed += _ERRORS_OF_MEANS * float(spread)
+    happened = float(samples.outcomes @ samples.shares)
+    residuals = (means.numpy() - happened) @ _interpolation(nodes, temperatures).T
+    return residuals, np.maximum(np.abs(residuals) - missed, 0)
 
 
 def _judged_log_odds(
@@ -231,3 +245,48 @@ def _judged_log_odds(
     if samples.is_event:
         table *= torch.where(samples.top == 1, 1.0, -1.0).cpu()
     return table
+
+
+def table_of_values(
+    samples: Samples, objective: Objective, gammas: Sequence[float], temperatures: Sequence[float]
+) -> NDArray[np.float64]:
+    """The objective at all pairs ``(gammas, temperatures)``, for pictures.
+
+    What has derivatives is computed at some pairs and its logarithm interpolated by T and by the exponent;
+    errors of the confidences judged from log-odds interpolated by T; the classwise error at every pair.
+    """
+    if objective in JUDGED:
+        return _table_of_errors(samples, objective, gammas, temperatures)
+    if objective not in DIFFERENTIABLE:
+        return np.array([[objective_value(samples, objective, t, g) for t in temperatures] for g in gammas])
+    warmth, bend = _nodes(temperatures, _SPACING_OF_TABLES), _exponent_nodes(gammas)
+    values = [
+        [objective_value(samples, objective, temperature, gamma) for temperature in np.exp(warmth).tolist()]
+        for gamma in np.expm1(bend).tolist()
+    ]
+    by_gamma, by_temperature = (
+        _interpolation_at(bend, np.log1p(gammas)),
+        _interpolation(warmth, temperatures),
+    )
+    return np.exp(by_gamma @ np.log(np.maximum(values, _SMALLEST)) @ by_temperature.T)
+
+
+def _exponent_nodes(gammas: Sequence[float]) -> Vector:
+    """Logarithms of one plus the exponents to compute at."""
+    low, high = math.log1p(min(gammas)), math.log1p(max(gammas))
+    return np.linspace(low, high, max(_DEGREE + 1, math.ceil((high - low) / _SPACING_OF_TABLES) + 1))
+
+
+def _table_of_errors(
+    samples: Samples, objective: Objective, gammas: Sequence[float], temperatures: Sequence[float]
+) -> NDArray[np.float64]:
+    nodes = _nodes(temperatures, _SPACING)
+    matrix, groups = _interpolation(nodes, temperatures), Groups.of(samples)
+    together = max(1, _TABLE_ENTRIES // (len(nodes) * samples.num_samples))
+    rows: list[Vector] = []
+    for start in range(0, len(gammas), together):
+        tables = _judged_log_odds(samples, gammas[start : start + together], np.exp(nodes).tolist())
+        rows += [
+            _interpolated_errors(groups, objective, matrix, groups.representatives(table)) for table in tables
+        ]
+    return np.stack(rows).astype(np.float64)

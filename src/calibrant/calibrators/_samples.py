@@ -91,13 +91,19 @@ class Samples:
         """Whether every sample's logits are all equal."""
         if self.is_event:
             return not bool(self.scores.any())
+        if bool((self.scores[0] != self.scores[0, 0]).any()):
+            return False
         low, high = torch.aminmax(self.scores, dim=1)
         return bool((low == high).all())
 
     @cached_property
     def top(self) -> Int[Tensor, " N"]:
         """The class of the largest logit."""
-        return (self.scores > 0).to(torch.int64) if self.is_event else self.scores.argmax(dim=1)
+        if self.is_event:
+            return (self.scores > 0).to(torch.int64)
+        if self.scores.device.type == "cpu" and self.scores.dtype in (torch.float32, torch.float64):
+            return torch.from_numpy(self.scores.detach().numpy().argmax(axis=1))  # many times as fast
+        return self.scores.argmax(dim=1)
 
     @cached_property
     def correct(self) -> Bool[Tensor, " N"]:

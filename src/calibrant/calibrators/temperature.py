@@ -170,9 +170,10 @@ def _most_likely(samples: Samples) -> Solution:
 
 
 def _changes_sign(slopes: Callable[[float], Slopes], temperature: float) -> bool:
-    """Whether the derivative has opposite signs close by on either side."""
-    colder, warmer = (slopes(math.exp(shift) / temperature).first for shift in (_MARGIN, -_MARGIN))
-    return colder > 0 > warmer
+    """Whether the derivative, which falls as T grows, has the other sign close by, or both if it is zero."""
+    here = slopes(1 / temperature).first
+    colder = here > 0 or slopes(math.exp(_MARGIN) / temperature).first > 0
+    return colder and (here < 0 or slopes(math.exp(-_MARGIN) / temperature).first < 0)
 
 
 def _best_of_paper_grid(samples: Samples, objective: Objective) -> Solution:
