@@ -237,4 +237,4 @@ def test_help_names_every_calibrator() -> None:
     from calibrant.cli.terminal import METHODS
 
     assert all(name in METHODS for name in available())
-    build(METHODS.partition("'")[2].rstrip("'"))
+    build(METHODS.partition(", as ")[2])

@@ -31,18 +31,28 @@ def evaluate(
     ] = None,
     ood_score: Annotated[
         Literal["entropy", "max_probability", "max_logit", "energy"] | None,
-        typer.Option(help="By what to tell them. Default: entropy (confidences only: max_probability)."),
+        typer.Option(
+            metavar="SCORE",
+            help="By what to tell them: entropy, max_probability, max_logit or energy. Default: entropy "
+            "(confidences only: max_probability).",
+        ),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write everything found to this .json file.")] = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(help=f"{METHODS}. May be repeated. Default: those that suit FILE."),
+        typer.Option(metavar="METHOD", help=f"{METHODS}. May be repeated. Default: those that suit FILE."),
     ] = None,
-    bins: Annotated[int, typer.Option(min=1, help="Number of bins of the calibration errors.")] = 15,
-    bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples behind the intervals.")] = 1000,
-    level: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Level of the intervals.")] = 0.95,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    bins: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Number of bins of the calibration errors.")
+    ] = 15,
+    bootstrap: Annotated[
+        int, typer.Option(min=2, metavar="N", help="Bootstrap resamples behind the intervals.")
+    ] = 1000,
+    level: Annotated[
+        float, typer.Option(min=0.5, max=0.9999, metavar="SHARE", help="Level of the intervals.")
+    ] = 0.95,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of everything random.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Say whether the probabilities in FILE are true, how sure that is, and what mends them."""

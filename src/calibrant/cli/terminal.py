@@ -19,8 +19,8 @@ METHODS = (
     "temperature, focal-temperature, platt, vector, matrix, structured-matrix, dirichlet, isotonic, beta, "
     "quadratic, ensemble-temperature, smoothed-temperature, bias-corrected-temperature, histogram, "
     "scaling-binning or bayesian-binning, "
-    "with settings in brackets: "
-    '\'focal-temperature(objective="ece", search="line")\''
+    "with settings in brackets, as "
+    'temperature(search="grid")'
 )
 """Said in help texts, which must not wait for an import; a test holds it to the roster."""
 

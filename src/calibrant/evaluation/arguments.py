@@ -5,9 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from calibrant._math.errors import InputError
 from calibrant.predictions import Predictions
 
-NO_LABELS = "`labels` must be given to judge predictions; got none: add them to the file, under that name."
+
+def no_labels(predictions: Predictions) -> InputError:
+    """That there is nothing to judge by, and what in the file was not read."""
+    unused = [note for note in predictions.notes if note.startswith("Not used:")]
+    said = (
+        "`labels` must be given to judge predictions; got none: add them to the file, under that name (in a "
+        "table: `label`)."
+    )
+    return InputError(" ".join([said, *unused]))
+
 
 GROUPS_NOTE = (
     "Samples count as independent, also those of one group: where a group is a person or a scene seen many "

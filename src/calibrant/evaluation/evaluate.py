@@ -364,6 +364,11 @@ def _notes(
         )
     if predictions.groups is not None:
         notes.append(GROUPS_NOTE)
+    if procedure.num_bins > split.test.num_samples:
+        notes.append(
+            f"There are more bins, {procedure.num_bins:,}, than test samples: most are empty, and what the "
+            "others show is chance; take fewer."
+        )
     notes += few_resamples_note(procedure.num_resamples, procedure.level)
     threshold = significance(procedure.level, 2 if procedure.kind == "binary" else 1)
     if not 1 / (1 + procedure.num_draws) < threshold:

@@ -99,11 +99,13 @@ def detect(
 
 
 def _check_same_problem(test: Predictions, foreign: Predictions) -> None:
+    name = "" if foreign.source is None else f" ({foreign.source.name})"
     if foreign.kind != test.kind:
-        raise InputError(f"`ood` must be {test.kind} as the predictions are; got {foreign.kind}.")
+        raise InputError(f"`ood`{name} must be {test.kind} as the predictions are; got {foreign.kind}.")
     if foreign.num_classes != test.num_classes:
         raise InputError(
-            f"`ood` must have the {test.num_classes} classes of the predictions; got {foreign.num_classes}."
+            f"`ood`{name} must have the {test.num_classes} classes of the predictions; "
+            f"got {foreign.num_classes}."
         )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.arguments import NO_LABELS
+from calibrant.evaluation.arguments import no_labels
 from calibrant.evaluation.resampling import Indices
 from calibrant.evaluation.streams import Stream, generator
 from calibrant.predictions import Predictions
@@ -105,7 +105,7 @@ def _strata(predictions: Predictions) -> Indices:
     """What must be spread evenly: classes, or the rarest label of each sample."""
     labels = predictions.labels
     if labels is None:
-        raise InputError(NO_LABELS)
+        raise no_labels(predictions)
     if labels.ndim == 1:
         return labels.numpy()
     given = labels.numpy()

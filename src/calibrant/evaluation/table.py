@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant._math.errors import InputError
-from calibrant.evaluation.arguments import NO_LABELS
+from calibrant.evaluation.arguments import no_labels
 from calibrant.evaluation.resampling import Counts, Matrix, Vector, block_bounds
 from calibrant.predictions import Kind, Predictions, StreamedPredictions
 
@@ -34,7 +33,7 @@ class Table:
 
     def __init__(self, predictions: Predictions, calibrate: Calibrate | None = None) -> None:
         if predictions.labels is None:
-            raise InputError(NO_LABELS)
+            raise no_labels(predictions)
         self._predictions = predictions
         self._calibrate = calibrate
         self.kind: Kind = predictions.kind

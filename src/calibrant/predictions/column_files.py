@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import itertools
+import re
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ from calibrant.predictions.table import Predictions, Source
 
 DELIMITERS = ",;\t|"  # the first of those that part a header into equally many cells
 
+_ROW = re.compile(r"\brow (\d+)\b")  # in messages, where rows count from 0
+
 
 def read_csv(path: Path, source: Source, kind: Kind | None) -> Predictions:
     """Read text row by row, so that memory holds the numbers and not the text."""
@@ -38,8 +41,9 @@ def read_csv(path: Path, source: Source, kind: Kind | None) -> Predictions:
         indices = [header.index(name) for name in (*layout.scores, *layout.weights)]
         others: dict[str, list[str]] = {name: [] for name in layout.others}
         columns = [(header.index(name), column) for name, column in others.items()]
-        numbers = array.array("d")
+        numbers, places = array.array("d"), array.array("q")
         for line, cells in lines:
+            places.append(line)
             if len(cells) != len(header):
                 raise InputError(f"line {line} has {len(cells)} cells, and the header has {len(header)}.")
             try:
@@ -50,7 +54,13 @@ def read_csv(path: Path, source: Source, kind: Kind | None) -> Predictions:
                 column.append(cells[index].strip())
     table = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(indices))
     weights = dict.fromkeys(layout.weights, table[:, -1])
-    return predictions_of(layout, table[:, : len(layout.scores)], others | weights, source=source, kind=kind)
+    scores = table[:, : len(layout.scores)]
+    try:
+        return predictions_of(layout, scores, others | weights, source=source, kind=kind)
+    except InputError as error:
+        raise InputError(
+            _ROW.sub(lambda row: f"{row[0]} (line {places[int(row[1])]})", str(error))
+        ) from error
 
 
 def write_csv(predictions: Predictions, path: Path) -> None:
