@@ -3,39 +3,199 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.terminal import errors, progress
 
-ENDINGS = (".svg", ".png", ".pdf")
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from torch import Tensor
+
+    from calibrant.calibrators._objectives import Objective
+    from calibrant.predictions import Predictions
+
+ENDINGS = {
+    ".svg": {"Date": None},
+    ".png": {},
+    ".pdf": {"CreationDate": None},
+}  # what keeps the bytes the same
+LANDSCAPE = "landscape"
+LANDSCAPE_SUMMARY = (
+    "Of a FILE of predictions: focal temperature scaling's objective over exponent and temperature."
+)
 
 
 def figure(
     name: Annotated[str | None, typer.Argument(help="Which figure; --list says which there are.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="Predictions with labels, for the figure `landscape`.")
+    ] = None,
     listed: Annotated[bool, typer.Option("--list", help="Say which figures there are.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Where to; the ending says what: .svg, .png or .pdf.")
     ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(help="Of `landscape`: nll (the default), brier, ece, adaptive_ece, smce or classwise."),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(help="Of `landscape`: which label of a multilabel file, by its name or number."),
+    ] = None,
+    every_row: Annotated[
+        bool, typer.Option("--all", help="Of `landscape`: every row of FILE, not its calibration split.")
+    ] = False,
+    resamples: Annotated[
+        int | None,
+        typer.Option(min=2, help="Of `landscape`: how many refits; 100 for nll and brier, else 20."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the resamples of `landscape`.")] = 0,
 ) -> None:
-    """Draw a figure of the theory, computed afresh."""
-    from calibrant._math.files import atomic_write
-    from calibrant.reports.figures.theory_roster import FIGURES, theory_figure_named
-
+    """Draw a figure of the theory, or of a file of predictions, computed afresh."""
     if listed:
-        for each in FIGURES:
-            typer.echo(f"{each.name}  {each.summary}")
+        _list()
         return
     if name is None:
         raise InputError("which figure? `calibrant figure --list` lists them.")
-    chosen = theory_figure_named(name)
     path = out or Path(f"{name}.svg")
+    if name == LANDSCAPE:
+        _check_ending(path)
+        drawn, note = _landscape(
+            file, objective=objective, label=label, every_row=every_row, resamples=resamples, seed=seed
+        )
+    else:
+        given = {"--objective": objective, "--label": label, "--all": every_row, "--resamples": resamples}
+        drawn, note = _theory(name, path, file, [option for option, value in given.items() if value])
+    _save(drawn, path)
+    typer.echo(path)
+    if note:
+        typer.echo(note)
+
+
+def _list() -> None:
+    from calibrant.experiments.studies.figure_roster import FIGURES
+
+    for each in FIGURES:
+        typer.echo(f"{each.name}  {each.summary}")
+    typer.echo(f"{LANDSCAPE}  {LANDSCAPE_SUMMARY}")
+
+
+def _theory(name: str, path: Path, file: Path | None, options: list[str]) -> tuple[Figure, str]:
+    """A figure that needs no file, and what its published caption gets wrong."""
+    from calibrant.experiments.studies.figure_roster import figure_named
+
+    chosen = figure_named(name, others=(LANDSCAPE,))
+    if file is not None:
+        raise InputError(f"the figure {name} is of the theory and takes no file; got {file}.")
+    if options:
+        raise InputError(f"{', '.join(options)} goes with the figure {LANDSCAPE} alone.")
+    _check_ending(path)
+    return chosen.draw(), chosen.note
+
+
+def _landscape(
+    file: Path | None,
+    *,
+    objective: str | None,
+    label: str | None,
+    every_row: bool,
+    resamples: int | None,
+    seed: int,
+) -> tuple[Figure, str]:
+    """The landscape of a file, and what one sees on it."""
+    from calibrant._math.checks import check_choice
+    from calibrant.calibrators._objectives import OBJECTIVES
+
+    wanted = (objective or "nll").replace("-", "_")
+    check_choice("--objective", wanted, OBJECTIVES)
+    if file is None:
+        raise InputError(
+            f"the figure {LANDSCAPE} is of a file; name it: `calibrant figure {LANDSCAPE} FILE`."
+        )
+
+    from matplotlib.figure import Figure
+
+    from calibrant.calibrators import objective_landscape
+    from calibrant.predictions import load_predictions
+    from calibrant.reports.figures.landscape import landscape_heat_map, landscape_sentence
+
+    with progress(f"reading {file.name}") as tell:
+        predictions = load_predictions(file)
+        rows, words = _rows(predictions, file, every_row)
+        column = _column(predictions, file, label)
+        landscape = objective_landscape(
+            *_one_label(rows, column),
+            weights=rows.weights,
+            objective=cast("Objective", wanted),
+            num_resamples=resamples,
+            seed=seed,
+            progress=lambda share: tell("fitting on resamples", share),
+        )
+        drawn = Figure(figsize=(6.4, 5.2), layout="constrained")
+        landscape_heat_map(landscape, ax=drawn.add_subplot())
+    for note in (*predictions.notes, *landscape.notes):
+        errors().print(f"note: {note}", markup=False, highlight=False)
+    return drawn, f"On {words}. {landscape_sentence(landscape)}"
+
+
+def _rows(predictions: Predictions, file: Path, every_row: bool) -> tuple[Predictions, str]:
+    """The calibration split, or all there is; and which it is in words."""
+    if predictions.kind == "top_label":
+        raise InputError(
+            f"{file} holds only top-label confidences; the landscape needs the scores of all classes."
+        )
+    if predictions.labels is None:
+        raise InputError(f"{file} has no labels, without which there is no objective.")
+    if every_row or not predictions.has_calibration:
+        why = "" if every_row else "; the file has no calibration split"
+        return predictions, f"all {predictions.num_samples:,} samples{why}"
+    rows = predictions.calibration
+    return rows, f"the {rows.num_samples:,} samples of the calibration split"
+
+
+def _column(predictions: Predictions, file: Path, label: str | None) -> int | None:
+    """Which label of several, by name or number; none of a file with one per sample."""
+    if predictions.kind != "multilabel":
+        if label is not None:
+            raise InputError(f"--label is for multilabel files; {file} is {predictions.kind}.")
+        return None
+    count = predictions.num_classes or 0
+    names = list(predictions.class_names or ())
+    if label is None:
+        known = f"{', '.join(names)}, or " if names else ""
+        raise InputError(
+            f"{file} has {count} labels per sample; say by --label which: {known}0 to {count - 1}."
+        )
+    if label in names:
+        return names.index(label)
+    if label.isdecimal() and int(label) < count:
+        return int(label)
+
+    from calibrant._math.text_form import nearest
+
+    raise InputError(f"{file} has no label {label!r}{nearest(label, names)} There are {count}, from 0 on.")
+
+
+def _one_label(rows: Predictions, column: int | None) -> tuple[Tensor, Tensor]:
+    """Scores and labels, of several labels per sample those of one."""
+    if rows.labels is None:
+        raise InputError("there must be labels")
+    return (rows.scores, rows.labels) if column is None else (rows.scores[:, column], rows.labels[:, column])
+
+
+def _check_ending(path: Path) -> None:
     if path.suffix not in ENDINGS:
         raise InputError(f"`--out` must end in {', '.join(ENDINGS)}; got {path.name!r}.")
-    drawn = chosen.draw()
-    with atomic_write(path) as temporary:
-        drawn.savefig(temporary, format=path.suffix[1:], dpi=150)
-    typer.echo(path)
-    if chosen.note:
-        typer.echo(chosen.note)
+
+
+def _save(drawn: Figure, path: Path) -> None:
+    from matplotlib import rc_context
+
+    from calibrant._math.files import atomic_write
+    from calibrant.reports.svg import drawing_style
+
+    with drawing_style(), rc_context({"svg.hashsalt": path.stem}), atomic_write(path) as temporary:
+        drawn.savefig(temporary, format=path.suffix[1:], dpi=150, metadata=ENDINGS[path.suffix])

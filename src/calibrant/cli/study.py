@@ -55,6 +55,15 @@ def study(
     if name == "properness":
         _properness(out)
         return
+    if name == "curvature":
+        _curvature(out=out, setting=setting, seeds=seeds, table=table)
+        return
+    if name == "theory-on-data":
+        _theory_on_data(data, table or out, published)
+        return
+    if name == "temperature-line":
+        _temperature_line(data, out, seeds, table or out)
+        return
     if name in {"linear-model", "generalisation-gap"}:
         _small_world(name, out, seeds, table or out)
         return
@@ -91,6 +100,18 @@ def _properness(out: Path) -> None:
     _echo(write_properness(rows, out))
 
 
+def _theory_on_data(data: Path | None, folder: Path, published: Path | None) -> None:
+    from calibrant.experiments.studies import theory_on_data as study
+    from calibrant.experiments.studies.theory_on_data_page import write_theory_on_data
+
+    with progress("mapping the files") as report:
+        files, without = study.theory_on_files(_folder(data), progress=report)
+    needed = study.stored_temperatures(folder)
+    if published is not None:
+        needed += study.published_temperatures(published)
+    _echo(write_theory_on_data(files, without, needed, folder))
+
+
 def _losses(
     *, out: Path, setting: list[str] | None, seeds: int, table: Path | None, published: Path | None
 ) -> None:
@@ -112,6 +133,22 @@ def _losses(
     typer.echo(f"{len(done)} runs are finished; --table FOLDER writes what they show.")
 
 
+def _curvature(*, out: Path, setting: list[str] | None, seeds: int, table: Path | None) -> None:
+    from calibrant.experiments.studies.curvature_page import write_curvature
+    from calibrant.experiments.studies.curvature_settings import SETTINGS, setting_named
+    from calibrant.experiments.studies.curvature_study import finished_runs, run_curvature_study
+
+    settings = [setting_named(key) for key in setting] if setting else list(SETTINGS)
+    if table is None:
+        done = run_curvature_study(out, seeds=range(seeds), settings=settings, tell=_tell)
+        typer.echo(f"{len(done)} runs are finished; --table FOLDER writes what they show.")
+        return
+    found = finished_runs(out, seeds=range(seeds), settings=settings)
+    if not found:
+        raise InputError(f"{out} holds no runs; run `calibrant study curvature --out {out}` first.")
+    _echo(write_curvature(found, table, settings=settings))
+
+
 def _small_world(name: str, out: Path, seeds: int, table: Path) -> None:
     """Studies on generated samples: run what is missing, and write the page at once."""
     from calibrant.experiments.studies import generalisation_gap, linear_model
@@ -125,6 +162,16 @@ def _small_world(name: str, out: Path, seeds: int, table: Path) -> None:
         records = generalisation_gap.run_generalisation_gap(out, seeds=range(seeds), tell=_tell)
         written = write_generalisation_gap(records, table)
     _echo(written)
+
+
+def _temperature_line(data: Path | None, out: Path, seeds: int, table: Path) -> None:
+    """Run what is missing, and write the page; without a folder of data, of networks on digits alone."""
+    from calibrant.experiments.studies.temperature_line import run_temperature_line
+    from calibrant.experiments.studies.temperature_line_page import write_temperature_line
+
+    folder = None if data is None else _folder(data)
+    records = run_temperature_line(out, folder=folder, seeds=range(seeds), tell=_tell)
+    _echo(write_temperature_line(records, table))
 
 
 def _folder(data: Path | None) -> Path:

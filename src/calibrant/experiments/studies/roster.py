@@ -34,12 +34,24 @@ STUDIES = (
         summary="Every loss: is it proper, does it keep the class, is it convex, how sure does it make one.",
     ),
     Study(
+        name="curvature",
+        summary="Does focal loss calibrate by lowering curvature? Some 300 small networks, measured.",
+    ),
+    Study(
         name="linear-model",
         summary="Cross-entropy and focal loss on a linear model: norms, confidence of mistakes, curvature.",
     ),
     Study(
         name="generalisation-gap",
         summary="Where the truth is known: over-confidence by sample size, capacity and exponent.",
+    ),
+    Study(
+        name="temperature-line",
+        summary="How linear the best temperature is in the exponent: prediction files and small networks.",
+    ),
+    Study(
+        name="theory-on-data",
+        summary="The focal map on real files and stored runs: lowered confidences, products of temperatures.",
     ),
 )
 

@@ -19,6 +19,7 @@ GREY = "#808080"  # bands and guides; readable on white and on black
 SERIES = (BLUE, VERMILLION, GREEN, PINK, OCHRE, SKY)
 Dashes = Literal["-", "--", ":"]
 DASHES: tuple[Dashes, ...] = ("-", "--", ":")
+DASHED = (0, (4, 3))  # guides
 SHAPES = ("o", "s", "D", "^", "v", "P", "X")
 
 
@@ -30,6 +31,19 @@ def series(position: int) -> tuple[str, str, Dashes]:
 def new_axes(ax: Axes | None, *, width: float, height: float) -> Axes:
     """The axes given, or new ones in a figure that nothing else knows of."""
     return Figure(figsize=(width, height), layout="constrained").add_subplot() if ax is None else ax
+
+
+def finish(
+    ax: Axes,
+    *,
+    legend: Literal["best", "upper right", "lower right"] = "best",
+    size: str = "small",
+    columns: int = 1,
+) -> Axes:
+    """Without the frame's upper and right side, and with a legend."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=size, loc=legend, ncols=columns)
+    return ax
 
 
 def floats(values: Iterable[float | None]) -> Float[ndarray, " B"]:

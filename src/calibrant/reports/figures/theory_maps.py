@@ -9,12 +9,10 @@ import numpy as np
 import torch
 
 from calibrant import theory
-from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION, new_axes, series
+from calibrant.reports.figures.drawing import BLUE, DASHED, GREY, VERMILLION, finish, new_axes, series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-DASHED = (0, (4, 3))
 
 
 def proper_part_curves(*, gammas: Sequence[float] = (0.5, 3.0), ax: Axes | None = None) -> Axes:
@@ -44,7 +42,7 @@ def proper_part_curves(*, gammas: Sequence[float] = (0.5, 3.0), ax: Axes | None 
         ax.plot(event, proper, color=colour, linewidth=1.4, label=f"proper part, γ = {gamma:g}")
         ax.plot(event, plain, color=colour, linewidth=1.2, linestyle=DASHED, label=f"focal, γ = {gamma:g}")
     ax.set(xlim=(0, 1), ylim=(0, 3.5), xlabel="probability of the true class", ylabel="loss")
-    return _finish(ax)
+    return finish(ax)
 
 
 def focal_map_curves(
@@ -74,11 +72,16 @@ def focal_map_curves(
         ax.plot(event, mapped, color=series(place)[0], linewidth=1.4, label=f"γ = {gamma:g}")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.set(xlabel="probability of the network", ylabel="after the focal calibration map")
-    return _finish(ax)
+    return finish(ax)
 
 
 def temperature_line(
-    *, num_classes: int = 2, max_gamma: float = 10.0, num_gammas: int = 20, ax: Axes | None = None
+    *,
+    num_classes: int = 2,
+    max_gamma: float = 10.0,
+    num_gammas: int = 20,
+    published: tuple[float, float] | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Inverse temperature closest to the focal map against its exponent, with the straight line through it.
 
@@ -86,6 +89,7 @@ def temperature_line(
         num_classes: Of how many classes.
         max_gamma: The largest exponent.
         num_gammas: How many.
+        published: Slope and intercept of another line, to be drawn beside it.
         ax: Where to draw; a new figure if ``None``.
 
     Returns:
@@ -96,18 +100,22 @@ def temperature_line(
 
     Example:
         >>> temperature_line(max_gamma=5, num_gammas=5).get_ylabel()
-        'closest 1/T'
+        'inverse temperature 1/T'
     """
     ax = new_axes(ax, width=4.2, height=3.4)
     fit = theory.temperature_fit(num_classes, max_gamma=max_gamma, num_gammas=num_gammas)
     gammas = np.array(fit.gammas)
     ends = np.array([0.0, max_gamma])
-    ax.plot(gammas, 1 / np.array(fit.temperatures), "o", color=BLUE, markersize=4, label="closest 1/T")
-    label = f"{fit.slope:.3f} γ + {fit.intercept:.3f}"
+    ax.plot(gammas, 1 / np.array(fit.temperatures), "o", color=BLUE, markersize=4, label="closest to the map")
+    label = f"least squares: {fit.slope:.3f} γ + {fit.intercept:.3f}"
     ax.plot(ends, fit.slope * ends + fit.intercept, color=VERMILLION, linewidth=1.2, label=label)
-    ax.set(xlim=(0, max_gamma), xlabel="γ", ylabel="closest 1/T")
+    if published is not None:
+        slope, intercept = published
+        label = f"as published: {slope:g} γ + {intercept:g}"
+        ax.plot(ends, slope * ends + intercept, color=GREY, linestyle=DASHED, linewidth=1.2, label=label)
+    ax.set(xlim=(0, max_gamma), xlabel="γ", ylabel="inverse temperature 1/T")
     ax.set_title(f"{num_classes} classes", fontsize="medium")
-    return _finish(ax)
+    return finish(ax)
 
 
 def temperature_errors(
@@ -134,11 +142,12 @@ def temperature_errors(
     ax = new_axes(ax, width=4.2, height=3.4)
     gammas = np.linspace(0, max_gamma, num_gammas + 1)
     errors = [theory.closest_temperature(float(gamma), num_classes).error for gamma in gammas]
-    ax.plot(gammas, errors, "o-", color=BLUE, markersize=4, linewidth=1.2)
-    ax.set(xlim=(0, max_gamma), ylim=(0, None), xlabel="γ", ylabel="largest difference")
+    worst = max(errors)
+    label = f"at most {worst:.3f} up to γ = {max_gamma:g}"
+    ax.plot(gammas, errors, "o-", color=BLUE, markersize=4, linewidth=1.2, label=label)
+    ax.set(xlim=(0, max_gamma), ylim=(0, None), xlabel="γ", ylabel="largest difference of a probability")
     ax.set_title(f"{num_classes} classes", fontsize="medium")
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax
+    return finish(ax)
 
 
 def log_odds_maps(*, gammas: Sequence[float] = (0.5, 3.0), ax: Axes | None = None) -> Axes:
@@ -170,9 +179,7 @@ def log_odds_maps(*, gammas: Sequence[float] = (0.5, 3.0), ax: Axes | None = Non
         label = f"T = {closest.temperature:.3f} (off by {closest.error:.1e})"
         ax.plot(log_odds, nearest, color=colour, linewidth=1.2, linestyle=DASHED, label=label)
     ax.set(xlim=(-4, 4), ylim=(0, 1), xlabel="log-odds", ylabel="probability")
-    ax = _finish(ax)
-    ax.legend(frameon=False, fontsize="x-small", loc="lower right")
-    return ax
+    return finish(ax, legend="lower right", size="x-small")
 
 
 def temperature_bound_curves(
@@ -198,10 +205,15 @@ def temperature_bound_curves(
     ax = new_axes(ax, width=4.2, height=3.4)
     gammas, bounds = _bounds(max_gamma, max_log_odds)
     shown: tuple[tuple[str, Callable[[theory.TemperatureBounds], float], str, bool], ...] = (
-        ("proved, upper", lambda each: each.upper, VERMILLION, False),
-        (f"up to {max_log_odds:g}, upper", lambda each: each.tight_upper, VERMILLION, True),
-        (f"up to {max_log_odds:g}, lower", lambda each: each.tight_lower, BLUE, True),
-        ("proved, lower", lambda each: each.lower, BLUE, False),
+        ("upper, proved", lambda each: each.upper, VERMILLION, False),
+        (
+            f"upper, tight for log-odds up to {max_log_odds:g}",
+            lambda each: each.tight_upper,
+            VERMILLION,
+            True,
+        ),
+        (f"lower, tight for log-odds up to {max_log_odds:g}", lambda each: each.tight_lower, BLUE, True),
+        ("lower, proved", lambda each: each.lower, BLUE, False),
     )
     for label, value, colour, tight in shown:
         style = DASHED if tight else "-"
@@ -213,8 +225,11 @@ def temperature_bound_curves(
             linewidth=1.3,
             label=label,
         )
-    ax.set(xlim=(0, max_gamma), ylim=(0, 1), xlabel="γ", ylabel="temperature T")
-    return _finish(ax)
+    ax.set(xlim=(0, max_gamma), yscale="log", xlabel="γ", ylabel="temperature T")
+    ticks = [0.1, 0.2, 0.3, 0.5, 0.7, 1.0]
+    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_yticks([], minor=True)
+    return finish(ax)
 
 
 def temperature_bound_widths(
@@ -244,56 +259,9 @@ def temperature_bound_widths(
     label = f"tight for log-odds up to {max_log_odds:g}"
     ax.plot(gammas, tight, color=BLUE, linestyle=DASHED, linewidth=1.3, label=label)
     ax.set(xlim=(0, max_gamma), ylim=(0, None), xlabel="γ", ylabel="width of the bounds on T")
-    return _finish(ax)
-
-
-def confidence_regions(
-    *,
-    gamma: float = 1.0,
-    num_classes: Sequence[int] = (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 20, 30, 50, 100, 300, 1000),
-    ax: Axes | None = None,
-) -> Axes:
-    """Top probabilities that the focal map always raises, never raises, or may do either with.
-
-    Args:
-        gamma: Exponent, above 0.
-        num_classes: Numbers of classes.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into, numbers of classes across on a logarithmic scale.
-
-    Example:
-        >>> confidence_regions(num_classes=(3, 4, 10)).get_ylabel()
-        'top probability'
-    """
-    ax = new_axes(ax, width=4.6, height=3.4)
-    regions = [theory.confidence_region(gamma, count) for count in num_classes]
-    threshold = theory.confidence_threshold(gamma)
-    least = [1 / count for count in num_classes]
-    lowered = [region.lowered_below for region in regions]
-    raised = [min(region.raised_above, region.lowered_below) for region in regions]
-    ax.fill_between(num_classes, lowered, 1, color=BLUE, alpha=0.25, linewidth=0, label="raised")
-    label = "raised or lowered"
-    ax.fill_between(num_classes, raised, lowered, color=GREY, alpha=0.35, linewidth=0, label=label)
-    ax.fill_between(num_classes, least, raised, color=VERMILLION, alpha=0.35, linewidth=0, label="lowered")
-    ax.axhline(threshold.above, color=BLUE, linewidth=1, linestyle=DASHED, label="g = 1")
-    ax.axhline(threshold.below, color=VERMILLION, linewidth=1, linestyle=DASHED, label="g largest")
-    ax.plot(num_classes, least, color=ax.xaxis.label.get_color(), linewidth=1, label="1 / number of classes")
-    ax.set(xscale="log", xlim=(num_classes[0], num_classes[-1]), ylim=(0, 0.85))
-    ax.set(xlabel="number of classes", ylabel="top probability")
-    ax.set_title(f"γ = {gamma:g}", fontsize="medium")
-    ax = _finish(ax)
-    ax.legend(frameon=False, fontsize="small", ncols=2, loc="upper right")
-    return ax
+    return finish(ax)
 
 
 def _bounds(max_gamma: float, max_log_odds: float) -> tuple[list[float], list[theory.TemperatureBounds]]:
     gammas = np.linspace(0, max_gamma, 41).tolist()
     return gammas, [theory.temperature_bounds(gamma, max_log_odds=max_log_odds) for gamma in gammas]
-
-
-def _finish(ax: Axes) -> Axes:
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize="small")
-    return ax

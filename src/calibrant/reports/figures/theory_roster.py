@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
-from calibrant._math.errors import InputError
-from calibrant._math.text_form import nearest
+from calibrant.reports.figures import theory_confidence as confidence
+from calibrant.reports.figures import theory_fcl as fcl
+from calibrant.reports.figures import theory_gradients as gradients
 from calibrant.reports.figures import theory_maps as maps
 from calibrant.reports.figures import theory_simplex as simplex
+from calibrant.reports.svg import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,15 +35,31 @@ class TheoryFigure:
     def draw(self) -> Figure:
         """All panels, in a figure that nothing else knows of."""
         rows = -(-len(self.panels) // self.columns)
-        figure = Figure(figsize=(4.2 * self.columns, 3.6 * rows), layout="constrained")
-        for place, panel in enumerate(self.panels):
-            panel(ax=figure.add_subplot(rows, self.columns, place + 1))
+        with drawing_style():
+            figure = Figure(figsize=(4.2 * self.columns, 3.6 * rows), layout="constrained")
+            for place, panel in enumerate(self.panels):
+                panel(ax=figure.add_subplot(rows, self.columns, place + 1))
         return figure
 
 
+_MUKHOTI = "Mukhoti et al. 2020, figure"
 _PAPER = "Komisarenko and Kull 2024, figure"
+_FCL = "focal calibration loss 2025, figure"
 
 FIGURES = (
+    TheoryFigure(
+        name="gradient-factor",
+        summary=f"Focal loss's gradient over cross-entropy's, and where it is 1 ({_MUKHOTI} 4a).",
+        panels=(gradients.gradient_factors, gradients.gradient_thresholds),
+        note="g(0.19, 5), which the text takes for 1, is 1.028; g(0.19, gamma) = 1 at gamma = 5.34.",
+    ),
+    TheoryFigure(
+        name="focal-minimisers",
+        summary=f"The probability that focal loss elicits, and the entropy it adds ({_MUKHOTI} 7).",
+        panels=(gradients.elicited_probabilities, gradients.entropy_shifts),
+        note="The text says that focal loss's minimiser always has the higher entropy: so it is for two "
+        "classes, but not for a low top probability among twenty or a hundred.",
+    ),
     TheoryFigure(
         name="focal-decomposition",
         summary=f"The proper part of focal loss, and the focal calibration map ({_PAPER} 1).",
@@ -50,9 +68,10 @@ FIGURES = (
     TheoryFigure(
         name="temperature-binary",
         summary=f"The closest temperature of two classes, and the map beside it ({_PAPER} 2).",
-        panels=(maps.temperature_line, maps.log_odds_maps),
+        panels=(functools.partial(maps.temperature_line, published=(0.95, 0.85)), maps.log_odds_maps),
         note="The caption's T = 0.76 and 0.36 for gamma = 0.5 and 3 are not the closest of two classes: "
-        "those are 0.731 and 0.276. 0.36 is that of three classes. The line depends on the range of gamma.",
+        "those are 0.731 and 0.276. The published line gives 0.755 and 0.364 for gamma = 0.5 and 2. The line "
+        "depends on the range of gamma.",
     ),
     TheoryFigure(
         name="temperature-bounds",
@@ -80,16 +99,18 @@ FIGURES = (
             functools.partial(simplex.closest_temperature_arrows, gamma=1.0),
             functools.partial(simplex.closest_temperature_arrows, gamma=3.0),
         ),
-        note="The caption's T = 0.81 and 0.46 belong to gamma = 0.5 and 2; for 1 and 3 they are 0.658 and "
-        "0.357.",
+        note="The caption's T = 0.81 and 0.46 are what the published line gives for gamma = 0.5 and 2; the "
+        "closest for 1 and 3 are 0.658 and 0.357.",
     ),
     TheoryFigure(
         name="temperature-ternary",
         summary=f"The closest temperature of three classes and its error ({_PAPER} 6).",
         panels=(
-            functools.partial(maps.temperature_line, num_classes=3, num_gammas=10),
+            functools.partial(maps.temperature_line, num_classes=3, num_gammas=10, published=(0.64, 0.91)),
             functools.partial(maps.temperature_errors, num_gammas=10),
         ),
+        note="Over gamma up to 10 the line is 0.650 gamma + 0.85; the published one is nearer to that of "
+        "gamma up to 5.",
     ),
     TheoryFigure(
         name="temperature-differences",
@@ -98,33 +119,23 @@ FIGURES = (
             functools.partial(simplex.temperature_differences, gamma=0.5),
             functools.partial(simplex.temperature_differences, gamma=3.0),
         ),
+        note="The text sees the largest differences near the corners; they lie along the sides and around "
+        "the centre, and vanish at the corners.",
     ),
     TheoryFigure(
         name="confidence-regions",
         summary="Top probabilities that the focal map raises or lowers, by the number of classes.",
         panels=(
-            functools.partial(maps.confidence_regions, gamma=1.0),
-            functools.partial(maps.confidence_regions, gamma=3.0),
+            functools.partial(confidence.confidence_regions, gamma=1.0),
+            functools.partial(confidence.confidence_regions, gamma=3.0),
         ),
         note="The published proposition 5 says that every top probability is raised.",
     ),
+    TheoryFigure(
+        name="fcl-phi",
+        summary=f"Focal calibration loss: phi and its root, and what the loss elicits ({_FCL} 5).",
+        panels=(fcl.phi_curves, fcl.elicited_by_weight),
+        note="A root is claimed for all options; for gamma = 0 there is none up to a weight of 1/2. Strict "
+        "properness is claimed for every positive weight; no curve on the right reaches the truth.",
+    ),
 )
-
-
-def theory_figure_named(name: str) -> TheoryFigure:
-    """The figure of that name.
-
-    Raises:
-        InputError: If there is none.
-
-    Example:
-        >>> len(theory_figure_named("focal-arrows").panels)
-        4
-    """
-    for figure in FIGURES:
-        if figure.name == name:
-            return figure
-    names = [figure.name for figure in FIGURES]
-    raise InputError(
-        f"there is no figure {name!r}{nearest(name, names)} `calibrant figure --list` says more."
-    )

@@ -10,7 +10,7 @@ import torch
 
 from calibrant import theory
 from calibrant._math.checks import check_choice
-from calibrant.reports.figures.drawing import BLUE, VERMILLION, new_axes
+from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION, new_axes
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -79,7 +79,7 @@ def map_arrows(
         ax: Where to draw; a new figure if ``None``.
 
     Returns:
-        The axes drawn into: an equilateral triangle with an arrow for each point.
+        The axes drawn into: an equilateral triangle with a dot and an arrow for each point.
 
     References:
         Komisarenko and Kull, 2024, figure 5.
@@ -89,9 +89,10 @@ def map_arrows(
         'T = 0.500'
     """
     ax = _triangle(ax)
-    rows = _grid(15)
+    rows = _grid(12)
     before, after = _placed(rows), _placed(_mapped(rows, gamma, temperature))
     moved = after - before
+    ax.plot(before[:, 0], before[:, 1], ".", color=GREY, markersize=3, markeredgewidth=0)
     ax.quiver(
         before[:, 0],
         before[:, 1],
@@ -100,7 +101,9 @@ def map_arrows(
         angles="xy",
         scale_units="xy",
         scale=1,
-        width=0.005,
+        width=0.0032,
+        headwidth=3.5,
+        minlength=0,
         color=BLUE,
     )
     ax.set_title(

@@ -1,0 +1,35 @@
+"""Draw the pictures of the explanation pages, the same bytes every time.
+
+Run: ``python docs/explanation/draw_figures.py``, or with the names of some.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from calibrant.experiments.studies.figure_roster import figure_named
+from calibrant.experiments.studies.study_records import save_figure
+
+FIGURES = (
+    "focal-decomposition",
+    "confidence-regions",
+    "temperature-bounds",
+    "temperature-binary",
+    "temperature-ternary",
+    "gradient-factor",
+    "focal-minimisers",
+    "linear-model",
+    "fcl-phi",
+    "fcl-boundaries",
+)
+
+
+def main() -> None:
+    """Each into its file."""
+    for name in sys.argv[1:] or FIGURES:
+        save_figure(figure_named(name).draw(), Path(__file__).parent / "figures" / f"{name}.svg")
+
+
+if __name__ == "__main__":
+    main()

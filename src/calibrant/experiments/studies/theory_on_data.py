@@ -1,0 +1,217 @@
+"""Two statements of the theory on real predictions: on raised confidence, and on products of temperatures.
+
+Every file of predictions gives the share of its samples whose top probability the focal calibration map
+lowers, and the temperature that the map is most like on the file's own logits. Stored runs, ours and
+published ones, give the temperatures that networks trained with focal loss need, against those foretold.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from calibrant import theory
+from calibrant._math.convex_minimum import convex_minimum
+from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
+from calibrant.experiments.studies.prediction_files import prediction_files
+from calibrant.predictions import Predictions
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+GAMMAS = (1.0, 2.0, 3.0)
+STORED = {"fashion-mnist": "Fashion-MNIST", "long-tail": "Fashion-MNIST, long-tailed"}
+"""Results of the loss study, by the file's name, and what to call them."""
+PUBLISHED = "mukhoti-2020-focal-loss-calibration.csv"
+_CLASSES = {"CIFAR-10": 10, "CIFAR-100": 100, "20-Newsgroups": 20, "SST-Binary": 2}
+_STORED_CLASSES = 10
+_IMPOSSIBLE = 1e150
+_SURE = 700.0  # log-odds that are certain
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileNumbers:
+    """What the focal map does to one file, by exponent."""
+
+    name: str
+    kind: str
+    num_samples: int
+    num_classes: int
+    below: dict[float, float]
+    """Share of the samples whose top probability is below the root of g = 1."""
+    change: dict[float, theory.ConfidenceChange]
+    temperature: dict[float, float]
+    """Most like the map on this file: least cross-entropy against the mapped probabilities."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needed:
+    """A focal network's temperature against cross-entropy's beside it."""
+
+    source: str
+    network: str
+    num_classes: int
+    gamma: float
+    proper: tuple[float, ...]
+    """Temperatures that cross-entropy needs, one per run."""
+    needed: tuple[float, ...]
+    """Those that focal loss needs, of the same runs in the same order."""
+    closest: float
+    """To the focal map, at worst over all logits, for this number of classes."""
+    binary: float
+    """The same for two classes."""
+
+
+def theory_on_files(
+    folder: Path, *, progress: Callable[[str, float], None] | None = None
+) -> tuple[list[FileNumbers], int]:
+    """Every file of predictions that has all its probabilities; and how many hold the top one alone."""
+    tell = progress or (lambda _stage, _fraction: None)
+    found: list[FileNumbers] = []
+    without = 0
+    for name, predictions in prediction_files(folder, tell=tell):
+        if predictions.kind == "top_label":
+            without += 1
+        else:
+            found.append(_of_file(name, predictions))
+    return found, without
+
+
+def _of_file(name: str, predictions: Predictions) -> FileNumbers:
+    scores = predictions.scores.double()
+    if predictions.kind == "multilabel":
+        scores = scores.reshape(-1)
+    rows = _of_two(scores) if scores.ndim == 1 else scores
+    top = rows.softmax(1).amax(1)
+    thresholds = {gamma: theory.confidence_threshold(gamma).above for gamma in GAMMAS}
+    return FileNumbers(
+        name=name,
+        kind=predictions.kind,
+        num_samples=predictions.num_samples,
+        num_classes=rows.shape[1],
+        below={gamma: float((top < at).double().mean()) for gamma, at in thresholds.items()},
+        change={gamma: theory.confidence_change(scores, gamma=gamma) for gamma in GAMMAS},
+        temperature={gamma: like_the_map(scores, gamma) for gamma in GAMMAS},
+    )
+
+
+def like_the_map(scores: Float[Tensor, "N C"] | Float[Tensor, " N"], gamma: float) -> float:
+    r"""The temperature whose probabilities have the least cross-entropy against the focal map's.
+
+    .. math:: \operatorname*{arg\,min}_T \; -\sum_{n, i} \rho_\gamma(\mathrm{softmax}(z_n))_i
+              \log \mathrm{softmax}(z_n / T)_i
+
+    Args:
+        scores: Logits, or log-odds; -inf for what is impossible.
+        gamma: Exponent of the map, greater than -1.
+
+    Returns:
+        T; convex in 1 / T, so there is one minimum.
+
+    Example:
+        >>> round(like_the_map(torch.tensor([1.0, -2.0, 3.0]), 1), 3)  # two classes: 0.5615 at worst
+        0.558
+    """
+    if scores.ndim == 1:
+        rows = _of_two(scores.double())
+        mapped = focal_map_log_odds(scores.double(), gamma)
+        probs = torch.stack([(-mapped).sigmoid(), mapped.sigmoid()], 1)
+    else:
+        rows = scores.double().log_softmax(1)
+        probs = focal_map_logits(rows, gamma).exp()
+    rows = rows.clamp(min=-_IMPOSSIBLE)  # finite, and still impossible at every temperature
+    target = (probs * rows).sum(1)
+
+    def slopes(inverse: float) -> tuple[float, float]:
+        scaled = (inverse * rows).softmax(1)
+        mean = (scaled * rows).sum(1)
+        spread = (scaled * rows.square()).sum(1) - mean.square()
+        return float((mean - target).mean()), float(spread.mean())
+
+    return 1 / convex_minimum(slopes, 1e-3, 1e3)
+
+
+def _of_two(log_odds: Float[Tensor, " N"]) -> Float[Tensor, "N 2"]:
+    return torch.stack([torch.zeros_like(log_odds), log_odds.clamp(-_SURE, _SURE)], 1)
+
+
+def stored_temperatures(folder: Path) -> list[Needed]:
+    """From the results of the loss study in a folder: cross-entropy and focal loss, seed by seed."""
+    found: list[Needed] = []
+    for stem, title in STORED.items():
+        path = folder / f"{stem}.json"
+        if not path.is_file():
+            continue
+        arms = {arm["arm"]: arm for arm in json.loads(path.read_text(encoding="utf-8"))["arms"]}
+        proper = _by_seed(arms["cross-entropy"])
+        for gamma in GAMMAS:
+            if f"focal-{gamma:g}" not in arms:
+                continue
+            fitted = _by_seed(arms[f"focal-{gamma:g}"])
+            seeds = sorted(proper.keys() & fitted.keys())
+            found.append(
+                _needed(
+                    "this library",
+                    title,
+                    _STORED_CLASSES,
+                    gamma,
+                    [proper[seed] for seed in seeds],
+                    [fitted[seed] for seed in seeds],
+                )
+            )
+    return found
+
+
+def published_temperatures(folder: Path) -> list[Needed]:
+    """From the table of Mukhoti et al. (2020) in a folder: one run each, chosen by ECE to a tenth."""
+    path = folder / PUBLISHED
+    if not path.is_file():
+        return []
+    printed: dict[tuple[str, str, str], float] = {}
+    with path.open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            if row["metric"] == "ECE" and row["stage"] == "post" and row["temperature"]:
+                printed[row["dataset"], row["model"], row["method"]] = float(row["temperature"])
+    return [
+        _needed(
+            "Mukhoti et al. (2020)",
+            f"{model}, {dataset}",
+            _CLASSES[dataset],
+            gamma,
+            [printed[dataset, model, "cross-entropy"]],
+            [printed[dataset, model, f"focal(gamma={gamma:g})"]],
+        )
+        for dataset, model in dict.fromkeys((dataset, model) for dataset, model, _ in printed)
+        for gamma in GAMMAS
+    ]
+
+
+def _by_seed(arm: Mapping[str, Any]) -> dict[int, float]:
+    return {run["seed"]: run["parameters"]["temperature"] for run in arm["runs"]}
+
+
+def _needed(
+    source: str,
+    network: str,
+    num_classes: int,
+    gamma: float,
+    proper: Sequence[float],
+    needed: Sequence[float],
+) -> Needed:
+    return Needed(
+        source=source,
+        network=network,
+        num_classes=num_classes,
+        gamma=gamma,
+        proper=tuple(proper),
+        needed=tuple(needed),
+        closest=theory.closest_temperature(gamma, num_classes).temperature,
+        binary=theory.closest_temperature(gamma).temperature,
+    )

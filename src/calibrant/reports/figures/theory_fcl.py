@@ -1,0 +1,88 @@
+"""Focal calibration loss: the function from which its order follows, and what it elicits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from calibrant import theory
+from calibrant.reports.figures.drawing import DASHED, GREY, finish, new_axes, series
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def phi_curves(
+    *,
+    options: Sequence[tuple[float, float]] = ((0.0, 0.4), (0.0, 2.0), (1.0, 0.5), (3.0, 0.5), (3.0, 1.5)),
+    ax: Axes | None = None,
+) -> Axes:
+    """The function phi of focal calibration loss, with its root where it has one.
+
+    Args:
+        options: Pairs of exponent and weight of the squared distance.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into.
+
+    References:
+        "Towards Trustworthy Deep Neural Network through Euclidean Distance" (focal calibration loss), 2025,
+        figure 5 and appendix A.6.
+
+    Example:
+        >>> phi_curves(options=((2.0, 0.5),)).get_ylabel()
+        'φ(v)'
+    """
+    ax = new_axes(ax, width=4.2, height=3.4)
+    values = torch.linspace(0.02, 0.9999, 400, dtype=torch.float64)
+    ax.axhline(0, color=GREY, linewidth=1, linestyle=DASHED)
+    for place, (gamma, weight) in enumerate(options):
+        colour, shape, dashes = series(place)
+        phi = theory.focal_calibration_phi(values, gamma=gamma, calibration_weight=weight)
+        root = theory.focal_calibration_root(gamma=gamma, calibration_weight=weight)
+        ended = "no root" if root is None else f"root {root:.3f}"
+        label = f"γ = {gamma:g}, λ = {weight:g}: {ended}"
+        ax.plot(values, phi, color=colour, linestyle=dashes, linewidth=1.4, label=label)
+        if root is not None:
+            ax.plot(root, 0, shape, color=colour, markersize=4)
+    ax.set(xlim=(0, 1), ylim=(-4, 8), xlabel="v", ylabel="φ(v)")
+    return finish(ax)
+
+
+def elicited_by_weight(
+    *,
+    event_rate: float = 0.8,
+    gammas: Sequence[float] = (1.0, 2.0, 3.0, 5.0),
+    max_weight: float = 10.0,
+    ax: Axes | None = None,
+) -> Axes:
+    """The probability that focal calibration loss elicits, against the weight of its squared distance.
+
+    Args:
+        event_rate: The true probability.
+        gammas: Exponents.
+        max_weight: The largest weight.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into; a strictly proper loss would elicit the truth at every weight.
+
+    Example:
+        >>> len(elicited_by_weight(gammas=(2.0,)).lines)
+        2
+    """
+    ax = new_axes(ax, width=4.2, height=3.4)
+    ax.axhline(event_rate, color=GREY, linewidth=1, linestyle=DASHED, label="truth")
+    weights = torch.linspace(0, max_weight, 41).tolist()
+    for place, gamma in enumerate(gammas):
+        colour, _, dashes = series(place)
+        elicited = [
+            theory.focal_calibration_minimiser([event_rate], gamma=gamma, calibration_weight=weight).item()
+            for weight in weights
+        ]
+        ax.plot(weights, elicited, color=colour, linestyle=dashes, linewidth=1.4, label=f"γ = {gamma:g}")
+    ax.set(xlim=(0, max_weight), xlabel="weight λ of the squared distance", ylabel="elicited probability")
+    return finish(ax)

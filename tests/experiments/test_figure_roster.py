@@ -1,0 +1,43 @@
+"""The figures that one command draws: names, and those that need a small experiment."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from calibrant.experiments.studies.decision_boundaries import train_boundary
+from calibrant.experiments.studies.figure_roster import FIGURES, figure_named
+
+
+def test_names_are_unique_and_found() -> None:
+    """And a wrong one is told the nearest, also among names from elsewhere."""
+    assert len({figure.name for figure in FIGURES}) == len(FIGURES)
+    assert figure_named("fcl-boundaries").name == "fcl-boundaries"
+    with pytest.raises(ValueError, match="there is no figure 'focal-arow'; did you mean 'focal-arrows'"):
+        figure_named("focal-arow")
+    with pytest.raises(ValueError, match="did you mean 'landscape'"):
+        figure_named("landscap", others=("landscape",))
+
+
+@pytest.mark.parametrize("name", [pytest.param("linear-model", marks=pytest.mark.slow), "fcl-boundaries"])
+def test_experiments_are_drawn(name: str) -> None:
+    """Every panel has something in it, and the figure can be written."""
+    drawn = figure_named(name).draw()
+    assert all(ax.has_data() for ax in drawn.axes)
+    written = io.BytesIO()
+    drawn.savefig(written, format="svg")
+    assert written.getbuffer().nbytes > 5000
+
+
+def test_the_distance_makes_the_network_sure() -> None:
+    """With gamma = 10 focal loss leaves it unsure, FCL does not; the boundary is much the same."""
+    focal, both = (train_boundary(10, weight) for weight in (0.0, 1.5))
+    assert focal.confidence < 0.8
+    assert both.confidence == pytest.approx(both.accuracy, abs=0.04)
+    assert both.accuracy >= focal.accuracy - 0.02
+    assert focal.accuracy > 0.9
+    again = train_boundary(10, 1.5)
+    assert (again.probs == both.probs).all()
+    disagree = ((focal.probs > 0.5) != (both.probs > 0.5)).mean()
+    assert disagree < 0.1

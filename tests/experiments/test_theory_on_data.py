@@ -1,0 +1,148 @@
+"""The theory on real predictions: what is computed for a file, and temperatures of stored runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from calibrant import theory
+from calibrant.cli.main import app
+from calibrant.experiments.studies.theory_on_data import (
+    GAMMAS,
+    PUBLISHED,
+    like_the_map,
+    published_temperatures,
+    stored_temperatures,
+    theory_on_files,
+)
+from calibrant.experiments.studies.theory_on_data_page import write_theory_on_data
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of many unsure classes, one of an event, one of labels, one of confidences, stored runs."""
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    np.savez(folder / "many.npz", logits=0.8 * rng.normal(size=(300, 50)), labels=rng.integers(0, 50, 300))
+    np.savez(folder / "event.npz", probs=rng.random(200), labels=rng.integers(0, 2, 200))
+    np.savez(folder / "labels.npz", logits=rng.normal(size=(90, 4)), labels=rng.integers(0, 2, (90, 4)))
+    np.savez(folder / "top.npz", confidence=rng.random(80), correct=rng.random(80) < 0.5)
+    runs = {"cross-entropy": {0: 2.0, 1: 1.8}, "focal-1": {1: 1.1, 0: 1.3, 2: 9.0}}
+    arms = [
+        {
+            "arm": arm,
+            "runs": [{"seed": seed, "parameters": {"temperature": t}} for seed, t in found.items()],
+        }
+        for arm, found in runs.items()
+    ]
+    (folder / "fashion-mnist.json").write_text(json.dumps({"arms": arms}), encoding="utf-8")
+    lines = ["dataset,model,method,metric,stage,temperature"]
+    lines += [
+        f"CIFAR-10,Net,{method},ECE,post,{temperature}"
+        for method, temperature in [
+            ("cross-entropy", 2.5),
+            ("focal(gamma=1)", 1.6),
+            ("focal(gamma=2)", 1.2),
+            ("focal(gamma=3)", 1.1),
+        ]
+    ]
+    (folder / PUBLISHED).write_text("\n".join([*lines, "CIFAR-10,Net,brier,NLL,post,7"]), encoding="utf-8")
+    return folder
+
+
+def test_files(folder: Path) -> None:
+    """Shares are those of the theory's function; of labels each counts; the top one alone is left out."""
+    found, without = theory_on_files(folder)
+    by_name = {each.name: each for each in found}
+    assert (set(by_name), without) == ({"many.npz", "event.npz", "labels.npz"}, 1)
+    logits = np.load(folder / "many.npz")["logits"]
+    many = by_name["many.npz"]
+    assert many.change[1.0] == theory.confidence_change(logits, gamma=1)
+    assert many.change[1.0].lowered > 0.05
+    top = torch.from_numpy(logits).softmax(1).amax(1)
+    threshold = theory.confidence_threshold(1).above
+    assert many.below[1.0] == pytest.approx((top < threshold).double().mean().item())
+    assert all(by_name["event.npz"].change[gamma].lowered == 0 for gamma in GAMMAS)
+    assert by_name["labels.npz"].change[1.0].num_samples == 360
+    assert by_name["labels.npz"].num_classes == 2
+
+
+def test_temperature_like_the_map() -> None:
+    """Where a temperature would be exact it is found; else the minimum is one; two classes either way."""
+    rng = np.random.default_rng(1)
+    events = torch.from_numpy(rng.normal(size=400) * 2)
+    pairs = torch.stack([torch.zeros_like(events), events], 1)
+    assert like_the_map(events, 2.0) == pytest.approx(like_the_map(pairs, 2.0), rel=1e-9)
+    assert like_the_map(events, 2.0) == pytest.approx(0.3731, abs=2e-3)
+    assert like_the_map(pairs, 0.0) == pytest.approx(1, rel=1e-9)
+    logits = torch.from_numpy(rng.normal(size=(200, 6)) * 2)
+    mapped = theory.focal_calibration_map_logits(logits, gamma=3).exp()
+
+    def distance(temperature: float) -> float:
+        return float(-(mapped * (logits / temperature).log_softmax(1)).sum(1).mean())
+
+    best = like_the_map(logits, 3.0)
+    assert distance(best) < min(distance(best * 1.001), distance(best / 1.001))
+
+
+def test_impossible_classes() -> None:
+    """A class of probability zero changes nothing."""
+    logits = torch.tensor([[2.0, 0.0, -math.inf], [0.0, 1.0, -math.inf]], dtype=torch.float64)
+    assert like_the_map(logits, 1.0) == pytest.approx(like_the_map(logits[:, :2], 1.0), rel=1e-6)
+
+
+def test_stored_and_published_temperatures(folder: Path) -> None:
+    """Seeds that both have are paired; arms that are missing are passed over; printed rows are found."""
+    (own,) = stored_temperatures(folder)
+    assert (own.gamma, own.proper, own.needed) == (1.0, (2.0, 1.8), (1.3, 1.1))
+    assert own.closest == theory.closest_temperature(1, 10).temperature
+    printed = published_temperatures(folder)
+    assert [each.needed for each in printed] == [(1.6,), (1.2,), (1.1,)]
+    assert {each.proper for each in printed} == {(2.5,)}
+    assert stored_temperatures(folder / "nothing") == published_temperatures(folder / "nothing") == []
+
+
+def test_page_and_numbers(folder: Path, tmp_path: Path) -> None:
+    """The page counts what the numbers say; without stored runs it says so."""
+    files, without = theory_on_files(folder)
+    needed = stored_temperatures(folder) + published_temperatures(folder)
+    page, numbers = write_theory_on_data(files, without, needed, tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert "Lowered samples occur in 1 of 1 files with more than two classes, most in `many.npz`" in text
+    assert "| Fashion-MNIST (C = 10) | 1 | 1.90 ±" in text
+    assert "Runs of Mukhoti et al. (2020):" in text
+    data = json.loads(numbers.read_text(encoding="utf-8"))
+    assert len(data["files"]) == 3
+    assert data["temperatures"][0]["ratio"] == pytest.approx((1.3 / 2 + 1.1 / 1.8) / 2, rel=1e-5)
+    write_theory_on_data(files, without, [], tmp_path)
+    assert "No stored runs were found." in page.read_text(encoding="utf-8")
+
+
+def test_command(folder: Path, tmp_path: Path) -> None:
+    """One command writes both files; stored runs are looked for where they are written to."""
+    (tmp_path / "fashion-mnist.json").write_bytes((folder / "fashion-mnist.json").read_bytes())
+    arguments = ["study", "theory-on-data", "--data", str(folder), "--table", str(tmp_path)]
+    result = CliRunner().invoke(app, [*arguments, "--published", str(folder)])
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "theory-on-data.md").read_text(encoding="utf-8")
+    assert "Runs of this library:" in text
+    assert "Runs of Mukhoti et al. (2020):" in text
+    assert (tmp_path / "theory-on-data.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.real_data
+def test_shares_of_real_files(data_folder: Path, tmp_path: Path) -> None:
+    """6.1 % of a CIFAR-100 network's samples are lowered at gamma 1, 0.4 % of 20 newsgroups'."""
+    files, without = theory_on_files(data_folder)
+    lowered = {each.name.rpartition("/")[2]: each.change[1.0].lowered for each in files}
+    assert lowered["wideresnet-16-4-cifar-100.npz"] == pytest.approx(0.061, abs=5e-4)
+    assert lowered["20news_test.npz"] == pytest.approx(0.004, abs=5e-4)
+    assert without > 0
+    assert all(each.change[1.0].lowered == 0 for each in files if each.num_classes == 2)

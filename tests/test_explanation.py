@@ -1,0 +1,143 @@
+"""The explanation pages are run: examples give what is shown, and the numbers of the text are among them."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "docs" / "explanation"
+PAGES = sorted(path.name for path in FOLDER.glob("*.md"))
+WITHOUT_CODE = {"README.md", "claims.md"}
+OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)")
+
+
+def text_of(page: str) -> str:
+    """The page as it stands."""
+    return (FOLDER / page).read_text(encoding="utf-8")
+
+
+def code_of(page: str) -> str:
+    """Its examples and what they show; blank lines in place of prose, so that a failure names the line."""
+    parts = FENCED.split(text_of(page))  # prose, language, code, prose, ...
+    lines: list[str] = []
+    for place in range(0, len(parts), 3):
+        lines.append(re.sub(r"[^\n]+", "", parts[place]))
+        if place + 2 < len(parts):
+            lines.append("\n" + parts[place + 2] + "\n")
+    return "".join(lines)
+
+
+def prose_of(page: str) -> str:
+    """The page without its examples, the targets of its links, and numbers that count sections."""
+    text = re.sub(r"\]\([^)]*\)", "]", FENCED.sub("", text_of(page)))
+    return re.sub(
+        r"(?i)\b(theorem|section|appendix|proposition|figure|table)s? [A-Z]?\.?\d[\d.]*", r"\1", text
+    )
+
+
+def is_among(number: str, shown: list[float]) -> bool:
+    """Whether a number, or as a percentage a hundredth of it, is one of those shown, rounded."""
+    digits = len(number.partition(".")[2])
+    value = float(number)
+    return any(round(each, digits) == value or round(100 * abs(each), digits) == value for each in shown)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in WITHOUT_CODE])
+def test_examples_give_what_is_shown(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every example of the page, one after the other, from the repository's folder."""
+    monkeypatch.chdir(ROOT)
+    test = doctest.DocTestParser().get_doctest(code_of(page), {}, page, str(FOLDER / page), 0)
+    report: list[str] = []
+    found = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=report.append)
+    assert found.attempted > 2
+    assert found.failed == 0, "".join(report)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in WITHOUT_CODE])
+def test_numbers_of_the_text_are_shown(page: str) -> None:
+    """No decimal number in the prose that the page's examples do not show, or set."""
+    shown = [float(number) for number in re.findall(r"\d+\.?\d*(?:e[-+]?\d+)?", code_of(page))]
+    unknown = {number for number in DECIMAL.findall(prose_of(page)) if not is_among(number, shown)}
+    assert unknown == set()
+
+
+def test_numbers_are_looked_for() -> None:
+    """The rule can fail: another number is not among those shown."""
+    assert is_among("0.63", [0.6266])
+    assert is_among("6.1", [0.0614])
+    assert not is_among("0.64", [0.6266])
+    assert DECIMAL.findall("0.63 and $0.5$, not v1.2.3") == ["0.63", "0.5"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    """Files, and headings in them."""
+    for target in re.findall(r"\]\(([^)]+)\)", text_of(page)):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        path = (FOLDER / name).resolve()
+        assert path.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def test_pictures_are_those_of_the_script() -> None:
+    """The script draws what the pages show, no more and no less, and every one has its file."""
+    script = (FOLDER / "draw_figures.py").read_text(encoding="utf-8")
+    listed = re.findall(r'^    "([\w-]+)",$', script, flags=re.MULTILINE)
+    shown = {name for page in PAGES for name in re.findall(r"\(figures/([\w-]+)\.svg\)", text_of(page))}
+    assert len(listed) == len(set(listed))
+    assert set(listed) == shown == {path.stem for path in (FOLDER / "figures").glob("*.svg")}
+
+
+def test_every_page_is_in_the_index() -> None:
+    """The index names all others."""
+    assert set(re.findall(r"\((\w[\w-]*\.md)\)", text_of("README.md"))) == set(PAGES) - {"README.md"}
+
+
+def claims() -> list[list[str]]:
+    """The rows of the tables of claims."""
+    rows = [line.strip("|").split("|") for line in text_of("claims.md").splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in row] for row in rows if row[0].strip() != "claim"]
+
+
+def test_claims_have_a_status_and_a_check() -> None:
+    """A known word each; the tests named are there, and a page or a test stands behind every verdict."""
+    known = {
+        "holds",
+        "holds with a condition",
+        "does not hold",
+        "holds here",
+        "does not hold here",
+        "see the study",
+    }
+    assert len(claims()) > 40
+    for claim, _, status, _, check in claims():
+        assert status in known, claim
+        named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", check)
+        assert named or "](" in check or "`calibrant study" in check, claim
+        for path, function in named:
+            tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+            defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+            assert not function or function in defined, f"{path}::{function}"
+
+
+def test_numbers_of_the_claims_stand_where_they_link() -> None:
+    """A decimal number in what we found is on a page, or in a test, that the row names."""
+    for claim, _, _, found, check in claims():
+        places = [FOLDER / name.partition("#")[0] for name in re.findall(r"\]\(([^)]+)\)", found + check)]
+        places += [ROOT / name for name in re.findall(r"`(tests/[\w/]+\.py)", check)]
+        texts = " ".join(path.read_text(encoding="utf-8") for path in places)
+        for number in DECIMAL.findall(re.sub(r"\]\([^)]*\)", "]", found)):
+            assert re.search(rf"(?<![\d.])0?{re.escape(number.removeprefix('0'))}", texts), (
+                f"{claim}: {number}"
+            )
