@@ -164,10 +164,10 @@ def select(
     """
     check_choice("criterion", criterion, get_args(Criterion))
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
-    if folds >= 2 and checked.num_samples < 2 * folds:
+    if checked.num_samples >= 4 and folds > checked.num_samples // 2:
         raise InputError(
-            f"{checked.num_samples} samples are too few to choose by {folds} folds, which need "
-            f"{2 * folds}; pass more samples, or `folds` of at most half their number."
+            f"`folds` must be from 2 to {checked.num_samples // 2}, half the number of samples (it is 5 where "
+            f"it is not given); got {folds}."
         )
     check_folds(folds, checked.num_samples)
     wanted = candidates_for(checked.task, *checked.scores.shape) if calibrators is None else calibrators
