@@ -153,6 +153,29 @@ def growth(content: dict[str, Any]) -> Iterator[Held]:
         yield Held("growth", f"{name}, exponent of N", f"{fitted:.2f}", "≤ 1.2", fitted <= 1.2)
 
 
+def curvature(content: dict[str, Any]) -> Iterator[Held]:
+    """Errors of eigenvalue and trace, and the CPU time, against what the peers reach."""
+    for task, found in content["tasks"].items():
+        bar, ours = found["bar"], found["ours"]
+        took, miss = ours["cpu_milliseconds"], ours["error"]
+        if "error" in bar:
+            yield Held("curvature", task, f"{miss:.1g} off", f"≤ {bar['error']:g}", miss <= bar["error"])
+        peer = bar.get("no_slower_than")
+        if peer in found["methods"]:
+            most = found["methods"][peer][0]
+            said = f"{most['cpu_milliseconds']:.0f} ms of {peer}, {most['error']:.1g} off"
+            met = took <= most["cpu_milliseconds"]
+            yield Held("curvature", f"{task}, CPU time", f"{took:.0f} ms", f"≤ {said}", met)
+        if bar.get("no_less_exact_than_peers"):
+            reached = found["error_at_our_time"].items()
+            errors = [error for name, error in reached if not name.startswith(OURS) and error is not None]
+            if errors:
+                said = f"≤ {min(errors):.2%}, the best peer's in that time"
+                yield Held(
+                    "curvature", f"{task}, {took:.0f} ms", f"{miss:.2%} off", said, miss <= min(errors)
+                )
+
+
 READERS: dict[str, Callable[[dict[str, Any]], Iterator[Held]]] = {
     "metrics": metrics,
     "losses": losses,
@@ -160,6 +183,7 @@ READERS: dict[str, Callable[[dict[str, Any]], Iterator[Held]]] = {
     "bootstrap": bootstrap,
     "import_time": import_time,
     "growth": growth,
+    "curvature": curvature,
 }
 
 

@@ -102,3 +102,26 @@ def test_the_readme_is_made_from_the_results(results, tmp_path) -> None:
     assert run("readme_table.py", "--check", *arguments).returncode == 0
     readme.write_text("nothing", encoding="utf-8")
     assert "must hold the markers" in run("readme_table.py", *arguments).stderr
+
+
+def test_bars_of_curvature(tmp_path) -> None:
+    """Errors are held against a number, CPU time against a peer, and the trace against the best peer."""
+    ours = {"budget": "60", "cpu_milliseconds": 10.0, "error": 1e-6}
+    peer = {"budget": "as it comes", "cpu_milliseconds": 20.0, "error": 1e-3}
+    found = {
+        "ours": ours,
+        "methods": {"calibrant": [ours], "PyHessian": [peer]},
+        "error_at_our_time": {"calibrant": 1e-6, "calibrant, xtrace": 1e-9, "PyHessian": 1e-3, "slow": None},
+    }
+    eigenvalue = found | {"bar": {"error": 1e-5, "no_slower_than": "PyHessian"}}
+    trace = found | {"bar": {"products": 60, "no_less_exact_than_peers": True}}
+    content = {"environment": ENVIRONMENT, "tasks": {"top eigenvalue": eigenvalue, "trace": trace}}
+    write(tmp_path, "curvature", content)
+    ended = run("check.py", "--results", str(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    assert "3 of 3 bars are met" in ended.stdout
+    ours |= {"cpu_milliseconds": 30.0, "error": 0.01}
+    write(tmp_path, "curvature", content)
+    ended = run("check.py", "--results", str(tmp_path))
+    assert ended.returncode == 1
+    assert ended.stdout.count("MISSED") == 3

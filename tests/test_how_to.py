@@ -53,6 +53,13 @@ def test_scikit_learn(tmp_path, monkeypatch, capsys) -> None:
     assert (tmp_path / "calibrator.safetensors").exists()
 
 
+def test_lower_curvature(tmp_path, monkeypatch, capsys) -> None:
+    """The page's penalty halves the trace that it prints."""
+    run_page("lower-curvature.md", tmp_path, monkeypatch)
+    plain, flat = (float(line.split()[0]) for line in capsys.readouterr().out.splitlines())
+    assert flat < plain / 2
+
+
 class Words:
     """Stands for a tokenizer: counts of two words."""
 

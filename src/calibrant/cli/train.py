@@ -99,11 +99,14 @@ def _show(run: Run) -> None:
     from rich.console import Console
 
     from calibrant.reports import render
+    from calibrant.training.regularised import cost_facts
 
     if run.evaluation is not None:
         render(run.evaluation, Console())
     row = run.kept_row
     typer.echo(f"judged:      the network after epoch {row['epoch']}{_temperature(row)}")
+    for name, said in cost_facts(run.cost).items():
+        typer.echo(f"{name}:        {said}")
     if run.folder.foreign_predictions.is_file():
         typer.echo(f"foreign:     {run.folder.foreign_predictions}")
     typer.echo(f"predictions: {run.folder.predictions}")

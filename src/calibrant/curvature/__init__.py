@@ -11,14 +11,19 @@ from calibrant.curvature.density import SpectralDensity, spectral_density
 from calibrant.curvature.eigenvalues import Eigenvalues, top_eigenvalues
 from calibrant.curvature.norms import CurvatureSizes, curvature_sizes
 from calibrant.curvature.operators import CurvatureOperator, GaussNewtonOperator, HessianOperator
+from calibrant.curvature.regularizer import CurvatureRegularizer, Penalised
+from calibrant.curvature.sam import SAM
 from calibrant.curvature.trace import Trace, hessian_trace
 
 __all__ = [
+    "SAM",
     "CurvatureOperator",
+    "CurvatureRegularizer",
     "CurvatureSizes",
     "Eigenvalues",
     "GaussNewtonOperator",
     "HessianOperator",
+    "Penalised",
     "SpectralDensity",
     "Trace",
     "curvature_sizes",

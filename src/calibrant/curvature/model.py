@@ -93,6 +93,12 @@ def check_batches(data: Batches) -> None:
         )
 
 
+def trained_parameters(model: nn.Module, parameters: Iterable[str] | None) -> tuple[Tensor, ...]:
+    """The model's own parameters of the given names that are not frozen at present; tied ones once."""
+    named = dict(model.named_parameters())
+    return tuple(named[name] for name in _chosen(model, parameters))
+
+
 def _chosen(model: nn.Module, wanted: str | Iterable[str] | None) -> tuple[str, ...]:
     """Names of the parameters that are meant: all that are trained, or those under the given names."""
     trained = [name for name, value in model.named_parameters() if value.requires_grad]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.lanczos import Lanczos
+from calibrant.curvature.differentiation import check_mean_loss, gradient
 from calibrant.curvature.model import Batches, Loss, Mode, ParametricModel, check_batches
 
 if TYPE_CHECKING:
@@ -175,11 +176,11 @@ class HessianOperator(CurvatureOperator):
     def _batch_product(self, inputs: Any, labels: Tensor) -> _Product:
         values = self.model.values
         loss = self.loss(self.model.logits(inputs), labels)
-        _check_scalar(loss)
-        slopes = _gradient(loss, values, create_graph=True)
+        check_mean_loss(loss)
+        slopes = gradient(loss, values, create_graph=True)
 
         def product(vector: Tensor) -> Tensor:
-            return self._flat(_gradient(slopes, values, along=self.model.split(vector)))
+            return self._flat(gradient(slopes, values, along=self.model.split(vector)))
 
         return product
 
@@ -210,16 +211,16 @@ class GaussNewtonOperator(CurvatureOperator):
         logits = self.model.logits(inputs)
         place = logits.detach().requires_grad_()
         loss = self.loss(place, labels)
-        _check_scalar(loss)
-        (slope,) = _gradient(loss, (place,), create_graph=True)
+        check_mean_loss(loss)
+        (slope,) = gradient(loss, (place,), create_graph=True)
         # J v is the derivative of J^T u with respect to u, in direction v.
         dual = torch.zeros_like(logits, requires_grad=True)
-        pulled = _gradient((logits,), values, along=(dual,), create_graph=True)
+        pulled = gradient((logits,), values, along=(dual,), create_graph=True)
 
         def product(vector: Tensor) -> Tensor:
-            (pushed,) = _gradient(pulled, (dual,), along=self.model.split(vector))
-            (bent,) = _gradient((slope,), (place,), along=(pushed,))
-            return self._flat(_gradient((logits,), values, along=(bent,)))
+            (pushed,) = gradient(pulled, (dual,), along=self.model.split(vector))
+            (bent,) = gradient((slope,), (place,), along=(pushed,))
+            return self._flat(gradient((logits,), values, along=(bent,)))
 
         return product
 
@@ -237,35 +238,3 @@ def curvature_operator(
     check_choice("matrix", matrix, ("hessian", "gauss-newton"))
     make = HessianOperator if matrix == "hessian" else GaussNewtonOperator
     return make(model, loss, data, parameters=parameters, mode=mode)
-
-
-def _gradient(
-    of: Tensor | tuple[Tensor, ...],
-    by: tuple[Tensor, ...],
-    *,
-    along: tuple[Tensor, ...] | None = None,
-    create_graph: bool = False,
-) -> tuple[Tensor, ...]:
-    """As torch's: zero where nothing depends, the graph kept for the next product."""
-    outputs = of if isinstance(of, tuple) else (of,)
-    weights = along or tuple(torch.ones_like(output) for output in outputs)
-    pairs = [(out, way) for out, way in zip(outputs, weights, strict=True) if out.requires_grad]
-    if not pairs:  # linear in the parameters: nothing left to differentiate
-        return tuple(torch.zeros_like(value) for value in by)
-    return torch.autograd.grad(
-        [out for out, _ in pairs],
-        by,
-        [way for _, way in pairs],
-        create_graph=create_graph,
-        retain_graph=True,
-        allow_unused=True,
-        materialize_grads=True,
-    )
-
-
-def _check_scalar(loss: Tensor) -> None:
-    if loss.ndim != 0:
-        raise InputError(
-            f"`loss` must return the mean of a batch, one number; got shape {tuple(loss.shape)}: "
-            'use `reduction="mean"`.'
-        )

@@ -30,9 +30,11 @@ from calibrant.training.data import read_data, read_foreign
 from calibrant.training.engine import Engine, Job, class_weights, preparation
 from calibrant.training.interruption import Interruption
 from calibrant.training.listener import Listener
-from calibrant.training.recipe import HardwareSection, Recipe
+from calibrant.training.recipe import Recipe
+from calibrant.training.recipe_sections import HardwareSection
+from calibrant.training.regularised import build_regularizer
 from calibrant.training.run import Run, RunFolder, load_run
-from calibrant.training.run_report import detection_of, run_sections
+from calibrant.training.run_report import detection_of, run_facts, run_sections
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -56,8 +58,9 @@ def train(
     The directory gets ``recipe.toml`` (with every default), ``environment.json``, ``metrics.jsonl`` (a line
     per epoch), ``checkpoint.pt``, and in the end ``predictions.npz`` (logits of the calibration and test
     split), ``report.html`` and ``evaluation.json``; where the recipe names samples of another kind, also
-    ``out_of_distribution.npz`` and ``out_of_distribution.json``. A killed process loses the epoch it was in,
-    Ctrl-C not even that; calling this again goes on from there, on one CPU to the same bits.
+    ``out_of_distribution.npz`` and ``out_of_distribution.json``; where it penalises curvature or minimises
+    sharpness, ``cost.json`` (a step against one of plain cross-entropy). A killed process loses the epoch it
+    was in, Ctrl-C not even that; calling this again goes on from there, on one CPU to the same bits.
 
     Args:
         recipe: What to train.
@@ -92,6 +95,7 @@ def train(
         torch.manual_seed(seeds.derived(recipe.seed, seeds.WEIGHTS))
         model = build_model(recipe.model, input_shape=dataset.input_shape, num_classes=dataset.num_classes)
         loss = build_loss(recipe, dataset)
+    build_regularizer(recipe, model, loss)
     fabric = _fabric(recipe)
     run_folder.claim(recipe)
     job = Job(
@@ -249,6 +253,9 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
         wanted = ("calibration", "test") if job.foreign is None else ("calibration", "test", "foreign")
         logits = {name: engine.logits(name) for name in wanted}
         if engine.first:
+            cost = engine.cost()
+            if cost is not None:
+                job.folder.write(job.folder.cost, json.dumps(cost, indent=2) + "\n")
             _judge(job, logits, _facts(job, fabric))
     if engine.first:
         job.listener.stop()
@@ -296,19 +303,13 @@ def _judge(job: Job, logits: dict[str, torch.Tensor], facts: dict[str, str]) -> 
 
 def _facts(job: Job, fabric: Fabric) -> dict[str, str]:
     """What someone who watches should know."""
-    recipe = job.recipe
-    optimiser, schedule, training = recipe.optimiser, recipe.schedule, recipe.training
-    clip = f", gradients clipped at {optimiser.clip_norm:g}" if optimiser.clip_norm else ", no clipping"
-    rate = f"{optimiser.name}, learning rate {optimiser.learning_rate:g} ({schedule.name})"
-    size = sum(parameter.numel() for parameter in job.model.parameters())
-    averaged = "summed over" if recipe.reduction == "sum" else "averaged over"
-    return {
-        "data": job.dataset.summary(),
-        "model": f"{recipe.model}, {size:,} parameters",
-        "loss": f"{recipe.loss}, {averaged} batches of {training.batch_size}",
-        "optimiser": f"{rate}, weight decay {optimiser.weight_decay:g}{clip}",
-        "runs on": f"{_device_name(fabric.device)}, processes: {fabric.world_size}, {training.precision}",
-    }
+    return run_facts(
+        job.recipe,
+        job.dataset,
+        num_parameters=sum(parameter.numel() for parameter in job.model.parameters()),
+        device=_device_name(fabric.device),
+        processes=fabric.world_size,
+    )
 
 
 def _device_name(device: torch.device) -> str:

@@ -6,7 +6,7 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant.data import Dataset, Part, load, shrink, split
-from calibrant.training.recipe import DataSection
+from calibrant.training.recipe_sections import DataSection
 
 
 def read_data(settings: DataSection) -> Dataset:

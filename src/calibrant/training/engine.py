@@ -6,13 +6,15 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from calibrant._math.errors import ConvergenceError, InputError
 from calibrant._math.files import atomic_write
+from calibrant.curvature import SAM, Penalised
 from calibrant.data import Augmentation, Dataset, Part, Preparation, build_augmentation
 from calibrant.data.prepare import to_unit
 from calibrant.models import last_linear
@@ -21,7 +23,9 @@ from calibrant.training.dynamics import bins_of, dynamics_of, quarters
 from calibrant.training.interruption import Interruption
 from calibrant.training.judgement import judge, top_labels
 from calibrant.training.listener import Listener
-from calibrant.training.recipe import DataSection, Recipe
+from calibrant.training.recipe import Recipe
+from calibrant.training.recipe_sections import DataSection
+from calibrant.training.regularised import build_regularizer, measured_cost
 from calibrant.training.run import CHECKPOINT_FORMAT, RunFolder
 from calibrant.training.schedule import build_optimiser, learning_rate
 
@@ -56,13 +60,21 @@ class State:
     """Completed epochs."""
     batch: int = 0
     """Completed batches of the present one."""
-    sums: Float[Tensor, " 3"] = field(default_factory=lambda: torch.zeros(3, dtype=torch.float64))
-    """Of the present epoch and this process: loss, correct answers, samples."""
+    sums: Float[Tensor, " K"] = field(default_factory=lambda: torch.zeros(3, dtype=torch.float64))
+    """Of the present epoch and this process: loss, correct answers, samples; then trace and penalised samples
+    where curvature is penalised."""
     history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     best: dict[str, Any] | None = None
     """Epoch and NLL after temperature scaling of the best epoch so far; its weights, if they are wanted."""
     stopped: bool = False
     """Whether patience ran out."""
+
+
+class _Pass(NamedTuple):
+    """A batch that went forward and backward."""
+
+    logits: Tensor
+    found: Penalised
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +119,10 @@ class Engine:
         self.parts = {name: part.to(place) for name, part in job.dataset.parts.items()}
         if job.foreign is not None:
             self.parts["foreign"] = job.foreign.to(place)
-        self.state = State()
+        self.regularizer = build_regularizer(self.recipe, self.model, self.loss, rank=fabric.global_rank)
+        rho = self.recipe.sam.rho
+        self.sam = SAM(self.model, self.optimiser, rho=rho) if rho > 0 else None
+        self.state = State(sums=torch.zeros(3 if self.regularizer is None else 5, dtype=torch.float64))
         torch.manual_seed(seeds.derived(self.recipe.seed, seeds.PROCESS, fabric.global_rank))
 
     # ------------------------------------------------------------------------------------------- the loop
@@ -147,7 +162,7 @@ class Engine:
             self._step(batches[number], number)
             self.state.batch = number + 1
             if self.first and time.monotonic() - told > _TELL_EVERY:
-                loss, _, count = self.state.sums.tolist()
+                loss, _, count, *_ = self.state.sums.tolist()
                 self.job.listener.batch(
                     epoch=epoch + 1, fraction=(number + 1) / len(batches), loss=loss / count
                 )
@@ -176,28 +191,70 @@ class Engine:
             source = seeds.generator(self.recipe.seed, seeds.AUGMENTATION, self.state.epoch, number)
             for augmentation in self.augmentations:
                 inputs = augmentation.apply(inputs, augmentation.draw(len(rows), source)[share])
-        logits = self.module(self._prepared(inputs))
-        loss: Tensor = self.loss(logits, labels)
         # Gradients are averaged over the processes, whose shares may differ by one sample.
         scale = len(labels) * fabric.world_size / len(rows)
         if self.recipe.reduction == "sum":
             scale *= len(rows)
-        fabric.backward(loss * scale)
+        passes: list[_Pass] = []
+
+        def backward() -> Tensor:
+            passes.append(self._backward(self._prepared(inputs), labels, scale))
+            return passes[-1].found.loss
+
+        _ = backward() if self.sam is None else self.sam.gradients(backward)
         if clip > 0:
             fabric.clip_gradients(self.module, self.optimiser, max_norm=clip, error_if_nonfinite=False)
         self.optimiser.step()
         self.optimiser.zero_grad()
-        right = (logits.detach().argmax(dim=1) == labels).sum()
+        self._count(passes[0], labels)
+
+    def _backward(self, inputs: Tensor, labels: Tensor, scale: float) -> _Pass:
+        """Gradients of a batch, of which this is the process's share."""
+        if self.regularizer is None:
+            logits = self.module(inputs)
+            loss: Tensor = self.loss(logits, labels)
+            found = Penalised(loss, loss, None)
+        else:
+            with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
+                logits = self.module(inputs)
+            found = self.regularizer.penalised(logits, labels)
+        self.fabric.backward(found.total * scale)
+        return _Pass(logits.detach(), found)
+
+    def _count(self, done: _Pass, labels: Tensor) -> None:
+        """Add a batch to the sums of the epoch."""
+        right = (done.logits.argmax(dim=1) == labels).sum()
         size = torch.tensor(len(labels), device=self.device)
-        self.state.sums = self.state.sums.to(self.device) + torch.stack(
-            [loss.detach().double() * len(labels), right.double(), size.double()]
-        )
+        parts = [done.found.loss.detach().double() * len(labels), right.double(), size.double()]
+        if self.regularizer is not None:
+            trace = done.found.trace
+            seen = size.double() * float(trace is not None)
+            mean = torch.zeros_like(seen) if trace is None else trace.detach().double()
+            parts += [mean * size.double(), seen]
+        self.state.sums = self.state.sums.to(self.device) + torch.stack(parts)
+
+    def cost(self) -> dict[str, Any] | None:
+        """What a step takes against plain cross-entropy; None where the recipe adds nothing to that."""
+        if self.regularizer is None and self.sam is None:
+            return None
+        rows = self._batches(0)[0][self.fabric.global_rank :: self.fabric.world_size]
+        inputs, labels = self._taken("train", rows)
+
+        def run(model: nn.Module, samples: Tensor) -> Tensor:
+            with self.fabric.autocast(), sdpa_kernel(SDPBackend.MATH):
+                logits = model(self.fabric.strategy.precision.convert_input(samples))
+            return logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
+
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            return measured_cost(
+                self.recipe, self.model, self.loss, run=run, inputs=self._prepared(inputs), labels=labels
+            )
 
     def _close_epoch(self) -> None:
         """Look at the held-out samples, let the loss follow, save, tell."""
         state, recipe, fabric = self.state, self.recipe, self.fabric
         sums: Any = state.sums if fabric.world_size == 1 else fabric.all_reduce(state.sums, reduce_op="sum")
-        loss, right, count = sums.tolist()
+        loss, right, count, *penalised = sums.tolist()
         logits = self.logits("calibration")
         if not math.isfinite(loss) or not bool(torch.isfinite(logits).all()):
             raise ConvergenceError(
@@ -210,6 +267,8 @@ class Engine:
             "train_loss": loss / count,
             "train_accuracy": right / count,
         }
+        if penalised:
+            row["train_trace"] = _ratio(*penalised)
         found = judge(logits, self.job.dataset.calibration.labels, num_bins=recipe.evaluation.num_bins)
         row |= {f"calibration_{name}": value for name, value in found.items()}
         if recipe.record.dynamics:
@@ -391,6 +450,7 @@ class Engine:
             "model": _on_cpu(self.model.state_dict()),
             "optimiser": self.optimiser.state_dict(),
             "loss": self.loss.state_dict(),
+            "penalised_batches": 0 if self.regularizer is None else self.regularizer.calls,
             "precision": self.fabric.strategy.precision.state_dict(),
             "random": random,
             "random_cuda": random_cuda,
@@ -427,6 +487,8 @@ class Engine:
         self.model.load_state_dict(saved["model"])
         self.optimiser.load_state_dict(saved["optimiser"])
         self.loss.load_state_dict(saved["loss"])
+        if self.regularizer is not None:
+            self.regularizer.calls = saved["penalised_batches"]
         self.fabric.strategy.precision.load_state_dict(saved["precision"])
         if as_many:
             torch.set_rng_state(random[rank])
@@ -474,6 +536,12 @@ def class_weights(part: Part, num_classes: int) -> Float[Tensor, " C"]:
             f"class {int(counts.argmin())} has no training samples, so classes cannot be balanced."
         )
     return len(part) / (num_classes * counts.float())
+
+
+def _ratio(total: float, count: float) -> float | None:
+    """A mean, or None where there is none."""
+    mean = total / count if count else math.nan
+    return mean if math.isfinite(mean) else None
 
 
 def _on_cpu(state: Mapping[str, Any], *, copied: bool = False) -> dict[str, Any]:

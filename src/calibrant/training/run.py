@@ -40,6 +40,7 @@ class RunFolder:
         self.dynamics = self.path / "dynamics"
         self.foreign_predictions = self.path / "out_of_distribution.npz"
         self.detection = self.path / "out_of_distribution.json"
+        self.cost = self.path / "cost.json"
 
     @property
     def holds_run(self) -> bool:
@@ -164,6 +165,14 @@ class Run:
         for path in sorted(self.folder.dynamics.glob("epoch-*.npz")):
             with np.load(path, allow_pickle=False) as archive:
                 found[int(path.stem.removeprefix("epoch-"))] = {name: archive[name] for name in archive.files}
+        return found
+
+    @property
+    def cost(self) -> Mapping[str, Any] | None:
+        """What a step took against one of plain cross-entropy; None where the recipe adds nothing."""
+        if not self.folder.cost.is_file():
+            return None
+        found: dict[str, Any] = json.loads(self.folder.cost.read_text(encoding="utf-8"))
         return found
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,15 +13,64 @@ from calibrant.data import Dataset, Part
 from calibrant.evaluation.arms import Labelled, fit_quietly
 from calibrant.metrics import out_of_distribution_detection, out_of_distribution_scores
 from calibrant.predictions import Predictions
+from calibrant.reports import write_report
 from calibrant.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant.reports.run_sections import Section, Table
 from calibrant.reports.words import number
 from calibrant.training.data import read_data
 from calibrant.training.panel import panel
+from calibrant.training.recipe import Recipe
+from calibrant.training.regularised import cost_facts, regularised_facts
 from calibrant.training.run import Run
 
 SCORES = ("entropy", "max_probability")
 _NAMES = {"entropy": "entropy", "max_probability": "maximum probability"}
+
+
+def run_facts(
+    recipe: Recipe, dataset: Dataset, *, num_parameters: int, device: str, processes: int
+) -> dict[str, str]:
+    """How a run was made, in a few words each."""
+    optimiser, schedule, training = recipe.optimiser, recipe.schedule, recipe.training
+    clip = f", gradients clipped at {optimiser.clip_norm:g}" if optimiser.clip_norm else ", no clipping"
+    rate = f"{optimiser.name}, learning rate {optimiser.learning_rate:g} ({schedule.name})"
+    averaged = "summed over" if recipe.reduction == "sum" else "averaged over"
+    return {
+        "data": dataset.summary(),
+        "model": f"{recipe.model}, {num_parameters:,} parameters",
+        "loss": f"{recipe.loss}, {averaged} batches of {training.batch_size}",
+        "optimiser": f"{rate}, weight decay {optimiser.weight_decay:g}{clip}",
+        **regularised_facts(recipe),
+        "runs on": f"{device}, processes: {processes}, {training.precision}",
+    }
+
+
+def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) -> None:
+    """Write the report of a finished run anew, with further sections at its end.
+
+    Raises:
+        InputError: If the run is not finished.
+    """
+    folder = run.folder
+    if run.evaluation is None:
+        raise InputError(f"{folder.path} is not finished, so it has no report.")
+    session = json.loads(folder.environment.read_text(encoding="utf-8"))["sessions"][-1]
+    detection = folder.detection
+    sections = run_sections(
+        run,
+        facts=run_facts(
+            run.recipe,
+            dataset,
+            num_parameters=sum(each.numel() for each in run.model().parameters()),
+            device=session["device"],
+            processes=session["processes"],
+        ),
+        predictions=run.predictions,
+        test=dataset.test,
+        class_names=dataset.class_names,
+        detection=json.loads(detection.read_text(encoding="utf-8")) if detection.is_file() else None,
+    )
+    write_report(run.evaluation, folder.report, after=[*sections, *further])
 
 
 def run_sections(
@@ -34,7 +84,7 @@ def run_sections(
 ) -> tuple[Section, ...]:
     """How it was trained, some images with its answers, how it learned, and how it sees foreign samples."""
     found = [
-        Section(title="How it was trained", facts=facts),
+        Section(title="How it was trained", facts={**facts, **cost_facts(run.cost)}),
         panel({"Answer": predictions}, test, class_names),
     ]
     if detection is not None:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from calibrant.training.recipe import OptimiserSection, ScheduleSection
+from calibrant.training.recipe_sections import OptimiserSection, ScheduleSection
 
 
 def learning_rate(schedule: ScheduleSection, *, base: float, epoch: int, epochs: int) -> float:

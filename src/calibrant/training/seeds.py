@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-WEIGHTS, ORDER, AUGMENTATION, PROCESS = range(4)
+WEIGHTS, ORDER, AUGMENTATION, PROCESS, PROBES = range(5)
 
 
 def derived(seed: int, purpose: int, *place: int) -> int:

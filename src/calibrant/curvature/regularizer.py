@@ -1,0 +1,254 @@
+"""Training that lowers the curvature of the loss: any loss plus a multiple of its Hessian's trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from calibrant._math.checks import check_choice
+from calibrant._math.errors import InputError
+from calibrant.curvature.differentiation import check_mean_loss
+from calibrant.curvature.last_layer import LastLayer
+from calibrant.curvature.model import Loss, trained_parameters
+from calibrant.curvature.penalties import (
+    Seen,
+    gauss_newton_trace,
+    hutchinson_trace,
+    last_layer_trace,
+    samples_coupled,
+)
+
+Estimator: TypeAlias = Literal["hutchinson", "gauss-newton", "last-layer"]
+Negative: TypeAlias = Literal["keep", "clip"]
+
+
+class Penalised(NamedTuple):
+    """A batch's objective and what it is made of."""
+
+    total: Tensor
+    """What to call ``backward`` on."""
+    loss: Tensor
+    """The loss alone."""
+    trace: Tensor | None
+    """The estimated trace; None where this batch is not penalised."""
+
+
+class CurvatureRegularizer(nn.Module):
+    r"""Any loss plus a multiple of the trace of its Hessian by the network's parameters.
+
+    .. math:: L + \beta\, \widehat{\operatorname{Tr}}(\nabla_\theta^2 L), \qquad \beta = \texttt{weight}
+
+    A drop-in for the loss: it takes the logits that ``model`` gave, with their graph, and the labels. The
+    network runs once per step as ever, so running statistics of batch normalisation are updated once, and
+    loss and trace see the same batch statistics and the same mask of dropout. The penalty is the one that
+    Kimura and Naganuma propose; the trace is not divided by the number of parameters. Three estimates:
+
+    * "hutchinson": :math:`v^\top H v` for random signs *v*, by differentiating the gradient once more
+      (Pearlmutter). Unbiased for the trace of the Hessian, for every loss and network that can be
+      differentiated three times.
+    * "gauss-newton": unbiased for the trace of :math:`J^\top B J`, where *J* is the derivative of the logits
+      by the parameters and *B* the loss's Hessian by the logits, that is of the Hessian without the
+      network's own bend. Where every sample counts by itself and the network has at least 64 K³ parameters
+      (K logits a sample) it is :math:`\|J^\top B^{1/2} v\|^2`: a single further pass backward through the
+      network (two where *B* has negative eigenvalues as well, as with focal loss). Otherwise it is
+      :math:`(J^\top v)^\top (J^\top B v)`, two passes, the samples balanced for a small variance.
+      *v* holds a sign for each logit.
+    * "last-layer": the trace of the last linear layer's block in closed form,
+      :math:`\sum_i \operatorname{Tr}(B_i)\,(\|h_i\|^2 + 1)` with :math:`h_i` what enters it and 1 for its
+      bias. Nothing random, and no second pass through the network. Exact for that block of the Hessian (which
+      equals that of the Gauss-Newton matrix) where the logits ``(N, C)`` are what a ``nn.Linear`` returns,
+      used once, and the loss is a mean, or weighted mean, over the samples of any function of their own
+      logits: cross-entropy, the focal family, Brier, label smoothing. A loss of a whole batch is refused.
+      Small features before large weights make this block flat while the rest of the Hessian grows, so watch
+      the whole trace and add weight decay.
+
+    Args:
+        model: The network that gives the logits; only looked at. For "last-layer" a hook on its last linear
+            layer notes what enters it, for as long as this object lives.
+        loss: Logits and labels to the mean loss of a batch; nothing else is known of it.
+        weight: The factor β of the trace.
+        estimator: See above.
+        every: Penalise the first of every so many batches, ``every`` times as strongly: the mean objective,
+            and with it the meaning of ``weight``, stays the same at a fraction of the cost.
+        num_probes: Mean of so many random vectors, of "hutchinson" and "gauss-newton".
+        negative: Where the Hessian is indefinite an estimate, like the trace itself, may be negative.
+            "keep" leaves it so, which is unbiased and rewards negative curvature; "clip" counts it as zero
+            for value and gradient, which biases the penalty upward.
+        parameters: Names of parameters or modules whose block counts; default all that are not frozen.
+            Of "last-layer": the name of the layer, default the linear layer that was added last.
+        seed: Of the random vectors; the n-th batch's are a function of the seed and n.
+
+    Raises:
+        InputError: If an argument is out of its range, a name is unknown, nothing is trained, the logits do
+            not come from ``model``, or something cannot be differentiated often enough.
+
+    Note:
+        In evaluation mode (its own, ``regularizer.eval()``) and where the logits carry no graph, the loss
+        alone is returned and no batch is counted. Nothing is left on the network but what ``backward`` on the
+        result leaves. Frozen parameters are left out; tied ones count once, with all their uses.
+
+        Fused attention has no second derivative: run the network in ``with
+        torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)``; neither has a network compiled
+        by ``torch.compile`` ("last-layer" works with fused attention). Under automatic mixed precision in
+        float16 the inner gradients are not scaled and may vanish.
+
+        Under several processes with ``DistributedDataParallel`` each estimates from its own share of the
+        batch; a trace is linear, so the averaged gradient is that of the whole batch's penalty (without
+        "clip"). With one seed "hutchinson" uses the same vector everywhere and gives just what one process
+        would; for "gauss-newton" give each process a seed of its own.
+
+        ``state_dict`` holds the number of batches so far, and so a training that goes on from it draws what
+        an undisturbed one would have drawn.
+
+    References:
+        Kimura and Naganuma, "Geometric Insights into Focal Loss: Reducing Curvature for Enhanced Model
+        Calibration", Pattern Recognition Letters 189, 2025; Hutchinson, "A stochastic estimator of the trace
+        of the influence matrix", 1990; Schraudolph 2002 (Gauss-Newton products); Karras et al., "Analyzing
+        and Improving the Image Quality of StyleGAN", CVPR 2020, appendix B (every k-th batch, k times).
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from calibrant.curvature import CurvatureRegularizer
+        >>> model = nn.Linear(1, 2, bias=False)
+        >>> _ = nn.init.zeros_(model.weight)
+        >>> inputs, labels = torch.ones(4, 1), torch.tensor([0, 1, 0, 1])
+        >>> criterion = CurvatureRegularizer(model, nn.CrossEntropyLoss(), weight=0.1, estimator="last-layer")
+        >>> total = criterion(model(inputs), labels)  # log 2 + 0.1 * Tr [[.25, -.25], [-.25, .25]]
+        >>> total.backward()
+        >>> round(total.item(), 4)
+        0.7431
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        *,
+        weight: float,
+        estimator: Estimator = "hutchinson",
+        every: int = 1,
+        num_probes: int = 1,
+        negative: Negative = "keep",
+        parameters: str | Iterable[str] | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        check_choice("estimator", estimator, ("hutchinson", "gauss-newton", "last-layer"))
+        check_choice("negative", negative, ("keep", "clip"))
+        if not 0 <= weight < math.inf:
+            raise InputError(f"`weight` must be finite and not negative; got {weight}.")
+        for name, value in (("every", every), ("num_probes", num_probes)):
+            if value < 1:
+                raise InputError(f"`{name}` must be at least 1; got {value}.")
+        self.loss: Loss = loss
+        self.weight, self.every, self.num_probes, self.seed = weight, every, num_probes, seed
+        self.estimator: Estimator = estimator
+        self.negative: Negative = negative
+        self.calls = 0
+        """Batches so far."""
+        self._names = (parameters,) if isinstance(parameters, str) else parameters and tuple(parameters)
+        self._model = (model,)  # in a tuple: its parameters are not this module's
+        self._depends = False
+        self._coupled: bool | None = None
+        trained_parameters(model, self._names)
+        self._last = LastLayer(model, self._names) if estimator == "last-layer" else None
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The objective of a batch; call ``backward`` on it.
+
+        Raises:
+            InputError: See the class.
+        """
+        return self.penalised(logits, labels).total
+
+    def penalised(self, logits: Tensor, labels: Tensor) -> Penalised:
+        """The objective of a batch, with loss and trace apart.
+
+        Raises:
+            InputError: See the class.
+        """
+        loss = self.loss(logits, labels)
+        check_mean_loss(loss)
+        if not (self.training and logits.requires_grad and logits.numel()):
+            return self._without_trace(loss)
+        number, self.calls = self.calls, self.calls + 1
+        if number % self.every or self.weight == 0:
+            return self._without_trace(loss)
+        trace = self._trace(loss, logits, number).to(loss.dtype)
+        counted = trace.clamp(min=0) if self.negative == "clip" else trace
+        return Penalised(loss + self.weight * self.every * counted, loss, trace)
+
+    def get_extra_state(self) -> dict[str, int]:
+        """The number of batches so far, for ``state_dict``."""
+        return {"calls": self.calls}
+
+    def set_extra_state(self, state: dict[str, int]) -> None:
+        """Go on from there."""
+        self.calls = int(state["calls"])
+
+    def _without_trace(self, loss: Tensor) -> Penalised:
+        if self._last is not None:
+            self._last.forget()
+        return Penalised(loss, loss, None)
+
+    def _trace(self, loss: Tensor, logits: Tensor, number: int) -> Tensor:
+        seen = Seen(loss, logits, trained_parameters(self._model[0], self._names))
+        self._check_dependence(seen)
+        try:
+            if self.estimator == "hutchinson":
+                return hutchinson_trace(seen, self._generator(logits.device, number), self.num_probes)
+            if self._last is not None:
+                return self._last_layer_trace(seen, self._last)
+            generator = self._generator(logits.device, number)
+            return gauss_newton_trace(
+                seen, generator, self.num_probes, coupled=self._samples_are_coupled(seen)
+            )
+        except RuntimeError as error:
+            raise _explained(self.estimator, error) from error
+
+    def _last_layer_trace(self, seen: Seen, last: LastLayer) -> Tensor:
+        if self._samples_are_coupled(seen):
+            raise InputError(
+                '`estimator="last-layer"` is for losses in which every sample counts by itself; this one '
+                'joins the samples of a batch: use "hutchinson" or "gauss-newton".'
+            )
+        return last_layer_trace(seen, last.lengths(seen.logits))
+
+    def _samples_are_coupled(self, seen: Seen) -> bool:
+        """Asked once, of the first batch with two samples."""
+        if self._coupled is None and len(seen.logits) > 1:
+            self._coupled = samples_coupled(seen)
+        return bool(self._coupled)
+
+    def _check_dependence(self, seen: Seen) -> None:
+        """Asked once: do the logits depend on the parameters?"""
+        if self._depends:
+            return
+        ones = torch.ones_like(seen.logits)
+        # By torch's annotation never None, which is what stands for no dependence.
+        found: Any = torch.autograd.grad(seen.logits, seen.values, ones, retain_graph=True, allow_unused=True)
+        if all(each is None for each in found):
+            raise InputError("`logits` must come from the `model` that was given; they do not depend on it.")
+        self._depends = True
+
+    def _generator(self, device: torch.device, number: int) -> torch.Generator:
+        state = np.random.SeedSequence([self.seed, number]).generate_state(1, np.uint64)
+        return torch.Generator(device).manual_seed(int(state[0] >> np.uint64(1)))
+
+
+def _explained(estimator: str, error: RuntimeError) -> Exception:
+    """What to do where torch has no further derivative; other errors are what they were."""
+    said = str(error).splitlines()[0].rstrip(".")
+    if not any(word in said.lower() for word in ("derivative for", "double backward", "differentiable once")):
+        return error
+    return InputError(
+        f'`estimator="{estimator}"` differentiates more often than something here allows: {said}. Attention '
+        "has further derivatives inside `with torch.nn.attention.sdpa_kernel(SDPBackend.MATH)`; compiled "
+        "networks have none."
+    )

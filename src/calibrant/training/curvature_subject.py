@@ -1,0 +1,132 @@
+"""A trained network whose curvature is asked for: a finished run, or a factory with weights and data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import DAMAGE
+from calibrant.data import Dataset
+from calibrant.models import build as build_model
+from calibrant.training.carry_out import build_loss
+from calibrant.training.data import read_data
+from calibrant.training.engine import FollowsEpochs
+from calibrant.training.recipe import Recipe
+from calibrant.training.run import Run, load_run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A trained network, what it was trained by, and its data."""
+
+    title: str
+    recipe: Recipe
+    model: nn.Module
+    loss: nn.Module
+    """As it was in the last epoch."""
+    dataset: Dataset
+    run: Run | None = None
+
+
+def subject_of_run(path: str | os.PathLike[str]) -> Subject:
+    """A finished run with the data that it was trained on.
+
+    Raises:
+        InputError: If there is no finished run, or its data are gone or have changed.
+    """
+    if not Path(path).exists():
+        raise InputError(f"there is no run {path}; name the directory of a run, or module:factory.")
+    if not Path(path).is_dir():
+        raise InputError(f"{path} is a file; name the directory of a run, or module:factory.")
+    run = load_run(path)
+    if run.evaluation is None:
+        raise InputError(f"{path} is not finished; `calibrant train {path}` goes on with it.")
+    dataset = read_data(run.recipe.data)
+    if dataset.sha256() != run.data_sha256:
+        raise InputError(
+            f"{path} was trained on other data than {dataset.name} holds now; its curvature cannot be taken."
+        )
+    return Subject(
+        title=str(path),
+        recipe=run.recipe,
+        model=run.model(),
+        loss=_loss_of_run(run, dataset),
+        dataset=dataset,
+        run=run,
+    )
+
+
+def subject_of_factory(
+    factory: str, weights: str | os.PathLike[str], data: str, *, loss: str, settings: Sequence[str] = ()
+) -> Subject:
+    """A network of one's own: a factory (or a name that recipes know), a file of weights, and data.
+
+    Args:
+        factory: As a recipe's ``model``.
+        weights: A state dictionary: ``.safetensors``, or what ``torch.save`` wrote.
+        data: As a recipe's ``data.name``.
+        loss: What the network was trained by, as a recipe's ``loss``.
+        settings: Further settings of a recipe that say how samples are cut and prepared, such as
+            ``data.normalise=none``.
+
+    Raises:
+        InputError: If the network cannot be made, or the weights are not its own.
+    """
+    recipe = Recipe.read({"model": factory, "loss": loss, "data": {"name": data}}).with_settings(settings)
+    dataset = read_data(recipe.data)
+    with torch.random.fork_rng(devices=[]):
+        model = build_model(recipe.model, input_shape=dataset.input_shape, num_classes=dataset.num_classes)
+    try:
+        model.load_state_dict(read_weights(Path(weights)))
+    except RuntimeError as error:
+        what = " ".join(str(error).split())
+        raise InputError(f"{weights} holds no weights of {factory}: {what[:300]}") from error
+    return Subject(
+        title=f"{factory}, {weights}",
+        recipe=recipe,
+        model=model.eval(),
+        loss=build_loss(recipe, dataset),
+        dataset=dataset,
+    )
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file, by name; nothing in the file is executed.
+
+    Raises:
+        InputError: If it cannot be read or holds other things.
+    """
+    if not path.is_file():
+        raise InputError(f"there is no file of weights {path}.")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        found: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except DAMAGE as error:
+        raise InputError(f"{path} cannot be read as weights: {str(error).splitlines()[0]}") from error
+    if isinstance(found, Mapping):
+        for key in ("model", "state_dict"):
+            found = found[key] if isinstance(found.get(key), Mapping) else found
+    if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
+        raise InputError(f"{path} must hold tensors by name, as model.state_dict() gives them.")
+    return dict(found)
+
+
+def _loss_of_run(run: Run, dataset: Dataset) -> nn.Module:
+    """The loss as it was in the last epoch: some change with it, or follow held-out samples."""
+    loss = build_loss(run.recipe, dataset)
+    state = run.folder.load_checkpoint()
+    if state is not None:
+        loss.load_state_dict(state["loss"])
+        if isinstance(loss, FollowsEpochs):
+            loss.step(max(int(state["epoch"]) - 1, 0))
+    return loss.eval()
