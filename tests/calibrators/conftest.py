@@ -31,6 +31,7 @@ def rosters() -> ModuleType:
 ENTRIES = {
     "entry": lambda _: True,
     "precise_entry": lambda entry: entry.smooth and entry.exhaustive,
+    "coarse_entry": lambda entry: not (entry.smooth and entry.exhaustive),
     "loyal_entry": lambda entry: entry.keeps_argmax,
     "replicating_entry": lambda entry: entry.replicates,
 }

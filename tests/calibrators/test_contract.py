@@ -131,6 +131,7 @@ def refit_is_a_fit(entry: Any, kind: str, calibrated: Make) -> None:
     again, fresh = first.refit(scores[100:], labels[100:]), entry.build().fit(scores[100:], labels[100:])
     assert math.isclose(again.fit_result_.after, fresh.fit_result_.after, rel_tol=1e-9, abs_tol=1e-12)
     assert again.fit_result_.data_sha256 == fresh.fit_result_.data_sha256
+    assert again.fit(scores[:300], labels[:300]).fit_result_ == first.fit_result_  # the start is forgotten
     assert torch.equal(first.predict_proba(scores), before)
 
 

@@ -124,7 +124,7 @@ def test_it_works_inside_a_model(case: tuple[Any, Tensor]) -> None:
 
 def test_state_of_an_unfitted_one_unfits() -> None:
     """Loading the state of an unfitted calibrator gives an unfitted calibrator."""
-    calibrator = TemperatureScaling().fit([1.0, -1.0, 2.0, 0.5], [1, 0, 0, 1])
+    calibrator = TemperatureScaling().fit([1.0, -1.0, 2.0, 0.5] * 3, [1, 0, 0, 1] * 3)
     calibrator.load_state_dict(TemperatureScaling().state_dict())
     assert not hasattr(calibrator, "fit_result_")
 
@@ -166,7 +166,7 @@ def test_representation_tells_settings_and_fit() -> None:
         repr(build('temperature(objective="ece")'))
         == "TemperatureScaling(objective='ece', search='continuous')"
     )
-    calibrator = TemperatureScaling().fit(torch.full((4,), 2.0), [1, 1, 1, 0])
+    calibrator = TemperatureScaling().fit(torch.full((12,), 2.0), [1, 1, 1, 0] * 3)
     assert f"temperature={calibrator.fit_result_.parameters['temperature']}" in repr(calibrator)
 
 

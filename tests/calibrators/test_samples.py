@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
-from calibrant.calibrators._objectives import smooth_objective
+from calibrant.calibrators._grid import best_on_grid
+from calibrant.calibrators._objectives import objective_value, smooth_objective
 from calibrant.calibrators._samples import Samples
 
 
@@ -51,3 +54,33 @@ def test_events_of_one_outcome(label: int) -> None:
     small = samples.thinned(20)
     assert small.labels.tolist() == [label] * 10
     assert small.shares.sum().item() == pytest.approx(1, abs=1e-14)
+
+
+def test_rows_in_a_rhythm() -> None:
+    """Labels that take turns are all there in a likeness, each about as often: |z| < 4."""
+    labels = torch.arange(10_240) % 10
+    small = Samples(torch.zeros(10_240, 10), labels, None).thinned(1024)
+    assert small.num_samples == 1024
+    counts = torch.bincount(small.labels, minlength=10)
+    assert (counts - 102.4).abs().max().item() < 4 * math.sqrt(1024 * 0.1 * 0.9)
+
+
+def test_rows_of_much_weight() -> None:
+    """Rows come into a likeness in proportion to their weight, the heaviest of all included."""
+    weights = torch.ones(3001, dtype=torch.float64)
+    weights[1234] = 3000.0
+    labels = torch.zeros(3001, dtype=torch.int64)
+    labels[1234] = 1
+    small = Samples(torch.zeros(3001, 2), labels, weights).thinned(100)
+    assert (small.shares @ small.labels.double()).item() == pytest.approx(0.5, abs=0.02)
+
+
+def test_rows_in_a_rhythm_on_a_grid() -> None:
+    """Where every tenth row is far too sure, the best temperature is still that of all rows."""
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(10_240, 10, generator=generator)
+    labels = torch.multinomial(logits.softmax(dim=1), 1, generator=generator)[:, 0]
+    logits[::10] *= 8
+    samples, temperatures = Samples(logits, labels, None), [0.1 * step for step in range(1, 61)]
+    found, _ = best_on_grid(samples, "ece", (0.0,), temperatures)
+    assert found.value == min(objective_value(samples, "ece", each, 0.0) for each in temperatures)

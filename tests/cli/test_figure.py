@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
-from calibrant.reports.figures.theory_roster import FIGURES
+from calibrant.experiments.studies.figure_roster import FIGURES
 
 
 def test_list_names_every_figure() -> None:
     """One line each."""
     result = CliRunner().invoke(app, ["figure", "--list"])
     assert result.exit_code == 0
-    assert [line.split()[0] for line in result.output.splitlines()] == [figure.name for figure in FIGURES]
+    names = [line.split()[0] for line in result.output.splitlines()]
+    assert names == [*(figure.name for figure in FIGURES), "landscape"]
 
 
 @pytest.mark.parametrize(("ending", "start"), [(".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")])
@@ -43,3 +45,88 @@ def test_refusals_are_sentences(arguments: list[str], message: str) -> None:
     result = CliRunner().invoke(app, arguments)
     assert isinstance(result.exception, InputError)
     assert message in str(result.exception)
+
+
+def test_landscape_of_a_file(tmp_path: Path, over_confident: Path) -> None:
+    """Of the calibration split; the picture is written and a sentence tells what one sees."""
+    path = tmp_path / "landscape.png"
+    arguments = ["figure", "landscape", str(over_confident), "-o", str(path), "--resamples", "5"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert "On the 2,000 samples of the calibration split. Least NLL" in result.output
+    everything = CliRunner().invoke(app, [*arguments, "--all", "--objective", "adaptive-ece"])
+    assert "On all 4,000 samples. Least Adaptive ECE" in everything.output
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Files that a landscape can and cannot be drawn of."""
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(60, 3)), rng.integers(0, 2, (60, 3))
+    np.savez(tmp_path / "several.npz", logits=logits, labels=labels, class_names=["a", "b", "c"])
+    np.savez(tmp_path / "bare.npz", logits=logits)
+    np.savez(tmp_path / "top.npz", confidence=rng.uniform(0.5, 1, 60), correct=labels[:, 0])
+    np.savez(tmp_path / "one.npz", logits=logits, labels=labels[:, 0])
+    return tmp_path
+
+
+def test_landscape_of_one_label(files: Path) -> None:
+    """By name or number; a file without a split says that all of it is used."""
+    path = files / "label.svg"
+    by_name, by_number = (
+        CliRunner().invoke(
+            app,
+            [
+                "figure",
+                "landscape",
+                str(files / "several.npz"),
+                "--label",
+                label,
+                "-o",
+                str(path),
+                "--resamples",
+                "2",
+            ],
+        )
+        for label in ("b", "1")
+    )
+    assert by_name.exit_code == 0, by_name.output
+    assert "On all 60 samples; the file has no calibration split." in by_name.output
+    assert by_number.output == by_name.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["landscape"], "the figure landscape is of a file; name it: `calibrant figure landscape FILE`"),
+        (["landscpe", "one.npz"], "there is no figure 'landscpe'; did you mean 'landscape'?"),
+        (["focal-arrows", "one.npz"], "the figure focal-arrows is of the theory and takes no file; got "),
+        (["focal-arrows", "--label", "b", "--all"], "--label, --all goes with the figure landscape alone"),
+        (["landscape", "one.npz", "-o", "x.gif"], "`--out` must end in .svg, .png, .pdf; got 'x.gif'"),
+        (["landscape", "one.npz", "--objective", "auc"], '`--objective` must be one of "nll"'),
+        (["landscape", "one.npz", "--label", "b"], "one.npz is multiclass"),
+        (["landscape", "several.npz"], "has 3 labels per sample; say by --label which: a, b, c, or 0 to 2"),
+        (["landscape", "several.npz", "--label", "d"], "has no label 'd'"),
+        (["landscape", "several.npz", "--label", "3"], "has no label '3'"),
+        (["landscape", "bare.npz"], "bare.npz has no labels"),
+        (["landscape", "top.npz"], "holds only top-label confidences"),
+    ],
+)
+def test_landscape_refusals(files: Path, arguments: list[str], message: str) -> None:
+    """A missing or superfluous file or option, an unknown objective or label, a file that will not do."""
+    given = [str(files / each) if each.endswith((".npz", ".gif")) else each for each in arguments]
+    result = CliRunner().invoke(app, ["figure", *given])
+    assert isinstance(result.exception, InputError), result.output
+    assert message in str(result.exception)
+    assert not list(files.glob("*.svg"))
+
+
+@pytest.mark.parametrize("ending", [".svg", ".pdf"])
+def test_the_same_bytes_again(tmp_path: Path, ending: str) -> None:
+    """A figure drawn twice is the same file, so a committed one changes only if what it shows does."""
+    first, second = tmp_path / f"once{ending}", tmp_path / "again" / f"once{ending}"
+    second.parent.mkdir()
+    for path in (first, second):
+        assert CliRunner().invoke(app, ["figure", "focal-decomposition", "-o", str(path)]).exit_code == 0
+    assert first.read_bytes() == second.read_bytes()

@@ -138,14 +138,19 @@ class Samples:
         return replace(self, scores=self.scores[chosen], labels=self.labels[chosen], weights=weights)
 
     def thinned(self, most: int) -> Self:
-        """A small likeness, of at most ``most`` rows: every k-th row of classes, mean scores of events."""
+        """A small likeness, of at most ``most`` rows: mean scores of events, and of classes some rows.
+
+        These are drawn in proportion to weight, one from each of as many stretches of the whole, and by chance
+        within: rows may come in a rhythm, as where labels take turns.
+        """
         if self.num_samples <= most:
             return self
         if self.is_event:
             return self._gathered(most // 2)
-        step = -(-self.num_samples // most)
-        weights = None if self.weights is None else self.weights[::step]
-        return replace(self, scores=self.scores[::step], labels=self.labels[::step], weights=weights)
+        by_chance = torch.rand(most, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        places = (torch.arange(most) + by_chance).to(self.shares) / most
+        rows = torch.searchsorted(self.shares.cumsum(0), places).clamp_(max=self.num_samples - 1)
+        return replace(self, scores=self.scores[rows], labels=self.labels[rows], weights=None)
 
     def _gathered(self, most: int) -> Self:
         """At most so many rows of either outcome: neighbouring scores as one, at their mean."""

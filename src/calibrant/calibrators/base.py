@@ -19,7 +19,7 @@ from calibrant._math.checks import Task, check_logits
 from calibrant._math.errors import CalibrantWarning, InputError, NotFittedError
 from calibrant._math.focal_map import back_to, working_dtype
 from calibrant._math.threads import threads_for
-from calibrant.calibrators._fit_data import drop_weightless, fingerprint
+from calibrant.calibrators._fit_data import drop_weightless, fingerprint, with_trouble
 from calibrant.calibrators._folds import held_out, over_correction
 from calibrant.calibrators._objectives import Objective
 from calibrant.calibrators._tables import stack_tables
@@ -166,6 +166,7 @@ class Calibrator(nn.Module):
         scores, targets, shares = drop_weightless(scores, checked.labels, checked.weights)
         with threads_for(scores.numel()):
             solutions = self._solve_all(scores, targets, shares, checked.task)
+        solutions = with_trouble(solutions, scores, targets, checked.task)
         result = join(
             solutions,
             objective=self.objective,
@@ -220,7 +221,9 @@ class Calibrator(nn.Module):
             again._starts = [
                 dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
             ]
-        return again.fit(logits, labels, weights=weights)
+        again.fit(logits, labels, weights=weights)
+        again._starts = []  # what it is fitted to next need not be similar
+        return again
 
     def _solve_all(
         self, scores: Tensor, labels: Tensor, weights: Tensor | None, kind: Task

@@ -41,15 +41,16 @@ def apply(
     check_output(out, option="--out", inputs=[calibrator, file])
     _refuse_two_corrections(label_shift, prior)
 
-    from calibrant.calibrators import load_calibrator
+    from calibrant.calibrators.group_files import GroupCalibrator, load_either
     from calibrant.predictions import load_predictions
 
     with progress(f"reading {file.name}") as tell:
         try:
-            fitted = load_calibrator(calibrator)
+            loaded = load_either(calibrator)
         except InputError as error:
             _refuse_wrong_order(calibrator, file, error)
             raise
+        fitted = loaded.pooled if isinstance(loaded, GroupCalibrator) else loaded
         predictions = load_predictions(file, kind=fitted.kind_)
         if predictions.kind == "top_label":
             msg = f"{file} holds top-label confidences only; a calibrator needs the scores of all classes."
@@ -62,7 +63,12 @@ def apply(
             raise InputError(msg)
         tell(f"applying {fitted.name}", 0.5)
         scores = predictions.scores
-        probs = fitted.predict_proba(scores)
+        if isinstance(loaded, GroupCalibrator):
+            if predictions.groups is None:
+                raise InputError(f"{calibrator} has a calibrator for each group; {file} must have `groups`.")
+            probs = loaded.predict_proba(scores, groups=predictions.groups)
+        else:
+            probs = loaded.predict_proba(scores)
         if label_shift or prior:
             probs, notes = _for_other_frequencies(fitted, probs, prior)
         else:
@@ -96,7 +102,9 @@ def _for_other_frequencies(
     source = source_prior_of(fitted)
     if stated:
         prior = _numbers(stated)
-        return adjust_to_prior(probs, prior=prior, source_prior=source), ()
+        adjusted = adjust_to_prior(probs, prior=prior, source_prior=source)
+        never = [each for each in (prior if isinstance(prior, list) else [prior, 1 - prior]) if each == 0]
+        return adjusted, ["a class of frequency zero gets the probability zero everywhere"] if never else ()
     if not mends_frequencies(fitted):
         better = "platt" if fitted.kind_ == "binary" else "bias-corrected-temperature"
         raise InputError(
@@ -111,6 +119,8 @@ def _for_other_frequencies(
         f"estimated share of {name}: {new:.3g} ± {error:.2g}, {old:.3g} in the calibration data"
         for name, old, new, error in rows[:_MOST_NAMED]
     ]
+    if len(rows) > _MOST_NAMED:
+        notes.append(f"these {_MOST_NAMED} of {len(rows)} classes change most")
     if not found.converged:
         notes.append(f"the estimate stopped after {found.steps} steps, {found.gap:.1e} nats below the best")
     return adjust_to_prior(probs, prior=found.prior, source_prior=source), notes

@@ -14,6 +14,7 @@ from calibrant.cli.terminal import METHODS, check_output, progress
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.evaluation.arms import Labelled
+    from calibrant.predictions import Predictions
 
 
 def fit(
@@ -25,6 +26,13 @@ def fit(
     ] = None,
     every_row: Annotated[
         bool, typer.Option("--all", help="Fit on every row of FILE, whatever its split.")
+    ] = False,
+    by_group: Annotated[
+        bool,
+        typer.Option(
+            "--by-group",
+            help="A calibrator for each group that FILE's `groups` names; small groups borrow from all.",
+        ),
     ] = False,
 ) -> None:
     """Fit a calibrator on FILE's calibration split and save it."""
@@ -47,14 +55,21 @@ def fit(
             )
             raise InputError(msg)
         rows = predictions if every_row else predictions.calibration
+        if by_group and rows.groups is None:
+            raise InputError(f"--by-group needs `groups` in {file}, one name per sample.")
         refuse_to_replace_another_file(out)
         if calibrator is None:
             tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
             calibrator = chosen(Labelled.of(rows))
-        else:
+        elif not by_group:
             tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
             # Warnings stand in the fit's own summary, which is printed below.
             fit_quietly(calibrator, Labelled.of(rows))
+        if by_group:
+            tell(f"fitting {calibrator.name} by group", 0.5)
+            said = fit_by_group(calibrator, rows, out)
+            typer.echo("\n".join([*said, *(f"note: {note}" for note in predictions.notes)]))
+            return
         calibrator.class_names_ = predictions.class_names
         calibrator.save(out)
 
@@ -65,6 +80,30 @@ def fit(
     for note in (*predictions.notes, *result.warnings):
         typer.echo(f"note: {note}")
     typer.echo(f"calibrator: {out}")
+
+
+def fit_by_group(calibrator: Calibrator, rows: Predictions, out: Path) -> list[str]:
+    """Fit and save a calibrator for each group; what to say of it."""
+    import warnings
+
+    from calibrant._math.errors import CalibrantWarning
+    from calibrant.calibrators import fit_groups
+
+    if rows.groups is None or rows.labels is None:
+        raise InputError("there must be groups and labels")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CalibrantWarning)
+        fitted = fit_groups(calibrator, rows.scores, rows.labels, groups=rows.groups, weights=rows.weights)
+    lines = [f"{calibrator.name}, fitted on {rows.num_samples} samples of {len(fitted.by_group)} groups"]
+    for name, part in [("all groups", fitted.pooled), *fitted.by_group.items()]:
+        part.class_names_ = rows.class_names
+        result = part.fit_result_
+        told = describe(result.parameters) if not part.parameter_shapes else f"{part.size} numbers"
+        count = rows.num_samples if part is fitted.pooled else rows.groups.count(name)
+        lines.append(f"  {name}, {count} samples: {told}")
+    lines += [f"note: {warning.message}" for warning in caught]
+    fitted.save(out)
+    return [*lines, f"calibrators: {out}"]
 
 
 def chosen(data: Labelled) -> Calibrator:
@@ -82,12 +121,12 @@ def chosen(data: Labelled) -> Calibrator:
 
 def refuse_to_replace_another_file(out: Path) -> None:
     """Predictions may end in .safetensors too; only a calibrator may be replaced by a calibrator."""
-    from calibrant.calibrators import load_calibrator
+    from calibrant.calibrators.group_files import load_either
 
     if not out.exists():
         return
     try:
-        load_calibrator(out)
+        load_either(out)
     except InputError as error:
         msg = f"--out {out} exists and is no calibrator, so it is not replaced; give another name."
         raise InputError(msg) from error

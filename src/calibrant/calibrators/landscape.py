@@ -1,0 +1,306 @@
+"""Focal temperature scaling's objective over exponent and temperature, with all that is found on it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.checks import check_choice
+from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant.calibrators._grid import best_on_grid, best_on_line, table_of_values
+from calibrant.calibrators._objectives import DIFFERENTIABLE, JUDGED, OBJECTIVES, Objective, in_effect
+from calibrant.calibrators._search import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
+from calibrant.calibrators._smooth import smooth_minimum
+from calibrant.calibrators.focal_temperature import (
+    HIGHEST_GAMMA,
+    LINE_GAMMAS,
+    LOWEST_GAMMA,
+    FocalTemperatureScaling,
+    line_through,
+)
+from calibrant.calibrators.ridge import Place, TemperatureRidge, ridge_of, samples_of
+from calibrant.calibrators.temperature import PAPER_GRID, fit_temperature
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from numpy import ndarray
+
+    from calibrant.calibrators._samples import Samples
+
+LEVEL = 0.95
+LINEAR_UP_TO = 12.0  # beyond this exponent the axes are logarithmic
+_RIDGE_POINTS = 21
+_RATIO = 16.0  # of likelihoods, twice its logarithm: four standard errors
+_PIXELS, _FEWER_PIXELS, _FEWEST_PIXELS = (111, 121), (61, 81), (41, 51)  # exponents and temperatures
+_RESAMPLES = {True: 100, False: 20}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Landscape:
+    """An objective over exponent and temperature; made by :func:`objective_landscape`."""
+
+    objective: Objective
+    num_samples: int
+    gammas: Float[ndarray, " G"]
+    temperatures: Float[ndarray, " K"]
+    values: Float[ndarray, "G K"]
+    """The objective at all pairs, interpolated to about the thickness of a line in a picture."""
+    ridge: TemperatureRidge
+    line: Float[ndarray, "L 2"]
+    """Exponent and temperature of every point that the search along the line looks at."""
+    anchors: tuple[Place, Place]
+    """The two best points of the grid that the line goes through."""
+    best_on_line: Place
+    plain: Place
+    """Temperature scaling: exponent 0."""
+    chosen: Place
+    """Focal temperature scaling by the full search."""
+    cloud: Float[ndarray, "R 2"]
+    """Exponent and temperature chosen in each resample."""
+    notes: tuple[str, ...]
+    """What the fit warned of."""
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """Whether so large exponents are shown that only logarithms have room for them."""
+        return float(self.gammas[-1]) > LINEAR_UP_TO
+
+    @property
+    def gamma_interval(self) -> tuple[float, float]:
+        """Between which exponents 95 % of the resamples lie."""
+        return _middle(self.cloud[:, 0])
+
+    @property
+    def temperature_interval(self) -> tuple[float, float]:
+        """Between which temperatures 95 % of the resamples lie."""
+        return _middle(self.cloud[:, 1])
+
+    @property
+    def zero_is_within(self) -> bool:
+        """Whether exponent 0, which is temperature scaling, lies between those exponents."""
+        low, high = self.gamma_interval
+        return low <= 0 <= high
+
+
+@torch.no_grad()
+def objective_landscape(
+    logits: ArrayLike,
+    labels: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    objective: Objective = "nll",
+    num_resamples: int | None = None,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> Landscape:
+    r"""The objective of focal temperature scaling over exponent and temperature.
+
+    .. math:: (\gamma, T) \mapsto L(\rho_\gamma(\mathrm{softmax}(z / T)))
+
+    With it the ridge (the best T of each exponent), the points of the search along a line, the point that
+    :class:`FocalTemperatureScaling` chooses, temperature scaling at exponent 0, and the points chosen in
+    bootstrap resamples of the rows. At least the exponents from -0.5 to 5 are covered.
+
+    Args:
+        logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
+        labels: Classes ``(N,)``.
+        weights: Sample weights ``(N,)``.
+        objective: As for :class:`FocalTemperatureScaling`.
+        num_resamples: How many refits; 100 of the likelihood loss and the Brier score, 20 of calibration
+            errors unless given.
+        seed: Of the resamples.
+        progress: Told the share that is done.
+
+    Returns:
+        All of it as frozen data.
+
+    Raises:
+        InputError: If shapes disagree, a label is out of range, a value is NaN, there are several labels per
+            sample, or fewer than two resamples are asked for.
+
+    Note:
+        Refits of the likelihood loss and the Brier score descend from the chosen point, from every other
+        local minimum of the ridge, and from exponent 0 unless that is out of the question; those of
+        calibration errors are full searches, which take as long as the fit itself.
+
+    References:
+        Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
+        Properness", ECAI 2024.
+
+    Example:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 5, generator=generator)
+        >>> labels = torch.multinomial(torch.softmax(logits / 2, dim=1), 1, generator=generator)[:, 0]
+        >>> landscape = objective_landscape(logits, labels, num_resamples=10)
+        >>> landscape.chosen.value <= landscape.plain.value, landscape.cloud.shape
+        (True, (10, 2))
+    """
+    check_choice("objective", objective, OBJECTIVES)
+    count = _RESAMPLES[objective in DIFFERENTIABLE] if num_resamples is None else num_resamples
+    if count < 2:
+        raise InputError(f"`num_resamples` must be at least 2; got {count}.")
+    samples = samples_of(logits, labels, weights)
+    wanted = in_effect(objective, samples)
+    chosen, notes = _fitted(samples, wanted)
+    simpler = fit_temperature(samples, wanted, "continuous")
+    plain = Place(0.0, simpler.parameters["temperature"], simpler.after)
+    tell = progress or (lambda _: None)
+    tell(0.1)
+
+    ridge = ridge_of(samples, wanted, _ridge_gammas(chosen.gamma, chosen.gamma))
+    starts = _starts(ridge, chosen, plain, samples.num_samples)
+    cloud = _cloud(samples, wanted, starts, count, seed, lambda share: tell(0.1 + 0.7 * share))
+    low, high = _middle(cloud[:, 0])
+    low, high = min(low, chosen.gamma), max(high, chosen.gamma)
+    if low < ridge.gammas[0] or high > ridge.gammas[-1]:
+        ridge = ridge_of(samples, wanted, _ridge_gammas(low, high))
+    tell(0.85)
+
+    first, second = (best_on_grid(samples, wanted, (gamma,), PAPER_GRID)[0] for gamma in (0.0, 1.0))
+    points = line_through(first, second)
+    better = min(first, second, key=lambda anchor: anchor.value)
+    on_line, _ = best_on_line(samples, wanted, points, best=better)
+    num_gammas, num_temperatures = _pixels(wanted)
+    gammas = _shown_gammas(low, high, num_gammas)
+    temperatures = _shown_temperatures(
+        ridge.temperatures, chosen, plain, cloud, num_temperatures, gammas[-1] > LINEAR_UP_TO
+    )
+    values = table_of_values(samples, wanted, gammas, temperatures)
+    tell(1.0)
+    return Landscape(
+        objective=wanted,
+        num_samples=samples.num_samples,
+        gammas=np.array(gammas),
+        temperatures=np.array(temperatures),
+        values=values,
+        ridge=ridge,
+        line=np.array([(gamma, temperature) for temperature, gamma in points]).reshape(-1, 2),
+        anchors=(
+            Place(0.0, first.temperature, first.value),
+            Place(1.0, second.temperature, second.value),
+        ),
+        best_on_line=Place(on_line.gamma, on_line.temperature, on_line.value),
+        plain=plain,
+        chosen=chosen,
+        cloud=cloud,
+        notes=notes,
+    )
+
+
+def _fitted(samples: Samples, objective: Objective) -> tuple[Place, tuple[str, ...]]:
+    """What focal temperature scaling chooses, and what it warns of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        fitted = FocalTemperatureScaling(objective=objective).fit(
+            samples.scores, samples.labels, weights=samples.weights
+        )
+    result = fitted.fit_result_
+    return Place(float(fitted.gamma), float(fitted.temperature), result.after), result.warnings
+
+
+def _starts(ridge: TemperatureRidge, chosen: Place, plain: Place, num_samples: int) -> list[Place]:
+    """The chosen point, other minima along the ridge, and exponent 0 where chance may make it better."""
+    values, gammas = ridge.values, ridge.gammas
+    inner = np.flatnonzero((values[1:-1] < values[:-2]) & (values[1:-1] < values[2:])) + 1
+    others = [
+        Place(float(gammas[at]), float(ridge.temperatures[at]), float(values[at]))
+        for at in inner.tolist()
+        if not gammas[at - 1] <= chosen.gamma <= gammas[at + 1]
+    ]
+    if 2 * num_samples * (plain.value - chosen.value) < _RATIO:
+        others.append(plain)
+    return [chosen, *others]
+
+
+def _cloud(
+    samples: Samples,
+    objective: Objective,
+    starts: Sequence[Place],
+    num_resamples: int,
+    seed: int,
+    tell: Callable[[float], None],
+) -> Float[ndarray, "R 2"]:
+    """What is chosen in each bootstrap resample of the rows."""
+    rng = np.random.default_rng(seed)
+    count = samples.num_samples
+    found = np.empty((num_resamples, 2))
+    for place in range(num_resamples):
+        drawn = torch.from_numpy(np.bincount(rng.integers(0, count, count), minlength=count))
+        drawn = drawn.to(samples.scores.device)
+        kept = drawn > 0
+        part = samples.part(kept)
+        shares = drawn[kept] * (1.0 if part.weights is None else part.weights)
+        found[place] = _refit(replace(part, weights=shares.to(torch.float64)), objective, starts)
+        tell((place + 1) / num_resamples)
+    return found
+
+
+def _refit(samples: Samples, objective: Objective, starts: Sequence[Place]) -> tuple[float, float]:
+    if objective not in DIFFERENTIABLE:
+        chosen, _ = _fitted(samples, objective)
+        return chosen.gamma, chosen.temperature
+    minima = [
+        smooth_minimum(
+            samples,
+            objective,
+            [(start.temperature, start.gamma)],
+            lowest_gamma=LOWEST_GAMMA,
+            highest_gamma=HIGHEST_GAMMA,
+        )
+        for start in starts
+    ]
+    best = min(minima, key=lambda minimum: minimum.value)
+    return best.gamma, best.temperature
+
+
+def _pixels(objective: Objective) -> tuple[int, int]:
+    """Fewer of what cannot be interpolated by the exponent, fewest of what cannot be interpolated at all."""
+    if objective in DIFFERENTIABLE:
+        return _PIXELS
+    return _FEWER_PIXELS if objective in JUDGED else _FEWEST_PIXELS
+
+
+def _middle(values: Float[ndarray, " R"]) -> tuple[float, float]:
+    """Between which values 95 % lie."""
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def _shown_gammas(low: float, high: float, count: int) -> list[float]:
+    """At least those of the search along the line; evenly spaced, beyond 12 in log(1 + gamma)."""
+    margin = 1.15
+    bottom = min(LINE_GAMMAS[0], max(LOWEST_GAMMA, math.expm1(margin * math.log1p(low)))) if low < 0 else -0.5
+    top = max(LINE_GAMMAS[-1], min(HIGHEST_GAMMA, margin * high))
+    if top <= LINEAR_UP_TO:
+        return np.linspace(bottom, top, count).tolist()
+    spaced = np.expm1(np.linspace(math.log1p(bottom), math.log1p(top), count))
+    return spaced.clip(LOWEST_GAMMA, HIGHEST_GAMMA).tolist()
+
+
+def _ridge_gammas(low: float, high: float) -> list[float]:
+    """Exponents of the ridge, 0 among them."""
+    return sorted({0.0, *_shown_gammas(low, high, _RIDGE_POINTS)})
+
+
+def _shown_temperatures(
+    ridge: Float[ndarray, " G"],
+    chosen: Place,
+    plain: Place,
+    cloud: Float[ndarray, "R 2"],
+    count: int,
+    logarithmic: bool,
+) -> list[float]:
+    """Room for the ridge, the cloud, and the logits as they came (T = 1)."""
+    low, high = _middle(cloud[:, 1])
+    marked = [1.0, chosen.temperature, plain.temperature, low, high]
+    bottom = max(LOWEST_TEMPERATURE, 0.5 * min(*marked, float(ridge.min())))
+    top = min(HIGHEST_TEMPERATURE, 1.15 * max(*marked, float(ridge.max())))
+    spaced = np.geomspace(bottom, top, count) if logarithmic else np.linspace(bottom, top, count)
+    return spaced.clip(LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE).tolist()

@@ -1,0 +1,280 @@
+"""A calibrator for each group: shrinkage, application by group, files."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from calibrant import CalibrantWarning, InputError, load_calibrator
+from calibrant.calibrators import (
+    GroupCalibrator,
+    TemperatureScaling,
+    available,
+    build,
+    fit_groups,
+    fit_temperatures,
+    load_group_calibrator,
+)
+
+
+def drawn(num_samples: int = 600, seed: int = 0) -> tuple[Tensor, Tensor, list[str]]:
+    """Three groups: over-confident by 3, calibrated, and over-confident by 1.5."""
+    generator = torch.Generator().manual_seed(seed)
+    truth = 2 * torch.randn(num_samples, 4, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(torch.softmax(truth, dim=1), 1, generator=generator)[:, 0]
+    number = torch.arange(num_samples) % 3
+    factors = torch.tensor([3.0, 1.0, 1.5], dtype=torch.float64)[number]
+    return truth * factors[:, None], labels, [("a", "b", "c")[each] for each in number.tolist()]
+
+
+def test_without_borrowing_each_group_is_fitted_alone() -> None:
+    """The same as a fit on the group's rows."""
+    logits, labels, groups = drawn()
+    fitted = fit_groups("temperature", logits, labels, groups=groups, borrowed=0)
+    for place, name in enumerate("abc"):
+        alone = TemperatureScaling().fit(logits[place::3], labels[place::3])
+        assert float(fitted.by_group[name].temperature) == pytest.approx(float(alone.temperature), rel=1e-8)
+    pooled = TemperatureScaling().fit(logits, labels)
+    assert float(fitted.pooled.temperature) == float(pooled.temperature)
+
+
+def test_borrowing_is_a_sum_of_objectives() -> None:
+    """A group's temperature has the least sum of its own losses and ``borrowed`` times the mean of all."""
+    logits, labels, groups = drawn(90)
+    fitted = fit_groups("temperature", logits, labels, groups=groups, borrowed=25)
+    own = torch.tensor([group == "a" for group in groups])
+
+    def slope(temperature: float) -> float:
+        t = torch.tensor(temperature, dtype=torch.float64, requires_grad=True)
+        losses = torch.nn.functional.cross_entropy(logits / t, labels, reduction="none")
+        (losses[own].sum() + 25 * losses.mean()).backward()
+        assert t.grad is not None
+        return t.grad.item()
+
+    found = float(fitted.by_group["a"].temperature)
+    assert slope(found * 0.999) < 0 < slope(found * 1.001)
+
+
+def test_borrowing_draws_towards_the_pooled_fit() -> None:
+    """The more is borrowed, the nearer a group's temperature is to the pooled one."""
+    logits, labels, groups = drawn()
+    distances = []
+    for borrowed in (0.0, 50.0, 500.0, 1e7):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrantWarning)
+            fitted = fit_groups("temperature", logits, labels, groups=groups, borrowed=borrowed)
+        distances.append(abs(float(fitted.by_group["a"].temperature) - float(fitted.pooled.temperature)))
+    assert distances == sorted(distances, reverse=True)
+    assert distances[-1] < 1e-3 < distances[0]
+
+
+def test_rows_are_mapped_by_their_group() -> None:
+    """Row by row what the group's calibrator says, in the order of the rows, with gradients."""
+    logits, labels, groups = drawn()
+    fitted = fit_groups("temperature", logits, labels, groups=groups)
+    probs = fitted.predict_proba(logits, groups=groups)
+    for row in (0, 1, 2, 100):
+        expected = fitted.by_group[groups[row]].predict_proba(logits[row : row + 1])[0]
+        assert torch.equal(probs[row], expected)
+    given = logits.float().requires_grad_()
+    mapped = fitted(given, groups=groups)
+    assert mapped.dtype == torch.float32
+    torch.testing.assert_close(mapped.exp().double(), probs, rtol=0, atol=1e-6)
+    mapped.sum().backward()
+    assert given.grad is not None
+
+
+def test_it_mends_what_one_temperature_cannot() -> None:
+    """On new samples the loss of groups that differ is lower than after a pooled fit."""
+    logits, labels, groups = drawn(3000)
+    fitted = fit_groups("temperature", logits, labels, groups=groups)
+    new, truth, others = drawn(3000, seed=1)
+    own = torch.nn.functional.nll_loss(fitted.predict_proba(new, groups=others).log(), truth)
+    pooled = torch.nn.functional.nll_loss(fitted.pooled.predict_proba(new).log(), truth)
+    assert own < pooled - 0.02
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
+@pytest.mark.parametrize("name", available())
+def test_every_calibrator_has_groups(name: str, tmp_path: Path) -> None:
+    """Whatever the method and the kind of predictions; a group of two samples and one class does no harm."""
+    logits, labels, groups = drawn(90)
+    kinds = build(name).kinds
+    if "multiclass" not in kinds:
+        logits, labels = logits[:, 0], (labels == 0).long()
+    groups[:2] = ["tiny", "tiny"]
+    labels[:2] = 0
+    fitted = fit_groups(name, logits, labels, groups=groups, borrowed=30)
+    probs = fitted.predict_proba(logits, groups=groups)
+    assert torch.isfinite(probs).all()
+    fitted.save(tmp_path / "groups.safetensors")
+    loaded = load_group_calibrator(tmp_path / "groups.safetensors")
+    assert torch.equal(loaded.predict_proba(logits, groups=groups), probs)
+    assert list(loaded.by_group) == list(fitted.by_group)
+    for one, other in zip(loaded.by_group.values(), fitted.by_group.values(), strict=True):
+        assert one.fit_result_ == other.fit_result_
+    assert (loaded.borrowed, loaded.unknown) == (30.0, "error")
+
+
+def test_one_temperature_for_each_group_in_one_call() -> None:
+    """The batch fit, given each group's weights, finds the same temperatures."""
+    logits, labels, groups = drawn(150)
+    fitted = fit_groups("temperature", logits, labels, groups=groups, borrowed=40)
+    own = torch.tensor([[group == name for group in groups] for name in "abc"], dtype=torch.float64)
+    together = fit_temperatures(logits.expand(3, -1, -1), labels, weights=own + 40 / 150)
+    expected = [float(part.temperature) for part in fitted.by_group.values()]
+    np.testing.assert_allclose(together.temperatures.numpy(), expected, rtol=1e-8)
+
+
+def test_weights() -> None:
+    """A weight of k counts like k copies, own samples and borrowed ones alike."""
+    logits, labels, groups = drawn(60)
+    counts = torch.arange(60) // 3 % 3
+    weighted = fit_groups("temperature", logits, labels, groups=groups, weights=counts, borrowed=10)
+    copied = fit_groups(
+        "temperature",
+        logits.repeat_interleave(counts, 0),
+        labels.repeat_interleave(counts),
+        groups=[group for group, count in zip(groups, counts.tolist(), strict=True) for _ in range(count)],
+        borrowed=10,
+    )
+    for name, part in copied.by_group.items():
+        assert float(weighted.by_group[name].temperature) == pytest.approx(float(part.temperature), rel=1e-7)
+
+
+def test_multilabel_and_numbered_groups() -> None:
+    """Groups may be numbers; labels per sample may be several."""
+    generator = torch.Generator().manual_seed(2)
+    scores = 2 * torch.randn(400, 3, generator=generator, dtype=torch.float64)
+    labels = torch.bernoulli(torch.sigmoid(scores), generator=generator).long()
+    number = torch.arange(400) % 2
+    fitted = fit_groups("platt", scores * (1 + number[:, None]), labels, groups=number)
+    assert list(fitted.by_group) == ["0", "1"]
+    slopes = [part.slope.mean().item() for part in fitted.by_group.values()]
+    assert slopes[0] > 1.3 * slopes[1]
+    assert fitted.predict_proba(scores, groups=number.numpy()).shape == (400, 3)
+
+
+def test_unknown_groups() -> None:
+    """Refused with the remedy, or mapped by the pooled calibrator where that was asked for."""
+    logits, labels, groups = drawn(300)
+    fitted = fit_groups("temperature", logits, labels, groups=groups)
+    with pytest.raises(InputError, match=r"row 1 is of group 'd'. To map such rows .* set `unknown`"):
+        fitted.predict_proba(logits[:2], groups=["a", "d"])
+    fitted = fit_groups("temperature", logits, labels, groups=groups, unknown="pooled")
+    probs = fitted.predict_proba(logits[:2], groups=["a", "d"])
+    assert torch.equal(probs[1], fitted.pooled.predict_proba(logits[1:2])[0])
+
+
+def test_small_groups_are_warned_of() -> None:
+    """Those with fewer samples than are borrowed, by name; what fits warn of names its group."""
+    logits, labels, groups = drawn(300)
+    groups[0] = "d"
+    with pytest.warns(CalibrantWarning, match=r"temperature: group 'd' holds fewer samples than the 50 that"):
+        fit_groups("temperature", logits, labels, groups=groups, borrowed=50)
+    with pytest.warns(CalibrantWarning, match="group 'a': every sample is classified correctly"):
+        fit_groups("temperature", logits[:6], logits[:6].argmax(dim=1), groups=list("aabbcc"), borrowed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CalibrantWarning)
+        fit_groups("temperature", logits[1:], labels[1:], groups=groups[1:], borrowed=50)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"groups": ["a"] * 5}, "`groups` must hold 6 names, one per sample; got 5"),
+        ({"groups": ["a", "b", "", "a", "b", "a"]}, "row 2 holds ''"),
+        ({"groups": [1.5, 2, 1, 2, 1, 2]}, r"row 0 holds 1\.5"),
+        ({"groups": [None] * 6}, "row 0 holds None"),
+        ({"borrowed": -1.0}, r"`borrowed` must be finite and not negative; got -1\.0"),
+        ({"borrowed": math.nan}, "`borrowed` must be finite"),
+        ({"unknown": "ignore"}, "`unknown` must be one of"),
+        ({"calibrator": "temprature"}, "did you mean 'temperature'"),
+        ({"logits": torch.full((6, 4), math.nan)}, "row 0"),
+        ({"calibrator": "platt"}, "all groups: `logits` must be"),
+    ],
+)
+def test_refusals(change: dict[str, Any], message: str) -> None:
+    """Wrong groups, shrinkage, settings, data."""
+    logits, labels, _ = drawn(6)
+    given: dict[str, Any] = {
+        "calibrator": "temperature",
+        "logits": logits,
+        "labels": labels,
+        "groups": list("ababab"),
+    }
+    given |= change
+    arguments = [given.pop(name) for name in ("calibrator", "logits", "labels")]
+    with pytest.raises(InputError, match=message):
+        fit_groups(*arguments, **given)
+
+
+def test_settings_of_a_calibrator_are_kept() -> None:
+    """A calibrator may be given instead of a name."""
+    logits, labels, groups = drawn(300)
+    fitted = fit_groups(TemperatureScaling(objective="brier"), logits, labels, groups=groups)
+    assert all(
+        part.settings == {"objective": "brier", "search": "continuous"} for part in fitted.by_group.values()
+    )
+
+
+def test_files_say_what_they_hold(tmp_path: Path) -> None:
+    """Either kind of file tells which function reads it; damaged ones are refused."""
+    logits, labels, groups = drawn(300)
+    fitted = fit_groups("temperature", logits, labels, groups=groups, unknown="pooled")
+    path, single = tmp_path / "groups.safetensors", tmp_path / "one.safetensors"
+    fitted.save(path)
+    assert load_group_calibrator(path).unknown == "pooled"
+    fitted.pooled.save(single)
+    with pytest.raises(InputError, match="load_group_calibrator reads it"):
+        load_calibrator(path)
+    with pytest.raises(InputError, match=r"calibrant\.load_calibrator reads it"):
+        load_group_calibrator(single)
+    with pytest.raises(InputError, match=r"`path` must end in \.safetensors"):
+        fitted.save(tmp_path / "groups.pt")
+    with pytest.raises(OSError, match="there is no file"):
+        load_group_calibrator(tmp_path / "none.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda content: content.pop("groups"), "does not have the form"),
+        (lambda content: content["parts"].pop(), "one calibrator for each group"),
+        (lambda content: content.update(groups=["a", "a", "b"]), "one calibrator for each group"),
+        (lambda content: content["parts"][1].update(name="nothing"), "does not know"),
+        (lambda content: content.update(format_version=99), "upgrade calibrant"),
+        (lambda content: content.update(unknown="ignore"), "`unknown` must be one of"),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path: Path, change: Any, message: str) -> None:
+    """A header that does not fit is an error."""
+    logits, labels, groups = drawn(300)
+    path = tmp_path / "groups.safetensors"
+    fit_groups("temperature", logits, labels, groups=groups).save(path)
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        content = json.loads(file.metadata()["calibrant.group_calibrator"])
+    change(content)
+    save_file(load_file(path), path, metadata={"calibrant.group_calibrator": json.dumps(content)})
+    with pytest.raises(InputError, match=message):
+        load_group_calibrator(path)
+
+
+def test_parts_must_be_of_one_kind() -> None:
+    """Calibrators of different numbers of classes do not go together."""
+    logits, labels, _ = drawn(100)
+    four = TemperatureScaling().fit(logits, labels)
+    two = TemperatureScaling().fit(logits[:, 0], (labels == 0).long())
+    with pytest.raises(InputError, match="group 'b' is of another kind"):
+        GroupCalibrator(four, {"a": four, "b": two}, borrowed=0)

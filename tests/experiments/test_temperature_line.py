@@ -1,0 +1,136 @@
+"""The temperature-line study, small: lines through known numbers, resuming, pages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from calibrant.cli.main import app
+from calibrant.experiments.studies.demo_networks import Setting
+from calibrant.experiments.studies.study_records import Record
+from calibrant.experiments.studies.temperature_line import GAMMAS, LOSSES, World, run_temperature_line
+from calibrant.experiments.studies.temperature_line_numbers import (
+    anchored_line,
+    file_curves,
+    line_of,
+    network_curves,
+)
+from calibrant.experiments.studies.temperature_line_page import write_temperature_line
+
+SMALL = World(
+    title="digits, small",
+    setting=Setting(side=4, num_training=1400, num_calibration=100, num_epochs=3, batch_size=100),
+)
+
+
+def test_a_straight_line_is_found() -> None:
+    """Slope, intercept, and nothing off it."""
+    found = line_of(GAMMAS, [1.5 + 0.8 * gamma for gamma in GAMMAS])
+    assert (found.intercept, found.slope, found.r_squared) == pytest.approx((1.5, 0.8, 1.0))
+    assert found.deviation < 1e-12
+    assert found.relative_slope == pytest.approx(0.8 / 1.5)
+
+
+def test_a_curve_is_off_its_line() -> None:
+    """R² and the largest distance are those of numpy's fit, over the stated range alone."""
+    gammas = np.array(GAMMAS)
+    values = np.sqrt(1 + gammas)
+    found = line_of(GAMMAS, values.tolist(), (0.0, 5.0))
+    kept = gammas >= 0
+    straight = np.polyval(np.polyfit(gammas[kept], values[kept], 1), gammas[kept])
+    assert found.deviation == pytest.approx(np.abs(straight / values[kept] - 1).max())
+    assert found.r_squared == pytest.approx(np.corrcoef(gammas[kept], values[kept])[0, 1] ** 2)
+
+
+def test_the_anchored_line_goes_through_its_anchors() -> None:
+    """Through 0 and 1, whatever is elsewhere."""
+    values = [1 + gamma if abs(gamma) < 1.1 else 9.0 for gamma in GAMMAS]
+    found = anchored_line(GAMMAS, values)
+    assert (found.intercept, found.slope) == pytest.approx((1.0, 1.0))
+    assert found.deviation == pytest.approx((9 - 2.25) / 9)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of classes, one of an event and one of two labels per sample."""
+    rng = np.random.default_rng(3)
+    folder = tmp_path_factory.mktemp("files")
+    logits = 2 * rng.normal(size=(200, 3))
+    labels = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    np.savez(folder / "classes.npz", logits=logits, labels=labels)
+    odds = 3 * rng.normal(size=(150, 2))
+    came = (rng.uniform(size=odds.shape) < 1 / (1 + np.exp(-odds / 2))).astype(int)
+    np.savez(folder / "labels.npz", logits=odds, labels=came)
+    np.savez(folder / "event.npz", probs=1 / (1 + np.exp(-odds[:, 0])), labels=came[:, 0])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def records(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    """Everything once, then again from the store."""
+    store = tmp_path_factory.mktemp("store")
+    few: dict[str, Any] = {"worlds": [SMALL], "divisions": 1, "tell": lambda _: None}
+    run_temperature_line(store, folder=folder, seeds=[0], **few)
+    lines = (store / "temperature-line-runs.jsonl").read_text(encoding="utf-8")
+    again = run_temperature_line(store, folder=folder, seeds=[0], **few)
+    assert (store / "temperature-line-runs.jsonl").read_text(encoding="utf-8") == lines
+    return again
+
+
+def test_what_is_followed(records: list[Record]) -> None:
+    """Every file, every label, every loss and seed; searches in the order that they must have."""
+    assert [curve.name for curve in file_curves(records)] == [
+        "classes.npz",
+        "event.npz",
+        "labels.npz, label 0",
+        "labels.npz, label 1",
+    ]
+    networks = network_curves(records)
+    assert [curve.loss for curve in networks] == list(LOSSES)
+    for curve in (*file_curves(records), *networks):
+        reached = curve.record["reached"]
+        assert reached["range"] <= reached["line"] <= reached["plain"]
+        assert reached["full"] <= reached["range"] + 1e-9
+        assert curve.lost_by_line >= 0
+        assert curve.lost_by_range >= 0
+        temperatures = curve.temperatures()
+        assert temperatures is not None
+        assert temperatures[GAMMAS.index(0.0)] > 0
+
+
+def test_page(records: list[Record], tmp_path: Path) -> None:
+    """Page, numbers and picture, the same bytes from the same records."""
+    first, second = (write_temperature_line(records, tmp_path / name) for name in ("first", "second"))
+    assert [path.name for path in first] == [
+        "temperature-line.md",
+        "temperature-line.json",
+        "temperature-line.svg",
+    ]
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    text = first[0].read_text(encoding="utf-8")
+    assert "nan" not in text
+    assert "| `labels.npz` | 2 labels |" in text
+    numbers = json.loads(first[1].read_text(encoding="utf-8"))
+    assert len(numbers["networks"]) == len(LOSSES)
+    line = numbers["files"]["classes.npz"]["lines"]["-0.5 to 5"]["T"]
+    slope, _ = np.polyfit(GAMMAS, numbers["files"]["classes.npz"]["temperatures"]["nll"], 1)
+    assert line["slope"] == pytest.approx(slope, rel=1e-4)
+
+
+def test_page_of_networks_alone(records: list[Record], tmp_path: Path) -> None:
+    """Without a folder of data there are no files, and the page says nothing of them."""
+    alone = [record for record in records if "networks" in record]
+    text = write_temperature_line(alone, tmp_path)[0].read_text(encoding="utf-8")
+    assert "## Files of predictions" not in text
+    assert "nan" not in text
+
+
+def test_command_lists_it() -> None:
+    """``calibrant study --list`` names it."""
+    assert "temperature-line" in CliRunner().invoke(app, ["study", "--list"]).output
