@@ -109,6 +109,22 @@ def test_what_is_amiss_is_told_as_always(bad: float | None, place: tuple[int, in
         check_probs(probs)
 
 
+@pytest.mark.parametrize("num_classes", [7, 100])
+@pytest.mark.usefixtures("everything_is_large")
+def test_minus_zero(num_classes: int) -> None:
+    """Minus zero is a probability, and hides no negative one."""
+    probs, labels = table(torch.float32, num_classes)
+    probs[3] = -0.0
+    probs[3, 2] = 1.0
+    found = check_probs(probs, labels, find_top=True).top
+    assert found is not None
+    assert torch.equal(found[0], probs.amax(dim=1).double())
+    probs[200] = 0.0
+    probs[200, :3] = torch.tensor([-0.5, 0.75, 0.75])
+    with pytest.raises(InputError, match=r"row 200 holds -0\.5"):
+        check_probs(probs, labels)
+
+
 def test_what_counts_as_large() -> None:
     """Size, device, type and layout decide."""
     small = torch.zeros(10, 4)

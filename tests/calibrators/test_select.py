@@ -149,3 +149,22 @@ def test_what_is_tried_suits_the_size() -> None:
     assert "vector" not in candidates_for("multiclass", 599, 30)
     assert "isotonic" not in candidates_for("multiclass", 1100, 1000)
     assert candidates_for("binary", 10) == CANDIDATES["binary"]
+
+
+def test_one_class_is_nothing_to_choose_by(calibrated: Callable[..., Any]) -> None:
+    """Samples of one class alone are refused, unless candidates are named."""
+    scores, _ = calibrated("multiclass", 60)
+    labels = torch.zeros(60, dtype=torch.int64)
+    with pytest.raises(InputError, match="more than one class"):
+        select(scores, labels)
+    assert select(scores, labels, calibrators=["temperature"]).candidates
+
+
+def test_without_a_class_nothing_is_fitted_for_each_class(calibrated: Callable[..., Any]) -> None:
+    """Where a class does not occur, candidates with numbers for each class are left out."""
+    scores, labels = calibrated("multiclass", 2000)
+    kept = labels != 0
+    tried = {each.text for each in select(scores, labels).candidates}
+    left = {each.text for each in select(scores[kept], labels[kept]).candidates}
+    assert {"vector", "structured-matrix", "isotonic"} <= tried
+    assert left == tried - {"vector", "structured-matrix", "isotonic"}

@@ -105,3 +105,19 @@ def test_temperature_alone_is_refused(run, fitted) -> None:
     done = run("apply", "t.safetensors", "new.npz", "-o", "out.npz", "--label-shift", "em")
     assert done.returncode == 2
     assert "fit with --method bias-corrected-temperature" in done.stderr
+
+
+def test_other_class_names_are_refused(run, tmp_path) -> None:
+    """Columns are never taken for other classes: names in another order end in one sentence."""
+    write(tmp_path / "plain.npz", [1 / 3] * 3, 200, 0)
+    arrays = dict(np.load(tmp_path / "plain.npz"))
+    np.savez(tmp_path / "named.npz", class_names=["cat", "dog", "cow"], **arrays)
+    np.savez(tmp_path / "turned.npz", class_names=["dog", "cat", "cow"], **arrays)
+    done = run("fit", "named.npz", "--method", "vector", "-o", "c.safetensors")
+    assert done.returncode == 0, done.stderr
+    for same in ("named.npz", "plain.npz"):
+        assert run("apply", "c.safetensors", same, "-o", "out.npz").returncode == 0
+    refused = run("apply", "c.safetensors", "turned.npz", "-o", "turned_out.npz")
+    assert refused.returncode == 2
+    assert "dog, cat, cow" in refused.stderr
+    assert not (tmp_path / "turned_out.npz").exists()

@@ -310,6 +310,31 @@ def test_one_class_only(kind: Kind) -> None:
     assert Evaluation.from_json(found.to_json()) == found
 
 
+def test_one_class_recommends_nothing() -> None:
+    """Calibration samples of one class do not tell how often it is wrong, and the reason says so."""
+    logits = torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
+    found = evaluate(
+        Predictions(logits=logits, labels=torch.zeros(400, dtype=torch.int64)), bootstrap=20, null_draws=20
+    )
+    assert found.verdict.recommended == "uncalibrated"
+    assert "one class only" in (found.verdict.reason or "")
+
+
+def test_a_class_missing_from_the_calibration_samples_is_named() -> None:
+    """Nothing with numbers for each class is chosen, and the note names the class."""
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(3000, 3, generator=generator)
+    labels = torch.multinomial((logits / 2).softmax(dim=1), 1, generator=generator)[:, 0]
+    split = ((torch.arange(3000) % 2 == 0) | (labels == 2)).to(torch.int64)
+    found = evaluate(
+        Predictions(logits=logits, labels=labels, split=split, class_names=["a", "b", "rare"]),
+        bootstrap=20,
+        null_draws=20,
+    )
+    assert any("Class rare does not occur" in note for note in found.notes)
+    assert found.verdict.recommended in {"uncalibrated", "temperature", "focal-temperature"}
+
+
 def test_a_class_that_never_occurs(made: Maker) -> None:
     """It has a row without recall and AUROC, and is left out of the mean AUROC."""
     predictions = made("multiclass", 200, 3)

@@ -21,6 +21,7 @@ from calibrant.evaluation.resampling import (
     Events,
     Resamples,
     block_bounds,
+    width_bins,
 )
 from calibrant.predictions import Kind, Predictions
 
@@ -211,6 +212,32 @@ def test_a_resample_without_weight_is_undefined(made: Maker) -> None:
     assert 0 < drawn.sum() < 60
     for name in ("accuracy", "ece", "adaptive_ece", "l2_ece", "classwise_ece"):
         assert np.array_equal(~np.isnan(found[name]), drawn), name
+
+
+def test_bins_that_were_not_drawn_have_no_error(rng: np.random.Generator) -> None:
+    """Around a bin of one sample, wherever it stands, rounding of weights makes no largest error."""
+    for below in range(28, 36):
+        probs = np.concatenate(
+            [rng.uniform(0.41, 0.45, below), [0.7], rng.uniform(0.81, 0.85, 47)]
+        )  # in bins 7, 11 and 13 of 15
+        probs.sort()
+        event = Events(probs, (rng.random(len(probs)) < probs).astype(np.float64), rng.random(len(probs)))
+        counts = all_counts(Resamples(len(probs), 200, (below,)))
+        mass = counts * event.weights
+        bins = width_bins(probs, 15)
+        held = np.stack([mass[:, bins == each].sum(axis=1) for each in (6, 10, 12)])
+        gaps = mass * (event.outcomes - probs)
+        sums = np.stack([np.abs(gaps[:, bins == each].sum(axis=1)) for each in (6, 10, 12)])
+        expected = np.divide(sums, held, out=np.zeros_like(sums), where=held > 0).max(axis=0)
+        assert EventErrors(event, 15)(counts)["mce"] == pytest.approx(expected, abs=1e-10)
+
+
+def test_nothing_is_left_of_one_sample() -> None:
+    """The only sample left out leaves errors undefined, with weight or without."""
+    for weights in (None, np.ones(1)):
+        errors = EventErrors(Events(np.array([0.7]), np.ones(1), weights), 15)(np.zeros((1, 1), np.uint8))
+        for name in ("ece", "adaptive_ece", "l2_ece", "smce"):
+            assert np.isnan(errors[name]).all(), name
 
 
 def test_block_bounds_cover_everything_once() -> None:

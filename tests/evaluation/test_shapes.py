@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant import metrics
+from calibrant.evaluation import shapes
 from calibrant.evaluation.resampling import Events
 from calibrant.evaluation.shapes import (
     MOST_POINTS,
@@ -68,6 +69,18 @@ def test_the_band_holds_calibrated_curves_and_not_others() -> None:
         inside.append(np.mean((curve >= band.low) & (curve <= band.high)))
     assert inside[0] > 0.7
     assert inside[1] < 0.3
+
+
+def test_bands_drawn_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where samples of many weights are drawn in blocks, the band is as wide and stands where it did."""
+    event = events(3, 400, weighted=True)
+    whole = consistency_band(event, level=0.9, seed=0)
+    monkeypatch.setattr(shapes, "MOST_DRAWN", 7 * 400)
+    parts = consistency_band(event, level=0.9, seed=0)
+    width = np.mean(np.subtract(whole.high, whole.low))
+    assert parts != whole
+    assert np.abs(np.subtract(parts.low, whole.low)).mean() < width / 8
+    assert np.abs(np.subtract(parts.high, whole.high)).mean() < width / 8
 
 
 def test_long_curves_are_thinned_and_keep_their_ends() -> None:

@@ -36,6 +36,34 @@ def test_closed_form_at_all_sizes(num_classes: int, dtype: torch.dtype, gamma: f
     )
 
 
+@pytest.mark.parametrize("num_samples", [12, 5000])
+def test_any_layout_in_memory(num_samples: int) -> None:
+    """Logits that lie by columns, with gaps, or repeated have the loss and gradient of their copy."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(4, (num_samples,), generator=generator)
+    for logits in (
+        torch.randn(4, num_samples, generator=generator).T,
+        torch.randn(num_samples, 8, generator=generator)[:, ::2],
+        torch.randn(1, 4, generator=generator).expand(num_samples, 4),
+    ):
+        leaf, copy = logits.detach().requires_grad_(), logits.contiguous().requires_grad_()
+        value, expected = (losses.focal_loss(each, labels, gamma=2.0) for each in (leaf, copy))
+        torch.testing.assert_close(value, expected, rtol=1e-5, atol=1e-7)
+        gradients = torch.autograd.grad(value, leaf)[0], torch.autograd.grad(expected, copy)[0]
+        torch.testing.assert_close(*gradients, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("num_samples", [12, 5000])
+@pytest.mark.parametrize("place", [0, -1])
+@pytest.mark.parametrize("label", [-1, 4, 7])
+def test_labels_out_of_range(num_samples: int, place: int, label: int) -> None:
+    """A label that is no class is refused, in few rows as in many, also where another row lies behind."""
+    labels = torch.zeros(num_samples, dtype=torch.int64)
+    labels[place] = label
+    with pytest.raises((RuntimeError, IndexError), match="out of bounds"):
+        losses.focal_loss(torch.zeros(num_samples, 4), labels, gamma=2.0)
+
+
 @pytest.mark.parametrize("num_classes", [3, 200])
 def test_underflow_of_one_row_among_many(num_classes: int) -> None:
     """One probability that underflows in float32 keeps its loss, and the other rows theirs."""

@@ -389,6 +389,10 @@ TABLES = {
         "prob_0,prob_1,label\n0.5,0.5,yes\n0.5,0.5,no\n",
         f"`labels` must be whole numbers; row 0 (line 2) holds 'yes'; {TO_USE_NAMES}",
     ),
+    "labels that read like places": (
+        "prob_0,prob_1,label\n0.5,0.5,row 50\n0.5,0.5,row 1\n",
+        f"`labels` must be whole numbers; row 0 (line 2) holds 'row 50'; {TO_USE_NAMES}",
+    ),
     "a label missing": (
         "prob,label\n0.5,1\n0.5,\n",
         "`labels` must be whole numbers; row 1 (line 3) holds ''; leave out rows where it is not known.",

@@ -5,6 +5,7 @@ To load compiled code takes half a second once, a table of a million rows a twen
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -76,7 +77,8 @@ def _read_wide(table: np.ndarray, target: np.ndarray) -> TableFacts:
 
     lowest, furthest = zip(*_in_slices(read, table), strict=True)
     confidences = highest.view(table.dtype).astype(np.float64)
-    low = float(np.array(min(lowest), dtype=bits.dtype).view(table.dtype))
+    # As an integer -0.0 is less than any negative number, which it so would hide.
+    low = -math.inf if min(lowest) < 0 else float(np.array(min(lowest), dtype=bits.dtype).view(table.dtype))
     kept = confidences[: len(target)]
     return TableFacts(low, confidences.max(), max(furthest), *map(torch.from_numpy, (kept, correct)))
 

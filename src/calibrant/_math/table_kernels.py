@@ -61,7 +61,7 @@ def read_wide_rows(
 ) -> tuple[int, float]:
     """The same of rows of many columns, in steps that a processor takes for several columns at once.
 
-    ``bits`` are the same numbers read as integers, which are ordered alike if none is negative; NaN lies
+    ``bits`` are the same numbers read as integers, which are ordered alike if none has a minus sign; NaN lies
     beyond infinity. ``highest`` are such integers, and ``shared`` is that of ``MAY_BE_SHARED``. Returns the
     smallest integer and the furthest that a row's sum lies from one.
     """

@@ -70,7 +70,8 @@ def best_on_grid(
     """The smallest objective over all pairs (the first of equals), and how many pairs were computed exactly.
 
     Of an objective that jumps it is the smallest as long as interpolation puts at most one sample in the
-    wrong bin, and the mean confidence of some rows misses that of all by at most four standard errors. Where no pair is better than ``best``, that is returned.
+    wrong bin, and the mean confidence of some rows misses that of all by at most four standard errors. Where
+    no pair is better than ``best``, that is returned.
     """
     points = [(temperature, gamma) for gamma in gammas for temperature in temperatures]
     guesses = None  # compute all of them

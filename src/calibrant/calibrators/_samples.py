@@ -140,8 +140,8 @@ class Samples:
     def thinned(self, most: int) -> Self:
         """A small likeness, of at most ``most`` rows: mean scores of events, and of classes some rows.
 
-        These are drawn in proportion to weight, one from each of as many stretches of the whole, and by chance
-        within: rows may come in a rhythm, as where labels take turns.
+        These are drawn in proportion to weight, one from each of as many stretches of the whole, and there by
+        chance: rows may come in a rhythm, as where labels take turns.
         """
         if self.num_samples <= most:
             return self

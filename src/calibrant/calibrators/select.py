@@ -136,7 +136,8 @@ def select(
         labels: Classes ``(N,)``, or zeros and ones ``(N, C)`` with one column per label.
         weights: Sample weights ``(N,)``.
         calibrators: Candidates as :func:`build` takes them, or calibrators, which are fitted anew; by default
-            those that suit the predictions, with at least ten samples for each number that they fit.
+            those that suit the predictions, with at least ten samples for each number that they fit; where
+            a class does not occur, none with numbers for each class.
         criterion: ``"nll"`` or ``"brier"``, both proper.
         folds: How many, from 2 to half the number of samples.
         seed: Of the division into folds.
@@ -145,7 +146,8 @@ def select(
         The choice, fitted on all samples, and how every candidate did; print it to read why.
 
     Raises:
-        InputError: If shapes disagree, a value is NaN, or a setting or candidate is unknown.
+        InputError: If shapes disagree, a value is NaN, a setting or candidate is unknown, or only one class
+            occurs and no candidates are given.
 
     Note:
         As many fits as folds for every candidate, and one more. Warnings of the fits on folds are not shown.
@@ -166,11 +168,14 @@ def select(
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
     if checked.num_samples >= 4 and folds > checked.num_samples // 2:
         raise InputError(
-            f"`folds` must be from 2 to {checked.num_samples // 2}, half the number of samples (it is 5 where "
-            f"it is not given); got {folds}."
+            f"`folds` must be from 2 to {checked.num_samples // 2}, half the number of samples (it is 5 "
+            f"where it is not given); got {folds}."
         )
     check_folds(folds, checked.num_samples)
-    wanted = candidates_for(checked.task, *checked.scores.shape) if calibrators is None else calibrators
+    if calibrators is None:
+        wanted = candidates_for(checked.task, *checked.scores.shape, missing=_missing(checked))
+    else:
+        wanted = calibrators
     if not wanted:
         raise InputError("`calibrators` must name at least one; got none.")
     # An unknown one is refused before anything is fitted.
@@ -202,12 +207,30 @@ def select(
     )
 
 
-def candidates_for(task: Task, num_samples: int, num_classes: int = 1) -> tuple[str, ...]:
-    """What is tried where nothing is said: ten samples for each number fitted, and no large isotonic ones."""
+def _missing(checked: Checked) -> int:
+    """How many classes do not occur; where only one does, there is nothing to choose by."""
+    labels = checked.target if checked.task == "multilabel" else checked.target[:, None]
+    if bool((labels == labels[:1]).all()):
+        raise InputError(
+            "`labels` must hold more than one class to choose a calibrator by: samples of one alone do not "
+            "tell how often it is wrong; name the calibrator to fit it all the same."
+        )
+    return checked.num_classes - len(checked.target.unique()) if checked.task == "multiclass" else 0
+
+
+def candidates_for(
+    task: Task, num_samples: int, num_classes: int = 1, *, missing: int = 0
+) -> tuple[str, ...]:
+    """What is tried where nothing is said: ten samples for each number fitted, no large isotonic ones.
+
+    Where classes are ``missing``, nothing that has numbers for each class.
+    """
     numbers = {"vector": 2 * num_classes, "structured-matrix": num_classes * (num_classes + 1)}
     too_large = {text for text, count in numbers.items() if 10 * count > num_samples}
     if num_samples * num_classes > _MOST_ISOTONIC:
         too_large.add("isotonic")
+    if missing:
+        too_large |= {"vector", "structured-matrix", "isotonic"}
     return tuple(text for text in CANDIDATES[task] if text not in too_large)
 
 

@@ -61,6 +61,12 @@ def apply(
                 f"{fitted.num_classes_}; name predictions of the same model."
             )
             raise InputError(msg)
+        known, named = fitted.class_names_, predictions.class_names
+        if known is not None and named is not None and known != named:
+            raise InputError(
+                f"{file} names its classes {_listed(named)}, {calibrator} was fitted on {_listed(known)}; "
+                "bring the columns into that order."
+            )
         tell(f"applying {fitted.name}", 0.5)
         scores = predictions.scores
         if isinstance(loaded, GroupCalibrator):
@@ -79,6 +85,11 @@ def apply(
     for note in (*predictions.notes, *notes):
         typer.echo(f"note: {note}")
     typer.echo(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
+
+
+def _listed(names: Sequence[str | int]) -> str:
+    shown = ", ".join(str(name) for name in names[:_MOST_NAMED])
+    return shown + (", …" if len(names) > _MOST_NAMED else "")
 
 
 def _refuse_two_corrections(label_shift: str | None, prior: str | None) -> None:

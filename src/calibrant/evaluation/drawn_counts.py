@@ -6,8 +6,6 @@ whose table takes n^2 / 2 steps; one uniform number then draws the whole group.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,8 +16,9 @@ def group_starts(first_of_group: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Where groups of at most 256 begin ``(G + 1,)``, the end included, and new ones where they must."""
     num_events = len(first_of_group)
     starts = np.append(np.flatnonzero(first_of_group), num_events)
-    pieces = [np.arange(start, stop, MOST_TOGETHER) for start, stop in itertools.pairwise(starts)]
-    return np.concatenate([*pieces, [num_events]])
+    pieces = -(-np.diff(starts) // MOST_TOGETHER)  # of each group
+    place = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)  # within its group
+    return np.append(np.repeat(starts[:-1], pieces) + MOST_TOGETHER * place, num_events)
 
 
 class DrawnCounts:

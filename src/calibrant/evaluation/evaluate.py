@@ -28,7 +28,7 @@ from calibrant.evaluation.finding import significance
 from calibrant.evaluation.groups import group_rows, with_groups
 from calibrant.evaluation.judge import Judged, Procedure, change, judge, nulls_and_curves
 from calibrant.evaluation.out_of_distribution import Repaired, detect
-from calibrant.evaluation.recommend import UNCALIBRATED, Recommendation, further, recommend
+from calibrant.evaluation.recommend import UNCALIBRATED, Recommendation, further, missing_classes, recommend
 from calibrant.evaluation.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.result import SCHEMA_VERSION, Arm, Evaluation, Intervals, Settings
 from calibrant.evaluation.shapes import shapes_of_arm
@@ -166,7 +166,13 @@ def evaluate(
 
     steps.next("choosing among the calibrators")
     recommendation = None
-    if split.calibration is not None and wanted and split.num_calibration >= LEAST_TO_CHOOSE:
+    one_class = split.calibration is not None and _one_class_only(split.calibration)
+    if (
+        split.calibration is not None
+        and wanted
+        and split.num_calibration >= LEAST_TO_CHOOSE
+        and not one_class
+    ):
         others = [] if calibrators is not None else further(split.calibration, wanted)
         recommendation = recommend([*wanted, *others], split.calibration, seed)
         wanted += [template for template in others if template.name == recommendation.name]
@@ -181,6 +187,7 @@ def evaluate(
         num_calibration=split.num_calibration,
         num_test=split.test.num_samples,
         cross_fitted=split.folds is not None,
+        one_class=one_class,
         fit_arguments=_fit_arguments(predictions, calibration, split),
     )
     detected = None
@@ -355,6 +362,14 @@ def _notes(
     if split.calibration is not None and _one_class_only(split.calibration):
         notes.append(
             "The calibration samples hold one class only: a calibrator learns nothing of the others."
+        )
+    elif split.calibration is not None and (missing := missing_classes(split.calibration)):
+        names = predictions.class_names or tuple(range(predictions.num_classes or 0))
+        shown = ", ".join(str(names[k]) for k in missing[:5]) + (", …" if len(missing) > 5 else "")
+        which, do = ("Class", "does") if len(missing) == 1 else ("Classes", "do")
+        notes.append(
+            f"{which} {shown} {do} not occur among the calibration samples: calibrators with numbers for "
+            "each class are tried only where they are named."
         )
     if calibration is not None and has_both_parts(predictions):
         dropped = predictions.num_samples - split.test.num_samples

@@ -168,14 +168,12 @@ def _reaching(
     sums: NDArray[np.float64],
 ) -> tuple[float, int]:
     """The mass before the sample of a block that reaches the target, and where that is."""
-    reached, before, place = sums[block, 0], sums[block, 0], block * BLOCK
+    within, before, place = 0.0, sums[block, 0], block * BLOCK
     for i in range(block * BLOCK, min((block + 1) * BLOCK, len(order))):
-        more = row[order[i]] * mass[i]
-        if more > 0.0:  # the last one, if rounding leaves the sum a little short
-            before, place = reached, i
-            reached += more
-            if reached >= target:
-                break
+        before, place = sums[block, 0] + within, i
+        within += row[order[i]] * mass[i]
+        if sums[block, 0] + within >= target:
+            break
     return before, place
 
 
@@ -188,11 +186,14 @@ def _sums_before(
     residuals: NDArray[np.float64],
     sums: NDArray[np.float64],
 ) -> tuple[float, float]:
-    """Cumulative mass and residual of the samples before ``stop``."""
+    """Cumulative mass and residual of the samples before ``stop``.
+
+    Added up as in the blocks, so that samples that were not drawn change no bit: an empty bin has no mass.
+    """
     block = stop // BLOCK
-    total, residual = sums[block, 0], sums[block, 1]
+    total, residual = 0.0, 0.0
     for i in range(block * BLOCK, stop):
         drawn = row[order[i]]
         total += drawn * mass[i]
         residual += drawn * residuals[i]
-    return total, residual
+    return sums[block, 0] + total, sums[block, 1] + residual

@@ -74,9 +74,8 @@ def _alike(events: Events, matrix: Any) -> tuple[Indices, Indices]:
     """An order of the samples, and where in it begin those that the matrix ``(K, N)`` treats alike."""
     order = np.argsort(events.confidences, kind="stable")
     lengths = np.diff(matrix.indptr)[order]
-    simple = (
-        lengths == 3
-    )  # a bin of each kind and a cell; shared ties have more, without weight there is none
+    # A bin of each kind and a cell; ties that bins share have more, those without weight have fewer.
+    simple = lengths == 3
     entries = np.minimum(matrix.indptr[:-1][order, None] + np.arange(3), matrix.nnz - 1)
     same = (np.diff(matrix.indices[entries], axis=0) == 0) & (np.diff(matrix.data[entries], axis=0) == 0)
     same = same.all(axis=1) & simple[1:] & simple[:-1]

@@ -69,9 +69,20 @@ def further(calibration: Predictions, tried: Sequence[Template]) -> list[Templat
         return []
     names = {template.name for template in tried}
     texts = candidates_for(
-        calibration.kind, min(calibration.num_samples, _most_rows(calibration)), _width(calibration)
+        calibration.kind,
+        min(calibration.num_samples, _most_rows(calibration)),
+        _width(calibration),
+        missing=len(missing_classes(calibration)),
     )
     return templates([text for text in texts if text not in names], calibration.kind)
+
+
+def missing_classes(calibration: Predictions) -> list[int]:
+    """The classes that no calibration sample has."""
+    if calibration.kind != "multiclass" or calibration.labels is None:
+        return []
+    counts = np.bincount(calibration.labels.numpy(), minlength=calibration.num_classes or 0)
+    return np.flatnonzero(counts == 0).tolist()
 
 
 def _width(predictions: Predictions) -> int:

@@ -166,8 +166,9 @@ class EventErrors:
         """Cumulative weights ``(r, B - 1)`` that the inner bins of equal mass must reach."""
         steps = np.arange(1, self._num_bins)
         if self._weights is None:  # ceil(j N / B) samples
-            return np.ceil(steps * total[:, None] / self._num_bins)
-        targets = steps / self._num_bins * total[:, None] * REACHED
+            targets = np.ceil(steps * total[:, None] / self._num_bins)
+        else:
+            targets = steps / self._num_bins * total[:, None] * REACHED
         return np.where(total[:, None] > 0, targets, np.inf)  # without weight nothing is reached
 
 

@@ -13,7 +13,7 @@ from calibrant.evaluation.intervals import normal_interval
 from calibrant.evaluation.judge import pool
 from calibrant.evaluation.ranking import standard_error
 from calibrant.evaluation.reduce import Reduced
-from calibrant.evaluation.resampling import Events, Vector
+from calibrant.evaluation.resampling import Events, Vector, block_bounds
 from calibrant.evaluation.result import Band, Estimate, Kind, Selection, Shapes, Witness
 from calibrant.evaluation.streams import Stream, generator
 from calibrant.metrics import (
@@ -28,6 +28,7 @@ from calibrant.metrics.out_of_distribution import Detection, Ranking
 MOST_POINTS = 200  # of one curve
 BAND_POINTS = 101
 BAND_DRAWS = 200
+MOST_DRAWN = 1 << 22  # numbers held at once
 MOST_GROUPS = 2_000  # of neighbouring samples, regressed as one
 STRAIGHT = 1e-9
 
@@ -87,8 +88,11 @@ def consistency_band(event: Events, *, level: float, seed: int) -> Band:
     positions = np.linspace(points[0], points[-1], BAND_POINTS)
     rng = generator(seed, Stream.NULL, part=1_000_003)  # a part of its own, far from those of the labels
     curves = np.empty((BAND_DRAWS, BAND_POINTS))
-    drawn = np.add.reduceat(share * counts.draw(rng, BAND_DRAWS), places, axis=0).T
-    for curve, outcomes in zip(curves, drawn, strict=True):
+    drawn = [
+        np.add.reduceat(share * counts.draw(rng, stop - start), places, axis=0).T
+        for start, stop in block_bounds(BAND_DRAWS, MOST_DRAWN // len(share))
+    ]
+    for curve, outcomes in zip(curves, np.concatenate(drawn), strict=True):
         curve[:] = isotonic_blocks(points, outcomes / weights, weights).at(positions)
     low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return Band(

@@ -28,6 +28,8 @@ class Case:
     num_calibration: int
     num_test: int
     cross_fitted: bool
+    one_class: bool
+    """Whether the calibration samples hold a single class."""
     fit_arguments: str
     """What to give to ``calibrant fit``: a file, and perhaps that all its rows are meant."""
 
@@ -279,12 +281,20 @@ def _sizes(case: Case) -> str:
 
 def _why(case: Case, recommendation: Recommendation) -> str:
     """How the recommended arm was chosen."""
-    scores = ", ".join(f"{each.name} {number(each.nll)}" for each in recommendation.contenders)
+    scores = ", ".join(
+        f"{each.name} {number(each.nll)}"
+        + (f", behind by {each.behind:.2g} ± {each.standard_error:.2g}" if each.behind > 0 else "")
+        for each in recommendation.contenders
+    )
+    on_bound = (
+        [] if case.picked.fit is None else [each for each in case.picked.fit.warnings if "bound" in each]
+    )
     unchanged = case.picked is case.first
     choice = "leaving the probabilities as they are" if unchanged else _title(case.picked)
     return (
         f"The choice of {choice} was made on calibration samples by cross-validated NLL ({scores}), never by "
         "the calibration error: it is the simplest within one standard error of the best."
+        + "".join(f" Mind that {each}." for each in on_bound)
     )
 
 
@@ -332,6 +342,11 @@ def _reason(case: Case) -> str | None:
 
 
 def _too_few(case: Case) -> str:
+    if case.one_class:
+        return (
+            "The calibration samples hold one class only, so no calibrator is recommended: they do not tell "
+            "how often it is wrong."
+        )
     return f"With only {case.fitted_on} none is recommended: too few to choose a calibrator."
 
 

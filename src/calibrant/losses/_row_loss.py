@@ -181,14 +181,19 @@ def _is_small(logits: Float[Tensor, "R C"], request: _Request) -> bool:
     """
     labels, weight, ignore_index, layout = request
     few = 0 < logits.numel() <= _FEW and weight is None and logits.device.type == "cpu"
-    return few and layout.reduction != "none" and ignore_index < 0 and labels.amin().item() >= 0
+    if not few or layout.reduction == "none" or ignore_index >= 0:
+        return False
+    low, high = torch.aminmax(labels)
+    return low.item() >= 0 and high.item() < logits.shape[1]  # a wrong one is refused by torch
 
 
 def _small_form(
     logits: Float[Tensor, "R C"], labels: Int[Tensor, " R"], gamma: float, reduction: Reduction
 ) -> tuple[Tensor, _Scratch]:
     """As the closed form, by NumPy: what two dozen operations on few rows take is the calls."""
-    odds, classes = (logits - logits.amax(1, keepdim=True)).numpy(), labels.numpy()
+    # torch keeps the layout of columns; seen flat, rows must follow each other.
+    odds = np.ascontiguousarray((logits - logits.amax(1, keepdim=True)).numpy())
+    classes = labels.numpy()
     flat, place = odds.reshape(-1), np.arange(0, odds.size, odds.shape[1]) + classes
     with np.errstate(all="ignore"):  # NaN goes in and comes out, as from torch
         log_true = flat[place]

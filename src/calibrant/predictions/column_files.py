@@ -58,9 +58,12 @@ def read_csv(path: Path, source: Source, kind: Kind | None) -> Predictions:
     try:
         return predictions_of(layout, scores, others | weights, source=source, kind=kind)
     except InputError as error:
-        raise InputError(
-            _ROW.sub(lambda row: f"{row[0]} (line {places[int(row[1])]})", str(error))
-        ) from error
+        message = str(error)
+        row = _ROW.search(message)
+        if row is None or int(row[1]) >= len(places):  # in what a cell says
+            raise
+        place = f"{row[0]} (line {places[int(row[1])]})"
+        raise InputError(message[: row.start()] + place + message[row.end() :]) from error
 
 
 def write_csv(predictions: Predictions, path: Path) -> None:
