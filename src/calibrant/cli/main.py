@@ -14,6 +14,7 @@ from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
 from calibrant.cli.apply import apply
 from calibrant.cli.check import check
 from calibrant.cli.compare import compare
+from calibrant.cli.curvature import curvature
 from calibrant.cli.demo import demo
 from calibrant.cli.evaluate import evaluate
 from calibrant.cli.figure import figure
@@ -29,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (evaluate, fit, apply, compare, check, demo, train, study, figure):
+for command in (evaluate, fit, apply, compare, check, demo, train, study, figure, curvature):
     app.command()(command)
 
 

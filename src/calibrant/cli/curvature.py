@@ -1,0 +1,164 @@
+"""``calibrant curvature``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from calibrant._math.errors import InputError
+from calibrant.cli.terminal import check_output, progress
+
+if TYPE_CHECKING:
+    from calibrant.training.curvature_subject import Subject
+
+
+def curvature(
+    run: Annotated[str, typer.Argument(help="The directory of a finished run, or module:factory.")],
+    split: Annotated[Literal["train", "test"], typer.Option(help="Which samples.")] = "train",
+    samples: Annotated[int, typer.Option(min=0, help="How many of them, drawn by lot; 0: all.")] = 1000,
+    top: Annotated[int, typer.Option(min=1, help="How many of the largest eigenvalues.")] = 1,
+    products: Annotated[
+        int, typer.Option(min=6, help="Products with the Hessian that the trace may cost.")
+    ] = 60,
+    density: Annotated[bool, typer.Option(help="Take the density of all eigenvalues, too.")] = True,
+    weights: Annotated[
+        Path | None, typer.Option(help="Of a factory: its weights, .safetensors or .pt.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Of a factory: a named set, an .npz file or a folder of images.")
+    ] = None,
+    loss: Annotated[
+        str | None, typer.Option(help='Of a factory: what it was trained by, such as "focal(gamma=3)".')
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Of a factory: a recipe's setting, such as data.normalise=none; may be repeated.",
+        ),
+    ] = None,
+    json: Annotated[
+        Path | None,
+        typer.Option(help="Write the numbers to this .json file; of a run also RUN/curvature.json."),
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw the density into this file: .svg, .png or .pdf.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda or mps.")] = "cpu",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+) -> None:
+    """How sharply the training loss, and cross-entropy, bend at a network's parameters.
+
+    The Hessian's largest eigenvalue with its residual, its trace with its standard error and the density of
+    its eigenvalues. Of a run the numbers are kept in its directory and shown in its report.
+    """
+    check_output(json, endings=(".json",), option="--json", inputs=[weights] if weights else [])
+    check_output(figure, endings=(".svg", ".png", ".pdf"), option="--figure")
+    if figure is not None and not density:
+        raise InputError("--figure draws the density, which --no-density leaves out.")
+    given = {"--weights": weights, "--data": data, "--loss": loss, "--set": setting}
+
+    from calibrant._math.files import write_text
+    from calibrant.training.curvature import (
+        Effort,
+        add_to_run,
+        curvature_text,
+        measure_curvature,
+        read_curvature,
+    )
+
+    subject = _subject(run, given, weights, data, loss, setting or [])
+    if subject.run is not None:
+        read_curvature(subject.run.folder)  # what cannot be added to is found so before the work
+    effort = Effort(
+        num_samples=samples,
+        num_eigenvalues=top,
+        trace_products=products,
+        density_probes=Effort.density_probes if density else 0,
+        seed=seed,
+    )
+    _check_device(device)
+    with progress("reading") as report:
+        found = measure_curvature(subject, split=split, effort=effort, device=device, progress=report)
+    if json is not None:
+        write_text(json, curvature_text(subject.title, found))
+    if figure is not None:
+        _draw(found, figure)
+    places = [("numbers", json), ("figure", figure)]
+    if subject.run is not None:
+        add_to_run(subject.run, subject.dataset, found)
+        folder = subject.run.folder
+        places = [("numbers", folder.path / "curvature.json"), *places, ("report", folder.report)]
+    _show(found)
+    for what, path in places:
+        if path is not None:
+            typer.echo(f"{what + ':':9}{path}")
+
+
+def _subject(
+    run: str,
+    given: dict[str, Any],
+    weights: Path | None,
+    data: str | None,
+    loss: str | None,
+    settings: list[str],
+) -> Subject:
+    """A run, or a factory with all that a run would know."""
+    from calibrant.training.curvature_subject import subject_of_factory, subject_of_run
+
+    if Path(run).exists() or ":" not in run:
+        said = [option for option, value in given.items() if value is not None]
+        if said and Path(run).exists():
+            raise InputError(f"{said[0]} goes with module:factory; {run} is a run and has its own.")
+        return subject_of_run(run)
+    if weights is None or data is None or loss is None:
+        missing = next(option for option in ("--weights", "--data", "--loss") if given[option] is None)
+        raise InputError(f"{run} needs {missing}; of a run it would be known.")
+    return subject_of_factory(run, weights, data, loss=loss, settings=settings)
+
+
+def _check_device(name: str) -> None:
+    import torch
+
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"--device {name}: {str(error).splitlines()[0]}") from error
+
+
+def _draw(found: list[dict[str, Any]], path: Path) -> None:
+    from calibrant._math.files import atomic_write
+    from calibrant.reports.curvature import spectrum_diagram
+    from calibrant.reports.svg import drawing_style
+
+    with drawing_style(), atomic_write(path) as temporary:
+        drawn: Any = spectrum_diagram(found).figure
+        drawn.savefig(temporary, format=path.suffix[1:].lower(), dpi=150)
+
+
+def _show(found: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from calibrant.reports.curvature import number, samples_of
+
+    table = Table(title=f"{samples_of(found[0])}, {found[0]['num_parameters']:,} parameters", title_style="")
+    table.add_column("loss", overflow="fold")
+    for name in ("mean loss", "λ_max ± residual", "trace ± error"):
+        table.add_column(name, justify="right")
+    for each in found:
+        table.add_row(
+            each["loss"],
+            number(each["value"]),
+            f"{number(each['eigenvalues'][0])} ± {each['residuals'][0]:.1g}",
+            f"{number(each['trace'])} ± {each['trace_standard_error']:.2g}",
+        )
+    Console().print(table)
+    for each in found:
+        if len(each["eigenvalues"]) > 1:
+            values = ", ".join(number(value) for value in each["eigenvalues"])
+            typer.echo(f"largest eigenvalues, {each['loss']}: {values}")
+        if not each["converged"]:
+            typer.echo(f"note: λ_max of {each['loss']} has not converged; its residual holds.")
