@@ -40,4 +40,8 @@ def test_calibrators_by_group(run: Any, tmp_path: Path) -> None:
         refused = run(*arguments)
         assert refused.returncode == 2
         assert message in refused.stderr
+    pooled = run("apply", "c.safetensors", "other.npz", "--unknown-groups", "pooled", "-o", "r.npz")
+    assert pooled.returncode == 0, pooled.stderr
+    by_all = load_group_calibrator(tmp_path / "c.safetensors").pooled.predict_proba(stated[1:2])
+    np.testing.assert_array_equal(np.load(tmp_path / "r.npz")["probs"][1:], by_all.numpy())
     assert run("fit", "p.npz", "--method", "platt", "--by-group", "-o", "c.safetensors").returncode == 0

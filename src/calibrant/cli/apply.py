@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -35,6 +35,10 @@ def apply(
     prior: Annotated[
         str | None,
         typer.Option(help="Class frequencies of FILE, where they are known, to correct for: 0.98,0.02."),
+    ] = None,
+    unknown_groups: Annotated[
+        Literal["error", "pooled"] | None,
+        typer.Option(help="With a calibrator by group: what becomes of groups that it was not fitted on."),
     ] = None,
 ) -> None:
     """Repair the probabilities in FILE with a saved calibrator."""
@@ -72,6 +76,7 @@ def apply(
         if isinstance(loaded, GroupCalibrator):
             if predictions.groups is None:
                 raise InputError(f"{calibrator} has a calibrator for each group; {file} must have `groups`.")
+            loaded.unknown = unknown_groups or loaded.unknown
             probs = loaded.predict_proba(scores, groups=predictions.groups)
         else:
             probs = loaded.predict_proba(scores)
