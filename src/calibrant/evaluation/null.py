@@ -76,9 +76,12 @@ def _alike(events: Events, matrix: Any) -> tuple[Indices, Indices]:
     lengths = np.diff(matrix.indptr)[order]
     # A bin of each kind and a cell; ties that bins share have more, those without weight have fewer.
     simple = lengths == 3
-    entries = np.minimum(matrix.indptr[:-1][order, None] + np.arange(3), matrix.nnz - 1)
-    same = (np.diff(matrix.indices[entries], axis=0) == 0) & (np.diff(matrix.data[entries], axis=0) == 0)
-    same = same.all(axis=1) & simple[1:] & simple[:-1]
+    same = simple[1:] & simple[:-1]
+    for place in range(3):
+        entries = np.minimum(matrix.indptr[:-1][order] + place, matrix.nnz - 1)
+        for part in (matrix.indices, matrix.data):
+            values = part[entries]
+            same &= values[1:] == values[:-1]
     if events.weights is None:
         same |= np.diff(events.confidences[order]) == 0
     return order, group_starts(np.append(True, ~same))
