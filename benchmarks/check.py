@@ -106,6 +106,11 @@ def calibrators(content: dict[str, Any]) -> Iterator[Held]:
             times = entries[peer]["times_ours"]
             said = f"{ours['milliseconds']:.1f} ms, {times:.1f} × faster than {peer}"
             yield Held("calibrators", task, said, f"≥ {factor} ×", times >= factor)
+        for peer, factor in bar.get("grid_times_faster_than", {}).items():
+            same = entries[f"{OURS}, the same grid"]
+            times = entries[peer]["milliseconds"] / same["milliseconds"]
+            said = f"{same['milliseconds']:.1f} ms for the same grid, {times:.1f} × faster than {peer}"
+            yield Held("calibrators", task, said, f"≥ {factor} ×", times >= factor)
         if "milliseconds" in bar:
             took = ours["milliseconds"]
             said = f"{took:.1f} ms"
