@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant._math.table_rows import MAY_BE_SHARED
 from calibrant._math.threads import in_threads
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _read_narrow(table: np.ndarray, target: np.ndarray) -> TableFacts:
 
 
 def _read_wide(table: np.ndarray, target: np.ndarray) -> TableFacts:
-    from calibrant._math.table_kernels import MAY_BE_SHARED, read_wide_rows  # compiled
+    from calibrant._math.table_kernels import read_wide_rows  # compiled
 
     bits = table.view(f"i{table.itemsize}")
     shared = int(np.array(MAY_BE_SHARED, dtype=table.dtype).view(bits.dtype))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-MAY_BE_SHARED = 0.51  # two classes cannot both exceed a half, but for what a row's sum may miss
+from calibrant._math.table_rows import MAY_BE_SHARED
 
 
 @njit(cache=True, nogil=True)
@@ -40,13 +41,7 @@ def read_narrow_rows(
         if len(labels) == 0:
             continue
         highest[i] = top
-        label = labels[i]
-        true = row[label] == top
-        if true and top < MAY_BE_SHARED:
-            for k in range(label):
-                if row[k] == top:
-                    true = False
-        correct[i] = true
+        correct[i] = _is_first(labels[i], row, top, MAY_BE_SHARED)
     return low, high, furthest
 
 
@@ -74,16 +69,21 @@ def read_wide_rows(
             lowest = min(lowest, row[k])
         highest[i] = largest
         furthest = max(furthest, abs(_sum(probs[i]) - 1.0))
-        if len(labels) == 0:
-            continue
-        label = labels[i]
-        true = row[label] == largest
-        if true and largest < shared:
-            for k in range(label):
-                if row[k] == largest:
-                    true = False
-        correct[i] = true
+        if len(labels) > 0:
+            correct[i] = _is_first(labels[i], row, largest, shared)
     return lowest, furthest
+
+
+@njit(cache=True, nogil=True)
+def _is_first(label: int, row: NDArray[Any], highest: float, shared: float) -> bool:
+    """Whether the label's is the first of the highest entries, which below ``shared`` may be several."""
+    if row[label] != highest:
+        return False
+    if highest < shared:
+        for k in range(label):
+            if row[k] == highest:
+                return False
+    return True
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})

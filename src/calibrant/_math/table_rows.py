@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
 _NARROW = 64  # columns up to which a transposed copy is read faster than the rows themselves
-_MAY_BE_SHARED = 0.51  # two classes cannot both exceed a half, but for what a row's sum may miss
+MAY_BE_SHARED = 0.51  # two classes cannot both exceed a half, but for what a row's sum may miss
 
 
 class RowFacts(NamedTuple):
@@ -44,7 +44,7 @@ def read_rows(probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"] | None) -> 
 
 def _first_of_highest(probs: Tensor, labels: Tensor, highest: Tensor) -> Tensor:
     correct = probs.gather(1, labels[:, None])[:, 0] == highest
-    _settle_ties(probs, labels, correct, correct & (highest < _MAY_BE_SHARED))
+    _settle_ties(probs, labels, correct, correct & (highest < MAY_BE_SHARED))
     return correct
 
 
