@@ -39,13 +39,18 @@ def fold_numbers(
     return folds
 
 
-def check_folds(folds: int, num_samples: int) -> None:
-    """Refuse numbers of folds that leave some fold with fewer than two samples."""
+def check_folds(folds: int, num_samples: int, *, default: int = 0) -> None:
+    """Refuse numbers of folds that leave some fold with fewer than two samples.
+
+    ``default`` is what the caller takes where nothing is said; 0 for no folds.
+    """
     if num_samples < 4:
         raise InputError(f"there must be at least 4 samples to cut into folds; got {num_samples}.")
     if folds < 2 or folds > num_samples // 2:
+        none, else_ = ("", f" (it is {default} where it is not given)") if default else ("0, or ", "")
         raise InputError(
-            f"`folds` must be 0, or from 2 to {num_samples // 2}, half the number of samples; got {folds}."
+            f"`folds` must be {none}from 2 to {num_samples // 2}, half the number of samples{else_}; "
+            f"got {folds}."
         )
 
 

@@ -41,6 +41,7 @@ CANDIDATES: dict[Task, tuple[str, ...]] = {
     "binary": ("temperature", "platt", "beta", "isotonic"),
     "multilabel": ("temperature", "platt", "beta", "isotonic"),
 }
+DEFAULT_FOLDS = 5
 _MOST_ISOTONIC = 1 << 20  # scores that isotonic regression sorts
 _TITLES = {"nll": "log-loss", "brier": "Brier score"}
 
@@ -121,7 +122,7 @@ def select(
     weights: ArrayLike | None = None,
     calibrators: Sequence[str | Calibrator] | None = None,
     criterion: Criterion = "nll",
-    folds: int = 5,
+    folds: int = DEFAULT_FOLDS,
     seed: int = 0,
 ) -> Selection:
     """Choose a calibrator by cross-validation with the one-standard-error rule.
@@ -166,12 +167,7 @@ def select(
     """
     check_choice("criterion", criterion, get_args(Criterion))
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
-    if checked.num_samples >= 4 and folds > checked.num_samples // 2:
-        raise InputError(
-            f"`folds` must be from 2 to {checked.num_samples // 2}, half the number of samples (it is 5 "
-            f"where it is not given); got {folds}."
-        )
-    check_folds(folds, checked.num_samples)
+    check_folds(folds, checked.num_samples, default=DEFAULT_FOLDS)
     if calibrators is None:
         wanted = candidates_for(checked.task, *checked.scores.shape, missing=_missing(checked))
     else:

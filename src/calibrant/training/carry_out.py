@@ -95,7 +95,7 @@ def train(
         torch.manual_seed(seeds.derived(recipe.seed, seeds.WEIGHTS))
         model = build_model(recipe.model, input_shape=dataset.input_shape, num_classes=dataset.num_classes)
         loss = build_loss(recipe, dataset)
-    build_regularizer(recipe, model, loss)
+    build_regularizer(recipe, model, loss)  # what it refuses is refused before anything is written
     fabric = _fabric(recipe)
     run_folder.claim(recipe)
     job = Job(
