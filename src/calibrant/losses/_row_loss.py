@@ -24,9 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from calibrant._math.arrays import row_slices
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant._math.true_class import focal_power, focal_value, see_true_class, softplus
 from calibrant.losses._rows import Layout, Reduction, Rows, SoftRows, as_rows, as_soft_rows
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 
 GammaRule: TypeAlias = Callable[[Tensor], Tensor]
 
-_LOG2_E = 1 / math.log(2)
+_LOST = 16  # times the smallest normal number; below, a probability has few digits
 
 
 class Terms(NamedTuple):
@@ -120,44 +118,42 @@ _FEW = 1 << 13  # logits; of more, operations take longer than their calls
 _CODES: dict[Reduction, int] = {"none": 0, "mean": 1, "sum": 2}
 
 
-def _odds(
+def _split(
     logits: Float[Tensor, "R C"], place: Int[Tensor, "R 1"]
-) -> tuple[Float[Tensor, "R C"], Float[Tensor, "R 1"], Float[Tensor, "R 1"]]:
-    """New exp(z - max z), without the true class; that one's logarithm; the sum of the others."""
-    odds = torch.empty_like(logits)
-    column = (len(logits), 1)
-    log_true, others = logits.new_empty(column), logits.new_empty(column)
-    # Slices stay in cache from step to step; where threads share the rows, they cost more than they bring.
-    alone = torch.get_num_threads() == 1
-    for rows in row_slices(logits, times=2) if alone else (slice(None),):
-        part, spot = odds[rows], place[rows]
-        torch.sub(logits[rows], logits[rows].amax(1, keepdim=True), out=part)
-        torch.gather(part, 1, spot, out=log_true[rows])
-        # By powers of two: where float32 underflows, torch's exp on a CPU takes seventy times as long. A tiny
-        # number in place of the true class keeps the sum from being zero.
-        part.mul_(_LOG2_E).exp2_().scatter_(1, spot, torch.finfo(logits.dtype).tiny)
-        torch.sum(part, 1, keepdim=True, out=others[rows])
-    return odds, log_true, others
+) -> tuple[Float[Tensor, "R C"], Float[Tensor, "R 1"], Float[Tensor, "R 1"], Float[Tensor, "R 1"]]:
+    """New probabilities without the true class; that one's, the sum of the others, and -log p_t."""
+    probs = torch.softmax(logits, 1)
+    true = probs.gather(1, place)
+    lost = true < _LOST * torch.finfo(true.dtype).tiny
+    # Where p_t underflows, its logarithm comes from the largest probability. Only a CPU tells for nothing
+    # whether there is such a row.
+    needed = logits.device.type != "cpu" or bool(lost.any())
+    exact = None
+    if needed:
+        top = logits.argmax(1, keepdim=True)
+        exact = logits.gather(1, top).sub_(logits.gather(1, place)).sub_(probs.gather(1, top).log())
+    # A tiny number in place of the true class keeps the sum from being zero.
+    others = probs.scatter_(1, place, torch.finfo(true.dtype).tiny).sum(1, keepdim=True)
+    misfit = (others / true).log1p_()  # u + p_t = 1
+    return probs, true, others, misfit if exact is None else torch.where(lost, exact, misfit)
 
 
 def _focal_part(
     gamma: float | GammaRule,
     true: Float[Tensor, "R 1"],
     others: Float[Tensor, "R 1"],
-    total: Float[Tensor, "R 1"],
-    log_odds: Float[Tensor, "R 1"],
+    misfit: Float[Tensor, "R 1"],
 ) -> tuple[Float[Tensor, "R 1"], Float[Tensor, "R 1"]]:
-    """Minus the focal term, and its factor f; ``log_odds`` is used up."""
-    log_probs = functional.logsigmoid(log_odds)
+    """The focal term, and its factor f; ``misfit`` is used up."""
     if not callable(gamma):
-        power = (others / total).pow(gamma)
-        values = log_probs.mul_(power)
-        return values, power.addcdiv_(values * true, others, value=-gamma)
-    exponent = gamma(true / total)
-    base = torch.where(exponent < 0, total + true, others)
-    power = (base / total).pow(exponent.abs())
-    values = log_probs.mul_(power)
-    return values, power.sub_(exponent * values * true / base)
+        power = others.pow(gamma)
+        values = misfit.mul_(power)
+        return values, power.addcdiv_(values * true, others, value=gamma)
+    exponent = gamma(true)
+    base = torch.where(exponent < 0, 1 + true, others)
+    power = base.pow(exponent.abs())
+    values = misfit.mul_(power)
+    return values, power.add_(exponent * values * true / base)
 
 
 # Labels, weight, ignore_index and layout of the rows.
@@ -165,9 +161,9 @@ _Request: TypeAlias = tuple[Tensor, Tensor | None, int, Layout]
 
 
 class _Scratch(NamedTuple):
-    """What the backward pass takes: grad_j = odds_j (slope + curve odds_j), and the true class apart."""
+    """What the backward pass takes: grad_j = p_j (slope + curve p_j), and the true class apart."""
 
-    odds: Float[Tensor, "R C"]
+    probs: Float[Tensor, "R C"]
     slope: Float[Tensor, "R 1"]
     curve: Float[Tensor, "R 1"] | None = None
     at_true: Float[Tensor, "R 1"] | None = None
@@ -191,7 +187,8 @@ def _small_form(
     logits: Float[Tensor, "R C"], labels: Int[Tensor, " R"], gamma: float, reduction: Reduction
 ) -> tuple[Tensor, _Scratch]:
     """As the closed form, by NumPy: what two dozen operations on few rows take is the calls."""
-    # torch keeps the layout of columns; seen flat, rows must follow each other.
+    # Of short rows torch's softmax takes ten times as long. It keeps the layout of columns, too; seen flat,
+    # rows must follow each other.
     odds = np.ascontiguousarray((logits - logits.amax(1, keepdim=True)).numpy())
     classes = labels.numpy()
     flat, place = odds.reshape(-1), np.arange(0, odds.size, odds.shape[1]) + classes
@@ -199,10 +196,13 @@ def _small_form(
         log_true = flat[place]
         np.exp(odds, out=odds)
         flat[place] = torch.finfo(logits.dtype).tiny  # keeps the sum from being zero
-        others, true = odds.sum(axis=1), np.exp(log_true)
+        others, true = np.add.reduce(odds, 1), np.exp(log_true)
         total = others + true
+        misfit = np.log1p(others / true)
+        if not np.maximum.reduce(misfit) < math.inf:  # p_t underflows
+            misfit = np.logaddexp(0, np.log(others) - log_true)
         power = (others / total) ** gamma
-        values = np.logaddexp(0, np.log(others) - log_true) * power
+        values = misfit * power
         factor = power + gamma * values * true / others
         counted = len(classes) if reduction == "mean" else 1
         flat[place] = -others  # a row of the gradient sums to zero
@@ -221,24 +221,22 @@ def _closed_form(logits: Float[Tensor, "R C"], request: _Request, terms: Terms) 
     ignored = column == ignore_index
     # A wrong label below zero does not pass for class 0: nll_loss refuses it.
     place = column.clamp(min=0) if ignore_index < 0 else column.masked_fill(ignored, 0)
-    odds, log_true, others = _odds(logits, place)
-    true = log_true.exp()
-    total = others + true
+    probs, true, others, misfit = _split(logits, place)
     if gamma is None:
-        values, factor = torch.zeros_like(total), torch.zeros_like(total)
+        values, factor = torch.zeros_like(true), torch.zeros_like(true)
     else:
-        values, factor = _focal_part(gamma, true, others, total, log_true.sub_(others.log()))
+        values, factor = _focal_part(gamma, true, others, misfit)
     if l1:
-        values = values - 2 * l1 * others / total
-        factor = factor + 2 * l1 * true / total
+        values = values + 2 * l1 * others
+        factor = factor + 2 * l1 * true
     squares = None
     if l2:
-        squares = (torch.linalg.vector_norm(odds, dim=1, keepdim=True) / total).square()  # Q
-        values = values - l2 * ((others / total).square() + squares)
+        squares = torch.linalg.vector_norm(probs, dim=1, keepdim=True).square()  # Q
+        values = values + l2 * (others.square() + squares)
     # nll_loss reads the entries of the true classes only; weights, ignored rows and the mean are so
     # cross-entropy's own, and it also tells the weight that was counted.
     reduction = layout.reduction
-    loss, counted = _NLL(odds.scatter_(1, place, values), labels, weight, _CODES[reduction], ignore_index)
+    loss, counted = _NLL(probs.scatter_(1, place, -values), labels, weight, _CODES[reduction], ignore_index)
 
     def scaled(part: Tensor) -> Tensor:
         if weight is not None:
@@ -248,28 +246,26 @@ def _closed_form(logits: Float[Tensor, "R C"], request: _Request, terms: Terms) 
         return part.masked_fill_(ignored, 0)
 
     if squares is None:
-        slope = scaled(factor).div_(total)
         # In its place minus the others times the slope is the true class's gradient: the row sums to zero.
-        return loss, _Scratch(odds.scatter_(1, place, others.neg_()), slope)
-    probs, misses = true / total, others / total
-    at_true = -misses * factor - 2 * l2 * probs * (misses.square() + squares)
-    slope = factor + 2 * l2 * (probs * misses - squares)
-    curve = 2 * l2 / total.square()
-    return loss, _Scratch(odds, scaled(slope).div_(total), scaled(curve), scaled(at_true), place)
+        return loss, _Scratch(probs.scatter_(1, place, others.neg_()), scaled(factor))
+    at_true = -others * factor - 2 * l2 * true * (others.square() + squares)
+    slope = factor + 2 * l2 * (true * others - squares)
+    curve = torch.full_like(true, 2 * l2)
+    return loss, _Scratch(probs, scaled(slope), scaled(curve), scaled(at_true), place)
 
 
 def _pull_back(scratch: _Scratch, grad: Tensor) -> Float[Tensor, "R C"]:
-    """The gradient, in place of the odds."""
-    odds, slope, curve, at_true, place = scratch
+    """The gradient, in place of the probabilities."""
+    probs, slope, curve, at_true, place = scratch
     if grad.ndim:
         grad = grad.unsqueeze(1)
     slope = slope * grad
     if curve is not None:
-        slope = (odds * (curve * grad)).add_(slope)
+        slope = (probs * (curve * grad)).add_(slope)
     try:
-        gradient = odds.mul_(slope)
+        gradient = probs.mul_(slope)
     except RuntimeError:  # many gradients at once (is_grads_batched) do not fit into the scratch
-        gradient = odds * slope
+        gradient = probs * slope
     if place is None or at_true is None:
         return gradient
     return gradient.scatter_(1, place, at_true * grad)
