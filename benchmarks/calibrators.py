@@ -123,11 +123,7 @@ def temperature_peers(logits: torch.Tensor, labels: torch.Tensor) -> dict[str, F
         fitted = TemperatureScalingCalibrator()
         fitted.fit_torch(CategoricalLogits(logits), labels)
 
-        def reached() -> float:
-            calibrated = fitted.predict_proba_torch(CategoricalLogits(logits)).get_logits().double()
-            return torch.nn.functional.cross_entropy(calibrated, labels).item()
-
-        return reached
+        return lambda: log_loss(logits, labels, 1 / fitted.invtemp_)
 
     return {"scikit-learn": by_sklearn, "netcal": by_netcal, "probmetrics": by_probmetrics}
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-from calibrant._math.simplex import log1mexp, log_one_minus_softmax, log_softmax, split_top
+from calibrant._math.simplex import log1mexp, log_one_minus_softmax, log_softmax, split_top, top_class
 
 # torch's forward mode scripts its own formulas on first use, and says that scripting is deprecated.
 forward_mode = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
@@ -138,3 +138,13 @@ def test_the_naive_forms_fail() -> None:
     logits = table([40.0, 0.0])
     assert (1 - logits.softmax(-1)).log()[0, 0].item() == -math.inf
     assert log_one_minus_softmax(logits)[0, 0].item() == pytest.approx(-40.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_top_class_is_the_first_of_the_largest(dtype: torch.dtype) -> None:
+    """Ties go to the first, in every type and layout, and a gradient is no obstacle."""
+    logits = torch.tensor(
+        [[1.0, 3.0, 3.0], [2.0, 2.0, 2.0], [-9.0, -7.0, -8.0]], dtype=dtype, requires_grad=True
+    )
+    assert top_class(logits).tolist() == [1, 0, 1]
+    assert top_class(logits.T).tolist() == [1, 0, 0]

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
-
-def rosters() -> ModuleType:
-    """The module ``tests/rosters_calibrators.py``, loaded once."""
-    name = "calibrant_test_rosters_calibrators"
-    if name not in sys.modules:
-        path = Path(__file__).parents[1] / "rosters_calibrators.py"
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
+from rosters_calibrators import CALIBRATORS
 
 # What a test may ask for, and which entries it then gets.
 ENTRIES = {
@@ -42,7 +26,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for fixture, wanted in ENTRIES.items():
         if fixture not in metafunc.fixturenames:
             continue
-        entries = [entry for entry in rosters().CALIBRATORS if wanted(entry)]
+        entries = [entry for entry in CALIBRATORS if wanted(entry)]
         if "kind" not in metafunc.fixturenames:
             metafunc.parametrize(fixture, entries, ids=[entry.name for entry in entries])
             continue
@@ -59,7 +43,7 @@ def _pair(entry: Any, kind: str) -> Any:
 @pytest.fixture(scope="session")
 def roster() -> Any:
     """All entries."""
-    return rosters().CALIBRATORS
+    return CALIBRATORS
 
 
 class Data(NamedTuple):

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from calibrant import CalibrantWarning, InputError
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
-from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling, objective_landscape
+from calibrant.calibrators import FocalTemperatureScaling, Place, TemperatureScaling, objective_landscape
 from calibrant.calibrators._objectives import objective_value
 from calibrant.calibrators._samples import Samples
+from calibrant.calibrators._search import HIGHEST_TEMPERATURE
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 
@@ -134,6 +135,8 @@ def test_large_exponents_have_logarithmic_axes() -> None:
     found = objective_landscape(*drawn(60), num_resamples=2)
     assert not dataclasses.replace(found, gammas=np.array([-0.5, 12.0])).is_logarithmic
     assert dataclasses.replace(found, gammas=np.array([-0.5, 30.0])).is_logarithmic
+    hot = np.geomspace(0.5, 60.0, 9)
+    assert dataclasses.replace(found, gammas=np.array([-0.5, 5.0]), temperatures=hot).is_logarithmic
     planted = objective_landscape(*drawn(2000, gamma=15.0), num_resamples=2)
     assert planted.is_logarithmic
     steps = np.diff(np.log1p(planted.gammas))
@@ -168,6 +171,29 @@ def test_hard_data(case: str, objective: Any) -> None:
         assert np.isfinite(values).all()
     if case in {"all right", "constant"}:
         assert found.notes
+
+
+def test_doubts() -> None:
+    """None where the cloud is narrow; where samples tell little, or it spreads to the ends, they are told."""
+    assert objective_landscape(*drawn(3000, gamma=4.0), num_resamples=20).doubts == ()
+    few = objective_landscape(*drawn(8), num_resamples=10)
+    assert few.trouble == ("8 samples tell little",)
+    assert few.doubts[0] == "8 samples tell little"
+    logits, labels = drawn(300)
+    one = objective_landscape(logits, torch.zeros_like(labels), num_resamples=5)
+    assert one.trouble == ("only class 0 occurs among the labels",)
+    level = objective_landscape(torch.zeros_like(logits), labels, num_resamples=5)
+    assert level.trouble == ("the logits of every sample are all equal",)
+    small = objective_landscape(*drawn(25, seed=1), num_resamples=40)
+    assert small.trouble == ()
+    assert [doubt.partition(" over ")[0] for doubt in small.doubts] == ["the refits spread"]
+    planted = dataclasses.replace(small, chosen=Place(-0.999, 1.0, 0.5), cloud=np.full((40, 2), 1.5))
+    assert planted.doubts == ("the best point lies at an end of what is searched",)
+    ended = np.array([[1.0, 2.0]] * 38 + [[50.0, 2.0], [1.0, HIGHEST_TEMPERATURE]])
+    planted = dataclasses.replace(small, chosen=Place(1.0, 2.0, 0.5), cloud=ended)
+    assert planted.doubts[0] == "2 of 40 refits lie at an end of what is searched"
+    ended[-1] = 1.0, 2.0
+    assert dataclasses.replace(planted, cloud=ended).doubts == ()
 
 
 def test_nothing_is_warned_of_beside_the_notes() -> None:

@@ -49,7 +49,7 @@ def test_each_model_gets_its_own_temperature(batch: tuple[Tensor, Tensor], weigh
     torch.testing.assert_close(fits.before, before, rtol=1e-6, atol=1e-7)  # collected as float32
     torch.testing.assert_close(fits.after, after, rtol=1e-6, atol=1e-7)
     assert fits.converged.all()
-    assert fits.temperatures[2:].tolist() == [0.01, 100.0, 1.0]
+    assert fits.temperatures[2:].tolist() == [1e-4, 1e4, 1.0]
     assert fits.slopes[2] > 0 > fits.slopes[3]
     assert fits.slopes[:2].abs().max() < 1e-9
 
@@ -83,7 +83,7 @@ def test_batches_and_blocks_change_nothing(
 def test_exhausted_models_are_told(batch: tuple[Tensor, Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
     """Out of steps, a model is not called converged, and its likelihood is that of its temperature."""
     logits, labels = batch
-    monkeypatch.setattr("calibrant.calibrators.many_temperatures.MAX_STEPS", 2)
+    monkeypatch.setattr("calibrant.calibrators._temperature_root.MAX_STEPS", 2)
     fits = fit_temperatures(logits, labels)
     assert fits.converged.tolist() == [False, False, False, False, True]
     if logits.ndim == 3:
@@ -122,3 +122,22 @@ def test_bad_input_is_refused(logits: Any, labels: Any, weights: Any, message: s
     """Wrong shapes and values are named, with the model."""
     with pytest.raises(InputError, match=message):
         fit_temperatures(logits, labels, weights=weights)
+
+
+def test_heads_of_one_network(calibrated: Callable[..., Any]) -> None:
+    """Heads that see the same samples and predict different things; one has no label for some of them."""
+    first, labels = calibrated("multiclass", 150)
+    second, others = calibrated("multiclass", 150, seed=8)
+    known = torch.arange(150) < 90
+    fits = fit_temperatures(
+        torch.stack([3 * first, 0.5 * second]),
+        torch.stack([labels, torch.where(known, others, 0)]),
+        weights=torch.stack([torch.ones(150), known.float()]),
+    )
+    alone = [
+        TemperatureScaling().fit(3 * first, labels),
+        TemperatureScaling().fit(0.5 * second[known], others[known]),
+    ]
+    expected = [float(calibrator.temperature) for calibrator in alone]
+    assert fits.temperatures.tolist() == pytest.approx(expected, rel=1e-8)
+    assert expected[0] > 2 * expected[1]

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from calibrant import InputError
+from calibrant import CalibrantWarning, InputError
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling, available, build
 from calibrant.calibrators._zeros import LOG_ODDS_LIMIT, floor_zero_probabilities
 
@@ -84,6 +84,17 @@ def test_fit_takes_arrays(calibrated: Callable[..., Any]) -> None:
     expected = TemperatureScaling().fit(scores, labels).temperature
     for others in (labels.numpy(), labels.tolist(), labels.double(), labels.bool().numpy()):
         assert torch.equal(TemperatureScaling().fit(scores.numpy(), others).temperature, expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_probabilities_in_place_of_logits_are_noticed(kind: str, calibrated: Callable[..., Any]) -> None:
+    """A fit to probabilities goes through, as they might be logits, but says so; a fit to logits does not."""
+    scores, labels = calibrated(kind, 400)
+    probs = scores.softmax(dim=1) if kind == "multiclass" else scores.sigmoid()
+    with pytest.warns(CalibrantWarning, match="as probabilities do: of those pass the log"):
+        TemperatureScaling().fit(probs, labels)
+    told = TemperatureScaling().fit(scores, labels).fit_result_.warnings
+    assert not any("as probabilities do" in text for text in told)
 
 
 def test_many_rows_are_calibrated_in_blocks(

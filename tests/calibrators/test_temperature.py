@@ -19,9 +19,9 @@ from torch import Tensor
 from calibrant import CalibrantWarning, InputError, metrics
 from calibrant._math.focal_map import focal_map_logits
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
-from calibrant.calibrators._objectives import likelihood_slopes, objective_value, smooth_objective
+from calibrant.calibrators._objectives import likelihood, likelihood_slopes, objective_value, smooth_objective
 from calibrant.calibrators._samples import Samples
-from calibrant.calibrators._search import convex_minimum
+from calibrant.calibrators._temperature_root import _Knot, _root_between, convex_minimum
 from calibrant.calibrators.result import Solution
 from calibrant.calibrators.temperature import with_warnings
 
@@ -152,9 +152,9 @@ def test_separable_data_stop_at_the_bound_and_say_so(calibrated: Callable[..., A
     scores, _ = calibrated("multiclass", 50)
     with pytest.warns(CalibrantWarning, match="every sample is classified correctly"):
         result = TemperatureScaling().fit(scores, scores.argmax(dim=1)).fit_result_
-    assert result.parameters["temperature"] == 0.01
+    assert result.parameters["temperature"] == 1e-4
     assert result.converged
-    assert "the best temperature is a bound, T = 0.01" in result.warnings
+    assert "the best temperature is a bound, T = 0.0001" in result.warnings
 
 
 @pytest.mark.parametrize("margin", [0.1, 5.0, 40.0])
@@ -165,9 +165,33 @@ def test_separable_data_reach_the_bound_from_afar(calibrated: Callable[..., Any]
     scores = scores + margin * torch.nn.functional.one_hot(best, 4)
     samples = Samples(scores, best, None)
     root = convex_minimum(lambda beta: likelihood_slopes(samples, beta), 1.0)
-    assert root.temperature == 0.01 or root.slope == 0  # at a margin of 40 the loss is zero from the start
+    assert root.temperature == 1e-4 or root.slope == 0  # at a margin of 40 the loss is zero from the start
     assert root.settled
     assert root.steps < 20
+
+
+def test_short_steps_use_the_last_derivatives_too() -> None:
+    """Where the place is a cubic in the derivative, one step from two places hits the zero."""
+
+    def place(value: float) -> float:
+        return 0.3 - 0.7 * value + 0.2 * value**2 - 0.05 * value**3
+
+    def knot(value: float) -> _Knot:
+        return _Knot(place(value), value, 1 / (-0.7 + 0.4 * value - 0.15 * value**2))
+
+    assert _root_between(knot(0.9), knot(-0.2)) == pytest.approx(0.3, rel=1e-14)
+    assert _root_between(knot(0.4), knot(0.4)) == pytest.approx(knot(0.4).place - 0.4 / knot(0.4).slope)
+
+
+def test_likelihood_agrees_with_its_expansion(calibrated: Callable[..., Any]) -> None:
+    """The value that is computed without derivatives is that with them, for events and classes."""
+    for kind in ("binary", "multiclass"):
+        scores, labels = calibrated(kind, 300)
+        samples = Samples(3 * scores, labels, torch.rand(300, dtype=torch.float64))
+        for beta in (1e-12, 0.4, 1.0, 50.0):
+            assert likelihood(samples, beta) == pytest.approx(
+                likelihood_slopes(samples, beta).value, rel=1e-13
+            )
 
 
 @pytest.mark.parametrize("gap", [1e-1, 1e-3, 1e-6])
@@ -190,7 +214,7 @@ def test_exhausted_search_says_so(monkeypatch: pytest.MonkeyPatch, calibrated: C
     """Out of steps, what is returned is of one place, and not called settled."""
     scores, labels = calibrated("multiclass", 300)
     samples = Samples(30 * scores, labels, None)
-    monkeypatch.setattr("calibrant.calibrators._search.MAX_STEPS", 3)
+    monkeypatch.setattr("calibrant.calibrators._temperature_root.MAX_STEPS", 3)
     root = convex_minimum(lambda beta: likelihood_slopes(samples, beta), 1.0)
     value, first, _ = likelihood_slopes(samples, 1 / root.temperature)
     assert root.steps == 3
@@ -217,7 +241,7 @@ def test_result_describes_the_point_returned(
         if "gradient" in result.certificate:
             slope = smooth_objective(samples, objective, temperature, 0.0).gradient[0]
             assert result.certificate["gradient"] == pytest.approx(abs(slope), abs=1e-12)
-        assert any("is a bound" in text for text in result.warnings) == (temperature in {0.01, 100.0})
+        assert any("is a bound" in text for text in result.warnings) == (temperature in {1e-4, 1e4})
 
 
 def test_brier_is_as_good_as_the_grid_where_descents_miss_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,16 +287,33 @@ def test_misleading_logits_stop_at_the_other_bound(calibrated: Callable[..., Any
     scores, labels = calibrated("multiclass", 200)
     with pytest.warns(CalibrantWarning, match="or the opposite"):
         result = TemperatureScaling().fit(-scores, labels).fit_result_
-    assert result.parameters["temperature"] == 100
-    assert "the best temperature is a bound, T = 100" in result.warnings
+    assert result.parameters["temperature"] == 1e4
+    assert "the best temperature is a bound, T = 10000" in result.warnings
 
 
 def test_bound_of_scale_is_not_called_misleading(calibrated: Callable[..., Any]) -> None:
     """Logits on a huge scale end at the bound too, but tell of the labels."""
     scores, labels = calibrated("multiclass", 400)
-    with pytest.warns(CalibrantWarning, match="bound, T = 100"):
-        result = TemperatureScaling().fit(1e4 * scores, labels).fit_result_
+    with pytest.warns(CalibrantWarning, match="bound, T = 10000"):
+        result = TemperatureScaling().fit(1e6 * scores, labels).fit_result_
     assert len(result.warnings) == 1
+
+
+@pytest.mark.parametrize("objective", ["nll", "brier", "ece"])
+@pytest.mark.parametrize("scale", [1 / 512, 1.0, 512.0])
+def test_logits_on_any_usual_scale_are_mended(
+    calibrated: Callable[..., Any], scale: float, objective: str
+) -> None:
+    """Cosines and scores in the hundreds need temperatures beyond 0.01 and 100, and get them."""
+    scores, labels = calibrated("multiclass", 400)
+    once = TemperatureScaling(objective=objective).fit(scores, labels).fit_result_
+    scaled = TemperatureScaling(objective=objective).fit(scale * scores, labels).fit_result_
+    assert not scaled.warnings
+    if objective != "ece":
+        assert scaled.parameters["temperature"] == pytest.approx(
+            scale * once.parameters["temperature"], rel=1e-6
+        )
+    assert scaled.after == pytest.approx(once.after, rel=0.05 if objective == "ece" else 1e-9)
 
 
 def test_constant_logits_keep_temperature_one() -> None:
@@ -300,7 +341,7 @@ def test_large_tables_start_from_some_of_their_rows(
     """The short cut for large tables, and rows made anew on every pass, change only the last digits."""
     scores, labels = calibrated("multiclass", 1500, scale=5.0)
     usual = TemperatureScaling().fit(scores, labels).fit_result_
-    monkeypatch.setattr("calibrant.calibrators.temperature._LARGE", 100)
+    monkeypatch.setattr("calibrant.calibrators.temperature.LARGE", 100)
     monkeypatch.setattr("calibrant.calibrators.temperature._THIN_ROWS", 64)
     monkeypatch.setattr("calibrant.calibrators._samples._KEPT_ENTRIES", 100)
     large = TemperatureScaling().fit(scores, labels).fit_result_

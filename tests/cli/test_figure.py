@@ -65,6 +65,7 @@ def files(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
     logits, labels = rng.normal(size=(60, 3)), rng.integers(0, 2, (60, 3))
     np.savez(tmp_path / "several.npz", logits=logits, labels=labels, class_names=["a", "b", "c"])
+    np.savez(tmp_path / "unnamed.npz", logits=logits, labels=labels)
     np.savez(tmp_path / "bare.npz", logits=logits)
     np.savez(tmp_path / "top.npz", confidence=rng.uniform(0.5, 1, 60), correct=labels[:, 0])
     np.savez(tmp_path / "one.npz", logits=logits, labels=labels[:, 0])
@@ -107,8 +108,12 @@ def test_landscape_of_one_label(files: Path) -> None:
         (["landscape", "one.npz", "--objective", "auc"], '`--objective` must be one of "nll"'),
         (["landscape", "one.npz", "--label", "b"], "one.npz is multiclass"),
         (["landscape", "several.npz"], "has 3 labels per sample; say by --label which: a, b, c, or 0 to 2"),
-        (["landscape", "several.npz", "--label", "d"], "has no label 'd'"),
-        (["landscape", "several.npz", "--label", "3"], "has no label '3'"),
+        (["landscape", "several.npz", "--label", "d"], "has no label 'd'; there is 'a', 'b', 'c'."),
+        (
+            ["landscape", "several.npz", "--label", "7"],
+            "has no label '7'; there are 3, from 0 to 2 (a, b, c).",
+        ),
+        (["landscape", "unnamed.npz", "--label", "d"], "has no label 'd'; there are 3, from 0 to 2."),
         (["landscape", "bare.npz"], "bare.npz has no labels"),
         (["landscape", "top.npz"], "holds only top-label confidences"),
     ],

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,21 +13,9 @@ from torch.autograd.functional import hessian, jacobian
 from calibrant.curvature import CurvatureRegularizer, HessianOperator, penalties
 from calibrant.curvature.output_hessian import signed_roots
 from calibrant.losses import BrierLoss, FocalLoss
+from rosters_losses import LOSSES
 
-
-def _rosters() -> ModuleType:
-    name = "calibrant_test_rosters_losses"
-    if name not in sys.modules:
-        path = Path(__file__).parents[1] / "rosters_losses.py"
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-LOSSES = {loss.name: loss for loss in _rosters().LOSSES if loss.twice_differentiable}
+TWICE_DIFFERENTIABLE = {loss.name: loss for loss in LOSSES if loss.twice_differentiable}
 SAMPLES = 5
 CE = nn.CrossEntropyLoss()
 
@@ -126,10 +110,10 @@ def estimator(request, monkeypatch) -> str:
     return "gauss-newton"
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", TWICE_DIFFERENTIABLE)
 def test_expectation_is_the_dense_trace(estimator, name, small, data, monkeypatch) -> None:
     """For every twice differentiable loss value and gradient of the expectation are the dense ones."""
-    loss = LOSSES[name]
+    loss = TWICE_DIFFERENTIABLE[name]
     mine = data[0], _labels(loss, data[1])
     size = 21 if estimator == "hutchinson" else 3 * SAMPLES
     criterion = CurvatureRegularizer(small, loss, weight=1.0, estimator=estimator)
@@ -139,10 +123,10 @@ def test_expectation_is_the_dense_trace(estimator, name, small, data, monkeypatc
     torch.testing.assert_close(slope, exact_slope, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", [name for name, loss in LOSSES.items() if not loss.batch])
+@pytest.mark.parametrize("name", [name for name, loss in TWICE_DIFFERENTIABLE.items() if not loss.batch])
 def test_last_layer_is_the_dense_block(name, small, data) -> None:
     """For every loss of single samples: the trace of the last layer's block, and its gradient."""
-    loss = LOSSES[name]
+    loss = TWICE_DIFFERENTIABLE[name]
     mine = data[0], _labels(loss, data[1])
     flat, logits = _flat(small)
     vector = flat.clone().requires_grad_()
@@ -159,7 +143,7 @@ def test_last_layer_is_the_dense_block(name, small, data) -> None:
 @pytest.mark.parametrize("name", ["cross_entropy", "focal", "mmce_plain", "multilabel_focal"])
 def test_unbiased_by_z_score(estimator, name, small, data) -> None:
     """Over 225 batches with the generator's own signs the mean of value and gradient is right, |z| < 4."""
-    loss = LOSSES[name]
+    loss = TWICE_DIFFERENTIABLE[name]
     mine = data[0], _labels(loss, data[1])
     exact, exact_slope = _dense_trace(small, loss, mine, estimator)
     criterion = CurvatureRegularizer(small, loss, weight=1.0, estimator=estimator, seed=2)

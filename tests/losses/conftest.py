@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
-
 import pytest
 
-
-def rosters() -> ModuleType:
-    """The module ``tests/rosters_losses.py``, loaded once."""
-    name = "calibrant_test_rosters_losses"
-    if name not in sys.modules:
-        path = Path(__file__).parents[1] / "rosters_losses.py"
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
+from rosters_losses import LOSSES
 
 # What a test may ask for, and which entries it then gets.
 KINDS = {
@@ -41,11 +24,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One run of the test for every loss of the kind it asks for."""
     for kind, wanted in KINDS.items():
         if kind in metafunc.fixturenames:
-            entries = [loss for loss in rosters().LOSSES if wanted(loss)]
+            entries = [loss for loss in LOSSES if wanted(loss)]
             metafunc.parametrize(kind, entries, ids=[loss.name for loss in entries])
 
 
 @pytest.fixture(scope="session")
 def loss_named() -> object:
     """The roster's entry of a name."""
-    return {loss.name: loss for loss in rosters().LOSSES}.__getitem__
+    return {loss.name: loss for loss in LOSSES}.__getitem__

@@ -11,7 +11,9 @@ import pytest
 import torch
 
 from calibrant.calibrators import Landscape, Place, TemperatureRidge
-from calibrant.reports.figures.landscape import landscape_heat_map, landscape_sentence
+from calibrant.reports.figures.landscape import landscape_heat_map, landscape_key, landscape_sentence
+
+_ZERO = "Exponent 0, which is temperature scaling, lies"
 
 
 def made(**changes: Any) -> Landscape:
@@ -91,14 +93,68 @@ def test_sentence_tells_what_one_sees() -> None:
         "along the line 0.40510 at gamma = 0.7, T = 1.7."
     )
     assert "41 refits on resamples 95 % lie at gamma from 0.4 to 4.2 and T from 1.4 to 5.2" in said
-    assert said.endswith("exponent 0, which is temperature scaling, lies outside.")
+    assert said.endswith("T from 1.4 to 5.2. Exponent 0, which is temperature scaling, lies outside.")
 
 
 def test_sentence_tells_where_the_exponent_is_not_needed() -> None:
     """A cloud around 0 says so."""
     said = landscape_sentence(made(cloud=np.stack([np.linspace(-0.5, 1, 41), np.linspace(1, 2, 41)], axis=1)))
-    assert "lies among them" in said
-    assert "do not call for a second parameter" in said
+    assert "lies among these: the samples do not call for a second parameter." in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "doubts", "conclusion"),
+    [
+        (
+            {"trouble": ("5 samples tell little",)},
+            "5 samples tell little",
+            "Where the points lie says nothing of other samples.",
+        ),
+        (
+            {"chosen": Place(50.0, 9.0, 0.4)},
+            "the best point lies at an end of what is searched",
+            f"{_ZERO} outside.",
+        ),
+        (
+            {"cloud": np.stack([np.geomspace(0.05, 51, 41) - 1, np.linspace(1, 9, 41)], axis=1)},
+            "the refits spread over gamma from -0.941 to 41.9",
+            f"{_ZERO} among these: the samples do not call for a second parameter.",
+        ),
+    ],
+    ids=["few", "at an end", "everywhere"],
+)
+def test_sentence_does_not_conclude_too_much(changes: dict[str, Any], doubts: str, conclusion: str) -> None:
+    """Where the samples do not fix the parameters the sentence says so, and why; so does the picture."""
+    landscape = made(**changes)
+    said = landscape_sentence(landscape)
+    assert said.endswith(f"These samples do not fix gamma and T: {doubts}. {conclusion}")
+    assert landscape_heat_map(landscape).get_title().endswith("\nThese samples do not fix γ and T")
+    assert "do not fix" not in landscape_heat_map(made()).get_title()
+
+
+def test_key_explains_every_mark() -> None:
+    """Ridge, line, squares and dots, by the words of the legend."""
+    said = landscape_key(made())
+    for words in (
+        "the lower the NLL",
+        "the ridge, the best T at each gamma",
+        "at gamma = 0 and 1 (squares)",
+        "then tries 12 points",
+        "as many rows drawn with replacement",
+        "Star: what is chosen on all rows; diamond: temperature scaling; cross: the logits as they came.",
+    ):
+        assert words in said
+    legend = landscape_heat_map(made()).get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "ridge: best T at each γ",
+        "line search: the 12 points it tries",
+        "its start: best T at γ = 0 and 1",
+        "chosen on 41 resamples of the rows",
+        "temperature scaling (γ = 0)",
+        "chosen on all rows",
+        "logits as they came",
+    ]
 
 
 def test_drawing_real_landscapes() -> None:

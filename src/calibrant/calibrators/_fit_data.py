@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
+
+from calibrant._math.simplex import top_class
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -15,7 +17,24 @@ if TYPE_CHECKING:
     from calibrant._math.checks import Checked, Task
     from calibrant.calibrators.result import Solution
 
+_HEAD = 256  # rows
+_SUM_SLACK = 1e-3
 FEW = 10  # samples; with fewer, parameters mean little
+
+
+def seem_probabilities(scores: Tensor, kind: Task) -> str | None:
+    """What to say where logits look like probabilities."""
+    for rows in (slice(_HEAD), slice(None)):  # the first ones mostly settle it
+        part = scores[rows]
+        if part.numel() < FEW or bool((part < 0).any()) or bool((part > 1).any()):
+            return None
+    if kind == "multiclass":
+        if bool(((scores.to(torch.float64).sum(dim=1) - 1).abs() > _SUM_SLACK).any()):
+            return None
+        return "every row of `logits` sums to one, as probabilities do: of those pass the logarithms, log(p)"
+    if bool((scores == scores.flatten()[0]).all()):
+        return None
+    return "all `logits` lie in 0..1, as probabilities do: of those pass the log-odds, log(p / (1 - p))"
 
 
 def drop_weightless(
@@ -30,14 +49,32 @@ def drop_weightless(
 
 def fingerprint(checked: Checked) -> str:
     """SHA-256 of the data of a fit: types, shapes and numbers."""
+    return fingerprint_by_weights(checked.scores, checked.labels)(checked.weights)
+
+
+def fingerprint_by_weights(scores: Tensor, labels: Tensor | None) -> Callable[[Tensor | None], str]:
+    """The same for any weights of these samples, which are read once."""
     digest = hashlib.sha256()
-    for tensor in (checked.scores, checked.labels, checked.weights):
-        if tensor is not None:
-            digest.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
-            # A clone, as a single row of a wider table passes for contiguous with strides that are not.
-            rows = tensor.cpu().clone(memory_format=torch.contiguous_format)
-            digest.update(rows.view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    for tensor in (scores, labels):
+        for part in _content(tensor):
+            digest.update(part)
+
+    def with_weights(weights: Tensor | None) -> str:
+        whole = digest.copy()
+        for part in _content(weights):
+            whole.update(part)
+        return whole.hexdigest()
+
+    return with_weights
+
+
+def _content(tensor: Tensor | None) -> tuple[bytes, memoryview] | tuple[()]:
+    """Type and shape, and the bytes of the numbers."""
+    if tensor is None:
+        return ()
+    # A clone, as a single row of a wider table passes for contiguous with strides that are not.
+    rows = tensor.cpu().clone(memory_format=torch.contiguous_format)
+    return f"{tensor.dtype} {tuple(tensor.shape)} ".encode(), rows.view(torch.uint8).numpy().data
 
 
 def with_trouble(solutions: Sequence[Solution], scores: Tensor, labels: Tensor, kind: Task) -> list[Solution]:
@@ -48,19 +85,22 @@ def with_trouble(solutions: Sequence[Solution], scores: Tensor, labels: Tensor, 
         said = solution.warnings
         if not said:
             own = (scores[:, column], labels[:, column]) if isinstance(column, int) else (scores, labels)
-            said = _degenerate(*own)
+            said = degenerate(*own)
         found.append(replace(solution, warnings=said))
     return found
 
 
-def _degenerate(scores: Tensor, labels: Tensor) -> tuple[str, ...]:
+def degenerate(scores: Tensor, labels: Tensor) -> tuple[str, ...]:
     """What makes the data of one problem tell little, whatever is fitted to them."""
     if len(labels) < FEW:
         return (f"{len(labels)} samples tell little",)
     if bool((labels == labels[0]).all()):
         return (f"only class {int(labels[0])} occurs among the labels",)
-    top = scores.argmax(dim=1) if scores.ndim == 2 else (scores > 0).to(labels)
-    right = top == labels
-    if bool(right.all()):
+    for rows in (slice(_HEAD), slice(None)):  # the first ones mostly settle it
+        top = top_class(scores[rows]) if scores.ndim == 2 else (scores[rows] > 0).to(labels)
+        right = top == labels[rows]
+        if bool(right.any()) and not bool(right.all()):
+            return ()
+    if bool(right.any()):
         return ("every sample is classified correctly, so nothing tells how often errors are to be expected",)
-    return () if bool(right.any()) else ("no sample is classified correctly",)
+    return ("no sample is classified correctly",)

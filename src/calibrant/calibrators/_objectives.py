@@ -11,6 +11,7 @@ the others: :math:`\log q = -\log(1 + S)`, :math:`1 - q = S / (1 + S)`, :math:`R
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,6 +39,7 @@ DIFFERENTIABLE = frozenset({"nll", "brier"})
 JUDGED = frozenset({"ece", "adaptive_ece", "smce"})  # errors of the confidences judged, and of nothing else
 BINNED = frozenset({"ece", "adaptive_ece", "classwise"})
 NUM_BINS = 15
+_LOG2_E = 1 / math.log(2)
 _PAIRS = ((0, 0), (0, 1), (1, 1))
 
 
@@ -109,33 +111,71 @@ class Slopes(NamedTuple):
 
 def likelihood_slopes(samples: Samples, inverse_temperature: float) -> Slopes:
     """Mean negative log-likelihood without focal map: convex in the inverse temperature."""
-    totals = torch.zeros(3, dtype=torch.float64, device=samples.scores.device)
-    for block in samples.blocks():
-        totals += block.shares @ likelihood_terms(block, inverse_temperature)
-    return Slopes(*totals.tolist())
+    # Only what takes a pass over the table is taken block by block: operations on few rows are mostly calls.
+    parts = [(*_below(block, inverse_temperature, samples.room), block.second) for block in samples.blocks()]
+    total, mean, square, second = (torch.cat(part) for part in zip(*parts, strict=True))
+    terms = _likelihood_of_top(total, mean, square, second, inverse_temperature)
+    value, first, last = (samples.shares @ torch.cat(terms, dim=1)).tolist()
+    return Slopes(value - inverse_temperature * samples.mean_gap, first - samples.mean_gap, last)
+
+
+def likelihood(samples: Samples, inverse_temperature: float) -> float:
+    """The same without the derivatives."""
+    log_odds = [
+        block.second * inverse_temperature
+        + _ratios(block, inverse_temperature, samples.room).sum(1, keepdim=True).log()
+        for block in samples.blocks()
+    ]
+    value = torch.cat(log_odds)[:, 0].exp_().log1p_() @ samples.shares
+    return float(value) - inverse_temperature * samples.mean_gap
 
 
 def likelihood_terms(
     block: Block, inverse_temperature: float | Float[Tensor, "M 1 1"]
 ) -> Float[Tensor, "*M n 3"]:
     """Negative log-likelihood of each row, and its first and second derivative by the inverse temperature."""
+    value, first, second = _likelihood_of_top(
+        *_below(block, inverse_temperature), block.second, inverse_temperature
+    )
+    gap = torch.where(block.wrong, block.second + block.below.gather(-1, block.truth), 0)
+    return torch.cat([value - inverse_temperature * gap, first - gap, second], dim=-1)
+
+
+def _below(
+    block: Block, inverse_temperature: float | Float[Tensor, "M 1 1"], room: Tensor | None = None
+) -> tuple[Float[Tensor, "*M n 1"], Float[Tensor, "*M n 1"], Float[Tensor, "*M n 1"]]:
+    """Odds of the others against the second class, summed; mean and mean square of ``below`` among them."""
     ones = torch.ones_like(block.below[..., 0, :, None])  # products with it are faster than short sums
-    ratios = (block.below * inverse_temperature).exp_()
+    ratios = _ratios(block, inverse_temperature, room)
     total = ratios @ ones
-    log_odds = block.second * inverse_temperature + total.log()  # log S
+    mean = (ratios.mul_(block.below) @ ones).div_(total)
+    return total, mean, (ratios.mul_(block.below) @ ones).div_(total)
+
+
+def _ratios(
+    block: Block, inverse_temperature: float | Float[Tensor, "M 1 1"], room: Tensor | None
+) -> Float[Tensor, "*M n K"]:
+    """Odds of the others against the second class, in ``room`` if that is given."""
+    # By powers of two: where nothing is left of a class, torch's exp takes several times as long.
+    out = None if room is None else room[: len(block.below)]
+    return torch.mul(block.below, inverse_temperature * _LOG2_E, out=out).exp2_()
+
+
+def _likelihood_of_top(
+    total: Float[Tensor, "*M n 1"],
+    mean_below: Float[Tensor, "*M n 1"],
+    square_below: Float[Tensor, "*M n 1"],
+    second: Float[Tensor, "*M n 1"],
+    inverse_temperature: float | Float[Tensor, "M 1 1"],
+) -> tuple[Float[Tensor, "*M n 1"], Float[Tensor, "*M n 1"], Float[Tensor, "*M n 1"]]:
+    """Minus the log-probability of the top class, and its derivatives by the inverse temperature."""
+    log_odds = second * inverse_temperature + total.log()  # log S
     miss = log_odds.sigmoid()
     # The others' gaps to the top class, averaged in the distribution among them: mean, and mean square.
-    mean_below = ratios.mul_(block.below) @ ones / total
-    square_below = ratios.mul_(block.below) @ ones / total
-    mean = block.second + mean_below
-    square = block.second * (block.second + 2 * mean_below) + square_below
-    gap = torch.where(block.wrong, block.second + block.below.gather(-1, block.truth), 0)
-    terms = (
-        log_odds.exp().log1p() - inverse_temperature * gap,
-        miss * mean - gap,
-        miss * (square - miss * mean * mean),
-    )
-    return torch.cat(terms, dim=-1)
+    mean = second + mean_below
+    square = second * (mean + mean_below) + square_below
+    first = miss * mean
+    return log_odds.exp_().log1p_(), first, miss * (square - first * mean)
 
 
 def log_odds_of_top(block: Block, temperature: float, gammas: Sequence[float]) -> list[Float[Tensor, " n"]]:

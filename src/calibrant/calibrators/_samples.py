@@ -7,6 +7,7 @@ of themselves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +17,7 @@ import torch
 
 from calibrant._math.arrays import row_slices
 from calibrant._math.errors import InputError
-from calibrant._math.simplex import LOG_OF_ZERO
+from calibrant._math.simplex import LOG_OF_ZERO, top_class
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,14 +102,22 @@ class Samples:
         """The class of the largest logit."""
         if self.is_event:
             return (self.scores > 0).to(torch.int64)
-        if self.scores.device.type == "cpu" and self.scores.dtype in (torch.float32, torch.float64):
-            return torch.from_numpy(self.scores.detach().numpy().argmax(axis=1))  # many times as fast
-        return self.scores.argmax(dim=1)
+        return top_class(self.scores)
 
     @cached_property
     def correct(self) -> Bool[Tensor, " N"]:
         """Whether the top class is the label."""
         return self.top == self.labels
+
+    @cached_property
+    def mean_gap(self) -> float:
+        """Logit of the label minus that of the top class, on average."""
+        if self.is_event:
+            gaps = torch.where(self.correct, 0, self.scores.to(torch.float64).abs().neg_())
+        else:
+            label, top = (self.scores.gather(1, place[:, None]) for place in (self.labels, self.top))
+            gaps = (label.to(torch.float64) - top.to(torch.float64))[:, 0]
+        return float(gaps @ self.shares)
 
     @cached_property
     def outcomes(self) -> Float[Tensor, " N"]:
@@ -179,20 +188,24 @@ class Samples:
         return self._block(slice(None))
 
     @cached_property
+    def room(self) -> Float[Tensor, "n K"]:
+        """Where the entries of a block can be worked on, again and again: new memory takes time to get."""
+        return torch.empty_like(next(self.blocks()).below)
+
+    @cached_property
     def _kept(self) -> list[Block]:
         return [self._block(rows) for rows in row_slices(self.scores)]
 
     def _block(self, rows: slice) -> Block:
-        logits, correct = self.scores[rows].to(torch.float64, copy=True), self.correct[rows]
+        correct, top = self.correct[rows], self.top[rows, None]
         if self.is_event:
-            second = -logits.abs()[:, None]
+            second = self.scores[rows, None].to(torch.float64).abs().neg_()
             below, truth = torch.zeros_like(second), torch.zeros_like(self.labels[rows])
         else:
-            top = self.top[rows, None]
-            logits -= logits.gather(1, top)
-            logits.scatter_(1, top, LOG_OF_ZERO)
-            second = logits.amax(dim=1, keepdim=True)
-            below, truth = logits.sub_(second), torch.where(correct, 0, self.labels[rows])
-        return Block(
-            below, second, ~correct[:, None], truth[:, None], self.top[rows, None], self.shares[rows]
-        )
+            logits = self.scores[rows]
+            others = logits.scatter(1, top, -math.inf)
+            largest = others.amax(dim=1, keepdim=True).to(torch.float64)
+            second = largest - logits.gather(1, top)
+            below = others.to(torch.float64).sub_(largest).scatter_(1, top, LOG_OF_ZERO)
+            truth = torch.where(correct, 0, self.labels[rows])
+        return Block(below, second, ~correct[:, None], truth[:, None], top, self.shares[rows])

@@ -19,7 +19,7 @@ from calibrant._math.checks import Task, check_logits
 from calibrant._math.errors import CalibrantWarning, InputError, NotFittedError
 from calibrant._math.focal_map import back_to, working_dtype
 from calibrant._math.threads import threads_for
-from calibrant.calibrators._fit_data import drop_weightless, fingerprint, with_trouble
+from calibrant.calibrators._fit_data import drop_weightless, fingerprint, seem_probabilities, with_trouble
 from calibrant.calibrators._folds import held_out, over_correction
 from calibrant.calibrators._objectives import Objective
 from calibrant.calibrators._tables import stack_tables
@@ -145,8 +145,8 @@ class Calibrator(nn.Module):
 
         Note:
             Time is that of one fit, and of ``folds`` more. What stands in ``fit_result_.warnings`` (an
-            optimum on a bound, separable data, probabilities of zero) is also given as one
-            ``CalibrantWarning``.
+            optimum on a bound, separable data, probabilities of zero, or passed for logits) is also given as
+            one ``CalibrantWarning``.
 
         Example:
             >>> from calibrant.calibrators import TemperatureScaling
@@ -159,7 +159,8 @@ class Calibrator(nn.Module):
             raise InputError("`labels` must be given to fit; got None.")
         self._check_kind(checked.task)
         sha256 = fingerprint(checked)
-        notes: list[str] = []
+        suspected = seem_probabilities(checked.scores, checked.task)
+        notes = [suspected] if suspected else []
         scores, num_zeros = floor_zero_probabilities(checked.scores, checked.task)
         if num_zeros:
             notes.append(f"{num_zeros} probabilities of exactly zero were counted as 1e-12")

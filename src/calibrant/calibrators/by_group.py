@@ -14,6 +14,11 @@ from torch import Tensor, nn
 from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import Checked, check_choice, check_logits
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
+from calibrant.calibrators._group_temperatures import (
+    GroupedData,
+    are_fitted_in_step,
+    fit_group_temperatures,
+)
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.roster import build
 
@@ -192,10 +197,14 @@ def fit_groups(
             the message names it.
 
     Note:
-        One fit on all samples for each group and one for all; with ``borrowed=0`` each sample is fitted on
-        twice. For temperatures of models of equal size see :func:`fit_temperatures`. A calibrator of its
-        own may serve a group worse than the pooled one on new samples: judge both by ``evaluate`` on a file
-        with ``groups``.
+        Temperature scaling by likelihood (``"temperature"`` as it comes) is fitted for all groups in step:
+        with ``borrowed=0`` a step of Newton's is one pass over the samples, however many groups there are,
+        and otherwise one more for each group, as the mean over all is needed at every group's temperature.
+        All other calibrators are fitted one after another, each to all samples that count in its group. For
+        models of equal size, or heads of one model, see :func:`fit_temperatures`.
+
+        A calibrator of its own may serve a group worse than the pooled one on new samples: judge both by
+        ``evaluate`` on a file with ``groups``.
 
     Example:
         >>> labels = [1] * 90 + [0] * 10 + [1] * 60 + [0] * 40
@@ -213,23 +222,22 @@ def fit_groups(
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
     if checked.labels is None:
         raise InputError("`labels` must be given to fit; got None.")
-    names = group_names(groups, checked.num_samples)
-    divided = rows_by_group(names)
-    notes: list[str] = []
-    pooled = _fitted(template, checked, checked.weights, "all groups", notes)
-    by_group: dict[str, Calibrator] = {}
-    own = torch.ones(checked.num_samples, dtype=torch.float64) if checked.weights is None else checked.weights
-    own = own.to(checked.scores.device)
-    for name, rows in divided.items():
-        shares = own * (borrowed / own.sum())
-        shares[rows] += own[rows]
-        by_group[name] = _fitted(template, checked, shares, f"group {name!r}", notes)
-    small = [name for name, rows in divided.items() if float(own[rows].sum()) < borrowed]
+    rows = rows_by_group(group_names(groups, checked.num_samples))
+    data = GroupedData(checked, rows, float(borrowed))
+    pooled = _fitted(template, checked, checked.weights, "all groups")
+    by_group: Mapping[str, Calibrator] = (
+        fit_group_temperatures(data)
+        if are_fitted_in_step(template)
+        else {name: _fitted(template, checked, data.weights(name), f"group {name!r}") for name in rows}
+    )
+    named = {"all groups": pooled, **{f"group {name!r}": each for name, each in by_group.items()}}
+    notes = [f"{what}: {warning}" for what, each in named.items() for warning in each.fit_result_.warnings]
+    small = [name for name in rows if data.mass(name) < borrowed]
     if small:
         notes.insert(0, _said_of_small(small, borrowed))
     if notes:
         warnings.warn(f"{template.name}: {'; '.join(notes)}.", CalibrantWarning, stacklevel=2)
-    return GroupCalibrator(pooled, by_group, borrowed=float(borrowed), unknown=unknown)
+    return GroupCalibrator(pooled, by_group, borrowed=data.borrowed, unknown=unknown)
 
 
 def group_names(groups: ArrayLike, num_samples: int) -> list[str]:
@@ -256,9 +264,8 @@ def _fitted(
     data: Checked,
     weights: Float[Tensor, " N"] | None,
     what: str,
-    notes: list[str],
 ) -> Calibrator:
-    """A fitted copy; what it warns of is noted, and errors name the group."""
+    """A fitted copy; it warns of nothing, and errors name the group."""
     calibrator = type(template)(**template.settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)
@@ -266,7 +273,6 @@ def _fitted(
             calibrator.fit(data.scores, data.labels if data.labels is not None else [], weights=weights)
         except (InputError, ConvergenceError) as error:
             raise type(error)(f"{what}: {error}") from error
-    notes += [f"{what}: {warning}" for warning in calibrator.fit_result_.warnings]
     return calibrator
 
 

@@ -55,7 +55,7 @@ _NUM_FOLDS = 5
 class FocalTemperatureScaling(Calibrator):
     r"""Divide the logits by a temperature, then apply the focal calibration map.
 
-    .. math:: \hat p = \rho_\gamma(\mathrm{softmax}(z / T)), \quad T \in [10^{-2}, 10^2],\ \gamma \in (-1, 50]
+    .. math:: \hat p = \rho_\gamma(\mathrm{softmax}(z / T)), \quad T \in [10^{-4}, 10^4],\ \gamma \in (-1, 50]
 
     With :math:`\gamma = 0` this is temperature scaling. Every search compares its best point with
     (:math:`\gamma = 0`, T of :class:`TemperatureScaling` under the same objective), so that on its own

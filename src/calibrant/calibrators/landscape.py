@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +13,21 @@ import torch
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant.calibrators._fit_data import degenerate
 from calibrant.calibrators._grid import best_on_grid, best_on_line, table_of_values
+from calibrant.calibrators._landscape_window import (
+    LEVEL,
+    LINEAR_UP_TO,
+    middle,
+    ridge_gammas,
+    shown_gammas,
+    shown_temperatures,
+)
 from calibrant.calibrators._objectives import DIFFERENTIABLE, JUDGED, OBJECTIVES, Objective, in_effect
 from calibrant.calibrators._search import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant.calibrators._smooth import smooth_minimum
 from calibrant.calibrators.focal_temperature import (
     HIGHEST_GAMMA,
-    LINE_GAMMAS,
     LOWEST_GAMMA,
     FocalTemperatureScaling,
     line_through,
@@ -31,15 +38,14 @@ from calibrant.calibrators.temperature import PAPER_GRID, fit_temperature
 if TYPE_CHECKING:
     from jaxtyping import Float
     from numpy import ndarray
+    from numpy.typing import NDArray
 
     from calibrant.calibrators._samples import Samples
 
-LEVEL = 0.95
-LINEAR_UP_TO = 12.0  # beyond this exponent the axes are logarithmic
-_RIDGE_POINTS = 21
 _RATIO = 16.0  # of likelihoods, twice its logarithm: four standard errors
 _PIXELS, _FEWER_PIXELS, _FEWEST_PIXELS = (111, 121), (61, 81), (41, 51)  # exponents and temperatures
 _RESAMPLES = {True: 100, False: 20}
+_WIDE = 10.0  # ratio of 1 + gamma; of two classes that is about a ratio of temperatures
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -66,27 +72,50 @@ class Landscape:
     """Exponent and temperature chosen in each resample."""
     notes: tuple[str, ...]
     """What the fit warned of."""
+    trouble: tuple[str, ...] = ()
+    """Why the samples tell little, whatever is fitted to them: few, of one class, all right, all wrong."""
 
     @property
     def is_logarithmic(self) -> bool:
-        """Whether so large exponents are shown that only logarithms have room for them."""
-        return float(self.gammas[-1]) > LINEAR_UP_TO
+        """Whether so large exponents or temperatures are shown that only logarithms have room for them."""
+        return bool(self.gammas[-1] > LINEAR_UP_TO[0] or self.temperatures[-1] > LINEAR_UP_TO[1])
 
     @property
     def gamma_interval(self) -> tuple[float, float]:
         """Between which exponents 95 % of the resamples lie."""
-        return _middle(self.cloud[:, 0])
+        return middle(self.cloud[:, 0])
 
     @property
     def temperature_interval(self) -> tuple[float, float]:
         """Between which temperatures 95 % of the resamples lie."""
-        return _middle(self.cloud[:, 1])
+        return middle(self.cloud[:, 1])
 
     @property
     def zero_is_within(self) -> bool:
         """Whether exponent 0, which is temperature scaling, lies between those exponents."""
         low, high = self.gamma_interval
         return low <= 0 <= high
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why the samples do not fix exponent and temperature; empty where nothing speaks against it.
+
+        They tell little whatever is fitted, the chosen point or some of the resamples (more than lie outside
+        the interval on one side) are at an end of what is searched, or 1 + gamma is more than ten times as
+        large at one end of its interval as at the other.
+        """
+        count, ended = len(self.cloud), int(_at_end(self.cloud).sum())
+        there = ["the best point"] if _at_end(np.array([self.chosen[:2]])).any() else []
+        if ended > (1 - LEVEL) / 2 * count:
+            there.append(f"{ended} of {count} refits")
+        said = list(self.trouble)
+        if there:
+            lie = "lies" if there == ["the best point"] else "lie"
+            said.append(f"{' and '.join(there)} {lie} at an end of what is searched")
+        low, high = self.gamma_interval
+        if 1 + high > _WIDE * (1 + low):
+            said.append(f"the refits spread over gamma from {low:.3g} to {high:.3g}")
+        return tuple(said)
 
 
 @torch.no_grad()
@@ -154,13 +183,13 @@ def objective_landscape(
     tell = progress or (lambda _: None)
     tell(0.1)
 
-    ridge = ridge_of(samples, wanted, _ridge_gammas(chosen.gamma, chosen.gamma))
+    ridge = ridge_of(samples, wanted, ridge_gammas(chosen.gamma, chosen.gamma))
     starts = _starts(ridge, chosen, plain, samples.num_samples)
     cloud = _cloud(samples, wanted, starts, count, seed, lambda share: tell(0.1 + 0.7 * share))
-    low, high = _middle(cloud[:, 0])
+    low, high = middle(cloud[:, 0])
     low, high = min(low, chosen.gamma), max(high, chosen.gamma)
     if low < ridge.gammas[0] or high > ridge.gammas[-1]:
-        ridge = ridge_of(samples, wanted, _ridge_gammas(low, high))
+        ridge = ridge_of(samples, wanted, ridge_gammas(low, high))
     tell(0.85)
 
     first, second = (best_on_grid(samples, wanted, (gamma,), PAPER_GRID)[0] for gamma in (0.0, 1.0))
@@ -168,9 +197,10 @@ def objective_landscape(
     better = min(first, second, key=lambda anchor: anchor.value)
     on_line, _ = best_on_line(samples, wanted, points, best=better)
     num_gammas, num_temperatures = _pixels(wanted)
-    gammas = _shown_gammas(low, high, num_gammas)
-    temperatures = _shown_temperatures(
-        ridge.temperatures, chosen, plain, cloud, num_temperatures, gammas[-1] > LINEAR_UP_TO
+    gammas = shown_gammas(low, high, num_gammas)
+    marked = [chosen.temperature, plain.temperature, *middle(cloud[:, 1])]
+    temperatures = shown_temperatures(
+        marked, ridge.temperatures, num_temperatures, logarithmic=gammas[-1] > LINEAR_UP_TO[0]
     )
     values = table_of_values(samples, wanted, gammas, temperatures)
     tell(1.0)
@@ -191,6 +221,7 @@ def objective_landscape(
         chosen=chosen,
         cloud=cloud,
         notes=notes,
+        trouble=_trouble(samples),
     )
 
 
@@ -203,6 +234,20 @@ def _fitted(samples: Samples, objective: Objective) -> tuple[Place, tuple[str, .
         )
     result = fitted.fit_result_
     return Place(float(fitted.gamma), float(fitted.temperature), result.after), result.warnings
+
+
+def _trouble(samples: Samples) -> tuple[str, ...]:
+    """What makes the samples tell little, whatever is fitted."""
+    if samples.is_constant:
+        return ("the logits of every sample are all equal",)
+    return degenerate(samples.scores, samples.labels)
+
+
+def _at_end(places: Float[ndarray, "R 2"]) -> NDArray[np.bool_]:
+    """Which pairs of exponent and temperature lie at an end of what is searched."""
+    gammas, temperatures = places.T
+    ends = np.isin(gammas, [LOWEST_GAMMA, HIGHEST_GAMMA])
+    return ends | np.isin(temperatures, [LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE])
 
 
 def _starts(ridge: TemperatureRidge, chosen: Place, plain: Place, num_samples: int) -> list[Place]:
@@ -265,42 +310,3 @@ def _pixels(objective: Objective) -> tuple[int, int]:
     if objective in DIFFERENTIABLE:
         return _PIXELS
     return _FEWER_PIXELS if objective in JUDGED else _FEWEST_PIXELS
-
-
-def _middle(values: Float[ndarray, " R"]) -> tuple[float, float]:
-    """Between which values 95 % lie."""
-    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
-
-
-def _shown_gammas(low: float, high: float, count: int) -> list[float]:
-    """At least those of the search along the line; evenly spaced, beyond 12 in log(1 + gamma)."""
-    margin = 1.15
-    bottom = min(LINE_GAMMAS[0], max(LOWEST_GAMMA, math.expm1(margin * math.log1p(low)))) if low < 0 else -0.5
-    top = max(LINE_GAMMAS[-1], min(HIGHEST_GAMMA, margin * high))
-    if top <= LINEAR_UP_TO:
-        return np.linspace(bottom, top, count).tolist()
-    spaced = np.expm1(np.linspace(math.log1p(bottom), math.log1p(top), count))
-    return spaced.clip(LOWEST_GAMMA, HIGHEST_GAMMA).tolist()
-
-
-def _ridge_gammas(low: float, high: float) -> list[float]:
-    """Exponents of the ridge, 0 among them."""
-    return sorted({0.0, *_shown_gammas(low, high, _RIDGE_POINTS)})
-
-
-def _shown_temperatures(
-    ridge: Float[ndarray, " G"],
-    chosen: Place,
-    plain: Place,
-    cloud: Float[ndarray, "R 2"],
-    count: int,
-    logarithmic: bool,
-) -> list[float]:
-    """Room for the ridge, the cloud, and the logits as they came (T = 1)."""
-    low, high = _middle(cloud[:, 1])
-    marked = [1.0, chosen.temperature, plain.temperature, low, high]
-    bottom = max(LOWEST_TEMPERATURE, 0.5 * min(*marked, float(ridge.min())))
-    top = min(HIGHEST_TEMPERATURE, 1.15 * max(*marked, float(ridge.max())))
-    spaced = np.geomspace(bottom, top, count) if logarithmic else np.linspace(bottom, top, count)
-    return spaced.clip(LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE).tolist()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
@@ -21,15 +20,7 @@ from calibrant._math.checks import Task, check_logits, check_weights
 from calibrant._math.errors import InputError
 from calibrant.calibrators._objectives import likelihood_terms
 from calibrant.calibrators._samples import Block, Samples
-from calibrant.calibrators._search import (
-    HIGHEST_TEMPERATURE,
-    LONGEST_STEP,
-    LOWEST_TEMPERATURE,
-    MAX_STEPS,
-    PATIENCE,
-    SMALL_STEP,
-    TOLERANCE,
-)
+from calibrant.calibrators._temperature_root import convex_minima
 from calibrant.calibrators._zeros import floor_zero_probabilities
 
 if TYPE_CHECKING:
@@ -53,14 +44,18 @@ class TemperatureFits:
 def fit_temperatures(
     logits: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None
 ) -> TemperatureFits:
-    r"""Temperature scaling by maximum likelihood for a batch of models at once.
+    r"""Temperature scaling by maximum likelihood for a batch of models, or heads of one model, at once.
 
     .. math::
-        T_m = \arg\min_{T \in [10^{-2}, 10^2]} -\sum_n \omega_{mn} \log \mathrm{softmax}(z_{mn} / T)_{y_n}
+        T_m = \arg\min_{T \in [10^{-4}, 10^4]} -\sum_n \omega_{mn} \log \mathrm{softmax}(z_{mn} / T)_{y_n}
 
     The same temperatures as :class:`TemperatureScaling` finds one by one, by the same safeguarded Newton's
-    method in log T, all models in each step. For a bootstrap pass the logits once, expanded to one model per
-    resample, with the counts of each as weights.
+    method in log T, all models in each step.
+
+    Heads of one network, which see the same samples but predict different things, count as models: stack
+    their logits and give each its labels, ``(M, N)``. Samples that have no label for a head get weight 0
+    there and any class. Heads with different numbers of classes need a call each. For a bootstrap pass the
+    logits once, expanded to one model per resample, with the counts of each as weights.
 
     Args:
         logits: Logits, shape ``(M, N, C)``, or log-odds of class 1, shape ``(M, N)``; any floating dtype.
@@ -76,7 +71,7 @@ def fit_temperatures(
 
     Note:
         About six passes, O(M N C) each; memory 64 MiB besides the input. Nothing is warned of: look at
-        ``converged``, and for temperatures of 0.01 or 100. A probability of zero counts as 1e-12.
+        ``converged``, and for temperatures of 1e-4 or 1e4. A probability of zero counts as 1e-12.
 
     References:
         Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
@@ -86,6 +81,13 @@ def fit_temperatures(
         >>> fits = fit_temperatures(logits, [1] * 8 + [0] * 2)
         >>> [round(value, 6) for value in fits.temperatures.tolist()]  # s / log(0.8 / 0.2)
         [1.442695, 2.88539]
+
+        Two heads with labels of their own:
+
+        >>> heads = torch.full((2, 10), 4.0)
+        >>> labels = [[1] * 8 + [0] * 2, [1] * 6 + [0] * 4]
+        >>> [round(value, 4) for value in fit_temperatures(heads, labels).temperatures.tolist()]
+        [2.8854, 9.8652]
     """
     scores, targets, shares = _check(logits, labels, weights)
     step = max(1, _MOST_ENTRIES // scores[0].numel())
@@ -135,48 +137,16 @@ def _check(
 def _fit(scores: Tensor, labels: Int[Tensor, "M N"], shares: Float[Tensor, "M N"]) -> TemperatureFits:
     """Newton's method of ``convex_minimum``, all models in step."""
     blocks = list(_blocks(scores, labels, shares))
-    num_models, device = len(scores), scores.device
-    place = torch.zeros(num_models, dtype=torch.float64, device=device)  # log T
-    low = torch.full_like(place, math.log(LOWEST_TEMPERATURE))
-    high = torch.full_like(place, math.log(HIGHEST_TEMPERATURE))
-    ends = torch.stack([low, high])
-    untried = torch.ones(2, num_models, dtype=torch.bool, device=device)
-    slow = torch.zeros(num_models, dtype=torch.int64, device=device)
-    previous = torch.full_like(place, math.inf)
-    found = torch.zeros(5, num_models, dtype=torch.float64, device=device)  # in the order of the result
-    found[0] = math.nan
-    active = torch.arange(num_models, device=device)
-    for step in range(MAX_STEPS):
-        beta = torch.where(place == ends[0], 1 / LOWEST_TEMPERATURE, (-place).exp())
-        beta = torch.where(place == ends[1], 1 / HIGHEST_TEMPERATURE, beta)[active]
-        value, first, second = _slopes(blocks, active, num_models, beta)
-        if step == 0:
-            found[1] = value
-        at = place[active]
-        low[active] = torch.where(first > 0, at, low[active])
-        high[active] = torch.where(first > 0, high[active], at)
-        change = torch.where(second > 0, first / (beta * second), first.sign() * math.inf)
-        slope = -beta * first
-        settled = (first == 0) | (low >= high)[active]
-        settled |= (slope.abs() <= TOLERANCE) & (change.abs() <= SMALL_STEP)
-        found[:, active] = torch.stack([1 / beta, found[1, active], value, slope, settled.to(value)])
-        kept = ~settled
-        active, at, change = active[kept], at[kept], change[kept]
-        if not len(active):
-            break
-        slow[active] = torch.where(change.abs() > previous[active].abs() / 2, slow[active] + 1, 0)
-        previous[active] = change
-        lower, upper = low[active], high[active]
-        following = at + change.clamp(-LONGEST_STEP, LONGEST_STEP)
-        side = (change > 0).to(torch.int64)  # of the end ahead
-        lost = (slow[active] >= PATIENCE) | ~((lower < following) & (following < upper))
-        try_end = lost & untried[side, active]
-        following = torch.where(lost, (lower + upper) / 2, following)
-        following = torch.where(try_end, ends[side, active], following)
-        untried[side[try_end], active[try_end]] = False
-        place[active] = following
-    # A bound is reached when the derivative points out of the interval, which the next step finds.
-    return TemperatureFits(found[0], found[1], found[2], found[3], found[4] == 1)
+    num_models = len(scores)
+
+    def slopes(models: Int[Tensor, " A"], beta: Float[Tensor, " A"]) -> Float[Tensor, "A 3"]:
+        return _slopes(blocks, models, num_models, beta)
+
+    start = torch.ones(num_models, dtype=torch.float64, device=scores.device)
+    roots = convex_minima(slopes, start)
+    rows = [(root.temperature, root.at_start, root.value, root.slope) for root in roots]
+    settled = torch.tensor([root.settled for root in roots], device=scores.device)
+    return TemperatureFits(*start.new_tensor(rows).unbind(dim=1), converged=settled)
 
 
 def _blocks(scores: Tensor, labels: Int[Tensor, "M N"], shares: Float[Tensor, "M N"]) -> Iterator[Block]:
@@ -196,13 +166,18 @@ def _blocks(scores: Tensor, labels: Int[Tensor, "M N"], shares: Float[Tensor, "M
 
 
 def _slopes(
-    blocks: list[Block], active: Int[Tensor, " A"], num_models: int, beta: Float[Tensor, " A"]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Negative log-likelihood of the models still under way, and its derivatives by 1 / T."""
-    totals = torch.zeros(len(active), 3, dtype=torch.float64, device=beta.device)
+    blocks: list[Block], models: Int[Tensor, " A"], num_models: int, beta: Float[Tensor, " A"]
+) -> Float[Tensor, "A 3"]:
+    """Negative log-likelihood of some models, and its derivatives by 1 / T."""
+    totals = torch.zeros(len(models), 3, dtype=torch.float64, device=beta.device)
     for block in blocks:
-        if len(active) < num_models:
-            block = Block(**{field.name: getattr(block, field.name)[active] for field in fields(block)})
+        if len(models) < num_models:
+            block = some_of(block, models)
         terms = likelihood_terms(block, beta[:, None, None])
         totals += (block.shares[:, None] @ terms)[:, 0]
-    return totals[:, 0], totals[:, 1], totals[:, 2]
+    return totals
+
+
+def some_of(block: Block, chosen: Tensor) -> Block:
+    """Some of its models, or of its rows."""
+    return Block(**{field.name: getattr(block, field.name)[chosen] for field in fields(block)})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from calibrant._math.simplex import split_top
+from calibrant._math.simplex import top_class
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -84,10 +84,9 @@ def look(scores: Tensor, weights: Tensor | None, kind: Task) -> Look:
         masses = torch.ones_like(masses)
     masses = masses / masses.sum()
     if kind == "multiclass":
-        split = split_top(rows)
-        top = 1 / (1 + split.odds)
-        probs = split.probs_of_others().scatter(1, split.top, top)
-        return Look(probs, (-split.log_odds).clamp(-_LIMIT, _LIMIT), masses)
+        probs, top = torch.softmax(rows, dim=1), top_class(rows)[:, None]
+        log_odds = probs.gather(1, top).log() - probs.scatter(1, top, 0).sum(dim=1, keepdim=True).log()
+        return Look(probs, log_odds.clamp(-_LIMIT, _LIMIT), masses)
     log_odds = rows.clamp(-_LIMIT, _LIMIT)
     if kind == "multilabel":
         return Look(log_odds.sigmoid(), log_odds, masses)

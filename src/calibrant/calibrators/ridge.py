@@ -65,7 +65,7 @@ def temperature_ridge(
 ) -> TemperatureRidge:
     r"""How the best temperature of focal temperature scaling depends on the exponent.
 
-    .. math:: T(\gamma) = \arg\min_{T \in [10^{-2}, 10^2]} L(\rho_\gamma(\mathrm{softmax}(z / T)))
+    .. math:: T(\gamma) = \arg\min_{T \in [10^{-4}, 10^4]} L(\rho_\gamma(\mathrm{softmax}(z / T)))
 
     Args:
         logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
 
@@ -22,9 +20,9 @@ from calibrant.calibrators._objectives import (
     NUM_BINS,
     OBJECTIVES,
     Objective,
-    Slopes,
     in_effect,
     judged_confidences,
+    likelihood,
     likelihood_slopes,
     objective_value,
     smooth_objective,
@@ -33,9 +31,9 @@ from calibrant.calibrators._samples import Samples
 from calibrant.calibrators._search import (
     HIGHEST_TEMPERATURE,
     LOWEST_TEMPERATURE,
-    convex_minimum,
 )
 from calibrant.calibrators._smooth import smooth_minimum
+from calibrant.calibrators._temperature_root import MARGIN, TemperatureRoot, convex_minimum
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fold import Affine, scaling
 from calibrant.calibrators.result import Solution
@@ -48,12 +46,15 @@ TemperatureSearch: TypeAlias = Literal["continuous", "grid"]
 PAPER_GRID: tuple[float, ...] = tuple(accumulate(repeat(0.1, 100)))
 """0.1, 0.2, ..., 10.0, summed up as in the code of Mukhoti et al. (2020)."""
 
-_LARGE = 2**21  # entries; beyond, Newton's method starts from the optimum of some of the rows
-_THIN_ROWS = 1024
-_MARGIN = 1e-6  # in log T
+LARGE = 2**17  # entries; beyond, Newton's method starts from the optimum of some of the rows
+_THIN_ROWS = 512
 _NEARLY_INFINITE = 1e-12  # inverse of a temperature
 _STARTS = tuple(np.geomspace(1e-2, 1e2, 9).tolist())
 _FINE_GRID = tuple(np.geomspace(1e-2, 1e2, 401).tolist())
+_BEYOND = (  # where its first or its last is best
+    tuple(np.geomspace(LOWEST_TEMPERATURE, 1e-2, 201)[:-1].tolist()),
+    tuple(np.geomspace(1e2, HIGHEST_TEMPERATURE, 201)[1:].tolist()),
+)
 _ZOOMS, _ZOOM_POINTS = 2, 16
 _COLLAPSED = 0.9  # share of the confidences in one bin
 
@@ -61,7 +62,7 @@ _COLLAPSED = 0.9  # share of the confidences in one bin
 class TemperatureScaling(Calibrator):
     r"""Divide the logits by one number.
 
-    .. math:: \hat p = \mathrm{softmax}(z / T), \qquad T = \arg\min_{T \in [10^{-2}, 10^2]} L(T)
+    .. math:: \hat p = \mathrm{softmax}(z / T), \qquad T = \arg\min_{T \in [10^{-4}, 10^4]} L(T)
 
     Of multilabel predictions every column has its own T. Accuracy, the order of the classes and log-odds of
     zero stay as they are, so a shift of the log-odds (another prevalence than in training) cannot be mended:
@@ -145,35 +146,34 @@ def fit_temperature(samples: Samples, objective: Objective, search: TemperatureS
 
 
 def _most_likely(samples: Samples) -> Solution:
-    start = 1.0
-    if samples.scores.numel() > _LARGE:
-        thin = samples.thinned(_THIN_ROWS)
-        start = convex_minimum(lambda beta: likelihood_slopes(thin, beta)).temperature
-    slopes = cache(lambda beta: likelihood_slopes(samples, beta))
-    before = slopes(1.0)
-    root = convex_minimum(slopes, start)
-    certificate: dict[str, float] = {}
-    if not root.on_bound:
-        certificate["gradient"] = abs(root.slope)
-        if _changes_sign(slopes, root.temperature):
-            certificate["bracket"] = 2 * _MARGIN
+    start = likeliest_of_some(samples)
+    root = convex_minimum(lambda beta: likelihood_slopes(samples, beta), start, bracket=True)
+    return of_likeliest(root, root.at_start if start == 1 else likelihood(samples, 1.0), start)
+
+
+def likeliest_of_some(samples: Samples) -> float:
+    """Where to begin: at 1, or for large tables at the optimum of some of the rows."""
+    if samples.scores.numel() <= LARGE:
+        return 1.0
+    thin = samples.thinned(_THIN_ROWS)
+    return convex_minimum(lambda beta: likelihood_slopes(thin, beta)).temperature
+
+
+def of_likeliest(root: TemperatureRoot, before: float, start: float) -> Solution:
+    """What a search that began at ``start`` found; ``before`` is the likelihood at T = 1."""
+    certificate = {} if root.on_bound else {"gradient": abs(root.slope)}
+    if root.bracketed:
+        certificate["bracket"] = 2 * MARGIN
     return Solution(
         converged=root.settled,
-        steps=slopes.cache_info().misses,
-        before=before.value,
+        steps=root.steps + (start != 1),
+        before=before,
         after=root.value,
         parameters={"temperature": root.temperature},
         certificate=certificate,
-        message=f"derivative by log T {abs(root.slope):.1e}" if not root.on_bound else "optimum on a bound",
+        message="optimum on a bound" if root.on_bound else f"derivative by log T {abs(root.slope):.1e}",
         warnings=_on_bound(root.temperature),
     )
-
-
-def _changes_sign(slopes: Callable[[float], Slopes], temperature: float) -> bool:
-    """Whether the derivative, which falls as T grows, has the other sign close by, or both if it is zero."""
-    here = slopes(1 / temperature).first
-    colder = here > 0 or slopes(math.exp(_MARGIN) / temperature).first > 0
-    return colder and (here < 0 or slopes(math.exp(-_MARGIN) / temperature).first < 0)
 
 
 def _best_of_paper_grid(samples: Samples, objective: Objective) -> Solution:
@@ -223,6 +223,11 @@ def _least_jumping(samples: Samples, objective: Objective) -> Solution:
     grid = sorted({*PAPER_GRID, *_FINE_GRID})
     stay = Candidate(before, 1.0, 0.0)
     best, steps = best_on_grid(samples, objective, (0.0,), grid, best=stay)
+    for end, beyond in zip((grid[0], grid[-1]), _BEYOND, strict=True):
+        if best.temperature == end:
+            best, computed = best_on_grid(samples, objective, (0.0,), beyond, best=best)
+            steps += computed
+            grid += beyond
     width = math.log(_FINE_GRID[1] / _FINE_GRID[0])
     for _ in range(_ZOOMS):
         around = best.temperature * np.exp(np.linspace(-width, width, _ZOOM_POINTS))

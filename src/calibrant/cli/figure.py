@@ -23,6 +23,7 @@ ENDINGS = {
     ".pdf": {"CreationDate": None},
 }  # what keeps the bytes the same
 LANDSCAPE = "landscape"
+_MOST_NAMED = 6  # labels
 LANDSCAPE_SUMMARY = (
     "Of a FILE of predictions: focal temperature scaling's objective over exponent and temperature."
 )
@@ -120,7 +121,12 @@ def _landscape(
 
     from calibrant.calibrators import objective_landscape
     from calibrant.predictions import load_predictions
-    from calibrant.reports.figures.landscape import landscape_heat_map, landscape_sentence
+    from calibrant.reports.figures.landscape import (
+        SIZE,
+        landscape_heat_map,
+        landscape_key,
+        landscape_sentence,
+    )
 
     with progress(f"reading {file.name}") as tell:
         predictions = load_predictions(file)
@@ -134,11 +140,11 @@ def _landscape(
             seed=seed,
             progress=lambda share: tell("fitting on resamples", share),
         )
-        drawn = Figure(figsize=(6.4, 5.2), layout="constrained")
+        drawn = Figure(figsize=SIZE, layout="constrained")
         landscape_heat_map(landscape, ax=drawn.add_subplot())
     for note in (*predictions.notes, *landscape.notes):
         errors().print(f"note: {note}", markup=False, highlight=False)
-    return drawn, f"On {words}. {landscape_sentence(landscape)}"
+    return drawn, f"On {words}. {landscape_sentence(landscape)}\n{landscape_key(landscape)}"
 
 
 def _rows(predictions: Predictions, file: Path, every_row: bool) -> tuple[Predictions, str]:
@@ -174,9 +180,13 @@ def _column(predictions: Predictions, file: Path, label: str | None) -> int | No
     if label.isdecimal() and int(label) < count:
         return int(label)
 
-    from calibrant._math.text_form import nearest
+    if names and not label.isdecimal():
+        from calibrant._math.text_form import nearest
 
-    raise InputError(f"{file} has no label {label!r}{nearest(label, names)} There are {count}, from 0 on.")
+        raise InputError(f"{file} has no label {label!r}{nearest(label, names)}")
+    shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+    named = f" ({shown})" if names else ""
+    raise InputError(f"{file} has no label {label!r}; there are {count}, from 0 to {count - 1}{named}.")
 
 
 def _one_label(rows: Predictions, column: int | None) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from calibrant._math.arrays import ArrayLike
 
-LOWEST, HIGHEST = 1e-2, 1e2  # of the temperature
+LOWEST, HIGHEST = 1e-4, 1e4  # of the temperature
 _FLOOR = 1e-12
 
 
@@ -40,7 +40,7 @@ def temperature_decomposition(
     .. math:: S(p) = \underbrace{S(p) - S(p_T)}_{\text{calibration}} + \underbrace{S(p_T)}_{\text{refinement}}
               , \qquad p_T \propto p^{1/T}
 
-    with the T in ``[0.01, 100]`` of greatest likelihood on these very samples, for both scores. As
+    with the T in ``[1e-4, 1e4]`` of greatest likelihood on these very samples, for both scores. As
     :func:`~calibrant.metrics.refinement_decomposition`, with the recalibration found here. Of several labels
     per sample (and of an event) :math:`p^{1/T}` is weighed against :math:`(1 - p)^{1/T}`, one T for all.
 

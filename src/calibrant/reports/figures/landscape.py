@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy import ndarray
 
+SIZE = (6.4, 5.8)
 _SMOOTH = {"nll", "brier"}
 _DECADES = 4.0  # of what lies above the least; all below has one colour
 _TICKS_OF_GAMMA = (-0.99, -0.9, -0.5, 0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
@@ -25,10 +26,9 @@ _TICKS_OF_GAMMA = (-0.99, -0.9, -0.5, 0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 def landscape_heat_map(landscape: Landscape, *, ax: Axes | None = None) -> Axes:
     """An objective as a heat map over exponent and temperature, with everything that was found on it.
 
-    White: the ridge, the best T of each exponent. Dashed: the points of the search along a line through the
-    two squares. The star is the point chosen, the dots are those chosen in resamples, the diamond at exponent
-    0 is temperature scaling, and the cross the logits as they came. Likelihood loss and Brier score are shown
-    as what lies above the least, calibration errors as they are; both on a logarithmic scale.
+    The legend names what is marked, and :func:`landscape_key` says at more length what it is. Likelihood loss
+    and Brier score are shown as what lies above the least, calibration errors as they are; both on a
+    logarithmic scale. Where the samples do not fix exponent and temperature the title says so.
 
     Args:
         landscape: From :func:`calibrant.calibrators.objective_landscape`.
@@ -45,7 +45,7 @@ def landscape_heat_map(landscape: Landscape, *, ax: Axes | None = None) -> Axes:
         >>> landscape_heat_map(objective_landscape(logits, labels, num_resamples=5)).get_ylabel()
         'temperature T'
     """
-    ax = new_axes(ax, width=6.4, height=5.2)
+    ax = new_axes(ax, width=SIZE[0], height=SIZE[1])
     title = objective_title(landscape)
     heights, norm = _heights(landscape)
     mesh = ax.pcolormesh(
@@ -67,9 +67,9 @@ def landscape_heat_map(landscape: Landscape, *, ax: Axes | None = None) -> Axes:
         _make_logarithmic(ax, landscape)
     ax.set_xlabel("exponent γ")
     ax.set_ylabel("temperature T")
-    ax.set_title(
-        f"{title} of focal temperature scaling, {landscape.num_samples:,} samples", fontsize="medium"
-    )
+    counted = "1 sample" if landscape.num_samples == 1 else f"{landscape.num_samples:,} samples"
+    loose = "\nThese samples do not fix γ and T" if landscape.doubts else ""
+    ax.set_title(f"{title} of focal temperature scaling, {counted}{loose}", fontsize="medium", pad=10)
     return ax
 
 
@@ -81,7 +81,8 @@ def landscape_sentence(landscape: Landscape) -> str:
 
     Returns:
         Which point is best, what temperature scaling and the search along the line have instead, how far the
-        choices of resamples spread, and whether they leave out exponent 0.
+        choices of resamples spread, and what follows: whether they leave out exponent 0, or that these
+        samples do not fix the two parameters, and why.
 
     Example:
         >>> import torch
@@ -95,18 +96,60 @@ def landscape_sentence(landscape: Landscape) -> str:
     chosen, plain, line = landscape.chosen, landscape.plain, landscape.best_on_line
     low, high = landscape.gamma_interval
     cold, warm = landscape.temperature_interval
-    zero = (
-        "exponent 0, which is temperature scaling, lies among them: these samples do not call for a second "
-        "parameter"
-        if landscape.zero_is_within
-        else "exponent 0, which is temperature scaling, lies outside"
-    )
     return (
-        f"Least {title} {chosen.value:.5f} at gamma = {chosen.gamma:.3g}, T = {chosen.temperature:.3g}; "
-        f"temperature scaling has {plain.value:.5f} at T = {plain.temperature:.3g}, the search along the "
-        f"line {line.value:.5f} at gamma = {line.gamma:.3g}, T = {line.temperature:.3g}. Of "
+        f"Least {title} {chosen.value:.5f} at gamma = {chosen.gamma:.3g}, T = {_short(chosen.temperature)}; "
+        f"temperature scaling has {plain.value:.5f} at T = {_short(plain.temperature)}, the search along the "
+        f"line {line.value:.5f} at gamma = {line.gamma:.3g}, T = {_short(line.temperature)}. Of "
         f"{len(landscape.cloud)} refits on resamples {percent(LEVEL)} lie at gamma from {low:.3g} to "
-        f"{high:.3g} and T from {cold:.3g} to {warm:.3g}; {zero}."
+        f"{high:.3g} and T from {_short(cold)} to {_short(warm)}. {_conclusion(landscape)}"
+    )
+
+
+def _short(temperature: float) -> str:
+    return f"{temperature:.3g}" if temperature < 1000 else f"{temperature:,.0f}"
+
+
+def _conclusion(landscape: Landscape) -> str:
+    """What follows from it."""
+    zero = "Exponent 0, which is temperature scaling, lies"
+    doubts = "; ".join(landscape.doubts)
+    if landscape.trouble:
+        return (
+            f"These samples do not fix gamma and T: {doubts}. Where the points lie says nothing of other "
+            "samples."
+        )
+    if landscape.zero_is_within:
+        found = f"{zero} among these: the samples do not call for a second parameter."
+    else:
+        found = f"{zero} outside."
+    return f"These samples do not fix gamma and T: {doubts}. {found}" if doubts else found
+
+
+def landscape_key(landscape: Landscape) -> str:
+    """How to read the picture, for whoever sees one for the first time.
+
+    Args:
+        landscape: From :func:`calibrant.calibrators.objective_landscape`.
+
+    Returns:
+        What the colours, lines and marks are.
+
+    Example:
+        >>> import torch
+        >>> from calibrant.calibrators import objective_landscape
+        >>> logits = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
+        >>> labels = (3 * logits).softmax(1).multinomial(1, generator=torch.Generator().manual_seed(1))[:, 0]
+        >>> landscape_key(objective_landscape(logits, labels, num_resamples=5)).startswith("How to read it: ")
+        True
+    """
+    title = objective_title(landscape)
+    return (
+        f"How to read it: the darker, the lower the {title}. White line: the ridge, the best T at each "
+        "gamma. Orange: the search along a line, which looks for the best of T = 0.1, 0.2, ..., 10 at gamma "
+        f"= 0 and 1 (squares) and then tries {len(landscape.line)} points of the line through the two "
+        "(dashed). Pale dots: what is chosen on resamples, as many rows drawn with replacement; the farther "
+        "they spread, the less the samples tell. Star: what is chosen on all rows; diamond: temperature "
+        "scaling; cross: the logits as they came."
     )
 
 
@@ -133,22 +176,33 @@ def _draw_paths(ax: Axes, landscape: Landscape) -> None:
     """The ridge and the line."""
     line, ridge = landscape.line, landscape.ridge
     anchors = np.array([place[:2] for place in landscape.anchors])
-    ax.plot(ridge.gammas, ridge.temperatures, color="white", linewidth=2, label="ridge: best T of each γ")
+    ax.plot(ridge.gammas, ridge.temperatures, color="white", linewidth=2, label="ridge: best T at each γ")
     ax.plot(
         line[:, 0],
         line[:, 1],
         color=VERMILLION,
         linewidth=1.6,
         linestyle="--",
-        label="line search (3m points)",
+        label=f"line search: the {len(line)} points it tries",
     )
-    ax.plot(anchors[:, 0], anchors[:, 1], color=VERMILLION, marker="s", markersize=5, linestyle="none")
+    ax.plot(
+        anchors[:, 0],
+        anchors[:, 1],
+        color=VERMILLION,
+        marker="s",
+        markersize=12,
+        markerfacecolor="none",  # another mark may lie inside
+        markeredgewidth=2,
+        linestyle="none",
+        label="its start: best T at γ = 0 and 1",
+    )
 
 
 def _draw_points(ax: Axes, landscape: Landscape) -> None:
     """The cloud below, and on it what was chosen."""
     cloud, chosen, plain = landscape.cloud, landscape.chosen, landscape.plain
     edge: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "black"}
+    whole: dict[str, Any] = {**edge, "clip_on": False}  # also where it lies on the edge of the picture
     ax.plot(
         cloud[:, 0],
         cloud[:, 1],
@@ -157,7 +211,7 @@ def _draw_points(ax: Axes, landscape: Landscape) -> None:
         color="white",
         alpha=0.55,
         markeredgewidth=0.4,
-        label=f"{len(cloud)} refits on resamples",
+        label=f"chosen on {len(cloud)} resamples of the rows",
         **edge,
     )
     ax.plot(
@@ -166,19 +220,25 @@ def _draw_points(ax: Axes, landscape: Landscape) -> None:
         marker="D",
         markersize=8,
         color=OCHRE,
-        label="temperature scaling",
-        **edge,
+        label="temperature scaling (γ = 0)",
+        **whole,
     )
     ax.plot(
-        [chosen.gamma], [chosen.temperature], marker="*", markersize=15, color="gold", label="chosen", **edge
+        [chosen.gamma],
+        [chosen.temperature],
+        marker="*",
+        markersize=15,
+        color="gold",
+        label="chosen on all rows",
+        **whole,
     )
-    ax.plot([0.0], [1.0], marker="X", markersize=8, color="lightgrey", label="as it came", **edge)
+    ax.plot([0.0], [1.0], marker="X", markersize=8, color="lightgrey", label="logits as they came", **whole)
     ax.legend(
         loc="upper center",
         bbox_to_anchor=(0.5, -0.12),
-        ncols=3,
+        ncols=2,
         fontsize="small",
-        facecolor="#5f7f8f",
+        facecolor="#31464f",  # white and orange are seen on it
         framealpha=1,
         labelcolor="white",
         edgecolor="none",
