@@ -48,6 +48,18 @@ def test_a_failure_is_exit_code_one_and_a_sentence(run, boastful, tmp_path) -> N
     assert cases[1].find("failure") is None
 
 
+def test_too_few_samples_pass_with_a_word_and_fail_where_strict(run, tmp_path) -> None:
+    """Three samples: exit code 0 and what they would let through; 1 with ``--strict``."""
+    np.savez(tmp_path / "three.npz", confidence=[0.95] * 3, correct=[1, 1, 0])
+    done = run("check", "three.npz", "--max-ece", "0.05")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("pass, too few samples to tell: ")
+    assert "3 samples cannot tell: a model with a true error of 0.4 would pass too" in done.stdout
+    done = run("check", "three.npz", "--max-ece", "0.05", "--strict")
+    assert done.returncode == 1
+    assert done.stdout.startswith("FAIL: ")
+
+
 def test_quiet_prints_only_failures(run, boastful) -> None:
     """A pass prints nothing, a failure its sentence."""
     done = run("check", boastful.name, "--max-ece", "0.9", "--quiet")
@@ -63,6 +75,9 @@ def test_quiet_prints_only_failures(run, boastful) -> None:
         ((), "there is nothing to check"),
         (("--max-nll", "1"), "nll cannot be checked: needs the probabilities of all classes"),
         (("--max-ece", "-1"), "must not be negative"),
+        (("--max-ece", "5%"), "--max-ece must be a number, as 0.03; got '5%'; write 0.05."),
+        (("--min-accuracy", "0,9"), "--min-accuracy must be a number, as 0.03; got '0,9'; write 0.9."),
+        (("--max-nll", "low"), "--max-nll must be a number, as 0.03; got 'low'."),
         (("--max-ece", "0.1", "--baseline-metric", "ece"), "go with a `baseline`"),
         (("--baseline", "absent.npz"), "there is no file absent.npz"),
         (("--max-ece", "0.1", "--junit", "found.txt"), "must end in .xml"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from calibrant import InputError
-from calibrant.evaluation import compare, evaluate
+from calibrant.evaluation import check, compare, evaluate
 from calibrant.predictions import Predictions
 
 Maker = Callable[..., Predictions]
@@ -138,3 +139,45 @@ def test_different_numbers_of_classes_are_noted(made: Maker) -> None:
     """They are compared all the same."""
     found = compare([("a", made("multiclass", 60, 3)), ("b", made("multiclass", 60, 5))], **QUICK)
     assert found.notes == ("Models with different numbers of classes are compared (a 3, b 5).",)
+
+
+def named(predictions: Predictions, *names: str) -> Predictions:
+    """The same with names for its classes."""
+    return Predictions(logits=predictions.scores, labels=predictions.labels, class_names=names)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (
+            ("cat", "fox", "dog"),
+            r"a and c must have their classes in the same order; class 1 is 'dog' in the one",
+        ),
+        (("cat", "dog", "owl"), r"a and c must have the same classes; 'fox' is one of a only"),
+        (("cat", "cat", "dog"), r"a and c must have the same classes; 'cat' is one of c only"),
+        (("cat", "dog", "fox", "owl"), r"a and c must have the same classes; 'owl' is one of c only"),
+    ],
+)
+def test_classes_must_be_the_same_in_the_same_order(made: Maker, names: tuple[str, ...], words: str) -> None:
+    """Where two name them; a model that does not is compared with either."""
+    first, bare = made("multiclass", 60, 3), made("multiclass", 60, 3, sharpness=2)
+    other = named(made("multiclass", 60, len(names)), *names)
+    given = named(first, "cat", "dog", "fox")
+    with pytest.raises(InputError, match=words):
+        compare([("a", given), ("b", bare), ("c", other)], **QUICK)
+    with pytest.raises(InputError, match=words.replace("a and c", "the predictions and the baseline")[:70]):
+        check(given, baseline=other, bootstrap=20)
+    assert compare([("a", given), ("b", bare), ("c", named(bare, "cat", "dog", "fox"))], **QUICK).paired
+
+
+def test_nobody_wins_a_tie(made: Maker) -> None:
+    """Equal models are called equal, whoever comes first; a third that is worse loses to both."""
+    honest, sharp = made("multiclass", 800), made("multiclass", 800, sharpness=2)
+    found = compare([("a", honest), ("b", honest)], **QUICK)
+    assert found.verdict.startswith("Equal calibration error: a (0.0")
+    assert "Equal negative log-likelihood (NLL): a (" in found.verdict
+    assert "Lowest" not in found.verdict
+    found = compare([("c", sharp), ("a", honest), ("b", honest)], **QUICK)
+    assert re.search(
+        r"Lowest calibration error: a \(.*?\) and b \(.*?\), equal, beyond noise\.", found.verdict
+    )

@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 
 from calibrant import InputError
-from calibrant.evaluation import evaluate
+from calibrant.evaluation import compare, evaluate
 from calibrant.evaluation.intervals import (
     bca_interval,
     centred_interval,
     effective_number,
+    highest_share,
     normal_interval,
     percentile_interval,
+    share_interval_at_end,
+    too_few,
     wilson_interval,
 )
 from calibrant.evaluation.judge import Procedure, judge
@@ -197,3 +200,53 @@ def test_intervals_of_the_slope_cover() -> None:
         low, high = normal_interval(line.value, standard_error(line.influence, None), 0.95, EVERYWHERE)
         covered += low <= 0.5 <= high
     assert 0.91 < covered / 400 < 0.985
+
+
+def test_shares_against_scipy() -> None:
+    """Clopper and Pearson's interval at both ends, and their upper bound of any count."""
+    from scipy.stats import binomtest
+
+    for n in (1, 3, 40):
+        for hits in (0, n):
+            theirs = binomtest(hits, n).proportion_ci(0.9, method="exact")
+            assert share_interval_at_end(hits / n, n, 0.9) == pytest.approx(tuple(theirs), abs=1e-12)
+        for hits in range(n + 1):
+            high = binomtest(hits, n, alternative="less").proportion_ci(0.95, method="exact").high
+            assert highest_share(hits / n, n, 0.95) == pytest.approx(high, abs=1e-12)
+
+
+def test_no_interval_is_a_point_where_samples_are_few() -> None:
+    """Of one sure sample, or where all are right, the interval of the share says how few they are."""
+    probs = np.array([[0.995, 0.005], [0.7, 0.3], [0.6, 0.4], [0.8, 0.2]])
+    weights = np.array([1.0, 1.0, 2.0, 0.0])
+    for mass, number in ((None, 4), (weights, 16 / 6)):
+        predictions = Predictions(probs=probs, labels=[0, 0, 0, 0], weights=mass)
+        for kind in ("centred", "percentile", "bca"):
+            metrics = evaluate(predictions, bootstrap=100, null_draws=20, intervals=kind).arms[0].metrics
+            assert (metrics["accuracy"].low, metrics["accuracy"].high) == pytest.approx(
+                (0.025 ** (1 / number), 1)
+            )
+            sure = metrics["high_confidence_accuracy"]
+            assert (sure.value, sure.low, sure.high) == pytest.approx((1, 0.025, 1))
+    wrong = Predictions(probs=probs, labels=[0, 1, 0, 0])
+    metrics = evaluate(wrong, bootstrap=100, null_draws=20).arms[0].metrics
+    assert metrics["accuracy"].low < 0.5  # of resamples that differ, as ever
+    alone = metrics["entropy_incorrect"]
+    assert (alone.low, alone.high, alone.reason) == (None, None, "no interval: it is that of one sample")
+    assert metrics["entropy_correct"].low < metrics["entropy_correct"].high
+
+
+@pytest.mark.parametrize(("num_samples", "known"), [(5, False), (6, True)])
+def test_so_few_samples_change_nothing_beyond_noise(num_samples: int, known: bool) -> None:
+    """Where all samples go one way, their signs alone do so with the probability 2 ** (1 - n)."""
+    assert too_few(num_samples, 0.95) is not known
+    assert not too_few(5, 0.9)
+    log_odds = np.linspace(1, 2, num_samples)
+    models = [("a", Predictions(logits=log_odds, labels=np.ones(num_samples)))]
+    models.append(("b", Predictions(logits=2 * log_odds, labels=np.ones(num_samples))))
+    found = compare(models, bootstrap=100, null_draws=20)
+    change = found.models[1].difference["nll"]
+    assert change.value < -0.1
+    assert (change.low is not None) is known
+    assert (change.reason == "no interval: too few samples") is not known
+    assert ("noise could explain" in found.verdict.partition("NLL")[2]) is not known

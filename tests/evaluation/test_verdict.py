@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,12 @@ import numpy as np
 import pytest
 
 from calibrant.evaluation import Evaluation, evaluate
+from calibrant.evaluation.judge import Procedure, judge
 from calibrant.evaluation.phrases import p_number, p_value
-from calibrant.evaluation.result import NullError
+from calibrant.evaluation.recommend import Recommendation
+from calibrant.evaluation.reduce import reduce_predictions
+from calibrant.evaluation.result import Estimate, NullError, Verdict
+from calibrant.evaluation.verdict import Case, reach_verdict
 from calibrant.predictions import Kind, Predictions, Source
 
 Maker = Callable[..., Predictions]
@@ -261,3 +266,96 @@ def test_the_next_step_is_a_command_that_fits_the_samples(made: Maker) -> None:
     drawn = judged(made("multiclass", 2000, sharpness=3)).verdict.sentences[-1]
     assert "`calibrant fit FILE --method temperature --out temperature.safetensors`" in marked
     assert "`calibrant fit FILE --all --method temperature --out temperature.safetensors`" in drawn
+
+
+def told(made: Maker, **after: tuple[float | None, float]) -> Verdict:
+    """What is said of temperature scaling where it moves these metrics of an over-confident model.
+
+    Each is given by the value before and by how much of it is added, beyond noise unless that is nothing.
+    """
+    predictions = made("multiclass", 2000, sharpness=3, split=np.arange(2000) % 2)
+    first, arm = judged(predictions).arms
+    metrics, changes = dict(arm.metrics), dict(arm.change)
+    before = dict(first.metrics)
+    for name, (value, step) in after.items():
+        reason = "infinite: 1 sample gives its true class probability 0" if value is None else None
+        before[name] = Estimate(value=value, reason=reason)
+        metrics[name] = Estimate(value=(value or 0.5) + step)
+        sure = sorted([step / 2, 2 * step]) if step else [-0.001, 0.001]
+        changes[name] = Estimate(value=step, low=sure[0], high=sure[1])
+    procedure = Procedure(kind="multiclass", num_bins=15, num_resamples=50, num_draws=50, level=0.95, seed=0)
+    case = Case(
+        kind="multiclass",
+        arms=[
+            dataclasses.replace(first, metrics=before),
+            dataclasses.replace(arm, metrics=metrics, change=changes),
+        ],
+        uncalibrated=judge(reduce_predictions(predictions.test, 15), procedure),
+        recommendation=Recommendation("temperature", (), 1000, {}),
+        level=0.95,
+        num_calibration=1000,
+        num_test=1000,
+        cross_fitted=False,
+        one_class=False,
+        fit_arguments="FILE",
+        apply_arguments="NEW.npz --out REPAIRED.npz",
+    )
+    return reach_verdict(case)
+
+
+def test_the_headline_names_the_measure_that_moved(made: Maker) -> None:
+    """Where the calibration error stays, the loss by which the calibrator was chosen, with its numbers."""
+    headline = told(made, ece=(0.052, 0.0), nll=(0.786, -0.081)).headline
+    assert (
+        "the negative log-likelihood, by which it was chosen, falls from 0.786 to 0.705, while the "
+        "calibration error hardly moves, from 0.052 to 0.052."
+    ) in headline
+    headline = told(made, ece=(0.052, 0.02), nll=(None, -0.1)).headline
+    assert "falls from infinity (1 sample gives its true class probability 0) to 0.400, while" in headline
+    assert "the calibration error rises from 0.052 to 0.072." in headline
+    headline = told(made, ece=(0.052, 0.0), nll=(0.786, 0.0)).headline
+    assert "hardly moves, from 0.786 to 0.786, and the calibration error hardly moves," in headline
+    headline = told(made, ece=(0.052, -0.03), nll=(0.786, -0.081)).headline
+    assert "the calibration error falls from 0.052 to 0.022." in headline
+    assert "log-likelihood" not in headline
+
+
+def test_what_is_better_can_be_seen_to_be(made: Maker) -> None:
+    """Numbers that are alike at the usual decimals get as many as it takes to tell them apart."""
+    verdict = told(made, ece=(0.05204, -0.00001), nll=(0.78604, -0.0003))
+    assert "the calibration error falls from 0.05204 to 0.05203." in verdict.headline
+    said = " ".join(verdict.sentences)
+    assert "the calibration error from 0.05204 to 0.05203 (clearly better)" in said
+    assert "the negative log-likelihood (NLL) from 0.7860 to 0.7857 (clearly better)" in said
+
+
+@pytest.mark.parametrize(
+    ("form", "new"),
+    [
+        ("npz", "NEW.npz --out REPAIRED.npz"),
+        ("csv", "NEW.csv --out REPAIRED.csv"),
+        ("csv.gz", "NEW.csv.gz --out REPAIRED.csv.gz"),
+        ("npy", "NEW_logits.npy --out REPAIRED.npz"),
+        ("a form of one's own", "NEW.npz --out REPAIRED.npz"),
+    ],
+)
+def test_the_next_step_names_files_as_the_user_has_them(made: Maker, form: str, new: str) -> None:
+    """After a CSV file new predictions are CSV; ``.npy`` files say what they hold, and are not written."""
+    source = Source(name="a", sha256="0" * 64, format=form, path="a")
+    predictions = made("multiclass", 2000, sharpness=3, split=np.arange(2000) % 2, source=source)
+    assert judged(predictions).verdict.commands[1] == f"calibrant apply temperature.safetensors {new}"
+
+
+def test_arrays_are_told_to_be_wrapped(made: Maker) -> None:
+    """Logits and labels one after the other, or arrays at all: one sentence with the remedy."""
+    predictions = made("multiclass", 50)
+    logits, labels = predictions.scores.numpy(), predictions.labels.numpy()
+    for arguments in ((logits, labels), (logits,), (predictions.scores, labels), (logits.tolist(), labels)):
+        with pytest.raises(
+            TypeError, match=r"wrap arrays as `calibrant\.Predictions\(logits=logits, labels="
+        ):
+            evaluate(*arguments)
+    with pytest.raises(TypeError, match=r"takes one set of predictions; got 2; samples to fit on go as `cal"):
+        evaluate(predictions, predictions)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"to read a file use `calibrant\.load_predictions"):
+        evaluate("file.npz")  # type: ignore[arg-type]

@@ -178,8 +178,19 @@ def test_mistakes_are_named(call: Callable[[], Any], error: type[Exception], mes
 def test_a_label_out_of_range_is_an_error() -> None:
     """A label that is no class is not taken for another one."""
     for label in (3, -1):
-        with pytest.raises((RuntimeError, IndexError), match="out of bounds"):
-            losses.focal_loss(LOGITS, torch.tensor([0, 1, 2, label]))
+        words = (
+            rf"^Target {label} is out of bounds: `labels` must lie in 0\.\.2, or be `ignore_index`, -100\.$"
+        )
+        for loss in (losses.focal_loss, losses.cross_entropy_loss, losses.brier_loss):
+            with pytest.raises(IndexError, match=words):
+                loss(LOGITS, torch.tensor([0, 1, 2, label]))
+
+
+def test_the_mean_of_no_samples_is_nan() -> None:
+    """As torch's cross-entropy has it; the sum is zero."""
+    for loss in (losses.focal_loss, losses.cross_entropy_loss):
+        assert loss(LOGITS[:0], torch.zeros(0, dtype=torch.int64)).isnan()
+        assert loss(LOGITS[:0], torch.zeros(0, dtype=torch.int64), reduction="sum") == 0
 
 
 def test_modules_refuse_when_built() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from calibrant._math.errors import InputError
-from calibrant.predictions import Predictions, load_predictions
+from calibrant.predictions import Predictions, load_predictions, open_predictions
 
 ENDINGS = (".npz", ".csv", ".parquet", ".safetensors", ".pt")
 LOGITS = np.array([[2.0, 0.0], [0.0, 3.0], [1.0, 0.0]])
@@ -668,6 +668,15 @@ def test_files_that_cannot_be_opened(tmp_path, monkeypatch) -> None:
     words = f"{folder} is a directory, not a file of predictions."
     with pytest.raises(IsADirectoryError, match=exactly(words)):
         load_predictions(folder)
+    for name in ("checkpoint.pt", "log.txt"):
+        (folder / name).touch()
+    for names in (("checkpoint.pt",), ("predictions.npz",), ("predictions.csv", "predictions.npz")):
+        for name in names:  # by that name, whatever else there is
+            (folder / name).touch()
+        shown = " or ".join(str(folder / name) for name in names)
+        for read in (load_predictions, open_predictions):
+            with pytest.raises(IsADirectoryError, match=exactly(f"{words[:-1]}; name one in it: {shown}.")):
+                read(folder)
 
     def denied(*_arguments: object, **_options: object) -> None:
         raise PermissionError(13, "Permission denied")

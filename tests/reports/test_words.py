@@ -30,6 +30,9 @@ def test_numbers_keep_four_decimals(value: float) -> None:
         ("ece", 0.02, -0.03, -0.04, -0.02, "better"),
         ("ece", 0.08, 0.03, 0.02, 0.04, "worse"),
         ("ece", 0.04, -0.01, -0.03, 0.001, None),  # zero lies in the interval
+        ("nll", 0.30001, -0.00002, -0.00003, -0.00001, None),  # alike as shown
+        ("nll", 0.30006, 0.00002, 0.00001, 0.00003, "worse"),  # 0.3000 to 0.3001
+        ("gap", 0.00001, 0.00003, 0.00002, 0.00004, None),
         ("accuracy", 0.8, 0.03, 0.02, 0.04, "better"),
         ("accuracy", 0.8, -0.03, -0.04, -0.02, "worse"),
         ("gap", -0.01, -0.06, -0.07, -0.05, "better"),  # from 0.05 to -0.01
@@ -76,6 +79,8 @@ def test_small_texts() -> None:
     assert words.percent(0.999) == "99.9 %"
     assert words.unbroken("in 95 % of draws") == "in 95\u00a0% of draws"
     assert words.parameter(-1.23456) == "−1.235"
+    assert words.parameter_name("original") == "share of the probabilities as they came"
+    assert words.parameter_name("temperature") == "temperature"
     assert words.parameter(tuple(map(float, range(9)))) == "[0, 1, 2, 3, 4, 5, … 9 values]"
     assert words.shortened("abcdefghij", most=10) == "abcdefghij"
     assert words.shortened("abcdefghijk", most=10) == "abcde…hijk"

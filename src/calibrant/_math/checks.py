@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import torch
@@ -117,6 +117,12 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     if value not in choices:
         known = ", ".join(f'"{choice}"' for choice in choices)
         raise InputError(f"`{name}` must be one of {known}; got {value!r}.")
+
+
+def check_is_number(name: str, value: object) -> None:
+    """Refuse a text, a list or anything else that is no number."""
+    if isinstance(value, bool) or not isinstance(value, float | int | Real):  # the common ones first
+        raise TypeError(f"`{name}` must be a number; got {value!r}.")
 
 
 def check_num_bins(num_bins: object) -> None:

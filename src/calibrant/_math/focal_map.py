@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.arrays import CACHED_ELEMENTS
+from calibrant._math.checks import check_is_number
 from calibrant._math.errors import InputError
 from calibrant._math.simplex import TopSplit, back_to, normalise_gaps, split_top, working_dtype
 
@@ -33,7 +34,9 @@ def check_gamma(gamma: float | Tensor, *, elementwise: bool = False) -> None:
     if isinstance(gamma, Tensor):
         if gamma.ndim > 0 and not elementwise:
             raise InputError(f"`gamma` must be one number; got a tensor of shape {tuple(gamma.shape)}.")
-    elif not (math.isfinite(gamma) and gamma > -1):
+        return
+    check_is_number("gamma", gamma)
+    if not (math.isfinite(gamma) and gamma > -1):
         raise InputError(
             f"`gamma` must be finite and greater than -1, else the focal map is no bijection; got {gamma}."
         )

@@ -7,22 +7,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from calibrant._math.errors import InputError
 from calibrant.cli.terminal import check_output, command_line, progress
 
 if TYPE_CHECKING:
     from calibrant.evaluation.gate_result import GateMetric
 
 MARKS = {"pass": "pass", "within noise": "pass, within noise", "fail": "FAIL"}
+TOO_FEW = "pass, too few samples to tell"
 
 
 def check(
     file: Annotated[Path, typer.Argument(help="Predictions; `confidence` with `correct` is enough.")],
-    max_ece: Annotated[float | None, typer.Option(help="The most calibration error, as in 0.03.")] = None,
-    max_adaptive_ece: Annotated[float | None, typer.Option(help="The same over bins of equal mass.")] = None,
-    max_smce: Annotated[float | None, typer.Option(help="The most smooth calibration error.")] = None,
-    max_nll: Annotated[float | None, typer.Option(help="The most negative log-likelihood.")] = None,
-    max_brier: Annotated[float | None, typer.Option(help="The highest Brier score.")] = None,
-    min_accuracy: Annotated[float | None, typer.Option(help="The least accuracy.")] = None,
+    max_ece: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="The most calibration error, as in 0.03.")
+    ] = None,
+    max_adaptive_ece: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="The same over bins of equal mass.")
+    ] = None,
+    max_smce: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="The most smooth calibration error.")
+    ] = None,
+    max_nll: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="The most negative log-likelihood.")
+    ] = None,
+    max_brier: Annotated[str | None, typer.Option(metavar="NUMBER", help="The highest Brier score.")] = None,
+    min_accuracy: Annotated[str | None, typer.Option(metavar="NUMBER", help="The least accuracy.")] = None,
     baseline: Annotated[
         Path | None, typer.Option(help="Predictions that FILE must not be worse than.")
     ] = None,
@@ -37,7 +47,8 @@ def check(
         float, typer.Option(min=0.51, max=0.9999, help="How sure to be before failing.")
     ] = 0.95,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail whatever lies beyond a limit, also within noise.")
+        bool,
+        typer.Option("--strict", help="Fail also what noise explains, and what too few samples cannot tell."),
     ] = False,
     json: Annotated[Path | None, typer.Option(help="Write what was found to this .json file.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this .xml file.")] = None,
@@ -46,7 +57,10 @@ def check(
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what fails.")] = False,
 ) -> None:
-    """Exit with 1 if FILE exceeds a limit or is worse than a baseline by more than noise explains; else 0."""
+    """Exit with 1 if FILE exceeds a limit or is worse than a baseline by more than noise explains; else 0.
+
+    Where so few samples would let a much worse model pass as well, it says so; with --strict that is a 1.
+    """
     inputs = [file] if baseline is None else [file, baseline]
     check_output(json, endings=(".json",), option="--json", inputs=inputs)
     check_output(junit, endings=(".xml",), option="--junit", inputs=inputs)
@@ -56,18 +70,21 @@ def check(
     from calibrant.predictions import load_predictions
     from calibrant.reports.junit import junit_text
 
-    given: dict[GateMetric, float | None] = {
-        "ece": max_ece,
-        "adaptive_ece": max_adaptive_ece,
-        "smce": max_smce,
-        "nll": max_nll,
-        "brier": max_brier,
-        "accuracy": min_accuracy,
+    given: dict[GateMetric, tuple[str, str | None]] = {
+        "ece": ("--max-ece", max_ece),
+        "adaptive_ece": ("--max-adaptive-ece", max_adaptive_ece),
+        "smce": ("--max-smce", max_smce),
+        "nll": ("--max-nll", max_nll),
+        "brier": ("--max-brier", max_brier),
+        "accuracy": ("--min-accuracy", min_accuracy),
+    }
+    limits: dict[GateMetric, float] = {
+        metric: _number(*pair) for metric, pair in given.items() if pair[1] is not None
     }
     with progress(f"checking {file.name}", quiet=quiet):
         found = check_predictions(
             load_predictions(file),
-            {metric: limit for metric, limit in given.items() if limit is not None},
+            limits,
             baseline=None if baseline is None else load_predictions(baseline),
             baseline_metrics=baseline_metric or None,
             confidence=confidence,
@@ -83,10 +100,24 @@ def check(
             write_text(junit, junit_text(found))
     for each in found.checks:
         if not (quiet and each.passed):
-            mark = MARKS[each.outcome] if each.passed else "FAIL"
+            mark = "FAIL" if not each.passed else MARKS[each.outcome] if each.conclusive else TOO_FEW
             typer.echo(f"{mark}: {each.sentence}")
     for note in found.notes:
         if not quiet:
             typer.echo(f"note: {note}")
     if not found.passed:
         raise typer.Exit(1)
+
+
+def _number(option: str, text: str | None) -> float:
+    """A limit as it was typed; per cent are not guessed at, but their remedy is said."""
+    try:
+        return float(text or "")
+    except ValueError:
+        share = (text or "").strip().removesuffix("%").strip().replace(",", ".")
+    try:
+        value = float(share) / (100 if "%" in (text or "") else 1)
+        remedy = f"; write {value:g}"
+    except ValueError:
+        remedy = ""
+    raise InputError(f"{option} must be a number, as 0.03; got {text!r}{remedy}.")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant.predictions import Predictions
@@ -38,11 +41,15 @@ def few_resamples_note(num_resamples: int, level: float) -> tuple[str, ...]:
 
 def check_predictions(value: object, name: str) -> None:
     """Refuse a path, an array or anything else that is not predictions."""
-    if not isinstance(value, Predictions):
-        raise TypeError(
-            f"`{name}` must be Predictions; got {type(value).__name__}; "
-            "to read a file use `calibrant.load_predictions(path)`."
+    if isinstance(value, Predictions):
+        return
+    remedy = "to read a file use `calibrant.load_predictions(path)`."
+    if isinstance(value, Sequence | np.ndarray | Tensor) and not isinstance(value, str):
+        remedy = (
+            "wrap arrays as `calibrant.Predictions(logits=logits, labels=labels)`, with `probs=` where they "
+            "are probabilities."
         )
+    raise TypeError(f"`{name}` must be Predictions; got {type(value).__name__}; {remedy}")
 
 
 def check_pairs(models: Iterable[object]) -> None:

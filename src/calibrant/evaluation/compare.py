@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
@@ -12,7 +13,7 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import GROUPS_NOTE, check_pairs, few_resamples_note
 from calibrant.evaluation.evaluate import Progress, versions
 from calibrant.evaluation.judge import Judged, Procedure, change, judge, nulls_and_curves
-from calibrant.evaluation.phrases import clearly, with_margin
+from calibrant.evaluation.phrases import clearly, number, with_margin
 from calibrant.evaluation.reduce import reduce_predictions
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind, Settings
 from calibrant.predictions import Predictions
@@ -56,7 +57,8 @@ def compare(
 
     Raises:
         TypeError: If ``models`` holds anything but pairs of a name and predictions.
-        InputError: If there are fewer than two models, two of one name or of different kinds, or no labels.
+        InputError: If there are fewer than two models, two of one name or of different kinds, or no labels;
+            or if two name their classes, and not the same ones in the same order.
 
     Example:
         >>> import numpy as np
@@ -132,6 +134,37 @@ def _check(models: list[tuple[str, Predictions]]) -> None:
     if len(kinds) > 1:
         said = " and ".join(f"{name!r} is {kind}" for kind, name in kinds.items())
         raise InputError(f"`models` must all be of one kind; {said}.")
+    refuse_other_classes(models)
+
+
+def refuse_other_classes(models: Sequence[tuple[str, Predictions]]) -> None:
+    """Refuse models that name other classes than the first, or the same in another order.
+
+    They are not put into one order here: which column is which class is for the files to say, and where they
+    disagree one of them may be wrong.
+
+    Raises:
+        InputError: With the first class that differs, and what to do.
+    """
+    named = [(name, predictions.class_names) for name, predictions in models]
+    known = [(name, classes) for name, classes in named if classes is not None]
+    for name, classes in known[1:]:
+        first, expected = known[0]
+        theirs, mine = Counter(expected), Counter(classes)
+        missing = sorted((theirs - mine) + (mine - theirs))
+        if missing:
+            owner = first if theirs[missing[0]] > mine[missing[0]] else name
+            raise InputError(
+                f"{first} and {name} must have the same classes; {missing[0]!r} is one of {owner} only; "
+                "leave the names out where they are but spelt in another way."
+            )
+        if classes != expected:
+            place = next(k for k, pair in enumerate(zip(expected, classes, strict=False)) if len({*pair}) > 1)
+            raise InputError(
+                f"{first} and {name} must have their classes in the same order; class {place} is "
+                f"{expected[place]!r} in the one and {classes[place]!r} in the other; bring the columns of "
+                "the one (and labels that are numbers) into the order of the other."
+            )
 
 
 def _notes(models: list[tuple[str, Predictions]]) -> tuple[str, ...]:
@@ -189,18 +222,29 @@ def _verdict(
         if not ranked:
             continue
         best = ranked[0][1]
-        close = [
-            place
-            for _, place in ranked[1:]
-            if clearly(change(judged[place], judged[best], level, paired=paired)[metric]) <= 0
-        ]
-        said = f"Lowest {name}: {found[best].name} ({with_margin(found[best].metrics[metric])})"
-        if close:
-            others = " and ".join(
-                f"{found[place].name} ({with_margin(found[place].metrics[metric])})" for place in close
-            )
-            said += f", but noise could explain the difference to {others}"
-        elif len(ranked) > 1:
-            said += ", beyond noise"
-        sentences.append(f"{said}.")
+        alike, close = [best], list[int]()
+        for value, place in ranked[1:]:
+            sign = clearly(change(judged[place], judged[best], level, paired=paired)[metric])
+            if sign <= 0:
+                equal = number(value) == number(ranked[0][0])
+                (alike if equal else close).append(place)
+        sentences.append(_ranked(found, metric, name, alike, close, among=len(ranked)))
     return " ".join(sentences)
+
+
+def _ranked(
+    found: list[ComparedModel], metric: str, name: str, alike: list[int], close: list[int], *, among: int
+) -> str:
+    """Which models have the lowest error: one, or several that are equal as far as is shown."""
+
+    def shown(places: list[int]) -> str:
+        return " and ".join(
+            f"{found[place].name} ({with_margin(found[place].metrics[metric])})" for place in places
+        )
+
+    if among > 1 and len(alike) == among:
+        return f"Equal {name}: {shown(alike)}."
+    said = f"Lowest {name}: {shown(alike)}" + (", equal" if len(alike) > 1 else "")
+    if close:
+        return f"{said}, but noise could explain the difference to {shown(close)}."
+    return f"{said}, beyond noise." if among > 1 else f"{said}."

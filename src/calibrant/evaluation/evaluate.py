@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import platform
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ParamSpec
 
 import numpy as np
 import torch
@@ -36,11 +38,30 @@ from calibrant.evaluation.split import Split, choose_split, has_both_parts
 from calibrant.evaluation.verdict import Case, reach_verdict
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Predictions, StreamedPredictions
+from calibrant.predictions.files import WRITERS
 
 Progress = Callable[[str, float], None]
+Given = ParamSpec("Given")
 LEAST_TO_CHOOSE = 20  # calibration samples; with fewer, nothing is recommended
 
 
+def _one_at_a_time(function: Callable[Given, Evaluation]) -> Callable[Given, Evaluation]:
+    """Say what to pass where several things are passed one after the other, such as logits and labels."""
+
+    @functools.wraps(function)
+    def checked(*args: Given.args, **kwargs: Given.kwargs) -> Evaluation:
+        if len(args) > 1:
+            check_predictions(args[0], "predictions")
+            raise TypeError(
+                f"`evaluate` takes one set of predictions; got {len(args)}; samples to fit on go as "
+                "`calibration=`, and several models are judged side by side by `calibrant.compare`."
+            )
+        return function(*args, **kwargs)
+
+    return checked
+
+
+@_one_at_a_time
 def evaluate(
     predictions: Predictions,
     *,
@@ -75,7 +96,10 @@ def evaluate(
     calibration error does not, because each layer of noise enlarges it. Of a small true error (0.021, 2000
     samples) the moved percentiles cover 88 %, percentiles left where they are 55 %. ``intervals`` takes plain
     percentiles or BCa ones instead. The AUROC has DeLong's interval, or for several classes the same with the
-    influences averaged; calibration slope and intercept have normal ones from their influences.
+    influences averaged; calibration slope and intercept have normal ones from their influences. Where all
+    that count are right (or none is), resamples are all alike, and the share has Clopper and Pearson's
+    interval; what a single sample decides has none, nor has a change judged on fewer than six samples (at
+    95 %), which chance explains even where it goes the same way in all.
 
     **Chance**: a finite sample shows an error even where every probability is true. ``null`` holds the errors
     when outcomes are drawn from the stated probabilities, the share :math:`(1 + k)/(1 + D)` of :math:`D`
@@ -189,6 +213,7 @@ def evaluate(
         cross_fitted=split.folds is not None,
         one_class=one_class,
         fit_arguments=_fit_arguments(predictions, calibration, split),
+        apply_arguments=_apply_arguments(predictions),
     )
     detected = None
     if ood is not None:
@@ -407,6 +432,15 @@ def _fit_arguments(predictions: Predictions, calibration: Predictions | None, sp
     name = shlex.quote(f"./{path}" if path.startswith("-") else path)  # else it would count as an option
     marked = not split.announce if calibration is None else has_both_parts(calibration)
     return name if marked else f"{name} --all"
+
+
+def _apply_arguments(predictions: Predictions) -> str:
+    """New predictions and where they go, in the format of these."""
+    ending = "npz" if predictions.source is None else predictions.source.format
+    if ending == "npy":  # whose names say what they hold, and which are not written
+        return f"NEW_{predictions.space}.npy --out REPAIRED.npz"
+    ending = ending if f".{ending}" in WRITERS else "npz"
+    return f"NEW.{ending} --out REPAIRED.{ending}"
 
 
 def versions() -> dict[str, str]:

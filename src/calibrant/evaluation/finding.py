@@ -9,7 +9,6 @@ import numpy as np
 
 from calibrant.evaluation.intervals import (
     centred_interval,
-    effective_number,
     normal_quantile,
     wilson_interval,
 )
@@ -100,8 +99,7 @@ def _event_gap(judged: Judged, level: float) -> Estimate | None:
 
 def _reach(judged: Judged, gaps: list[Estimate], level: float) -> float:
     """The largest gap that the data leave possible; Wilson's interval minds the smallest samples."""
-    weights = judged.reduced.weights
-    num_samples = judged.reduced.num_samples if weights is None else effective_number(weights)
+    num_samples = judged.reduced.effective_samples
     reach = 0.0
     for gap, name in zip(gaps, ("accuracy", "prevalence"), strict=False):
         share = judged.reduced.values[name]

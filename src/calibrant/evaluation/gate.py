@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import check_predictions
-from calibrant.evaluation.compare import same_samples, test_of
+from calibrant.evaluation.compare import refuse_other_classes, same_samples, test_of
 from calibrant.evaluation.evaluate import versions
-from calibrant.evaluation.gate_result import (
-    CHECK_SCHEMA_VERSION,
-    ERRORS,
-    NAMES,
-    Check,
-    GateMetric,
-    GateResult,
-    Outcome,
-)
-from calibrant.evaluation.judge import Judged, Procedure, change, judge
-from calibrant.evaluation.limits import AtLimit, draw_at_limit
-from calibrant.evaluation.phrases import number
-from calibrant.evaluation.reduce import reduce_predictions
+from calibrant.evaluation.gate_result import CHECK_SCHEMA_VERSION, NAMES, GateMetric, GateResult
+from calibrant.evaluation.held import Gate
+from calibrant.evaluation.judge import Procedure
 from calibrant.predictions import Predictions
-
-NO_BOUND = "no interval can be computed"
 
 
 def check(
@@ -46,8 +33,16 @@ def check(
     right side of its limit passes. Beyond the limit it fails if a model exactly at the limit would show less
     on a sample of this size with probability ``confidence``: for calibration errors by draws from such a
     model (see :func:`~calibrant.evaluation.limits.draw_at_limit`), since these are biased and an interval
-    around them would blame the bias on the model; for means by a one-sided bootstrap bound. What lies between
-    passes, and its sentence says so; with ``strict`` it fails.
+    around them would blame the bias on the model; for accuracy by the binomial distribution; for other means
+    by a one-sided bootstrap bound. What lies between passes, and its sentence says so; with ``strict`` it
+    fails.
+
+    A pass of a handful of samples says nothing, since a far worse model would pass as well. So it is also
+    looked whether a model with an error of twice the limit (and at least 5 points more), with the
+    probabilities stated here, would fail in half of the cases or more. Where not, ``conclusive`` is false,
+    ``would_pass`` names the largest error that would pass, and the sentence says so. Such a check passes;
+    with ``strict`` it fails. Of means and baselines the same is said where no sample of this size could fail
+    (below five samples at 95 %).
 
     Against a baseline the difference counts, by a one-sided bootstrap bound: paired where both were judged on
     the same samples (as in :func:`calibrant.compare`).
@@ -64,7 +59,8 @@ def check(
         baseline_metrics: What must not be worse than the baseline's; by default ECE and, where it is known,
             NLL.
         confidence: Between 0.5 and 1.
-        strict: Whether a value on the wrong side fails even where noise explains it.
+        strict: Whether a value on the wrong side fails even where noise explains it, and a check that so few
+            samples cannot fail.
         num_bins: Bins of the calibration errors.
         bootstrap: Resamples, and draws from models at a limit.
         seed: Decides everything random.
@@ -116,7 +112,7 @@ def check(
         level=2 * confidence - 1,  # of which each end is a one-sided bound
         seed=seed,
     )
-    gate = _Gate(test_of(predictions), procedure, confidence, strict)
+    gate = Gate(test_of(predictions), procedure, confidence, strict)
     checks = [gate.limit(metric, limit) for metric, limit in wanted.items()]
     paired = None
     if baseline is not None:
@@ -124,6 +120,7 @@ def check(
         other = test_of(baseline)
         if other.kind != predictions.kind:
             raise InputError(f"`baseline` must be {predictions.kind} as the predictions; got {other.kind}.")
+        refuse_other_classes([("the predictions", predictions), ("the baseline", baseline)])
         paired = same_samples(gate.test, other)
         checks += gate.against(other, held, paired=paired)
     return GateResult(
@@ -144,174 +141,3 @@ def check(
         versions=versions(),
         command=command,
     )
-
-
-class _Gate:
-    """The samples that are checked; what takes long is done when it is first needed."""
-
-    def __init__(self, test: Predictions, procedure: Procedure, confidence: float, strict: bool) -> None:
-        self.test = test
-        self._procedure = procedure
-        self._confidence = confidence
-        self._strict = strict
-        self._reduced = reduce_predictions(test, procedure.num_bins)
-        self._judged: Judged | None = None
-
-    def limit(self, metric: GateMetric, limit: float) -> Check:
-        """Whether the value lies beyond its limit."""
-        if not limit >= 0:
-            raise InputError(f"the limit of {metric} must not be negative or NaN; got {limit}.")
-        if limit > 1 and metric in {*ERRORS, "accuracy"}:
-            raise InputError(
-                f"the limit of {metric} must be a fraction in 0..1; got {limit:g}: "
-                f"{limit:g} % is {limit / 100:g}."
-            )
-        key, sign = self._key(metric), _sign(metric)
-        value = self._value(key)
-        allowed = f"at {'most' if sign > 0 else 'least'} {limit:g}"
-        if value is None:
-            sentence = f"The {self._named(metric)} is {self._reduced.reasons[key]}; {allowed} is allowed."
-            return self._check(metric, "limit", None, limit, outcome="fail", sentence=sentence)
-        facts = f"The {self._named(metric)} of {number(value)}"
-        if sign * (value - limit) <= 0:
-            sentence = f"{facts} keeps the limit of {allowed}."
-            return self._check(metric, "limit", value, limit, outcome="pass", sentence=sentence)
-        threshold, p = None, None
-        if metric in ERRORS:
-            drawn = self._draw(metric, limit, value)
-            threshold, p = drawn.upper, drawn.p_value
-            beyond, why = p <= 1 - self._confidence, self._explained(limit, drawn)
-        else:
-            estimate = self._judge().metrics[key]
-            threshold = estimate.low if sign > 0 else estimate.high
-            beyond = threshold is not None and sign * (threshold - limit) > 0
-            why = self._bounded("it", sign, threshold)
-        verb = "exceeds" if sign > 0 else "falls short of"
-        return self._check(
-            metric,
-            "limit",
-            value,
-            limit,
-            threshold=threshold,
-            p_value=p,
-            outcome="fail" if beyond else "within noise",
-            sentence=f"{facts} {verb} the limit of {limit:g}, {self._judgement(beyond)}: {why}.",
-        )
-
-    def against(self, other: Predictions, metrics: Sequence[GateMetric], *, paired: bool) -> Iterator[Check]:
-        """Whether values are worse than those of the baseline."""
-        reduced = reduce_predictions(other, self._procedure.num_bins)
-        judged = judge(reduced, self._procedure, part=0 if paired else 1)
-        changes = change(self._judge(), judged, self._procedure.level, paired=paired)
-        default: list[GateMetric] = ["ece"] if self.test.kind == "top_label" else ["ece", "nll"]
-        for metric in metrics or default:
-            key, sign = self._key(metric), _sign(metric)
-            value, base = self._value(key), reduced.values.get(key)
-            shown = ["infinity" if each is None else number(each) for each in (value, base)]
-            facts = f"The {self._named(metric)} of {shown[0]}"
-            held = f"the baseline's {shown[1]} ({'on the same samples' if paired else 'unpaired'})"
-            bound = None
-            if value is None or base is None:
-                worse = value is None and base is not None
-                outcome: Outcome = "fail" if worse else "pass"
-                sentence = f"{facts} is {'worse' if worse else 'no worse'} than {held}."
-            elif sign * (value - base) <= 0:
-                outcome, sentence = "pass", f"{facts} is no worse than {held}."
-            else:
-                bound = changes[key].low if sign > 0 else changes[key].high
-                beyond = bound is not None and sign * bound > 0
-                outcome = "fail" if beyond else "within noise"
-                why = self._bounded("the difference", sign, bound)
-                sentence = f"{facts} is worse than {held}, {self._judgement(beyond)}: {why}."
-            yield self._check(
-                metric, "baseline", value, base, threshold=bound, outcome=outcome, sentence=sentence
-            )
-
-    def _check(
-        self,
-        metric: GateMetric,
-        kind: Literal["limit", "baseline"],
-        value: float | None,
-        against: float | None,
-        *,
-        outcome: Outcome,
-        sentence: str,
-        threshold: float | None = None,
-        p_value: float | None = None,
-    ) -> Check:
-        return Check(
-            metric=metric,
-            about=self._about(metric),
-            kind=kind,
-            value=value,
-            against=against,
-            threshold=threshold,
-            p_value=p_value,
-            outcome=outcome,
-            passed=outcome == "pass" or (outcome == "within noise" and not self._strict),
-            sentence=sentence,
-        )
-
-    def _key(self, metric: GateMetric) -> str:
-        """Its name among the values of an evaluation."""
-        return f"event_{metric}" if metric in ERRORS and self.test.kind == "binary" else metric
-
-    def _about(self, metric: GateMetric) -> str:
-        if metric in ERRORS:
-            return {"binary": "positive class", "multilabel": "labels"}.get(self.test.kind, "top label")
-        return "decisions" if metric == "accuracy" else "all classes"
-
-    def _named(self, metric: GateMetric) -> str:
-        """``calibration error (ECE) of the positive class``."""
-        about = self._about(metric)
-        return f"{NAMES[metric]} of the {about}" if about in {"positive class", "labels"} else NAMES[metric]
-
-    def _value(self, key: str) -> float | None:
-        """The value, ``None`` where it is infinite; what cannot be known is an error."""
-        value = self._reduced.values.get(key)
-        if value is None and not self._reduced.reasons[key].startswith("infinite"):
-            raise InputError(f"{key} cannot be checked: {self._reduced.reasons[key]}.")
-        return value
-
-    def _draw(self, metric: GateMetric, limit: float, value: float) -> AtLimit:
-        return draw_at_limit(
-            ERRORS[metric],
-            self._reduced.events["event_" if self.test.kind == "binary" else ""],
-            limit,
-            value,
-            num_bins=self._procedure.num_bins,
-            num_draws=self._procedure.num_draws,
-            confidence=self._confidence,
-            seed=self._procedure.seed,
-        )
-
-    def _judge(self) -> Judged:
-        if self._judged is None:
-            self._judged = judge(self._reduced, self._procedure)
-        return self._judged
-
-    def _judgement(self, beyond: bool) -> str:
-        if beyond:
-            return "beyond sampling noise"
-        if self._strict:
-            return "within sampling noise, but the gate is strict"
-        return "but within sampling noise, so it passes"
-
-    def _explained(self, limit: float, drawn: AtLimit) -> str:
-        sign = "≤" if drawn.p_value <= 1 / (1 + drawn.num_draws) else "="
-        return (
-            f"a model whose true error is {limit:g} shows at most {number(drawn.upper)} on "
-            f"{self.test.num_samples:,} samples in {100 * self._confidence:g} % of cases "
-            f"(p {sign} {drawn.p_value:.2g})"
-        )
-
-    def _bounded(self, what: str, sign: int, bound: float | None) -> str:
-        if bound is None:
-            return NO_BOUND
-        side = "least" if sign > 0 else "most"
-        return f"{what} is at {side} {number(bound)} with {100 * self._confidence:g} % confidence"
-
-
-def _sign(metric: GateMetric) -> int:
-    """1 where less is better, −1 where more is."""
-    return -1 if metric == "accuracy" else 1

@@ -38,6 +38,8 @@ class Check:
     threshold: float | None  # a limit: of the value; a baseline: of the difference; beyond it is no noise
     p_value: float | None  # where draws were made
     outcome: Outcome
+    conclusive: bool  # False: so few samples pass much worse models too
+    would_pass: float | None  # then: a true value beyond the limit that passes most of the time
     passed: bool
     sentence: str
 

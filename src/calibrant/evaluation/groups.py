@@ -11,7 +11,7 @@ import torch
 
 from calibrant._math.binning import binned
 from calibrant.evaluation.finding import TOLERABLE_GAP, significance
-from calibrant.evaluation.intervals import centred_interval, effective_number, wilson_interval
+from calibrant.evaluation.intervals import centred_interval, wilson_interval
 from calibrant.evaluation.judge import Procedure
 from calibrant.evaluation.null import draw_null, null_error
 from calibrant.evaluation.phrases import percent
@@ -143,7 +143,7 @@ def _row(part: Reduced, name: str, procedure: Procedure, num_draws: int, *, plac
     estimates = _intervals(part, values, procedure, place)
     accuracy = wilson_interval(
         min(1.0, values["accuracy"]),
-        part.num_samples if part.weights is None else effective_number(part.weights),
+        part.effective_samples,
         level,
     )
     estimates["accuracy"] = Estimate(value=values["accuracy"], low=accuracy[0], high=accuracy[1])

@@ -119,6 +119,44 @@ def wilson_interval(share: float, num_samples: float, level: float) -> Bounds:
     return max(0.0, centre - reach), min(1.0, centre + reach)
 
 
+def share_interval_at_end(share: float, num_samples: float, level: float) -> Bounds:
+    """Clopper and Pearson's interval of a share of 0 or 1, where resamples are all alike.
+
+    With weights, ``num_samples`` is their effective number.
+
+    References:
+        Clopper and Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the
+        Binomial", Biometrika 26, 1934.
+
+    Example:
+        >>> [round(end, 3) for end in share_interval_at_end(1.0, 3, 0.95)]
+        [0.292, 1.0]
+    """
+    reach = ((1 - level) / 2) ** (1 / num_samples)
+    return (reach, 1.0) if share > 0.5 else (0.0, 1 - reach)
+
+
+def highest_share(share: float, num_samples: float, confidence: float) -> float:
+    """Clopper and Pearson's upper bound of a share, with this confidence.
+
+    Example:
+        >>> round(highest_share(1 / 3, 3, 0.95), 3), highest_share(1.0, 3, 0.95)
+        (0.865, 1.0)
+    """
+    from scipy.special import betaincinv
+
+    hits = min(share, 1.0) * num_samples
+    return 1.0 if num_samples - hits < 1e-9 else float(betaincinv(hits + 1, num_samples - hits, confidence))
+
+
+def too_few(num_samples: float, level: float) -> bool:
+    """Whether a change is within chance even where it goes the same way in every sample.
+
+    By its signs alone, which are all alike with the probability :math:`2^{1-n}`: at 95 % below six samples.
+    """
+    return 2.0 ** (1 - num_samples) > round(1 - level, 12)
+
+
 def normal_quantile(level: float) -> float:
     """Half-width, in standard deviations, of the central interval of a normal distribution."""
     return NormalDist().inv_cdf((1 + level) / 2)

@@ -19,10 +19,13 @@ from calibrant.evaluation.intervals import (
     INTERVALS,
     Bounds,
     Intervals,
+    effective_number,
     normal_interval,
     resampled_interval,
+    share_interval_at_end,
+    too_few,
 )
-from calibrant.evaluation.null import NullDraws, draw_null, null_error
+from calibrant.evaluation.null import ROUNDING, NullDraws, draw_null, null_error
 from calibrant.evaluation.ranking import standard_error
 from calibrant.evaluation.reduce import EVENT_ERRORS, Reduced
 from calibrant.evaluation.resampling import Deletions, Events, Matrix, Resamples, Vector
@@ -62,6 +65,8 @@ MORE_METRICS: Mapping[Kind, tuple[str, ...]] = {
     ),
     "multilabel": ("mean_probability", "prevalence"),
 }
+# Of what is so or not.
+SHARES = {"accuracy", "high_confidence_share", "high_confidence_accuracy", "prevalence"}
 ANYTHING: Bounds = (-math.inf, math.inf)
 BOUNDS: Mapping[str, Bounds] = {  # of the others: 0 to 1
     "gap": (-1.0, 1.0),
@@ -149,7 +154,7 @@ def judge(
                 value, standard_error(reduced.influences[name], reduced.weights), procedure.level, bounds
             )
         else:
-            metrics[name] = _resampled_estimate(
+            estimate = _resampled_estimate(
                 value,
                 replicates[name],
                 deleted.get(name),
@@ -157,19 +162,40 @@ def judge(
                 bounds=bounds,
                 intervals=procedure.intervals,
             )
+            metrics[name] = _not_of_nothing(name, estimate, reduced, procedure.level)
     return Judged(reduced, replicates, deleted, procedure.intervals, metrics)
+
+
+def _not_of_nothing(name: str, estimate: Estimate, reduced: Reduced, level: float) -> Estimate:
+    """An interval also where resamples are all alike: all that count are right, or there is one only."""
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return estimate
+    if estimate.high - estimate.low > ROUNDING or name not in reduced.ratios:
+        return estimate
+    counted = reduced.ratios[name][1]
+    if name in SHARES and not ROUNDING < estimate.value < 1 - ROUNDING:
+        low, high = share_interval_at_end(estimate.value, effective_number(counted), level)
+        return Estimate(value=estimate.value, low=low, high=high)
+    if np.count_nonzero(counted) == 1:
+        return Estimate(value=estimate.value, reason="no interval: it is that of one sample")
+    return estimate
 
 
 def change(after: Judged, before: Judged, level: float, *, paired: bool = True) -> dict[str, Estimate]:
     """What differs between two arms; ``paired`` if they were judged on the same samples."""
     changes: dict[str, Estimate] = {}
+    few = too_few(min(each.reduced.effective_samples for each in (after, before)), level)
     for name, estimate in after.metrics.items():
         other = before.metrics[name]
         if estimate.value is None or other.value is None:
-            changes[name] = Estimate(value=None, reason=estimate.reason or other.reason)
+            changes[name] = Estimate(
+                value=None, reason=estimate.reason if estimate.value is None else other.reason
+            )
             continue
         value = estimate.value - other.value
-        if name in after.reduced.influences:
+        if few:
+            changes[name] = Estimate(value=value, reason="no interval: too few samples")
+        elif name in after.reduced.influences:
             error = _error_of_change(name, after.reduced, before.reduced, paired=paired)
             changes[name] = _influence_estimate(value, error, level, ANYTHING)
         else:

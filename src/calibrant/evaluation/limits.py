@@ -45,16 +45,9 @@ def draw_at_limit(
     model errs. For a limit of zero this is the test against perfect calibration. An error computed from few
     samples is too large on average; here both sides are, so that does no harm.
     """
-    measures = [_Measure(event, error, num_bins) for event in events]
+    measures = [Measure(event, error, num_bins) for event in events]
     gaps = [measure.gaps() for measure in measures]
-    true = _probabilities(measures, gaps, limit)
-    drawn = np.zeros(num_draws)
-    for part, (measure, probs) in enumerate(zip(measures, true, strict=True)):
-        rng = np.random.default_rng(stream_seed(seed, Stream.NULL, part))
-        thresholds = probs.astype(np.float32)[:, None]
-        for start, stop in block_bounds(num_draws, SMALL_BLOCK // len(probs)):
-            outcomes = rng.random((len(probs), stop - start), dtype=np.float32) < thresholds
-            drawn[start:stop] += measure(outcomes.astype(np.float64)) / len(measures)
+    drawn = draw_errors(measures, probabilities_at(measures, gaps, limit), num_draws, seed)
     return AtLimit(
         mean=float(drawn.mean()),
         upper=float(np.quantile(drawn, confidence)),
@@ -63,7 +56,19 @@ def draw_at_limit(
     )
 
 
-class _Measure:
+def draw_errors(measures: Sequence[Measure], probs: Sequence[Vector], num_draws: int, seed: int) -> Vector:
+    """Errors ``(D,)`` of outcomes drawn from these probabilities, averaged over the kinds of event."""
+    drawn = np.zeros(num_draws)
+    for part, (measure, true) in enumerate(zip(measures, probs, strict=True)):
+        rng = np.random.default_rng(stream_seed(seed, Stream.NULL, part))
+        thresholds = true.astype(np.float32)[:, None]
+        for start, stop in block_bounds(num_draws, SMALL_BLOCK // len(true)):
+            outcomes = rng.random((len(true), stop - start), dtype=np.float32) < thresholds
+            drawn[start:stop] += measure(outcomes.astype(np.float64)) / len(measures)
+    return drawn
+
+
+class Measure:
     """The error of one kind of event when its outcomes, or their probabilities, are these."""
 
     def __init__(self, event: Events, error: ErrorName, num_bins: int) -> None:
@@ -81,10 +86,18 @@ class _Measure:
 
     def gaps(self) -> Vector:
         """Of each sample: what happened in its bin minus what was stated there, on average."""
+        return self._of_bins(self._outcomes - self.stated)
+
+    def opposite(self) -> Vector:
+        """What would be furthest from what is stated: in each bin always, or never."""
+        return (self._of_bins(self.stated) <= 0.5).astype(np.float64)
+
+    def _of_bins(self, values: Vector) -> Vector:
+        """Of each sample the mean in its bin."""
         weight = np.asarray(self._bins.sum(axis=1)).ravel()
-        sums = np.asarray(self._bins @ (self._outcomes - self.stated))
-        gap = np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)
-        shares = self._bins.T @ gap  # each column of the bins sums to the sample's weight
+        sums = np.asarray(self._bins @ values)
+        mean = np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)
+        shares = self._bins.T @ mean  # each column of the bins sums to the sample's weight
         return np.divide(shares, self._mass, out=np.zeros_like(shares), where=self._mass > 0)
 
     def _binned(self, residuals: Matrix) -> Vector:
@@ -97,7 +110,7 @@ class _Measure:
         return lipschitz_values(self.stated[self._order], np.ascontiguousarray(weighted))
 
 
-def _probabilities(measures: Sequence[_Measure], gaps: Sequence[Vector], limit: float) -> list[Vector]:
+def probabilities_at(measures: Sequence[Measure], gaps: Sequence[Vector], limit: float) -> list[Vector]:
     """The probabilities at the limit, for every kind of event; the error rises with t."""
 
     def shifted(t: float) -> list[Vector]:

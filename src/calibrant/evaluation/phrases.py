@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from calibrant.evaluation.result import Estimate, NullError
 
 SYMBOLS = {"temperature": "T", "gamma": "γ"}
+_MOST_DECIMALS = 9
 
 
 def percent(share: float) -> str:
@@ -25,8 +26,8 @@ def percent(share: float) -> str:
     return f"{value:.{digits}f} %"
 
 
-def number(value: float) -> str:
-    """Three decimals, four where the number is small.
+def number(value: float, digits: int | None = None) -> str:
+    """Three decimals, four where the number is small, or as many as are asked for.
 
     Example:
         >>> number(0.0751), number(0.00123), number(-0.0751), number(0.0)
@@ -34,7 +35,7 @@ def number(value: float) -> str:
     """
     if value == 0:
         return "0"
-    text = f"{abs(value):.{_digits(value)}f}"
+    text = f"{abs(value):.{_digits(value) if digits is None else digits}f}"
     return f"−{text}" if value < 0 else text
 
 
@@ -42,13 +43,28 @@ def _digits(value: float) -> int:
     return 3 if value == 0 or abs(value) >= 0.01 else 4
 
 
-def with_margin(estimate: Estimate) -> str:
+def decimals_apart(first: float, second: float) -> int | None:
+    """Decimals it takes to read which of two numbers is larger; ``None`` where the usual ones will do.
+
+    Also where the numbers are equal, but for rounding.
+
+    Example:
+        >>> decimals_apart(0.0521, 0.0534), decimals_apart(0.0521, 0.0522), decimals_apart(0.1, 0.1)
+        (None, 4, None)
+    """
+    if round(first, _digits(first)) != round(second, _digits(second)):
+        return None
+    enough = (n for n in range(4, _MOST_DECIMALS + 1) if round(first, n) != round(second, n))
+    return next(enough, None)
+
+
+def with_margin(estimate: Estimate, digits: int | None = None) -> str:
     """``0.075 ± 0.008``: the value and half the length of its interval."""
     if estimate.value is None:
         return "undefined"
     if estimate.low is None or estimate.high is None:
-        return number(estimate.value)
-    digits = _digits(estimate.value)
+        return number(estimate.value, digits)
+    digits = _digits(estimate.value) if digits is None else digits
     return f"{estimate.value:.{digits}f} ± {(estimate.high - estimate.low) / 2:.{digits}f}".replace("-", "−")
 
 
@@ -79,12 +95,21 @@ def settings(parameters: Mapping[str, float | tuple[float, ...]]) -> str:
         '(T = 1.31, γ = 0.25)'
         >>> settings({"temperature": (1.2, 0.8)})
         '(one T for each label)'
+        >>> settings({"original": 0.002})
+        '(0.2 % of the probabilities as they came mixed in)'
     """
-    names = [SYMBOLS.get(name, name) for name in parameters]
-    if any(isinstance(value, tuple) for value in parameters.values()):
-        return f"(one {' and '.join(names)} for each label)"
-    said = ", ".join(f"{name} = {value:.3g}" for name, value in zip(names, parameters.values(), strict=True))
-    return f"({said})".replace("-", "−") if said else ""
+    numbers = {SYMBOLS.get(name, name): value for name, value in parameters.items() if name != "original"}
+    if any(isinstance(value, tuple) for value in numbers.values()):
+        return f"(one {' and '.join(numbers)} for each label)"
+    said = [f"{name} = {value:.3g}".replace("-", "−") for name, value in numbers.items()]
+    share = parameters.get("original")
+    if isinstance(share, float | int) and share > 0:
+        said.append(
+            "which changes nothing"
+            if share == 1
+            else f"{percent(share)} of the probabilities as they came mixed in"
+        )
+    return f"({', '.join(said)})" if said else ""
 
 
 def clearly(change: Estimate) -> int:

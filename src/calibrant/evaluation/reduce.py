@@ -12,6 +12,7 @@ from torch import Tensor
 from calibrant._math.binning import BinSums, binned, width_bin_index, width_column_sums
 from calibrant._math.errors import InputError
 from calibrant._math.scores import brier_scores, entropies, negative_log_likelihoods, top_label
+from calibrant.evaluation.intervals import effective_number
 from calibrant.evaluation.lines import calibration_line
 from calibrant.evaluation.ranking import auroc_influence
 from calibrant.evaluation.resampling import ClasswiseErrors, Events, Indices, Matrix, Vector
@@ -68,6 +69,11 @@ class Reduced:
     def num_samples(self) -> int:
         """How many rows there are."""
         return len(self.ratios["accuracy"][0])
+
+    @property
+    def effective_samples(self) -> float:
+        """How many rows there are, or by their weights how many as good as equal ones."""
+        return self.num_samples if self.weights is None else effective_number(self.weights)
 
 
 def reduce_predictions(

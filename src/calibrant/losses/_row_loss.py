@@ -27,7 +27,7 @@ from torch import Tensor
 
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant._math.true_class import focal_power, focal_value, see_true_class, softplus
-from calibrant.losses._rows import Layout, Reduction, Rows, SoftRows, as_rows, as_soft_rows
+from calibrant.losses._rows import Layout, Reduction, Rows, SoftRows, as_rows, as_soft_rows, name_wrong_label
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -65,9 +65,9 @@ def row_loss(
         try:
             loss: Tensor = _ClosedForm.apply(rows.logits, rows[1:], terms)
         except (RuntimeError, IndexError):
+            name_wrong_label(rows)
             # The transforms of torch.func and forward-mode differentiation take no closed form; they take the
-            # plain one, which also repeats the complaint if the arguments are to blame.
-            pass
+            # plain one, which also repeats the complaint if other arguments are to blame.
         else:
             return rows.layout.finish(loss)
     return rows.reduce(row_values(rows.logits, rows.classes(), terms))

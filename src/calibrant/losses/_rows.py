@@ -137,6 +137,26 @@ def as_soft_rows(
     return SoftRows(wide, _rows_of(targets).to(wide.dtype), _class_weight(weight, wide), layout)
 
 
+def name_wrong_label(rows: Rows) -> None:
+    """After torch has refused: if that was a label of no class, say which there are, as torch's own error.
+
+    Looked for on a CPU only, where nothing waits and torch has not stopped for good.
+    """
+    if rows.labels.device.type != "cpu":
+        return
+    num_classes = rows.logits.shape[1]
+    wrong = ~rows.ignored() & ((rows.labels < 0) | (rows.labels >= num_classes))
+    try:
+        found = rows.labels[wrong].tolist()
+    except RuntimeError:  # within torch.func.vmap, which shows no values
+        return
+    if found:
+        raise IndexError(
+            f"Target {found[0]} is out of bounds: `labels` must lie in 0..{num_classes - 1}, or be "
+            f"`ignore_index`, {rows.ignore_index}."
+        )
+
+
 def check_gamma(gamma: object) -> None:
     """Refuse an exponent with which focal loss would not fall as the probability rises."""
     if not -1 < _number("gamma", gamma) < math.inf:

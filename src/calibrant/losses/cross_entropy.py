@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torch.nn import functional
 
 from calibrant.losses._module import LossModule
-from calibrant.losses._rows import as_rows, as_soft_rows
+from calibrant.losses._rows import as_rows, as_soft_rows, name_wrong_label
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -40,6 +40,7 @@ def cross_entropy_loss(
         ignore_index: Label of samples that do not count.
         reduction: ``"mean"`` divides by the weights of the samples that count (by their number for
             ``targets``), ``"sum"`` adds up, ``"none"`` gives one value per sample, 0 where it does not count.
+            The mean of no samples is NaN, as of torch's cross-entropy.
 
     Returns:
         Scalar in nats, not negative, or the shape of ``labels`` for ``"none"``; the type of ``logits``,
@@ -48,6 +49,7 @@ def cross_entropy_loss(
     Raises:
         ValueError: If shapes disagree; values are not looked at.
         TypeError: If ``labels`` are not integers.
+        IndexError: By torch, if a label is that of no class; on a CPU with the labels that there may be.
 
     Note:
         Strictly proper. Differentiable any number of times. O(N C) time and memory.
@@ -63,9 +65,13 @@ def cross_entropy_loss(
         loss = functional.cross_entropy(soft.logits, soft.targets, weight=soft.weight, reduction=reduction)
         return soft.layout.finish(loss)
     rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
-    loss = functional.cross_entropy(
-        rows.logits, rows.labels, weight=rows.weight, ignore_index=ignore_index, reduction=reduction
-    )
+    try:
+        loss = functional.cross_entropy(
+            rows.logits, rows.labels, weight=rows.weight, ignore_index=ignore_index, reduction=reduction
+        )
+    except IndexError:
+        name_wrong_label(rows)
+        raise
     return rows.layout.finish(loss)
 
 

@@ -44,6 +44,7 @@ def focal_loss(
         ignore_index: Label of samples that do not count.
         reduction: ``"mean"`` divides by the weights of the samples that count (by their number for
             ``targets``), ``"sum"`` adds up, ``"none"`` gives one value per sample, 0 where it does not count.
+            The mean of no samples is NaN, as of torch's cross-entropy.
 
     Returns:
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; the type of ``logits`` (float16 and
@@ -52,6 +53,7 @@ def focal_loss(
     Raises:
         ValueError: If shapes disagree or ``gamma`` is negative; values of tensors are not looked at.
         TypeError: If ``labels`` are not integers.
+        IndexError: By torch, if a label is that of no class; on a CPU with the labels that there may be.
 
     Note:
         Proper for ``gamma=0`` only: for a binary event of probability 0.8 its minimum is at 0.627

@@ -54,10 +54,11 @@ def open_predictions(
     """
     path = Path(path)
     with said_of(path, "opened"):
-        pairs = path.is_dir() or path.suffix.lower() == ".npy"
+        is_folder = path.is_dir()
+    pairs = any(path.glob("*.npy")) if is_folder else path.suffix.lower() == ".npy"
     if labels is not None and not pairs:
         raise InputError(f"`labels` go with scores in a .npy file; {path} holds its own.")
-    if not path.exists() or (not pairs and path.suffix.lower() != ".parquet"):
+    if not path.exists() or (not pairs and (is_folder or path.suffix.lower() != ".parquet")):
         if stream:
             raise InputError(f"{path} can only be read whole; .npy and .parquet files are read in pieces.")
         return load_predictions(path, kind=kind)

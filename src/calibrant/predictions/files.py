@@ -32,6 +32,9 @@ WRITERS = {
 }
 
 
+_MOST_NAMED = 3  # files of a folder
+
+
 def load_predictions(path: str | os.PathLike[str], *, kind: Kind | None = None) -> Predictions:
     r"""Read predictions from a file and check them.
 
@@ -97,7 +100,7 @@ def load_predictions(path: str | os.PathLike[str], *, kind: Kind | None = None) 
     if is_folder:
         if any(path.glob("*.npy")):
             return _read(path, lambda: npy_pairs.read_pairs(path, kind))
-        raise IsADirectoryError(f"{path} is a directory, not a file of predictions.")
+        raise _no_file(path)
     try:
         with said_of(path, "opened"), path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -108,6 +111,17 @@ def load_predictions(path: str | os.PathLike[str], *, kind: Kind | None = None) 
         raise InputError(f"{path}: it is empty (0 bytes).")
     source = Source(name=path.name, sha256=digest, format=ending[1:], path=str(path))
     return _read(path, lambda: READERS[ending](path, source, kind))
+
+
+def _no_file(folder: Path) -> IsADirectoryError:
+    """That a folder was given, and which of its files hold predictions, as far as their names tell."""
+    files = sorted(
+        each for each in folder.iterdir() if any(each.name.lower().endswith(end) for end in WRITERS)
+    )
+    named = [each for each in files if each.stem == "predictions"] or files
+    shown = " or ".join(str(each) for each in named[:_MOST_NAMED])
+    remedy = f"; name one in it: {shown}" + (", …" if len(named) > _MOST_NAMED else "") if named else ""
+    return IsADirectoryError(f"{folder} is a directory, not a file of predictions{remedy}.")
 
 
 def _read(path: Path, read: Callable[[], Predictions]) -> Predictions:

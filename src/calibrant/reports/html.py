@@ -96,6 +96,7 @@ def _templates() -> Environment:
         "plural": words.plural,
         "percent": words.percent,
         "parameter": words.parameter,
+        "parameter_name": words.parameter_name,
         "unbroken": words.unbroken,
         "sentence": _sentence,
     }

@@ -186,17 +186,21 @@ def metric(key: str, kind: Kind) -> Metric:
 def judge(
     key: str, kind: Kind, estimate: Estimate, change: Estimate | None
 ) -> Literal["better", "worse"] | None:
-    """Whether a paired change is clearly good or bad: its interval must leave out zero."""
+    """Whether a paired change is clearly good or bad: its interval must leave out zero.
+
+    Values that are alike as they are shown are neither, however sure the difference.
+    """
     better = metric(key, kind).better
     if better is None or change is None or change.value is None or change.low is None or change.high is None:
         return None
-    if change.low <= 0 <= change.high:
+    if change.low <= 0 <= change.high or estimate.value is None:
+        return None
+    before = estimate.value - change.value
+    if number(estimate.value) == number(before):
         return None
     if better in _AIMS:
-        if estimate.value is None:
-            return None
-        now = abs(estimate.value - _AIMS[better])
-        return "better" if now < abs(estimate.value - change.value - _AIMS[better]) else "worse"
+        nearer = abs(estimate.value - _AIMS[better]) < abs(before - _AIMS[better])
+        return "better" if nearer else "worse"
     return "better" if (change.value < 0) == (better == "lower") else "worse"
 
 
@@ -256,6 +260,11 @@ def parameter(value: float | tuple[float, ...], *, most: int = 6) -> str:
         return f"{value:.4g}".replace("-", "−")
     shown = ", ".join(parameter(entry) for entry in value[:most])
     return f"[{shown}]" if len(value) <= most else f"[{shown}, … {count(len(value))} values]"
+
+
+def parameter_name(name: str) -> str:
+    """A fitted parameter by a name that says what it is."""
+    return {"original": "share of the probabilities as they came"}.get(name, name)
 
 
 def shortened(name: str, *, most: int = 28) -> str:

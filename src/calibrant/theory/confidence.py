@@ -91,9 +91,9 @@ def confidence_threshold(gamma: float) -> ConfidenceThreshold:
         0.1868
     """
     return ConfidenceThreshold(
-        gamma=float(gamma),
         above=gradient_threshold(gamma=gamma),
         below=gradient_turning_point(gamma=gamma).probability,
+        gamma=float(gamma),
     )
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from calibrant._math.arrays import as_float_tensor
-from calibrant._math.checks import check_probs
+from calibrant._math.checks import check_is_number, check_probs
 from calibrant._math.errors import ConvergenceError, InputError
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
 from calibrant._math.simplex import back_to
@@ -226,6 +226,7 @@ def focal_calibration_risk(
 
 def _check_options(gamma: float, calibration_weight: float) -> None:
     for name, value in (("gamma", gamma), ("calibration_weight", calibration_weight)):
+        check_is_number(name, value)
         if not (math.isfinite(value) and value >= 0):
             raise InputError(f"`{name}` must be finite and not negative; got {value}.")
 

@@ -1,0 +1,122 @@
+"""Whether there are samples enough for a gate to tell a model that is much worse than allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant.evaluation.finding import TOLERABLE_GAP
+from calibrant.evaluation.intervals import effective_number
+from calibrant.evaluation.limits import ErrorName, Measure, draw_errors, probabilities_at
+from calibrant.evaluation.null import ROUNDING
+from calibrant.evaluation.resampling import Events, Vector
+
+PLENTY = 1600  # samples for each bin: chance gives an error of 0.4 / sqrt(samples per bin) at most, 0.01
+MOST_RIGHT = 5000  # samples; of so many an accuracy is known to a point
+FEW_DRAWS = 400  # of a much worse model: whether half of them fail
+TENTHS = tuple(k / 10 for k in range(1, 10))
+
+
+@dataclass(frozen=True)
+class Missed:
+    """What a much worse model has, that passes more often than not; ``always``: whatever happens."""
+
+    value: float
+    always: bool
+
+
+def much_worse(limit: float) -> float:
+    """An error of twice the limit, at least 5 points above it."""
+    return max(2 * limit, limit + TOLERABLE_GAP)
+
+
+def missed_error(
+    error: ErrorName,
+    events: Sequence[Events],
+    limit: float,
+    *,
+    num_bins: int,
+    num_draws: int,
+    confidence: float,
+    seed: int,
+) -> Missed | None:
+    """The worst model that the test of :func:`draw_at_limit` would not tell from one at the limit.
+
+    Looked at are errors of :func:`much_worse` and of further tenths. What is stated stays; what happens moves
+    away from it towards the greatest error: always or never, in each bin or throughout. So the answer depends
+    on what was stated, and not on what happened. ``None`` where all of these fail in half of the draws.
+    """
+    plenty = sum(_number(event) for event in events) >= PLENTY * num_bins
+    if plenty:
+        return None
+    measures = [Measure(event, error, num_bins) for event in events]
+    greatest, away = max(
+        (_greatest(measures, outcomes) for outcomes in (Measure.opposite, _never, _always)),
+        key=lambda found: found[0],
+    )
+
+    def draws(true_error: float, number: int) -> Vector:
+        return draw_errors(measures, probabilities_at(measures, away, true_error), number, seed)
+
+    at_limit = np.sort(draws(limit, num_draws))
+    above = math.floor((1 - confidence) * (1 + len(at_limit)) + ROUNDING) - 1  # of a sample that fails
+    needed = at_limit[-1 - above] if above >= 0 else math.inf
+    if greatest <= needed + ROUNDING:
+        return Missed(greatest, always=True)
+    found = None
+    for wrong in _rungs(much_worse(limit), greatest):
+        if np.mean(draws(wrong, min(num_draws, FEW_DRAWS)) > needed + ROUNDING) >= 0.5:
+            break
+        found = Missed(wrong, always=False)
+    return found
+
+
+def missed_accuracy(least: float, num_samples: float, *, confidence: float) -> Missed | None:
+    """The lowest accuracy that a binomial test would not tell from the least that is allowed.
+
+    As :func:`missed_error`, of the share that is wrong.
+    """
+    from scipy.special import bdtr
+
+    trials = math.floor(num_samples + ROUNDING)
+    if trials >= MOST_RIGHT:
+        return None
+    hits = np.arange(trials + 1.0)
+    failing = int((bdtr(hits, trials, least) <= 1 - confidence).sum())  # as many counts of hits
+    if failing == 0:
+        return Missed(0.0, always=True)
+    found = None
+    for wrong in _rungs(much_worse(1 - least), 1.0):
+        if bdtr(failing - 1.0, trials, 1 - wrong) >= 0.5:
+            break
+        found = Missed(round(1 - wrong, 12), always=False)
+    return found
+
+
+def _never(measure: Measure) -> Vector:
+    return np.zeros_like(measure.stated)
+
+
+def _always(measure: Measure) -> Vector:
+    return np.ones_like(measure.stated)
+
+
+def _greatest(
+    measures: Sequence[Measure], outcomes: Callable[[Measure], Vector]
+) -> tuple[float, list[Vector]]:
+    """The error if what happens is that, and the way there from what is stated."""
+    worst = [outcomes(measure) for measure in measures]
+    errors = [measure(w[:, None])[0] for measure, w in zip(measures, worst, strict=True)]
+    return float(np.mean(errors)), [w - m.stated for m, w in zip(measures, worst, strict=True)]
+
+
+def _rungs(first: float, end: float) -> list[float]:
+    """Errors to look at, from the smallest."""
+    return [first, *(tenth for tenth in TENTHS if tenth > first)] if first < end else []
+
+
+def _number(event: Events) -> float:
+    return len(event.confidences) if event.weights is None else effective_number(event.weights)
