@@ -252,3 +252,67 @@ def test_bad_data_and_losses(tiny, batches) -> None:
     frozen = nn.Linear(2, 2).requires_grad_(False)
     with pytest.raises(InputError, match="all are frozen"):
         HessianOperator(frozen, nn.CrossEntropyLoss(), batches)
+
+
+def test_layers_that_drop_by_themselves_do_not(samples) -> None:
+    """Attention and recurrent layers, whose dropout is no module of its own, add no noise in training."""
+
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.GRU(2, 3, num_layers=2, dropout=0.5, batch_first=True)
+            self.head = nn.Linear(9, 4)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            return self.head(self.layers(inputs.view(-1, 3, 2))[0].flatten(1))
+
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(2, 1, dim_feedforward=4, batch_first=True, dropout=0.5)
+    attention = nn.Sequential(nn.Unflatten(1, (3, 2)), layer, nn.Flatten(), nn.Linear(6, 4))
+    for model in (attention.double(), Recurrent().double()):
+        found = [HessianOperator(model, nn.CrossEntropyLoss(), [samples], mode="train") for _ in range(2)]
+        ones = torch.ones(found[0].size, dtype=torch.float64)
+        assert torch.equal(found[0] @ ones, found[1] @ ones)
+
+
+NORMS = {
+    "affine": lambda: nn.BatchNorm1d(3, eps=0.1),
+    "without weights": lambda: nn.BatchNorm1d(3, affine=False),
+    "without running statistics": lambda: nn.BatchNorm1d(3, track_running_stats=False),
+}
+
+
+@pytest.mark.parametrize("length", [None, 5], ids=["flat", "with a length"])
+@pytest.mark.parametrize("name", NORMS)
+def test_batch_normalisation_in_evaluation_mode(name, length, samples) -> None:
+    """By running statistics, or where there are none by the batch's: the Hessian of what torch computes."""
+    torch.manual_seed(0)
+    shape = nn.Unflatten(1, (1, 6)) if length else nn.Identity()
+    layer = nn.Conv1d(1, 3, 2) if length else nn.Linear(6, 3)
+    model = nn.Sequential(
+        shape, layer, NORMS[name](), nn.Tanh(), nn.Flatten(), nn.Linear(3 * (length or 1), 4)
+    )
+    model = model.double()
+    model(3 * samples[0] + 1)  # the running statistics move
+    loss = nn.CrossEntropyLoss()
+    expected = _dense(copy.deepcopy(model).eval(), loss, samples)
+    torch.testing.assert_close(
+        HessianOperator(model, loss, [samples]).dense(), expected, rtol=1e-9, atol=1e-11
+    )
+
+
+def test_batch_normalisation_of_another_type(samples) -> None:
+    """Half-precision inputs to norms in float32 keep their type, as in torch."""
+
+    class Mixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.norm, self.last = nn.Linear(6, 3), nn.BatchNorm1d(3), nn.Linear(3, 4)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            hidden = self.norm(self.first(inputs).bfloat16())
+            assert hidden.dtype == torch.bfloat16
+            return self.last(hidden.float())
+
+    operator = HessianOperator(Mixed(), nn.CrossEntropyLoss(), [(samples[0].float(), samples[1])])
+    assert bool(torch.isfinite(operator @ torch.ones(operator.size)).all())

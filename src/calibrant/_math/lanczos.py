@@ -54,13 +54,21 @@ class Lanczos:
         self._next: Tensor | None = start / start.norm()
         self._rows = torch.empty((0, start.numel()), dtype=start.dtype, device=start.device)
 
+    @property
+    def direction(self) -> Tensor | None:
+        """Unit vector whose product is wanted next; None if the basis spans the whole space."""
+        return self._next
+
     def step(self) -> bool:
         """One product more; False, and none made, if the basis spans the whole space."""
         if self._next is None:
             return False
-        vector = self._next
+        self.take(self._next, self.product(self._next))
+        return True
+
+    def take(self, vector: Tensor, image: Tensor) -> None:
+        """Go on with a product that was made elsewhere: that of ``direction``."""
         self._keep(vector)
-        image = self.product(vector)
         self._diagonal.append(float(vector @ image))
         image = self._away(image)
         length = float(image.norm())
@@ -71,7 +79,6 @@ class Lanczos:
         else:
             self._next = self._fresh()
             self._below.append(0.0)
-        return True
 
     @property
     def result(self) -> Tridiagonal:

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
+from calibrant._math.lanczos import Lanczos
 from calibrant.curvature.model import Batches, Loss, Mode
-from calibrant.curvature.operators import Matrix, curvature_operator
+from calibrant.curvature.operators import CurvatureOperator, Matrix, curvature_operator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +84,8 @@ def spectral_density(
         InputError: If an argument is out of its range.
 
     Note:
-        Spends ``num_steps * num_probes`` products at most.
+        Spends ``num_steps * num_probes`` products at most. Memory: ``num_steps`` vectors for each probe that
+        goes on at the same time; of large networks that is one (see :class:`CurvatureOperator`).
 
     References:
         Ubaru, Chen and Saad, "Fast estimation of tr(f(A)) via stochastic Lanczos quadrature", SIAM J. Matrix
@@ -115,15 +117,25 @@ def spectral_density(
     steps = min(num_steps, operator.size)
     nodes = torch.zeros((num_probes, steps), dtype=torch.float64)
     weights = torch.zeros_like(nodes)
-    for probe in range(num_probes):
-        lanczos = operator.krylov(generator)
+    for start in range(0, num_probes, operator.block):
+        runs = [operator.krylov(generator) for _ in range(min(operator.block, num_probes - start))]
         for _ in range(steps):
-            lanczos.step()
+            _step_together(runs, operator)
             if progress is not None:
                 progress(operator.num_products, steps * num_probes)
-        values, vectors = lanczos.result.eigen()
-        nodes[probe], weights[probe] = values, vectors[0].square()
+        for probe, run in enumerate(runs, start):
+            values, vectors = run.result.eigen()
+            nodes[probe], weights[probe] = values, vectors[0].square()
     return _smoothed(nodes, weights, width=width, num_points=num_points, size=operator.size)
+
+
+def _step_together(runs: list[Lanczos], operator: CurvatureOperator) -> None:
+    """One step of each, by one product with several columns."""
+    ways = [(run, run.direction) for run in runs]
+    going = [(run, way) for run, way in ways if way is not None]
+    images = operator @ torch.stack([way for _, way in going], dim=1)
+    for (run, way), image in zip(going, images.unbind(1), strict=True):
+        run.take(way, image)
 
 
 def _smoothed(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -30,6 +33,33 @@ def gradient(
         allow_unused=True,
         materialize_grads=True,
     )
+
+
+_FEWEST = 4  # fewer at once cost more than one by one
+
+
+class Together:
+    """Takes a function of a vector along several: all at once, or one by one where torch cannot do that.
+
+    What it cannot do (functions of a user's own that have no rule for it, changes in place, numbers that are
+    looked at) shows at the first call; from then on it is not tried again.
+    """
+
+    def __init__(self) -> None:
+        self._refused = False
+
+    def __call__(self, function: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
+        """From rows of vectors to rows of results."""
+        if len(rows) == 1:
+            return function(rows[0])[None]
+        if len(rows) >= _FEWEST and not self._refused:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # that an operation goes one by one: so it would anyway
+                    return torch.vmap(function)(rows)
+            except Exception:  # whatever it is, one by one tells whether it is an error
+                self._refused = True
+        return torch.stack([function(row) for row in rows])
 
 
 def check_mean_loss(loss: Tensor) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.modules.batchnorm import _BatchNorm as _Normalising  # pyright: ignore[reportPrivateUsage]
+from torch.overrides import TorchFunctionMode
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
@@ -28,6 +30,8 @@ _NOISE = (
     nn.Dropout3d,
     nn.AlphaDropout,
     nn.FeatureAlphaDropout,
+    nn.MultiheadAttention,  # these two drop by themselves, and do nothing else in training
+    nn.RNNBase,
 )
 
 
@@ -45,6 +49,7 @@ class ParametricModel:
         named = dict(model.named_parameters())
         self.values = tuple(named[name].detach().requires_grad_() for name in self.names)
         self.device = self.values[0].device
+        self._normalises = mode == "eval" and any(isinstance(part, _Normalising) for part in model.modules())
         self.dtype = self.values[0].dtype
 
     @property
@@ -58,13 +63,28 @@ class ParametricModel:
         state |= {name: buffer.clone() for name, buffer in self.model.named_buffers()}
         arguments, keywords = _call_form(inputs)
         # Fused attention kernels have no second derivative.
-        with _in_mode(self.model, self.mode), sdpa_kernel(SDPBackend.MATH), _no_fast_path():
+        with _in_mode(self.model, self.mode), sdpa_kernel(SDPBackend.MATH), _no_fast_path(), self._norms():
             output: Any = functional_call(self.model, state, arguments, keywords)
         return output if isinstance(output, Tensor) else output.logits
+
+    def _norms(self) -> AbstractContextManager[Any]:
+        return _AffineNorms() if self._normalises else nullcontext()
 
     def to_device(self, batch: tuple[Any, Tensor]) -> tuple[Any, Tensor]:
         """Inputs and labels where the parameters are."""
         return _moved(batch[0], self.device), batch[1].to(self.device)
+
+    def numbers_kept(self, inputs: Any) -> int:
+        """How many numbers a pass forward keeps for the way back."""
+        count = 0
+
+        def note(tensor: Tensor) -> None:
+            nonlocal count
+            count += tensor.numel()
+
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda _: torch.empty(0)):
+            self.logits(inputs)
+        return count
 
     def split(self, vector: Tensor) -> tuple[Tensor, ...]:
         """A flat vector as pieces of the parameters' shapes and types."""
@@ -139,6 +159,41 @@ def _moved(inputs: Any, device: torch.device) -> Any:
     if isinstance(inputs, tuple | list):
         return tuple(_moved(value, device) for value in inputs)
     return inputs
+
+
+class _AffineNorms(TorchFunctionMode):
+    """Batch normalisation by running statistics as the affine map it is: its second derivatives cost half."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        keywords = kwargs or {}
+        if func is nn.functional.batch_norm:
+            found = _affine_norm(*args, **keywords)
+            if found is not None:
+                return found
+        return func(*args, **keywords)
+
+
+def _affine_norm(
+    inputs: Tensor,
+    mean: Tensor | None,
+    variance: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    **settings: Any,
+) -> Tensor | None:
+    """None where it is not affine, or the types differ."""
+    if settings.get("training", False) or mean is None or variance is None:
+        return None
+    given = [each for each in (mean, variance, weight, bias) if each is not None]
+    if any(each.dtype != inputs.dtype for each in given):
+        return None
+    shape = (-1, *[1] * (inputs.ndim - 2))  # (N, C, ...)
+    scale = (variance + settings.get("eps", 1e-5)).rsqrt()
+    scale = scale if weight is None else scale * weight
+    normed = (inputs - mean.view(shape)) * scale.view(shape)
+    return normed if bias is None else normed + bias.view(shape)
 
 
 @contextmanager

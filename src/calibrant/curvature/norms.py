@@ -81,14 +81,16 @@ def curvature_sizes(
     layers = operator.model.layers()
     traces: dict[str, list[float]] = {name: [] for name in layers}
     squares: list[float] = []
-    for count in range(num_matvecs):
-        probe = operator.signs(1, generator)[:, 0]
-        image = operator @ probe
-        squares.append(float(image.square().sum()))
+    for start in range(0, num_matvecs, operator.block):
+        count = min(operator.block, num_matvecs - start)
+        probes = torch.cat([operator.signs(1, generator) for _ in range(count)], dim=1)  # (P, m)
+        images = operator @ probes
+        products = probes * images
+        squares += images.square().sum(0).tolist()
         for name, places in layers.items():
-            traces[name].append(sum(float(probe[place] @ image[place]) for place in places))
+            traces[name] += torch.cat([products[place] for place in places]).sum(0).tolist()
         if progress is not None:
-            progress(count + 1, num_matvecs)
+            progress(start + count, num_matvecs)
     mean, error = _mean(squares)
     norm = math.sqrt(mean)
     found = {name: _mean(values) for name, values in traces.items()}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
@@ -12,7 +14,7 @@ from torch import Tensor, nn
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.lanczos import Lanczos
-from calibrant.curvature.differentiation import check_mean_loss, gradient
+from calibrant.curvature.differentiation import Together, check_mean_loss, gradient
 from calibrant.curvature.model import Batches, Loss, Mode, ParametricModel, check_batches
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 Matrix: TypeAlias = Literal["hessian", "gauss-newton"]
 _Product: TypeAlias = Callable[[Tensor], Tensor]
+# That directions taken together need, with what the network keeps for each: on a CPU what its cache holds.
+_MOST_NUMBERS, _MOST_ELSEWHERE = 2**21, 2**24
 
 
 class CurvatureOperator(ABC):
@@ -31,7 +35,9 @@ class CurvatureOperator(ABC):
     unequal size count by their samples. Sums over batches are taken in float64 (on a device that has it).
 
     The derivatives of a single batch are kept from one product to the next; of several batches only one is
-    held at a time, so that memory does not grow with the data.
+    held at a time, so that memory does not grow with the data. Columns go through the network several at a
+    time, as many as need two million numbers together, 16 million on a GPU, one at least; they go one by one
+    where the network or the loss cannot do that, with the same result up to rounding.
     """
 
     def __init__(
@@ -51,6 +57,7 @@ class CurvatureOperator(ABC):
         """Products with single vectors so far."""
         self._kept: tuple[_Product, int] | None = None
         self._several: bool | None = None
+        self._together = Together()
 
     @property
     def size(self) -> int:
@@ -72,17 +79,24 @@ class CurvatureOperator(ABC):
             raise InputError(
                 f"`vectors` must have shape ({self.size},) or ({self.size}, m); got {tuple(vectors.shape)}."
             )
-        columns = vectors.reshape(self.size, -1).to(device=self.model.device, dtype=self.dtype)
-        total = torch.zeros_like(columns)
+        rows = vectors.reshape(self.size, -1).T.to(device=self.model.device, dtype=self.dtype).contiguous()
+        total = torch.zeros(rows.shape, dtype=rows.dtype, device=rows.device)
         samples = 0
         for product, count in self._products():
-            for place, column in enumerate(columns.unbind(1)):
-                total[:, place].add_(product(column), alpha=count)
+            step = self._step(len(rows), count)
+            for start in range(0, len(rows), step):
+                some = slice(start, start + step)
+                total[some].add_(self._together(product, rows[some]), alpha=count)
             samples += count
         if samples == 0:
             raise InputError("`data` must hold at least one batch; got none.")
-        self.num_products += columns.shape[1]
-        return (total / samples).reshape(vectors.shape)
+        self.num_products += len(rows)
+        return (total / samples).T.reshape(vectors.shape)
+
+    @property
+    def block(self) -> int:
+        """How many columns go through the network at a time with the first batch."""
+        return self._most_at_once(self._first_batch[1])
 
     def dense(self) -> Tensor:
         """The whole matrix ``(P, P)``, symmetrised: for tiny networks."""
@@ -109,6 +123,27 @@ class CurvatureOperator(ABC):
         """Lanczos from a random direction; no step is made yet."""
         start = torch.randn(self.size, generator=generator, dtype=self.dtype).to(self.model.device)
         return Lanczos(lambda vector: self @ vector, start, generator)
+
+    def _most_at_once(self, count: int) -> int:
+        kept, samples = self._first_batch
+        most = _MOST_NUMBERS if self.model.device.type == "cpu" else _MOST_ELSEWHERE
+        return max(1, int(most / (self.size + kept * count / samples)))
+
+    def _step(self, columns: int, count: int) -> int:
+        """The most that a batch of so many samples allows, or a little less, to have equal parts."""
+        if columns < 2:
+            return 1
+        parts = math.ceil(columns / self._most_at_once(count))
+        return math.ceil(columns / parts)
+
+    @cached_property
+    def _first_batch(self) -> tuple[int, int]:
+        """Of the first batch that is not empty: how much the network keeps of it, and its samples."""
+        for batch in self.data:
+            inputs, labels = self.model.to_device(batch)
+            if labels.numel() > 0:
+                return self.model.numbers_kept(inputs), labels.numel()
+        return 0, 1
 
     def _products(self) -> Iterator[tuple[_Product, int]]:
         """One product and its number of samples per batch; that of a single batch is kept."""

@@ -17,7 +17,6 @@ The gradient of the first two terms by logit j is :math:`f (p_j - 1[j = t])` wit
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -114,6 +113,7 @@ def soft_values(rows: SoftRows, terms: Terms) -> Float[Tensor, " R"]:
 
 _NLL = torch.ops.aten.nll_loss_forward.default
 _FEW = 1 << 13  # logits; of more, operations take longer than their calls
+_MODERATE = 40.0  # logits; the odds of two neither overflow nor vanish in float32
 # How aten writes a reduction.
 _CODES: dict[Reduction, int] = {"none": 0, "mean": 1, "sum": 2}
 
@@ -170,44 +170,37 @@ class _Scratch(NamedTuple):
     place: Int[Tensor, "R 1"] | None = None
 
 
-def _is_small(logits: Float[Tensor, "R C"], request: _Request) -> bool:
-    """Whether these are few rows on the CPU, all of which count alike.
+def _small_arrays(logits: Float[Tensor, "R C"], request: _Request) -> tuple[Any, Any] | None:
+    """Logits and labels as arrays, where these are few rows on the CPU that all count alike.
 
-    Labels are looked at here: on a CPU nothing waits for them.
+    Values are looked at here: on a CPU nothing waits for them.
     """
     labels, weight, ignore_index, layout = request
     few = 0 < logits.numel() <= _FEW and weight is None and logits.device.type == "cpu"
     if not few or layout.reduction == "none" or ignore_index >= 0:
-        return False
-    low, high = torch.aminmax(labels)
-    return low.item() >= 0 and high.item() < logits.shape[1]  # a wrong one is refused by torch
+        return None
+    scores, classes = logits.detach().numpy(), labels.numpy()
+    # A negative number without its sign is a huge one; wrong labels are refused by torch.
+    known = np.maximum.reduce(classes.view(np.uint64)) < logits.shape[1]
+    moderate = np.maximum.reduce(scores, None) < _MODERATE and np.minimum.reduce(scores, None) > -_MODERATE
+    return (scores, classes) if known and moderate else None
 
 
-def _small_form(
-    logits: Float[Tensor, "R C"], labels: Int[Tensor, " R"], gamma: float, reduction: Reduction
-) -> tuple[Tensor, _Scratch]:
+def _small_form(scores: Any, classes: Any, gamma: float, reduction: Reduction) -> tuple[Tensor, _Scratch]:
     """As the closed form, by NumPy: what two dozen operations on few rows take is the calls."""
-    # Of short rows torch's softmax takes ten times as long. It keeps the layout of columns, too; seen flat,
-    # rows must follow each other.
-    odds = np.ascontiguousarray((logits - logits.amax(1, keepdim=True)).numpy())
-    classes = labels.numpy()
+    odds = np.exp(scores, order="C")  # no need to subtract the largest
     flat, place = odds.reshape(-1), np.arange(0, odds.size, odds.shape[1]) + classes
-    with np.errstate(all="ignore"):  # NaN goes in and comes out, as from torch
-        log_true = flat[place]
-        np.exp(odds, out=odds)
-        flat[place] = torch.finfo(logits.dtype).tiny  # keeps the sum from being zero
-        others, true = np.add.reduce(odds, 1), np.exp(log_true)
-        total = others + true
-        misfit = np.log1p(others / true)
-        if not np.maximum.reduce(misfit) < math.inf:  # p_t underflows
-            misfit = np.logaddexp(0, np.log(others) - log_true)
-        power = (others / total) ** gamma
-        values = misfit * power
-        factor = power + gamma * values * true / others
-        counted = len(classes) if reduction == "mean" else 1
-        flat[place] = -others  # a row of the gradient sums to zero
-        slope = factor / (total * counted)
-    loss = torch.from_numpy(np.asarray(values.sum() / counted, dtype=odds.dtype))
+    true = flat[place]
+    flat[place] = 0
+    others = np.add.reduce(odds, 1)
+    total = others + true
+    power = (others / total) ** gamma
+    values = np.log1p(others / true) * power
+    factor = power + gamma * values * true / others
+    counted = len(classes) if reduction == "mean" else 1
+    flat[place] = -others  # a row of the gradient sums to zero
+    slope = factor / (total * counted)
+    loss = torch.from_numpy(np.asarray(np.add.reduce(values) / counted, dtype=odds.dtype))
     return loss, _Scratch(torch.from_numpy(odds), torch.from_numpy(slope[:, None]))
 
 
@@ -215,8 +208,10 @@ def _closed_form(logits: Float[Tensor, "R C"], request: _Request, terms: Terms) 
     """The reduced loss, and what its gradient takes."""
     labels, weight, ignore_index, layout = request
     gamma, l1, l2 = terms
-    if not (gamma is None or callable(gamma) or l1 or l2) and _is_small(logits, request):
-        return _small_form(logits, labels, gamma, layout.reduction)
+    if not (gamma is None or callable(gamma) or l1 or l2):
+        small = _small_arrays(logits, request)
+        if small is not None:
+            return _small_form(*small, gamma, layout.reduction)
     column = labels.unsqueeze(1)
     ignored = column == ignore_index
     # A wrong label below zero does not pass for class 0: nll_loss refuses it.

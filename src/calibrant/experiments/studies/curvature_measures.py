@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 EIGEN_TOLERANCE = 3e-3
 MAX_PRODUCTS = 100
+TRACE_METHOD: Final = "hutch++"
 TRACE_PRODUCTS = 21
 PROBES = 12
 CONFIDENT = 0.9
@@ -92,7 +93,7 @@ def curvature(model: nn.Module, loss: RowLoss, batch: Batch, *, mode: Mode = "ev
     eigen = top_eigenvalues(
         model, loss, [batch], tolerance=EIGEN_TOLERANCE, max_products=MAX_PRODUCTS, mode=mode
     )
-    trace = hessian_trace(model, loss, [batch], num_matvecs=TRACE_PRODUCTS, mode=mode)
+    trace = hessian_trace(model, loss, [batch], method=TRACE_METHOD, num_matvecs=TRACE_PRODUCTS, mode=mode)
     return {
         "loss": float(loss(_logits(model, batch), batch[1])),
         "lambda_max": eigen.values[0],
@@ -140,9 +141,8 @@ def parts(model: nn.Module, loss: RowLoss, batch: Batch) -> dict[str, Any]:
     found: dict[str, Any] = {"bend": float(bends(loss, logits, labels).mean())}
     for name, rows in (("confident", sure), ("others", ~sure)):
         count = int(rows.sum())
-        trace = (
-            hessian_trace(model, loss, [(inputs[rows], labels[rows])], num_matvecs=PROBES) if count else None
-        )
+        some = [(inputs[rows], labels[rows])]
+        trace = hessian_trace(model, loss, some, method=TRACE_METHOD, num_matvecs=PROBES) if count else None
         found[name] = {
             "count": count,
             "trace": trace.value if trace else None,
@@ -176,7 +176,14 @@ def squared_jacobian(model: nn.Module, batch: Batch) -> dict[str, float]:
     def half_square(logits: Tensor, _labels: Tensor) -> Tensor:
         return logits.square().sum(1).mean() / 2
 
-    found = hessian_trace(model, half_square, [batch], num_matvecs=TRACE_PRODUCTS, matrix="gauss-newton")
+    found = hessian_trace(
+        model,
+        half_square,
+        [batch],
+        method=TRACE_METHOD,
+        num_matvecs=TRACE_PRODUCTS,
+        matrix="gauss-newton",
+    )
     return {"value": found.value, "error": found.standard_error}
 
 
