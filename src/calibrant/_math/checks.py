@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -199,7 +200,7 @@ def _check_label_range(labels: Tensor, num_classes: int) -> None:
 def _check_logit_values(logits: Tensor, task: Task, *, allow_minus_inf: bool) -> None:
     """No NaN; infinities only where they stand for probabilities of exactly zero or one."""
     low, high = torch.aminmax(logits)  # NaN propagates to both
-    if bool(torch.isfinite(low)) and bool(torch.isfinite(high)):
+    if math.isfinite(low.item()) and math.isfinite(high.item()):
         return
     if not allow_minus_inf:
         row = first_row(~torch.isfinite(logits))

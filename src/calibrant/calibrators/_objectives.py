@@ -113,20 +113,21 @@ def likelihood_slopes(samples: Samples, inverse_temperature: float) -> Slopes:
     """Mean negative log-likelihood without focal map: convex in the inverse temperature."""
     # Only what takes a pass over the table is taken block by block: operations on few rows are mostly calls.
     parts = [(*_below(block, inverse_temperature, samples.room), block.second) for block in samples.blocks()]
-    total, mean, square, second = (torch.cat(part) for part in zip(*parts, strict=True))
-    terms = _likelihood_of_top(total, mean, square, second, inverse_temperature)
-    value, first, last = (samples.shares @ torch.cat(terms, dim=1)).tolist()
-    return Slopes(value - inverse_temperature * samples.mean_gap, first - samples.mean_gap, last)
+    columns = parts[0] if len(parts) == 1 else map(torch.cat, zip(*parts, strict=True))
+    terms = _likelihood_of_top(*columns, inverse_temperature)
+    value, first, second = (float(samples.shares @ term[:, 0]) for term in terms)
+    gap = samples.mean_gap
+    return Slopes(value - inverse_temperature * gap, first - gap, second)
 
 
 def likelihood(samples: Samples, inverse_temperature: float) -> float:
     """The same without the derivatives."""
-    log_odds = [
-        block.second * inverse_temperature
-        + _ratios(block, inverse_temperature, samples.room).sum(1, keepdim=True).log()
+    odds = [
+        (block.second * inverse_temperature).exp_()
+        * _ratios(block, inverse_temperature, samples.room).sum(1, keepdim=True)
         for block in samples.blocks()
     ]
-    value = torch.cat(log_odds)[:, 0].exp_().log1p_() @ samples.shares
+    value = torch.cat(odds)[:, 0].log1p_() @ samples.shares
     return float(value) - inverse_temperature * samples.mean_gap
 
 
@@ -169,13 +170,13 @@ def _likelihood_of_top(
     inverse_temperature: float | Float[Tensor, "M 1 1"],
 ) -> tuple[Float[Tensor, "*M n 1"], Float[Tensor, "*M n 1"], Float[Tensor, "*M n 1"]]:
     """Minus the log-probability of the top class, and its derivatives by the inverse temperature."""
-    log_odds = second * inverse_temperature + total.log()  # log S
-    miss = log_odds.sigmoid()
+    odds = (second * inverse_temperature).exp_().mul_(total)  # S, at most C - 1
+    miss = odds / (1 + odds)
     # The others' gaps to the top class, averaged in the distribution among them: mean, and mean square.
     mean = second + mean_below
-    square = second * (mean + mean_below) + square_below
+    square = torch.addcmul(square_below, second, mean + mean_below)
     first = miss * mean
-    return log_odds.exp_().log1p_(), first, miss * (square - first * mean)
+    return odds.log1p_(), first, miss.mul_(square.addcmul_(first, mean, value=-1))
 
 
 def log_odds_of_top(block: Block, temperature: float, gammas: Sequence[float]) -> list[Float[Tensor, " n"]]:

@@ -19,7 +19,7 @@ LOG_ODDS_LIMIT = math.log1p(-1e-12) - LOG_FLOOR
 def floor_zero_probabilities(scores: Tensor, kind: Task) -> tuple[Tensor, int]:
     """Scores in which a probability of exactly zero is 1e-12 or the row's next, and how many there were."""
     low, high = torch.aminmax(scores.detach())
-    if bool(torch.isfinite(low)) and bool(torch.isfinite(high)):
+    if math.isfinite(low.item()) and math.isfinite(high.item()):
         return scores, 0
     return floored(scores, kind), int(torch.isinf(scores).sum())
 

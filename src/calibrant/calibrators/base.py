@@ -167,14 +167,15 @@ class Calibrator(nn.Module):
         scores, targets, shares = drop_weightless(scores, checked.labels, checked.weights)
         with threads_for(scores.numel()):
             solutions = self._solve_all(scores, targets, shares, checked.task)
-        solutions = with_trouble(solutions, scores, targets, checked.task)
+            solutions = with_trouble(solutions, scores, targets, checked.task)
+            profile = profile_of(scores, targets, shares, checked.task)
         result = join(
             solutions,
             objective=self.objective,
             notes=notes,
             num_samples=checked.num_samples,
             data_sha256=sha256,
-            profile=profile_of(scores, targets, shares, checked.task),
+            profile=profile,
         )
         parameters = {
             name: stack_tables([solution.tables[name] for solution in solutions])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from calibrant._math.simplex import top_class
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from calibrant._math.checks import Task
 
 NUM_BINS = 10
-_FEWEST_ROWS = 2048  # looked at, however many classes there are
-_MOST_ENTRIES = 2**15  # looked at otherwise, so that a profile costs little beside the fastest fit
+_FEWEST_ROWS = 1024  # looked at, however many classes there are
+_MOST_ENTRIES = 2**14  # looked at otherwise, so that a profile costs little beside the fastest fit
 _LIMIT = 700.0  # log-odds beyond which probabilities are one or zero anyway
 
 
@@ -84,9 +85,11 @@ def look(scores: Tensor, weights: Tensor | None, kind: Task) -> Look:
         masses = torch.ones_like(masses)
     masses = masses / masses.sum()
     if kind == "multiclass":
-        probs, top = torch.softmax(rows, dim=1), top_class(rows)[:, None]
-        log_odds = probs.gather(1, top).log() - probs.scatter(1, top, 0).sum(dim=1, keepdim=True).log()
-        return Look(probs, log_odds.clamp(-_LIMIT, _LIMIT), masses)
+        top = top_class(rows)[:, None]
+        odds = (rows - rows.gather(1, top)).exp_()  # against the top class, whose own are 1
+        others = odds.scatter_(1, top, 0).sum(dim=1, keepdim=True)
+        probs = odds.scatter_(1, top, 1).div_(1 + others)
+        return Look(probs, others.log().neg_().clamp_(-_LIMIT, _LIMIT), masses)
     log_odds = rows.clamp(-_LIMIT, _LIMIT)
     if kind == "multilabel":
         return Look(log_odds.sigmoid(), log_odds, masses)
@@ -121,9 +124,10 @@ def _prior(scores: Tensor, labels: Tensor, weights: Tensor | None, kind: Task) -
 
 def _edges(log_odds: Float[Tensor, "N J"]) -> Float[Tensor, " B"]:
     """Half-way between samples, so that rounding moves none to another bin; equal ones stay together."""
-    ordered = log_odds.reshape(-1).sort().values
-    places = torch.arange(1, NUM_BINS, device=ordered.device) * len(ordered) // NUM_BINS
-    values = ordered[places].unique()
-    following = torch.searchsorted(ordered, values, right=True)
+    ordered = np.sort(log_odds.cpu().numpy(), axis=None)  # ten times as fast as torch's
+    places = np.arange(1, NUM_BINS) * len(ordered) // NUM_BINS
+    values = np.unique(ordered[places])
+    following = np.searchsorted(ordered, values, side="right")
     inside = following < len(ordered)
-    return (values[inside] + ordered[following[inside]]) / 2
+    edges = (values[inside] + ordered[following[inside]]) / 2
+    return torch.from_numpy(edges).to(log_odds.device)
