@@ -152,7 +152,7 @@ def test_missing_class_is_said_and_survived(skewed: tuple[Tensor, Tensor], kind:
     """A class that never occurs sends its shift to minus infinity: penalised, finite, never worse."""
     scores, labels = skewed
     kept = labels != 2
-    with pytest.warns(CalibrantWarning, match="no maximum .* a class that never occurs"):
+    with pytest.warns(CalibrantWarning, match="no maximum .a class that never occurs"):
         calibrator = kind().fit(scores[kept], labels[kept])
     probs = calibrator.predict_proba(scores)
     assert 0 < probs[:, 2].mean() < 0.05

@@ -152,11 +152,13 @@ def most_likely(data: Standardised, features: Tensor) -> tuple[Fitted, str | Non
     weak = torch.full_like(free, 1 / data.total_weight)
     if free.numel() > data.total_weight:
         trouble = f"there are more parameters, {free.numel()}, than samples"
+    elif len(data.samples.labels.unique()) < num_classes:
+        trouble = "the likelihood has no maximum (a class that never occurs)"
     else:
         fitted = regress(*around_temperature(data, features, free))
         if not fitted.unbounded:
             return fitted, None
-        trouble = "the likelihood has no maximum (separable data, or a class that never occurs)"
+        trouble = "the likelihood has no maximum (separable data)"
     fitted = regress(*around_temperature(data, features, weak))
     return fitted, f"{trouble}, so departures from temperature scaling were penalised"
 

@@ -112,10 +112,10 @@ class Slopes(NamedTuple):
 def likelihood_slopes(samples: Samples, inverse_temperature: float) -> Slopes:
     """Mean negative log-likelihood without focal map: convex in the inverse temperature."""
     # Only what takes a pass over the table is taken block by block: operations on few rows are mostly calls.
-    parts = [(*_below(block, inverse_temperature, samples.room), block.second) for block in samples.blocks()]
-    columns = parts[0] if len(parts) == 1 else map(torch.cat, zip(*parts, strict=True))
-    terms = _likelihood_of_top(*columns, inverse_temperature)
-    value, first, second = (float(samples.shares @ term[:, 0]) for term in terms)
+    parts = [_sums_below(block, inverse_temperature, samples.room) for block in samples.blocks()]
+    sums = [column[0] if len(column) == 1 else torch.cat(column) for column in zip(*parts, strict=True)]
+    terms = _likelihood_of_top(_SumsBelow(*sums), inverse_temperature)
+    value, first, second = (torch.dot(term, samples.shares).item() for term in terms)
     gap = samples.mean_gap
     return Slopes(value - inverse_temperature * gap, first - gap, second)
 
@@ -135,22 +135,35 @@ def likelihood_terms(
     block: Block, inverse_temperature: float | Float[Tensor, "M 1 1"]
 ) -> Float[Tensor, "*M n 3"]:
     """Negative log-likelihood of each row, and its first and second derivative by the inverse temperature."""
-    value, first, second = _likelihood_of_top(
-        *_below(block, inverse_temperature), block.second, inverse_temperature
+    of_rows = (
+        inverse_temperature[..., 0] if isinstance(inverse_temperature, torch.Tensor) else inverse_temperature
     )
-    gap = torch.where(block.wrong, block.second + block.below.gather(-1, block.truth), 0)
-    return torch.cat([value - inverse_temperature * gap, first - gap, second], dim=-1)
+    value, first, second = _likelihood_of_top(_sums_below(block, inverse_temperature), of_rows)
+    gap = torch.where(block.wrong, block.second + block.below.gather(-1, block.truth), 0)[..., 0]
+    return torch.stack([value - of_rows * gap, first - gap, second], dim=-1)
 
 
-def _below(
+class _SumsBelow(NamedTuple):
+    """Of the other classes' odds against the second, r = exp(beta b): sums of r, r b and r b squared."""
+
+    total: Float[Tensor, "*M n"]
+    first: Float[Tensor, "*M n"]
+    second: Float[Tensor, "*M n"]
+    gap: Float[Tensor, "*M n"]  # of the second class to the top one, at most 0
+
+
+def _sums_below(
     block: Block, inverse_temperature: float | Float[Tensor, "M 1 1"], room: Tensor | None = None
-) -> tuple[Float[Tensor, "*M n 1"], Float[Tensor, "*M n 1"], Float[Tensor, "*M n 1"]]:
-    """Odds of the others against the second class, summed; mean and mean square of ``below`` among them."""
-    ones = torch.ones_like(block.below[..., 0, :, None])  # products with it are faster than short sums
+) -> _SumsBelow:
+    ones = torch.ones_like(block.below[..., 0, :])  # products with it are faster than short sums
     ratios = _ratios(block, inverse_temperature, room)
-    total = ratios @ ones
-    mean = (ratios.mul_(block.below) @ ones).div_(total)
-    return total, mean, (ratios.mul_(block.below) @ ones).div_(total)
+    total = _times(ratios, ones)
+    first = _times(ratios.mul_(block.below), ones)
+    return _SumsBelow(total, first, _times(ratios.mul_(block.below), ones), block.second[..., 0])
+
+
+def _times(table: Float[Tensor, "*M n K"], ones: Float[Tensor, "*M K"]) -> Float[Tensor, "*M n"]:
+    return torch.mv(table, ones) if table.ndim == 2 else (table @ ones[..., None])[..., 0]
 
 
 def _ratios(
@@ -163,20 +176,17 @@ def _ratios(
 
 
 def _likelihood_of_top(
-    total: Float[Tensor, "*M n 1"],
-    mean_below: Float[Tensor, "*M n 1"],
-    square_below: Float[Tensor, "*M n 1"],
-    second: Float[Tensor, "*M n 1"],
-    inverse_temperature: float | Float[Tensor, "M 1 1"],
-) -> tuple[Float[Tensor, "*M n 1"], Float[Tensor, "*M n 1"], Float[Tensor, "*M n 1"]]:
+    sums: _SumsBelow, inverse_temperature: float | Float[Tensor, "M 1"]
+) -> tuple[Float[Tensor, "*M n"], Float[Tensor, "*M n"], Float[Tensor, "*M n"]]:
     """Minus the log-probability of the top class, and its derivatives by the inverse temperature."""
-    odds = (second * inverse_temperature).exp_().mul_(total)  # S, at most C - 1
-    miss = odds / (1 + odds)
-    # The others' gaps to the top class, averaged in the distribution among them: mean, and mean square.
-    mean = second + mean_below
-    square = torch.addcmul(square_below, second, mean + mean_below)
-    first = miss * mean
-    return odds.log1p_(), first, miss.mul_(square.addcmul_(first, mean, value=-1))
+    weight = (sums.gap * inverse_temperature).exp_()
+    odds = weight * sums.total  # S, at most C - 1
+    weight.div_(1 + odds)  # probability of the second class
+    # Sums over the others of r times their gap to the top class, and times its square.
+    inner = torch.addcmul(sums.first, sums.gap, sums.total)
+    first = weight * inner
+    second = torch.addcmul(sums.second, sums.gap, inner.add_(sums.first))
+    return odds.log1p_(), first, second.mul_(weight).addcmul_(first, first, value=-1)
 
 
 def log_odds_of_top(block: Block, temperature: float, gammas: Sequence[float]) -> list[Float[Tensor, " n"]]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 TOLERANCE = 1e-9  # of derivatives by parameters of features whose mean square is one
+_NEARLY = 10 * TOLERANCE
 _DENSE = 512  # parameters; beyond, conjugate gradients
 _MAX_STEPS = 60
 _HALVINGS = 40
@@ -85,7 +86,7 @@ class Fitted:
     @property
     def converged(self) -> bool:
         """Whether this is the optimum."""
-        return self.gradient < 10 * TOLERANCE and not self.unbounded
+        return self.gradient <= _NEARLY and not self.unbounded
 
 
 def regress(problem: Regression, start: Float[Tensor, "C F"]) -> Fitted:
@@ -96,9 +97,10 @@ def regress(problem: Regression, start: Float[Tensor, "C F"]) -> Fitted:
         steps += 1
         probs = torch.softmax(problem.logits(theta), dim=1)
         gradient = _gradient(problem, theta, probs)
-        largest = float(gradient.abs().max())
+        before, largest = largest, float(gradient.abs().max())
         step = -_newton_step(problem, probs, gradient)
-        if largest <= TOLERANCE:
+        # Small enough; or nearly, and as small as conjugate gradients get it.
+        if largest <= TOLERANCE or before / 2 < largest <= _NEARLY:
             # Of separable data the gradient fades as parameters grow, but Newton's step does not shrink.
             moved = problem.logits(step)
             unbounded = float((moved - moved.mean(dim=1, keepdim=True)).abs().max()) > _SETTLED
@@ -181,7 +183,7 @@ def _by_conjugate_gradients(
         return problem.gather(weighted * centred) + problem.ridge * vector
 
     size, flat = float(gradient.norm()), _DAMPING * float(weighted.mean())
-    wanted = min(0.1, math.sqrt(size)) * size
+    wanted = max(min(0.1, math.sqrt(size)) * size, TOLERANCE / 10)
     step, residual = torch.zeros_like(gradient), gradient.clone()
     conditioned = condition(residual)
     direction, energy = conditioned, float((residual * conditioned).sum())
