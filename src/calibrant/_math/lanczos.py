@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 BREAKDOWN = 1e-10  # a new direction shorter than this, relative to the matrix, is rounding noise
 
@@ -23,13 +28,13 @@ class Tridiagonal:
     residual: float
     """Length of the part of the last product that the basis does not hold."""
 
-    def eigen(self) -> tuple[Tensor, Tensor]:
-        """Ritz values, ascending, and the tridiagonal matrix's eigenvectors as columns, in float64."""
-        matrix = torch.diag(torch.tensor(self.diagonal, dtype=torch.float64))
+    def eigen(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ritz values, ascending, and the tridiagonal matrix's eigenvectors as columns."""
+        matrix = np.diag(np.array(self.diagonal, dtype=np.float64))
         if self.below:
-            off = torch.tensor(self.below, dtype=torch.float64)
-            matrix += torch.diag(off, 1) + torch.diag(off, -1)
-        values, vectors = torch.linalg.eigh(matrix)
+            off = np.array(self.below, dtype=np.float64)
+            matrix += np.diag(off, 1) + np.diag(off, -1)
+        values, vectors = np.linalg.eigh(matrix)
         return values, vectors
 
 

@@ -125,7 +125,7 @@ def spectral_density(
                 progress(operator.num_products, steps * num_probes)
         for probe, run in enumerate(runs, start):
             values, vectors = run.result.eigen()
-            nodes[probe], weights[probe] = values, vectors[0].square()
+            nodes[probe], weights[probe] = torch.from_numpy(values), torch.from_numpy(vectors[0] ** 2)
     return _smoothed(nodes, weights, width=width, num_points=num_points, size=operator.size)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -14,6 +15,11 @@ from calibrant._math.errors import InputError
 from calibrant._math.lanczos import Tridiagonal
 from calibrant.curvature.model import Batches, Loss, Mode
 from calibrant.curvature.operators import CurvatureOperator, Matrix, curvature_operator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector: TypeAlias = NDArray[np.float64]
 
 Which: TypeAlias = Literal["largest", "smallest", "magnitude"]
 
@@ -124,33 +130,31 @@ def top_eigenvalues(
 class _Ritz:
     """The wanted Ritz values of a Krylov space."""
 
-    values: Tensor
-    residuals: Tensor
-    errors: Tensor
-    columns: Tensor
+    values: Vector
+    residuals: Vector
+    errors: Vector
+    columns: Vector
     """The wanted eigenvectors of the tridiagonal matrix."""
     scale: float
 
     @classmethod
     def of(cls, krylov: Tridiagonal, *, k: int, which: str) -> _Ritz:
         values, vectors = krylov.eigen()
-        residuals = krylov.residual * vectors[-1].abs()
-        key = {"largest": -values, "smallest": values, "magnitude": -values.abs()}[which]
-        order = key.argsort(stable=True)[:k]
-        scale = float(values.abs().max())
-        distances = (values[:, None] - values[None, order]).abs()
-        distances[order, torch.arange(len(order))] = torch.inf
-        gaps = distances.amin(0) if len(values) > 1 else torch.full((1,), 0.0, dtype=torch.float64)
+        residuals = krylov.residual * np.abs(vectors[-1])
+        key = {"largest": -values, "smallest": values, "magnitude": -np.abs(values)}[which]
+        order = np.argsort(key, stable=True)[:k]
+        scale = float(np.abs(values).max())
+        distances = np.abs(values[:, None] - values[None, order])
+        distances[order, np.arange(len(order))] = np.inf
+        gaps = distances.min(axis=0) if len(values) > 1 else np.zeros(1)
         chosen = residuals[order]
-        errors = torch.minimum(chosen, chosen.square() / gaps.clamp_min(torch.finfo(torch.float64).tiny))
+        errors = np.minimum(chosen, chosen**2 / np.maximum(gaps, np.finfo(np.float64).tiny))
         return cls(values[order], chosen, errors, vectors[:, order], scale)
 
     def settled(self, tolerance: float) -> bool:
         """Whether the estimated errors are small, and the residuals small enough for the estimate to hold."""
         limit = tolerance * self.scale
-        return bool((self.errors <= limit).all()) and bool(
-            (self.residuals <= tolerance**0.5 * self.scale).all()
-        )
+        return bool((self.errors <= limit).all() and (self.residuals <= tolerance**0.5 * self.scale).all())
 
     def result(self, krylov: Tridiagonal, operator: CurvatureOperator, tolerance: float) -> Eigenvalues:
         basis = krylov.basis.T
@@ -158,7 +162,7 @@ class _Ritz:
             values=tuple(self.values.tolist()),
             residuals=tuple(self.residuals.tolist()),
             error_estimates=tuple(self.errors.tolist()),
-            vectors=basis @ self.columns.to(device=basis.device, dtype=basis.dtype),
+            vectors=basis @ torch.from_numpy(self.columns).to(basis),
             num_products=operator.num_products,
             converged=self.settled(tolerance),
         )
