@@ -134,6 +134,16 @@ def test_zero_probabilities_are_floored() -> None:
         assert_alike(fitted.by_group[name].fit_result_, expected)
 
 
+def test_probabilities_are_noticed_in_every_group() -> None:
+    """As in a fit of its own."""
+    scores, labels, groups = drawn("multiclass")
+    probs = scores.softmax(dim=1)
+    with pytest.warns(CalibrantWarning, match="group 'sharp': every row of `logits` sums to one"):
+        fitted = fit_groups("temperature", probs, labels, groups=groups, borrowed=30)
+    for name, expected in one_by_one(probs, labels, groups, None, 30).items():
+        assert_alike(fitted.by_group[name].fit_result_, expected)
+
+
 @pytest.fixture
 def rows_seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """How many rows are computed at one temperature, or at several together."""

@@ -97,6 +97,15 @@ def test_probabilities_in_place_of_logits_are_noticed(kind: str, calibrated: Cal
     assert not any("as probabilities do" in text for text in told)
 
 
+def test_weak_log_odds_are_not_taken_for_probabilities() -> None:
+    """Those of a model that is never sure may all lie in 0..1."""
+    generator = torch.Generator().manual_seed(0)
+    weak = 0.5 + 0.15 * torch.randn(4000, generator=generator).clamp(-2.5, 2.5)
+    labels = torch.bernoulli((3 * (weak - 0.3)).sigmoid(), generator=generator).long()
+    told = TemperatureScaling().fit(weak, labels).fit_result_.warnings
+    assert not any("as probabilities do" in text for text in told)
+
+
 def test_many_rows_are_calibrated_in_blocks(
     case: tuple[Any, Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from calibrant import InputError, NotFittedError, load_calibrator
 from calibrant.calibrators import PlattScaling, TemperatureScaling, build, shift_of
-from calibrant.calibrators.profile import NUM_BINS
+from calibrant.calibrators.profile import NUM_BINS, profile_of
 from calibrant.calibrators.shift import FALSE_ALARMS
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
@@ -122,6 +122,22 @@ def test_chance_alone_raises_no_alarm(kind: str, num_before: int, num_after: int
     # Binomial with p = 1e-3: more than 3 of 200 have a probability of 6e-5.
     assert FALSE_ALARMS == 1e-3
     assert max(beyond) <= 3
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass"])
+def test_rows_that_take_turns_are_seen_as_they_are(kind: str) -> None:
+    """Labels in a rhythm do not make the rows that a profile looks at unlike the rest."""
+    generator = torch.Generator().manual_seed(0)
+    num_classes = 2 if kind == "binary" else 10
+    labels = torch.arange(20_000) % num_classes
+    if kind == "binary":
+        scores = 2.0 * (2 * labels - 1) + torch.randn(len(labels), generator=generator)
+    else:
+        scores = 3 * torch.nn.functional.one_hot(labels, num_classes) + torch.randn(
+            len(labels), num_classes, generator=generator
+        )
+    found = profile_of(scores, labels, None, kind)
+    np.testing.assert_allclose(found.mean_probs, found.class_prior, atol=0.03)
 
 
 def test_noise_is_no_more_than_need_be() -> None:

@@ -316,6 +316,16 @@ def test_logits_on_any_usual_scale_are_mended(
     assert scaled.after == pytest.approx(once.after, rel=0.05 if objective == "ece" else 1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e-150, 1e-158, 1e-160, 1e-200])
+def test_tiny_logits_are_no_trouble(scale: float) -> None:
+    """Where second derivatives underflow, the search still ends on a bound, and says so."""
+    scores = scale * torch.randn(50, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    labels = scores.argmax(dim=1)
+    labels[:10] = scores[:10].argmin(dim=1)
+    with pytest.warns(CalibrantWarning, match="is a bound"):
+        TemperatureScaling().fit(scores, labels)
+
+
 def test_constant_logits_keep_temperature_one() -> None:
     """Nothing can be learned from constant logits: T = 1, and a warning."""
     with pytest.warns(CalibrantWarning, match="all equal"):

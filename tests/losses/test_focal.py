@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -138,3 +139,39 @@ def test_training_falls() -> None:
             (gradient,) = torch.autograd.grad(value, weights)
             weights = (weights - gradient).detach().requires_grad_()
         assert value.item() < 0.5 * first
+
+
+@pytest.mark.parametrize("num_classes", [2, 8192])
+@pytest.mark.parametrize("margin", [38.9, 39.1, 45.0])
+def test_where_the_short_way_ends(num_classes: int, margin: float) -> None:
+    """Few logits as far apart as the short way takes, and a little farther: as written out."""
+    logits = torch.full((1, num_classes), margin)
+    logits[0, 0] = -margin
+    labels = torch.zeros(1, dtype=torch.int64)
+    leaf, wide = logits.clone().requires_grad_(), logits.double().requires_grad_()
+    value, expected = losses.focal_loss(leaf, labels), plain(wide, labels, 3.0)
+    torch.testing.assert_close(value.double(), expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(
+        torch.autograd.grad(value, leaf)[0].double(),
+        torch.autograd.grad(expected, wide)[0],
+        rtol=1e-5,
+        atol=1e-12,
+    )
+
+
+def test_settings_of_numpy_do_not_matter() -> None:
+    """Where a user has NumPy raise on underflow, the loss still comes out."""
+    with np.errstate(all="raise"):
+        value = losses.focal_loss(torch.tensor([[38.5, -38.5, 0.0]] * 2), torch.tensor([0, 1]))
+    assert value.item() == pytest.approx(77 / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("num_rows", [2, 5000])
+def test_a_label_of_probability_zero(num_rows: int) -> None:
+    """An infinite loss has the finite gradient that cross-entropy's has."""
+    logits = torch.tensor([[0.0, -torch.inf, 1.0]]).repeat(num_rows, 1).requires_grad_()
+    labels = torch.ones(num_rows, dtype=torch.int64)
+    value = losses.focal_loss(logits, labels)
+    assert value.item() == torch.inf
+    expected = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, labels), logits)[0]
+    torch.testing.assert_close(torch.autograd.grad(value, logits)[0], expected)

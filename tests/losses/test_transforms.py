@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from calibrant import losses
+
 CLOSED = {"rtol": 1e-11, "atol": 1e-11}
 
 pytestmark = [
@@ -152,6 +154,18 @@ def test_trace(transformed_loss: Any) -> None:
     torch.testing.assert_close(value.detach(), transformed_loss(logits, labels), **CLOSED)
     expected = gradient(transformed_loss, logits, labels)
     torch.testing.assert_close(torch.autograd.grad(value, leaf)[0], expected, **CLOSED)
+
+
+def test_a_recorded_graph_depends_on_its_input() -> None:
+    """What make_fx records of a focal loss is computed from other logits as from the first."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    labels = torch.tensor([0, 2, 1])
+    first, other = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(0))
+    recorded = make_fx(lambda z: losses.focal_loss(z, labels, gamma=2.0))(first)
+    torch.testing.assert_close(recorded(other), losses.focal_loss(other, labels, gamma=2.0))
+    far = 200 * other  # some probabilities vanish
+    torch.testing.assert_close(recorded(far), losses.focal_loss(far, labels, gamma=2.0))
 
 
 @pytest.mark.slow

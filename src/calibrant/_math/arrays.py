@@ -81,3 +81,13 @@ def _as_native_array(values: Any, *, name: str) -> np.ndarray[Any, np.dtype[Any]
     if not array.flags.writeable or any(stride < 0 for stride in array.strides):
         array = array.copy()  # torch warns about read-only memory and has no negative strides
     return array
+
+
+def scattered(count: int) -> Tensor:
+    """One number in each of so many equal parts of [0, 1), there by chance, and always the same ones.
+
+    For rows to stand for all: those at equal distances may have something else in common, where labels take
+    turns.
+    """
+    by_chance = torch.rand(count, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return (torch.arange(count) + by_chance) / count

@@ -14,7 +14,12 @@ from calibrant._math.arrays import CACHED_ELEMENTS, DEVICE_ELEMENTS
 from calibrant._math.checks import Checked, Task, check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.threads import threads_for
-from calibrant.calibrators._fit_data import drop_weightless, fingerprint_by_weights, with_trouble
+from calibrant.calibrators._fit_data import (
+    drop_weightless,
+    fingerprint_by_weights,
+    seem_probabilities,
+    with_trouble,
+)
 from calibrant.calibrators._objectives import likelihood_terms
 from calibrant.calibrators._samples import Block, Samples
 from calibrant.calibrators._temperature_root import convex_minima
@@ -82,7 +87,10 @@ def fit_group_temperatures(data: GroupedData) -> dict[str, TemperatureScaling]:
     _refuse_weightless(data)
     checked = data.checked
     scores, num_zeros = floor_zero_probabilities(checked.scores, checked.task)
-    notes = [f"{num_zeros} probabilities of exactly zero were counted as 1e-12"] if num_zeros else []
+    suspected = seem_probabilities(checked.scores, checked.task)
+    notes = [suspected] if suspected else []
+    if num_zeros:
+        notes.append(f"{num_zeros} probabilities of exactly zero were counted as 1e-12")
     sha256 = fingerprint_by_weights(checked.scores, checked.labels)
     fitted: dict[str, TemperatureScaling] = {}
     with threads_for(scores.numel()):

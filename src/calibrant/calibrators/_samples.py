@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 import torch
 
-from calibrant._math.arrays import row_slices
+from calibrant._math.arrays import row_slices, scattered
 from calibrant._math.errors import InputError
 from calibrant._math.simplex import LOG_OF_ZERO, top_class
 
@@ -156,9 +156,9 @@ class Samples:
             return self
         if self.is_event:
             return self._gathered(most // 2)
-        by_chance = torch.rand(most, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        places = (torch.arange(most) + by_chance).to(self.shares) / most
-        rows = torch.searchsorted(self.shares.cumsum(0), places).clamp_(max=self.num_samples - 1)
+        rows = torch.searchsorted(self.shares.cumsum(0), scattered(most).to(self.shares)).clamp_(
+            max=self.num_samples - 1
+        )
         return replace(self, scores=self.scores[rows], labels=self.labels[rows], weights=None)
 
     def _gathered(self, most: int) -> Self:

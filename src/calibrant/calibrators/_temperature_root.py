@@ -113,13 +113,14 @@ def _search(start: float, bracket: bool) -> Generator[float, Slopes, Temperature
             low = place
         else:
             high = place
-        change = first / (beta * second) if second > 0 else math.copysign(math.inf, first)
+        bend = beta * second
+        change = first / bend if bend > 0 else math.copysign(math.inf, first)
         # A small derivative is not enough: of separable data it fades as T falls, but Newton's step does not.
         small = abs(beta * first) <= TOLERANCE and abs(change) <= _SMALL_STEP
         if first == 0 or low >= high or small or steps == MAX_STEPS:
             break
         following = place + max(-LONGEST_STEP, min(LONGEST_STEP, change))
-        here = _Knot(place, first, -beta * second)
+        here = _Knot(place, first, -bend)
         if last is not None and last.slope < 0 and abs(change) < _SHORT_STEP:
             better = _root_between(last, here)
             following = better if low < better < high else following

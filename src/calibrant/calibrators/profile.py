@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from calibrant._math.arrays import scattered
 from calibrant._math.simplex import top_class
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ class Profile:
     """Class shares, and how sure the model was, before calibration.
 
     Confidence is that of the top class; of binary and multilabel predictions the probability of class 1, as
-    calibration is measured for these. Of large tables the histogram and the means are those of evenly spaced
-    rows.
+    calibration is measured for these. Of large tables the histogram and the means are those of some rows, one
+    by chance from each of as many stretches.
     """
 
     class_prior: tuple[float, ...]
@@ -76,11 +77,14 @@ class Look:
 
 
 def look(scores: Tensor, weights: Tensor | None, kind: Task) -> Look:
-    """See finite scores, of a large table evenly spaced rows."""
+    """See finite scores, of a large table some rows."""
     width = scores.shape[1] if scores.ndim == 2 else 1
-    step = -(-scores.shape[0] // max(_FEWEST_ROWS, _MOST_ENTRIES // width))
-    rows = scores.detach()[::step].to(torch.float64)
-    masses = rows.new_ones(len(rows)) if weights is None else weights[::step].to(rows)
+    most, num_samples = max(_FEWEST_ROWS, _MOST_ENTRIES // width), scores.shape[0]
+    chosen: slice | Tensor = slice(None)
+    if num_samples > most:
+        chosen = (scattered(most) * num_samples).long().to(scores.device)
+    rows = scores.detach()[chosen].to(torch.float64)
+    masses = rows.new_ones(len(rows)) if weights is None else weights[chosen].to(rows)
     if not bool(masses.any()):
         masses = torch.ones_like(masses)
     masses = masses / masses.sum()

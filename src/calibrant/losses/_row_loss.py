@@ -113,7 +113,7 @@ def soft_values(rows: SoftRows, terms: Terms) -> Float[Tensor, " R"]:
 
 _NLL = torch.ops.aten.nll_loss_forward.default
 _FEW = 1 << 13  # logits; of more, operations take longer than their calls
-_MODERATE = 40.0  # logits; the odds of two neither overflow nor vanish in float32
+_MODERATE = 39.0  # logits; the odds of all against one neither overflow nor vanish in float32
 # How aten writes a reduction.
 _CODES: dict[Reduction, int] = {"none": 0, "mean": 1, "sum": 2}
 
@@ -127,7 +127,7 @@ def _split(
     lost = true < _LOST * torch.finfo(true.dtype).tiny
     # Where p_t underflows, its logarithm comes from the largest probability. Only a CPU tells for nothing
     # whether there is such a row.
-    needed = logits.device.type != "cpu" or bool(lost.any())
+    needed = logits.device.type != "cpu" or _is_traced() or bool(lost.any())
     exact = None
     if needed:
         top = logits.argmax(1, keepdim=True)
@@ -148,12 +148,22 @@ def _focal_part(
     if not callable(gamma):
         power = others.pow(gamma)
         values = misfit.mul_(power)
-        return values, power.addcdiv_(values * true, others, value=gamma)
+        return values, power.addcdiv_(_times_true(values, true), others, value=gamma)
     exponent = gamma(true)
     base = torch.where(exponent < 0, 1 + true, others)
     power = base.pow(exponent.abs())
     values = misfit.mul_(power)
-    return values, power.add_(exponent * values * true / base)
+    return values, power.add_(exponent * _times_true(values, true) / base)
+
+
+def _times_true(values: Float[Tensor, "R 1"], true: Float[Tensor, "R 1"]) -> Float[Tensor, "R 1"]:
+    """Nothing where the true class has probability zero, and an infinite value."""
+    return torch.where(true == 0, 0, values * true)
+
+
+def _is_traced() -> bool:
+    """Whether someone follows the operations, and would take what is looked at for what always is."""
+    return torch._C._len_torch_dispatch_stack() > 0  # pyright: ignore[reportPrivateUsage]
 
 
 # Labels, weight, ignore_index and layout of the rows.
@@ -177,7 +187,7 @@ def _small_arrays(logits: Float[Tensor, "R C"], request: _Request) -> tuple[Any,
     """
     labels, weight, ignore_index, layout = request
     few = 0 < logits.numel() <= _FEW and weight is None and logits.device.type == "cpu"
-    if not few or layout.reduction == "none" or ignore_index >= 0:
+    if not few or layout.reduction == "none" or ignore_index >= 0 or _is_traced():
         return None
     scores, classes = logits.detach().numpy(), labels.numpy()
     # A negative number without its sign is a huge one; wrong labels are refused by torch.
@@ -188,18 +198,19 @@ def _small_arrays(logits: Float[Tensor, "R C"], request: _Request) -> tuple[Any,
 
 def _small_form(scores: Any, classes: Any, gamma: float, reduction: Reduction) -> tuple[Tensor, _Scratch]:
     """As the closed form, by NumPy: what two dozen operations on few rows take is the calls."""
-    odds = np.exp(scores, order="C")  # no need to subtract the largest
-    flat, place = odds.reshape(-1), np.arange(0, odds.size, odds.shape[1]) + classes
-    true = flat[place]
-    flat[place] = 0
-    others = np.add.reduce(odds, 1)
-    total = others + true
-    power = (others / total) ** gamma
-    values = np.log1p(others / true) * power
-    factor = power + gamma * values * true / others
-    counted = len(classes) if reduction == "mean" else 1
-    flat[place] = -others  # a row of the gradient sums to zero
-    slope = factor / (total * counted)
+    with np.errstate(all="ignore"):  # whatever the caller has set
+        odds = np.exp(scores, order="C")  # no need to subtract the largest
+        flat, place = odds.reshape(-1), np.arange(0, odds.size, odds.shape[1]) + classes
+        true = flat[place]
+        flat[place] = 0
+        others = np.add.reduce(odds, 1)
+        total = others + true
+        power = (others / total) ** gamma
+        values = np.log1p(others / true) * power
+        factor = power + gamma * values * true / others
+        counted = len(classes) if reduction == "mean" else 1
+        flat[place] = -others  # a row of the gradient sums to zero
+        slope = factor / (total * counted)
     loss = torch.from_numpy(np.asarray(np.add.reduce(values) / counted, dtype=odds.dtype))
     return loss, _Scratch(torch.from_numpy(odds), torch.from_numpy(slope[:, None]))
 

@@ -6,11 +6,12 @@ Only shapes and types are looked at, never values: looking at a value would make
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
 import torch
 from torch import Tensor
 
+from calibrant._math.checks import check_is_number
 from calibrant._math.errors import InputError
 
 if TYPE_CHECKING:
@@ -172,9 +173,8 @@ def check_number(name: str, value: object, *, at_most: float = math.inf) -> None
 
 
 def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"`{name}` must be a number; got {value!r}.")
-    return value
+    check_is_number(name, value)
+    return cast("float", value)
 
 
 def check_mean(loss: str, reduction: str) -> None:
