@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -167,6 +168,26 @@ class InPlace(nn.Module):
         return inputs.mul_(1.5).tanh_()
 
 
+def _bump(values: Tensor) -> Tensor:
+    return values.tanh().square().sum()
+
+
+class Slopes(nn.Module):
+    """Differentiates on the way forward, as a network of forces does."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The slopes of a sum of squares."""
+        return torch.autograd.grad(_bump(inputs), inputs, create_graph=True)[0]
+
+
+class FunctionalSlopes(nn.Module):
+    """The same, where torch does not let anyone see what is kept."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The slopes of a sum of squares."""
+        return torch.func.grad(_bump)(inputs)
+
+
 NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "batch norm": lambda: nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 4)),
     "convolution": lambda: nn.Sequential(
@@ -185,6 +206,8 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     ),
     "in place": lambda: nn.Sequential(nn.Linear(6, 8), InPlace(), nn.Linear(8, 4)),
     "group norm": lambda: nn.Sequential(nn.Linear(6, 8), nn.GroupNorm(2, 8), nn.GELU(), nn.Linear(8, 4)),
+    "slopes": lambda: nn.Sequential(nn.Linear(6, 8), Slopes(), nn.Linear(8, 4)),
+    "slopes by torch.func": lambda: nn.Sequential(nn.Linear(6, 8), FunctionalSlopes(), nn.Linear(8, 4)),
 }
 
 
@@ -197,6 +220,34 @@ def test_networks(name, matrix, mode, batches) -> None:
     operator = OPERATORS[matrix](NETWORKS[name]().double(), CE, batches, mode=mode)
     columns = seven(operator)
     torch.testing.assert_close(operator @ columns, one_by_one(operator, columns), **ROUNDING)
+
+
+def test_a_network_whose_needs_are_not_known_goes_one_by_one(batches) -> None:
+    """What is kept inside torch.func cannot be counted: one column at a time, with the same estimates."""
+    found: list[list[float]] = []
+    blocks: list[int] = []
+    for name in ("slopes", "slopes by torch.func"):
+        torch.manual_seed(0)
+        network = NETWORKS[name]().double()
+        blocks.append(HessianOperator(network, CE, batches).block)
+        trace = hessian_trace(network, CE, batches, num_matvecs=20)
+        sizes = curvature_sizes(network, CE, batches, num_matvecs=10)
+        found.append([trace.value, trace.standard_error, sizes.frobenius_norm])
+    assert blocks[0] > blocks[1] == 1
+    assert found[1] == pytest.approx(found[0], rel=1e-9)
+
+
+def test_what_was_counted_is_let_go(tiny, samples) -> None:
+    """Counting leaves no ring of a graph and its outputs, which would stay for good."""
+    outputs: list[weakref.ref[Tensor]] = []
+
+    def remember(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
+        outputs.append(weakref.ref(output))
+
+    handle = tiny[1].register_forward_hook(remember)
+    assert HessianOperator(tiny, CE, [samples]).block > 1
+    handle.remove()
+    assert [output() for output in outputs] == [None]
 
 
 def test_memory_decides_how_many(tiny, batches, monkeypatch) -> None:

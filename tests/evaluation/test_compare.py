@@ -181,3 +181,17 @@ def test_nobody_wins_a_tie(made: Maker) -> None:
     assert re.search(
         r"Lowest calibration error: a \(.*?\) and b \(.*?\), equal, beyond noise\.", found.verdict
     )
+
+
+def test_few_samples_alone_make_no_model_worse(made: Maker) -> None:
+    """On samples of their own a small and a large file of one model differ by what chance gives."""
+    many = made("binary", 4000, seed=0)
+    for seed in range(1, 6):
+        verdict = compare([("many", many), ("few", made("binary", 60, seed=seed))], **QUICK).verdict
+        assert (
+            "Lowest calibration error of the positive class: many" not in verdict or "noise could" in verdict
+        )
+    sharp = made("binary", 800, sharpness=3.0, seed=9)
+    verdict = compare([("many", many), ("sharp", sharp)], **QUICK).verdict
+    assert "Lowest calibration error of the positive class: many" in verdict
+    assert verdict.split(".")[0].count("noise could") == 0

@@ -101,6 +101,51 @@ def test_accuracy_by_hand() -> None:
     assert missed_accuracy(0.9, 100_000, confidence=0.95) is None
 
 
+@pytest.mark.parametrize(("num_samples", "least"), [(5, 0.5), (5, 0.51), (8, 0.4), (60, 0.1)])
+def test_a_low_accuracy_may_be_missed_too(num_samples: int, least: float) -> None:
+    """Where twice the share that is wrong is out of reach, halfway to none right is looked at, and worse."""
+    hits = np.arange(num_samples + 1)
+    fails = hits[binom.cdf(hits, num_samples, least) <= 0.05]
+    halfway = least / 2
+    passed = [
+        right
+        for right in (halfway, *(k / 10 for k in range(10)))
+        if 0 < right <= halfway and binom.cdf(max(fails), num_samples, right) < 0.5
+    ]
+    found = missed_accuracy(least, num_samples, confidence=0.95)
+    assert found is not None
+    assert found.value == pytest.approx(min(passed))
+    assert not found.always
+    predictions = Predictions(confidence=[0.9] * num_samples, correct=[1] * num_samples)
+    strict = check(predictions, {"accuracy": least}, bootstrap=2, strict=True)
+    assert (strict.passed, strict.checks[0].conclusive) == (False, False)
+
+
+def test_a_high_limit_of_an_error_may_be_missed_too() -> None:
+    """Of probabilities of 0.6 the error is 0.6 at most: at a limit of 0.35, 0.475 is looked at, then 0.5."""
+    event = Events(np.full(12, 0.6), np.ones(12), None)
+    found = missed_error("ece", [event], 0.35, **NUMBERS)
+    assert found is not None
+    least = min(hits for hits in range(13) if binom.cdf(hits, 12, 0.25) > 0.05)  # hits that pass
+    assert binom.sf(least - 1, 12, 0.125) > 0.6  # clearly more often than not
+    assert (found.value, found.always) == (pytest.approx(0.5), False)
+    many = Events(np.full(2000, 0.6), np.ones(2000), None)
+    assert missed_error("ece", [many], 0.35, **NUMBERS) is None
+
+
+@pytest.mark.parametrize("num_samples", [50, 24_000])
+def test_what_nothing_fails_is_said_of_many_samples_too(num_samples: int) -> None:
+    """A limit beyond the greatest error, an accuracy of nothing, or ten draws: no number of samples helps."""
+    predictions = Predictions(confidence=np.full(num_samples, 0.6), correct=np.arange(num_samples) % 2)
+    found = check(predictions, {"ece": 0.9, "accuracy": 0}, bootstrap=40, strict=True).checks
+    assert [(each.passed, each.conclusive, each.would_pass) for each in found] == [(False, False, None)] * 2
+    assert "no error exceeds 0.6: this check passes whatever is true" in found[0].sentence
+    assert "No accuracy is less than 0: this check passes whatever is true" in found[1].sentence
+    (drawn,) = check(predictions, {"ece": 0.3}, bootstrap=10).checks
+    assert not drawn.conclusive
+    assert "10 draws are too few to tell" in drawn.sentence
+
+
 def test_a_gate_that_cannot_tell_says_so_and_strict_fails(made: Maker) -> None:
     """Passed and yet inconclusive, as data and in words; many samples tell."""
     few = Predictions(confidence=[0.95] * 3, correct=[1, 1, 0])
@@ -142,6 +187,14 @@ def test_few_draws_are_not_blamed_on_the_samples() -> None:
     (found,) = check(predictions, {"ece": 0.03}, bootstrap=10).checks
     assert (found.outcome, found.conclusive) == ("within noise", False)
     assert found.sentence.endswith("10 draws are too few to tell: this check passes whatever is true.")
+
+
+def test_few_samples_of_a_baseline_are_not_blamed_on_the_draws() -> None:
+    """What the difference to a baseline says depends on the samples alone."""
+    three = Predictions(confidence=[0.9] * 3, correct=[1, 1, 0])
+    (found,) = check(three, baseline=three, baseline_metrics=["ece"], bootstrap=10).checks
+    assert not found.conclusive
+    assert found.sentence.endswith("3 samples cannot tell: this check passes whatever is true.")
 
 
 def test_a_limit_that_nothing_exceeds_is_not_blamed_on_the_samples() -> None:

@@ -119,6 +119,32 @@ def test_equal_models_rarely_fail_against_each_other() -> None:
     assert failed / rounds < 0.2 + NEAR * math.sqrt(0.2 * 0.8 / rounds)
 
 
+def test_a_value_at_its_limit_keeps_it() -> None:
+    """Rounding is no excess: of a limit, of a weighted share, and of a baseline."""
+    errs = Predictions(confidence=np.full(100, 0.9), correct=np.arange(100) < 80)
+    (found,) = check(errs, {"ece": 0.1}, strict=True, bootstrap=200).checks
+    assert found.value is not None
+    assert found.value > 0.1  # by rounding
+    assert found.outcome == "pass"
+    assert found.sentence.startswith("The calibration error (ECE) of 0.100 keeps the limit of at most 0.1.")
+    share = Predictions(confidence=np.full(30, 0.9), correct=np.arange(30) < 21, weights=np.full(30, 0.3))
+    (found,) = check(share, {"accuracy": 0.7}, bootstrap=2).checks
+    assert found.value is not None
+    assert 0 < 0.7 - found.value < 1e-12
+    assert found.outcome == "pass"
+    order = np.random.default_rng(0).permutation(100)
+    correct, weights = np.arange(100) < 80, np.where(np.arange(100) % 3, 0.1, 0.37)
+    first, second = (
+        Predictions(confidence=np.full(100, 0.9), correct=correct[of], weights=weights[of])
+        for of in (np.arange(100), order)
+    )
+    (found,) = check(first, baseline=second, bootstrap=20).checks
+    assert found.value is not None
+    assert found.against is not None
+    assert 0 < found.value - found.against < 1e-12
+    assert found.outcome == "pass"
+
+
 def test_infinite_scores_fail() -> None:
     """A true class of probability zero exceeds every limit, and is worse than any finite baseline."""
     certain = Predictions(probs=[[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], labels=[1, 1, 0])
@@ -142,7 +168,7 @@ def test_the_same_seed_gives_the_same_answer(made: Maker) -> None:
 def test_bad_arguments_are_refused(made: Maker) -> None:
     """One sentence each."""
     predictions = made()
-    with pytest.raises(InputError, match="nothing to check"):
+    with pytest.raises(InputError, match=r'a limit \(`\{"ece": 0\.03\}`, or --max-ece 0\.03\)'):
         check(predictions)
     with pytest.raises(InputError, match="`confidence` must lie between"):
         check(predictions, {"ece": 0.1}, confidence=0.5)
@@ -158,3 +184,17 @@ def test_bad_arguments_are_refused(made: Maker) -> None:
         check(predictions, baseline=made("binary"))
     with pytest.raises(TypeError, match="`predictions` must be Predictions"):
         check("file.npz", {"ece": 0.1})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("metric", ["ece", "smce"])
+def test_few_samples_of_the_same_model_are_no_worse_than_many(metric: Any) -> None:
+    """Chance gives more error to fewer samples: against a baseline on others that alone fails rarely."""
+    rng = np.random.default_rng(3)
+    many = stepped(rng, 4000, 0.02)
+    held = [
+        check(stepped(rng, 60, 0.02), baseline=many, baseline_metrics=[metric], bootstrap=100)
+        for _ in range(12)
+    ]
+    assert sum(not each.passed for each in held) <= 3
+    worse = check(stepped(rng, 1000, 0.2), baseline=many, baseline_metrics=[metric], bootstrap=100)
+    assert not worse.passed

@@ -7,6 +7,10 @@ class InputError(ValueError):
     """The caller's numbers, shapes or files are wrong; the message says which and what to do."""
 
 
+class DerivativeError(InputError, RuntimeError):
+    """A derivative was asked for that does not exist; torch says this by a RuntimeError."""
+
+
 class NotFittedError(ValueError, AttributeError):
     """A calibrator was used before ``fit``."""
 

@@ -219,6 +219,9 @@ def fit_groups(
         raise InputError(f"`borrowed` must be finite and not negative; got {borrowed}.")
     check_choice("unknown", unknown, get_args(UnknownGroup))
     template = build(calibrator) if isinstance(calibrator, str) else calibrator
+    if not isinstance(template, Calibrator):  # pyright: ignore[reportUnnecessaryIsInstance]
+        msg = f"`calibrator` must be a name or a calibrator, as in `TemperatureScaling()`; got {template!r}."
+        raise TypeError(msg)
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
     if checked.labels is None:
         raise InputError("`labels` must be given to fit; got None.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal, TypeAlias
@@ -74,16 +75,21 @@ class ParametricModel:
         """Inputs and labels where the parameters are."""
         return _moved(batch[0], self.device), batch[1].to(self.device)
 
-    def numbers_kept(self, inputs: Any) -> int:
-        """How many numbers a pass forward keeps for the way back."""
+    def numbers_kept(self, inputs: Any) -> float:
+        """How many numbers a pass forward keeps for the way back; infinite where that cannot be seen."""
         count = 0
 
-        def note(tensor: Tensor) -> None:
+        def note(tensor: Tensor) -> Tensor:
             nonlocal count
             count += tensor.numel()
+            return tensor.detach()  # itself, an output would hold the graph that holds it
 
-        with torch.autograd.graph.saved_tensors_hooks(note, lambda _: torch.empty(0)):
-            self.logits(inputs)
+        try:
+            # what is kept may be used on the way forward, by a network that differentiates there
+            with torch.autograd.graph.saved_tensors_hooks(note, lambda kept: kept):
+                self.logits(inputs)
+        except Exception:  # as inside torch.func; an error of the network itself shows in the product
+            return math.inf
         return count
 
     def split(self, vector: Tensor) -> tuple[Tensor, ...]:

@@ -37,7 +37,8 @@ class CurvatureOperator(ABC):
     The derivatives of a single batch are kept from one product to the next; of several batches only one is
     held at a time, so that memory does not grow with the data. Columns go through the network several at a
     time, as many as need two million numbers together, 16 million on a GPU, one at least; they go one by one
-    where the network or the loss cannot do that, with the same result up to rounding.
+    where the network or the loss cannot do that, or what it needs cannot be counted, with the same result up
+    to rounding.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class CurvatureOperator(ABC):
         return math.ceil(columns / parts)
 
     @cached_property
-    def _first_batch(self) -> tuple[int, int]:
+    def _first_batch(self) -> tuple[float, int]:
         """Of the first batch that is not empty: how much the network keeps of it, and its samples."""
         for batch in self.data:
             inputs, labels = self.model.to_device(batch)

@@ -26,7 +26,10 @@ class Trace:
 
     value: float
     standard_error: float
-    """Of the estimate, from the spread of its probes; 0 where it is exact, infinite for one."""
+    """Of the estimate: from the spread of its probes, with "xtrace" also from leaving out some in turn.
+
+    0 where the trace is exact, infinite for a single probe.
+    """
     num_products: int
     """Products with the matrix that were spent."""
 

@@ -13,8 +13,9 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import GROUPS_NOTE, check_pairs, few_resamples_note
 from calibrant.evaluation.evaluate import Progress, versions
 from calibrant.evaluation.judge import Judged, Procedure, change, judge, nulls_and_curves
+from calibrant.evaluation.limits import draw_at_limit
 from calibrant.evaluation.phrases import clearly, number, with_margin
-from calibrant.evaluation.reduce import reduce_predictions
+from calibrant.evaluation.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind, Settings
 from calibrant.predictions import Predictions
 
@@ -81,12 +82,14 @@ def compare(
     tests = [test_of(predictions) for _, predictions in models]
     paired = all(same_samples(tests[0], test) for test in tests[1:])
     judged: list[Judged] = []
+    seen: list[Reduced] = []
     found: list[ComparedModel] = []
     for place, ((name, predictions), test) in enumerate(zip(models, tests, strict=True)):
         if progress is not None:
             progress(f"judging {name}", place / len(models))
         reduced = reduce_predictions(test, num_bins)
         judged.append(judge(reduced, procedure, part=0 if paired else place))
+        seen.append(reduced)
         labels = tuple(str(label) for label in test.class_names or range(test.num_classes or 0))
         found.append(
             ComparedModel(
@@ -114,7 +117,7 @@ def compare(
             calibrators=(),
         ),
         models=tuple(found),
-        verdict=_verdict(found, judged, kind, level, paired=paired),
+        verdict=_verdict(found, judged, kind, level, None if paired else (seen, procedure)),
         notes=(*_notes(models), *few_resamples_note(bootstrap, level)),
         versions=versions(),
         command=command,
@@ -205,9 +208,17 @@ def _same_hits(first: Tensor, other: Tensor) -> bool:
 
 
 def _verdict(
-    found: list[ComparedModel], judged: list[Judged], kind: Kind, level: float, *, paired: bool
+    found: list[ComparedModel],
+    judged: list[Judged],
+    kind: Kind,
+    level: float,
+    apart: tuple[list[Reduced], Procedure] | None,
 ) -> str:
-    """Which model has the smallest errors and the best NLL, and whether noise could be the reason."""
+    """Which model has the smallest errors and the best NLL, and whether noise could be the reason.
+
+    Models judged on samples of their own (``apart``) differ in how much error chance gives them, the more the
+    fewer samples there are: one is worse only if a model as good as the best seldom shows as much there.
+    """
     metrics = {"ece": "calibration error"}
     if kind == "binary":
         metrics = {
@@ -224,12 +235,35 @@ def _verdict(
         best = ranked[0][1]
         alike, close = [best], list[int]()
         for value, place in ranked[1:]:
-            sign = clearly(change(judged[place], judged[best], level, paired=paired)[metric])
-            if sign <= 0:
+            sign = clearly(change(judged[place], judged[best], level, paired=apart is None)[metric])
+            by_chance = (
+                apart is not None
+                and metric != "nll"
+                and _by_chance(apart, metric, place, ranked[0][0], value)
+            )
+            if sign <= 0 or by_chance:
                 equal = number(value) == number(ranked[0][0])
                 (alike if equal else close).append(place)
         sentences.append(_ranked(found, metric, name, alike, close, among=len(ranked)))
     return " ".join(sentences)
+
+
+def _by_chance(
+    apart: tuple[list[Reduced], Procedure], metric: str, place: int, best: float, value: float
+) -> bool:
+    """Whether a model whose true error is the best one's shows as much on the samples of another."""
+    seen, procedure = apart
+    drawn = draw_at_limit(
+        "ece",
+        seen[place].events["event_" if metric == "event_ece" else ""],
+        best,
+        value,
+        num_bins=procedure.num_bins,
+        num_draws=procedure.num_draws,
+        confidence=procedure.level,
+        seed=procedure.seed,
+    )
+    return drawn.p_value > 1 - procedure.level
 
 
 def _ranked(

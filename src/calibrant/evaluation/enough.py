@@ -16,6 +16,7 @@ from calibrant.evaluation.resampling import Events, Vector
 
 PLENTY = 1600  # samples for each bin: chance gives an error of 0.4 / sqrt(samples per bin) at most, 0.01
 MOST_RIGHT = 5000  # samples; of so many an accuracy is known to a point
+LEAST_GREATEST = 0.5  # what always happens, or never, is stated with an error of one half or more
 FEW_DRAWS = 400  # of a much worse model: whether half of them fail
 TENTHS = tuple(k / 10 for k in range(1, 10))
 
@@ -28,9 +29,9 @@ class Missed:
     always: bool
 
 
-def much_worse(limit: float) -> float:
-    """An error of twice the limit, at least 5 points above it."""
-    return max(2 * limit, limit + TOLERABLE_GAP)
+def much_worse(limit: float, greatest: float) -> float:
+    """An error of twice the limit, at least 5 points above it, but halfway to the greatest at most."""
+    return min(max(2 * limit, limit + TOLERABLE_GAP), (limit + greatest) / 2)
 
 
 def missed_error(
@@ -49,8 +50,9 @@ def missed_error(
     away from it towards the greatest error: always or never, in each bin or throughout. So the answer depends
     on what was stated, and not on what happened. ``None`` where all of these fail in half of the draws.
     """
+    above = math.floor((1 - confidence) * (1 + num_draws) + ROUNDING) - 1  # of a sample that fails
     plenty = sum(_number(event) for event in events) >= PLENTY * num_bins
-    if plenty:
+    if plenty and above >= 0 and limit < LEAST_GREATEST:
         return None
     measures = [Measure(event, error, num_bins) for event in events]
     greatest, away = max(
@@ -58,16 +60,20 @@ def missed_error(
         key=lambda found: found[0],
     )
 
+    if above < 0 or greatest <= limit + ROUNDING:
+        return Missed(greatest, always=True)
+    if plenty:
+        return None
+
     def draws(true_error: float, number: int) -> Vector:
         return draw_errors(measures, probabilities_at(measures, away, true_error), number, seed)
 
     at_limit = np.sort(draws(limit, num_draws))
-    above = math.floor((1 - confidence) * (1 + len(at_limit)) + ROUNDING) - 1  # of a sample that fails
-    needed = at_limit[-1 - above] if above >= 0 else math.inf
+    needed = at_limit[-1 - above]
     if greatest <= needed + ROUNDING:
         return Missed(greatest, always=True)
     found = None
-    for wrong in _rungs(much_worse(limit), greatest):
+    for wrong in _rungs(limit, greatest):
         if np.mean(draws(wrong, min(num_draws, FEW_DRAWS)) > needed + ROUNDING) >= 0.5:
             break
         found = Missed(wrong, always=False)
@@ -82,14 +88,14 @@ def missed_accuracy(least: float, num_samples: float, *, confidence: float) -> M
     from scipy.special import bdtr
 
     trials = math.floor(num_samples + ROUNDING)
-    if trials >= MOST_RIGHT:
-        return None
     hits = np.arange(trials + 1.0)
     failing = int((bdtr(hits, trials, least) <= 1 - confidence).sum())  # as many counts of hits
     if failing == 0:
         return Missed(0.0, always=True)
+    if trials >= MOST_RIGHT:
+        return None
     found = None
-    for wrong in _rungs(much_worse(1 - least), 1.0):
+    for wrong in _rungs(1 - least, 1.0):
         if bdtr(failing - 1.0, trials, 1 - wrong) >= 0.5:
             break
         found = Missed(round(1 - wrong, 12), always=False)
@@ -113,9 +119,10 @@ def _greatest(
     return float(np.mean(errors)), [w - m.stated for m, w in zip(measures, worst, strict=True)]
 
 
-def _rungs(first: float, end: float) -> list[float]:
+def _rungs(limit: float, greatest: float) -> list[float]:
     """Errors to look at, from the smallest."""
-    return [first, *(tenth for tenth in TENTHS if tenth > first)] if first < end else []
+    first = much_worse(limit, greatest)
+    return [first, *(tenth for tenth in TENTHS if first < tenth < greatest)]
 
 
 def _number(event: Events) -> float:

@@ -38,9 +38,10 @@ def check(
     fails.
 
     A pass of a handful of samples says nothing, since a far worse model would pass as well. So it is also
-    looked whether a model with an error of twice the limit (and at least 5 points more), with the
-    probabilities stated here, would fail in half of the cases or more. Where not, ``conclusive`` is false,
-    ``would_pass`` names the largest error that would pass, and the sentence says so. Such a check passes;
+    looked whether a model with an error of twice the limit (and at least 5 points more, but no further than
+    halfway to the greatest error there can be), with the probabilities stated here, would fail in half of the
+    cases or more. Where not, ``conclusive`` is false, ``would_pass`` names the largest error that would pass
+    (the lowest accuracy; ``None`` where nothing would fail), and the sentence says so. Such a check passes;
     with ``strict`` it fails. Of means and baselines the same is said where no sample of this size could fail
     (below five samples at 95 %).
 
@@ -102,7 +103,7 @@ def check(
         raise InputError("`baseline_metrics` go with a `baseline`; there is none.")
     if not wanted and baseline is None:
         raise InputError(
-            "there is nothing to check: give a limit (`max_ece=0.03`, or --max-ece 0.03), or a baseline."
+            'there is nothing to check: give a limit (`{"ece": 0.03}`, or --max-ece 0.03), or a baseline.'
         )
     procedure = Procedure(
         kind=predictions.kind,

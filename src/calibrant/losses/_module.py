@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
 
+from calibrant.losses._rows import check_reduction
+
 if TYPE_CHECKING:
     from calibrant.losses._rows import Reduction
 
@@ -18,6 +20,7 @@ class LossModule(nn.Module):
 
     def __init__(self, *, weight: Tensor | None, ignore_index: int, reduction: Reduction) -> None:
         super().__init__()
+        check_reduction(reduction)
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index
         self.reduction: Reduction = reduction

@@ -191,13 +191,18 @@ def working_dtype(scores: Tensor) -> tuple[torch.dtype, torch.dtype]:
     return dtype, dtype
 
 
+def check_reduction(reduction: object) -> None:
+    """Refuse an unknown one."""
+    if reduction not in ("mean", "sum", "none"):
+        raise InputError(f"`reduction` must be 'mean', 'sum' or 'none'; got {reduction!r}.")
+
+
 def check_scores(logits: Tensor, reduction: Reduction) -> None:
     """Refuse what is no floating-point tensor, and an unknown reduction."""
     check_is_tensor(logits, "logits")
     if not logits.is_floating_point():
         raise TypeError(f"`logits` must be floating-point; got {logits.dtype}.")
-    if reduction not in ("mean", "sum", "none"):
-        raise InputError(f"`reduction` must be 'mean', 'sum' or 'none'; got {reduction!r}.")
+    check_reduction(reduction)
 
 
 def _lay_out(logits: Tensor, reduction: Reduction) -> tuple[Float[Tensor, "R C"], Layout]:

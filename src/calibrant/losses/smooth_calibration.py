@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from calibrant._math.errors import DerivativeError
 from calibrant.losses._module import LossModule
 from calibrant.losses._rows import as_rows, check_mean, check_number
 from calibrant.losses.cross_entropy import cross_entropy_loss
@@ -85,7 +86,10 @@ class _WitnessGradient(torch.autograd.Function):
 
 
 def _refuse(_: Tensor) -> None:
-    raise RuntimeError("the smooth calibration error is differentiable once")
+    raise DerivativeError(
+        "the smooth calibration error is differentiable once: it has a gradient, but no Hessian. Measure the "
+        "curvature of the loss it is added to."
+    )
 
 
 def smooth_calibration_loss(
