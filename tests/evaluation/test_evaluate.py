@@ -546,3 +546,21 @@ def test_a_path_is_not_predictions(made: Maker) -> None:
         compare([("a", wrong), ("b", wrong)])
     with pytest.raises(TypeError, match="pairs of a name and Predictions; got str"):
         compare([wrong, wrong])
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
+def test_the_log_loss_of_huge_logits_is_finite(made: Any, kind: str) -> None:
+    """Where a probability vanishes in float64 the log-probability of a logit does not."""
+    given = made(kind, 300)
+    logits, labels = 500 * given.values.to(torch.float64), given.labels
+    found = evaluate(Predictions(logits=logits, labels=labels, kind=kind), bootstrap=20, null_draws=20)
+    if kind == "multiclass":
+        expected = torch.nn.functional.cross_entropy(logits, labels)
+    else:
+        expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels.to(logits))
+    assert found.arms[0].metrics["nll"].value == pytest.approx(
+        expected.item(), rel=1e-9
+    )  # of 1 - p float64 has few digits
+    probs = logits.softmax(dim=1) if kind == "multiclass" else logits.sigmoid()
+    stated = evaluate(Predictions(probs=probs, labels=labels, kind=kind), bootstrap=20, null_draws=20)
+    assert stated.arms[0].metrics["nll"].value is None

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from calibrant._math.binning import BinSums, binned, width_bin_index, width_column_sums
 from calibrant._math.errors import InputError
-from calibrant._math.scores import brier_scores, entropies, negative_log_likelihoods, top_label
+from calibrant._math.scores import brier_scores, entropies, top_label
 from calibrant.evaluation.intervals import effective_number
 from calibrant.evaluation.lines import calibration_line
 from calibrant.evaluation.ranking import auroc_influence
@@ -258,7 +258,7 @@ def _scan(table: Table, num_bins: int) -> _Scan:
         probs, labels = table.probs_of(rows), table.labels[rows]
         classes = with_complement(probs)
         weights = None if table.weights is None else torch.from_numpy(table.weights[rows])
-        nll, brier = negative_log_likelihoods(probs, labels), brier_scores(probs, labels)
+        nll, brier = table.log_losses(rows, probs), brier_scores(probs, labels)
         parts = (nll, brier, *_decisions(probs, labels))
         if not columns:
             columns = [torch.empty((table.num_samples, *part.shape[1:]), dtype=part.dtype) for part in parts]

@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
+from calibrant._math.scores import negative_log_likelihoods
 from calibrant.evaluation.arguments import no_labels
 from calibrant.evaluation.resampling import Counts, Matrix, Vector, block_bounds
 from calibrant.predictions import Kind, Predictions, StreamedPredictions
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 ROW_BLOCK = 1 << 20  # elements of a block of rows: 8 MiB
+_UNSURE_LOSS = 15.0  # of one label; from the probability of an event, two in a billion off at most
 COLUMN_BLOCK = 1 << 24  # elements of a block of columns, where a class is needed for all samples: 128 MiB
 
 Calibrate = Callable[[Tensor], Tensor]  # scores of some rows to their probabilities in float64
@@ -53,6 +56,26 @@ class Table:
         if self._calibrate is None:
             return self._predictions.probs_of(rows)
         return self._calibrate(self._predictions.scores_of(rows))
+
+    def log_losses(self, rows: slice, probs: Tensor) -> Float[Tensor, " n"]:
+        """Minus the log-probability of what happened, by the probabilities of these rows.
+
+        Where such a probability, or what an event's lacks of one, vanishes in float64 or has few digits left,
+        the logits as they came still tell.
+        """
+        labels = self.labels[rows]
+        losses = negative_log_likelihoods(probs, labels)
+        lost = losses > _UNSURE_LOSS * len(labels) / max(labels.numel(), 1)  # of several labels the mean
+        if self._calibrate is not None or self._predictions.space != "logits" or not bool(lost.any()):
+            return losses
+        logits, labels = self._predictions.scores_of(rows)[lost].to(torch.float64), labels[lost]
+        if self.kind == "multiclass":
+            exact = functional.cross_entropy(logits, labels, reduction="none")
+        else:
+            each = functional.softplus(torch.where(labels == 1, -logits, logits))
+            exact = each.reshape(len(each), -1).mean(dim=1)
+        losses[lost] = exact
+        return losses
 
     def outcomes(self, column: int) -> NDArray[np.bool_]:
         """Whether the class or label of a column occurs, for all samples; of an event, class 1."""
