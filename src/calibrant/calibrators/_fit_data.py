@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from calibrant._math.simplex import top_class
+from calibrant.calibrators._zeros import floor_zero_probabilities
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,6 +37,16 @@ def seem_probabilities(scores: Tensor, kind: Task) -> str | None:
     if not bool((scores < _SURE).any()) or not bool((scores > 1 - _SURE).any()):
         return None  # weak log-odds may well lie there
     return "all `logits` lie in 0..1, as probabilities do: of those pass the log-odds, log(p / (1 - p))"
+
+
+def finite_scores(checked: Checked) -> tuple[Tensor, list[str]]:
+    """Scores without probabilities of exactly zero, and what is to be said of the scores as they came."""
+    suspected = seem_probabilities(checked.scores, checked.task)
+    notes = [suspected] if suspected else []
+    scores, num_zeros = floor_zero_probabilities(checked.scores, checked.task)
+    if num_zeros:
+        notes.append(f"{num_zeros} probabilities of exactly zero were counted as 1e-12")
+    return scores, notes
 
 
 def drop_weightless(

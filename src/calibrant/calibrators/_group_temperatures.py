@@ -17,13 +17,12 @@ from calibrant._math.threads import threads_for
 from calibrant.calibrators._fit_data import (
     drop_weightless,
     fingerprint_by_weights,
-    seem_probabilities,
+    finite_scores,
     with_trouble,
 )
 from calibrant.calibrators._objectives import likelihood_terms
 from calibrant.calibrators._samples import Block, Samples
 from calibrant.calibrators._temperature_root import convex_minima
-from calibrant.calibrators._zeros import floor_zero_probabilities
 from calibrant.calibrators.many_temperatures import some_of
 from calibrant.calibrators.profile import profile_of
 from calibrant.calibrators.result import Solution, join
@@ -86,11 +85,7 @@ def fit_group_temperatures(data: GroupedData) -> dict[str, TemperatureScaling]:
     """What ``TemperatureScaling`` finds for each group's weights, with all that it tells; without warning."""
     _refuse_weightless(data)
     checked = data.checked
-    scores, num_zeros = floor_zero_probabilities(checked.scores, checked.task)
-    suspected = seem_probabilities(checked.scores, checked.task)
-    notes = [suspected] if suspected else []
-    if num_zeros:
-        notes.append(f"{num_zeros} probabilities of exactly zero were counted as 1e-12")
+    scores, notes = finite_scores(checked)
     sha256 = fingerprint_by_weights(checked.scores, checked.labels)
     fitted: dict[str, TemperatureScaling] = {}
     with threads_for(scores.numel()):

@@ -19,7 +19,7 @@ from calibrant._math.checks import Task, check_logits
 from calibrant._math.errors import CalibrantWarning, InputError, NotFittedError
 from calibrant._math.focal_map import back_to, working_dtype
 from calibrant._math.threads import threads_for
-from calibrant.calibrators._fit_data import drop_weightless, fingerprint, seem_probabilities, with_trouble
+from calibrant.calibrators._fit_data import drop_weightless, fingerprint, finite_scores, with_trouble
 from calibrant.calibrators._folds import held_out, over_correction
 from calibrant.calibrators._objectives import Objective
 from calibrant.calibrators._tables import stack_tables
@@ -159,11 +159,7 @@ class Calibrator(nn.Module):
             raise InputError("`labels` must be given to fit; got None.")
         self._check_kind(checked.task)
         sha256 = fingerprint(checked)
-        suspected = seem_probabilities(checked.scores, checked.task)
-        notes = [suspected] if suspected else []
-        scores, num_zeros = floor_zero_probabilities(checked.scores, checked.task)
-        if num_zeros:
-            notes.append(f"{num_zeros} probabilities of exactly zero were counted as 1e-12")
+        scores, notes = finite_scores(checked)
         scores, targets, shares = drop_weightless(scores, checked.labels, checked.weights)
         with threads_for(scores.numel()):
             solutions = self._solve_all(scores, targets, shares, checked.task)
