@@ -9,7 +9,6 @@ import numpy as np
 from calibrant.evaluation.judge import Procedure
 from calibrant.evaluation.split import Split
 from calibrant.evaluation.streams import Stream, generator
-from calibrant.predictions import Predictions, StreamedPredictions
 
 MOST_FITTED = 1 << 22  # scores that calibrators are fitted on: 4194 samples of 1000 classes
 MOST_DRAWN = 1 << 28  # rows drawn in all resamples together
@@ -23,23 +22,23 @@ NOTE = (
 
 def is_streamed(split: Split) -> bool:
     """Whether the samples that are judged stay in their file."""
-    return isinstance(split.test, StreamedPredictions)
+    return split.test.streamed
 
 
 def with_calibration_in_memory(split: Split, seed: int) -> Split:
     """The same split with samples to fit on that are held: all of them, or as many random ones as fit."""
     given = split.calibration
-    if split.folds is not None and isinstance(split.test, StreamedPredictions):
+    if split.folds is not None and split.test.streamed:
         held = split.test.loaded()
         return replace(split, calibration=held, test=held)
-    if not isinstance(given, StreamedPredictions):
+    if given is None or not given.streamed:
         return split
     most = max(2, MOST_FITTED // (given.num_classes or 1))
     if given.num_samples <= most:
         return replace(split, calibration=given.loaded())
     chosen = np.sort(generator(seed, Stream.SAMPLE).permutation(given.num_samples)[:most])
     words = f"{most:,} drawn at random (seed {seed}) from {split.words}"
-    return replace(split, calibration=_loaded(given.rows(chosen)), words=words, announce=True)
+    return replace(split, calibration=given.rows(chosen).loaded(), words=words, announce=True)
 
 
 def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
@@ -65,7 +64,3 @@ def notes(split: Split, procedure: Procedure, asked: int) -> list[str]:
             f"made, not {asked}."
         )
     return said
-
-
-def _loaded(predictions: Predictions) -> Predictions:
-    return predictions.loaded() if isinstance(predictions, StreamedPredictions) else predictions

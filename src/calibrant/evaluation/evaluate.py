@@ -37,7 +37,7 @@ from calibrant.evaluation.shapes import shapes_of_arm
 from calibrant.evaluation.split import Split, choose_split, has_both_parts
 from calibrant.evaluation.verdict import Case, reach_verdict
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
-from calibrant.predictions import Predictions, StreamedPredictions
+from calibrant.predictions import Predictions
 from calibrant.predictions.files import WRITERS
 
 Progress = Callable[[str, float], None]
@@ -279,7 +279,7 @@ class _Steps:
 
     def watching(self, test: Predictions) -> Callable[[float], None]:
         """Told how far a step is; where scores are read from a file, that is the first half of it."""
-        if not isinstance(test, StreamedPredictions):
+        if not test.streamed:
             return self.within
         test.watch(lambda fraction: self.within(fraction / 2))
         return lambda fraction: self.within((1 + fraction) / 2)

@@ -14,7 +14,7 @@ from torch.nn import functional
 from calibrant._math.scores import negative_log_likelihoods
 from calibrant.evaluation.arguments import no_labels
 from calibrant.evaluation.resampling import Counts, Matrix, Vector, block_bounds
-from calibrant.predictions import Kind, Predictions, StreamedPredictions
+from calibrant.predictions import Kind, Predictions
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -40,7 +40,7 @@ class Table:
         self._predictions = predictions
         self._calibrate = calibrate
         self.kind: Kind = predictions.kind
-        self.streamed = isinstance(predictions, StreamedPredictions)
+        self.streamed = predictions.streamed
         self.labels: Int[Tensor, " N"] | Int[Tensor, "N C"] = predictions.labels
         self.weights: Vector | None = None if predictions.weights is None else predictions.weights.numpy()
         self.num_samples = predictions.num_samples

@@ -131,6 +131,11 @@ class StreamedPredictions(Predictions):
         values = self._read(rows).to(torch.float64)
         return values if self._space == "probs" else values.softmax(dim=1)
 
+    @property
+    def streamed(self) -> bool:
+        """Whether the scores stay in their file: they do."""
+        return True
+
     def loaded(self) -> Predictions:
         """The same predictions in memory."""
         given: dict[str, Any] = {self._space: self.values}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -289,6 +289,18 @@ class Predictions:
         if self._labels is None:
             raise InputError("whether predictions are correct cannot be told without `labels`.")
         return self._top_label()[1]
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the scores stay in their file and are read in pieces, again at every pass."""
+        return False
+
+    def loaded(self) -> Predictions:
+        """The same predictions with their scores in memory."""
+        return self
+
+    def watch(self, progress: Callable[[float], None]) -> None:
+        """Call ``progress`` with the share of the rows that a pass has read; what is in memory never does."""
 
     @property
     def has_calibration(self) -> bool:
