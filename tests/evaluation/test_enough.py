@@ -12,8 +12,8 @@ import pytest
 from scipy.stats import binom
 
 from calibrant.evaluation import check
-from calibrant.evaluation.enough import missed_accuracy, missed_error
-from calibrant.evaluation.resampling import Events
+from calibrant.evaluation.gate.power import missed_accuracy, missed_error
+from calibrant.evaluation.resampling.events import Events
 from calibrant.predictions import Predictions
 
 Maker = Callable[..., Predictions]

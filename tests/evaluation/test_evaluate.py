@@ -14,8 +14,8 @@ from calibrant import InputError, metrics
 from calibrant.calibrators import TemperatureScaling, build
 from calibrant.evaluation import Evaluation, compare, evaluate
 from calibrant.evaluation.arguments import GROUPS_NOTE
-from calibrant.evaluation.arms import Labelled, cross_fit, templates
-from calibrant.evaluation.judge import METRICS
+from calibrant.evaluation.fitting.templates import Labelled, cross_fit, templates
+from calibrant.evaluation.judging.measure import METRICS
 from calibrant.predictions import Kind, Predictions
 
 Maker = Callable[..., Predictions]

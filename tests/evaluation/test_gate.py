@@ -11,8 +11,8 @@ import pytest
 
 from calibrant import InputError
 from calibrant.evaluation import check
-from calibrant.evaluation.limits import draw_at_limit
-from calibrant.evaluation.resampling import Events
+from calibrant.evaluation.resampling.at_limit import draw_at_limit
+from calibrant.evaluation.resampling.events import Events
 from calibrant.predictions import Predictions
 
 Maker = Callable[..., Predictions]

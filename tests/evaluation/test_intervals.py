@@ -10,22 +10,15 @@ import pytest
 
 from calibrant import InputError
 from calibrant.evaluation import compare, evaluate
-from calibrant.evaluation.intervals import (
-    bca_interval,
-    centred_interval,
-    effective_number,
-    highest_share,
-    normal_interval,
-    percentile_interval,
-    share_interval_at_end,
-    too_few,
-    wilson_interval,
-)
-from calibrant.evaluation.judge import Procedure, judge
-from calibrant.evaluation.lines import calibration_line
-from calibrant.evaluation.ranking import standard_error
-from calibrant.evaluation.reduce import reduce_predictions
-from calibrant.evaluation.resampling import EventErrors, Events, Resamples
+from calibrant.evaluation.resampling.intervals import bca_interval, centred_interval, effective_number, highest_share, normal_interval, percentile_interval, share_interval_at_end, too_few, wilson_interval
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.judging.measure import measure
+from calibrant.evaluation.judging.calibration_line import calibration_line
+from calibrant.evaluation.judging.ranking import standard_error
+from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.resampling.statistics import EventErrors
+from calibrant.evaluation.resampling.events import Events
+from calibrant.evaluation.resampling.resamples import Resamples
 from calibrant.predictions import Predictions
 
 Maker = Callable[..., Predictions]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from calibrant.evaluation.arms import Template, templates
-from calibrant.evaluation.recommend import Recommendation, recommend
+from calibrant.evaluation.fitting.templates import Template, templates
+from calibrant.evaluation.fitting.recommend import Recommendation, recommend
 from calibrant.predictions import Predictions
 
 Maker = Callable[..., Predictions]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from calibrant import InputError
-from calibrant.evaluation.split import choose_split, stratified_folds
+from calibrant.evaluation.fitting.split import choose_split, stratified_folds
 from calibrant.predictions import Kind, Predictions, Source
 
 Maker = Callable[..., Predictions]

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from calibrant.evaluation import Evaluation, evaluate
-from calibrant.evaluation.judge import Procedure, judge
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.phrases import p_number, p_value
-from calibrant.evaluation.recommend import Recommendation
-from calibrant.evaluation.reduce import reduce_predictions
+from calibrant.evaluation.fitting.recommend import Recommendation
+from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.result import Estimate, NullError, Verdict
-from calibrant.evaluation.verdict import Case, reach_verdict
+from calibrant.evaluation.verdict.case import Case
+from calibrant.evaluation.verdict.verdict import reach_verdict
 from calibrant.predictions import Kind, Predictions, Source
 
 Maker = Callable[..., Predictions]

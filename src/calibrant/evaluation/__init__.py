@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from calibrant.evaluation.chance import NullDistribution, PairedTest, null_distribution, paired_test
-from calibrant.evaluation.compare import compare
-from calibrant.evaluation.evaluate import evaluate
-from calibrant.evaluation.gate import check
-from calibrant.evaluation.gate_result import Check, GateResult
+from calibrant.evaluation.comparison import compare
+from calibrant.evaluation.gate.check import check
+from calibrant.evaluation.gate.result import Check, GateResult
+from calibrant.evaluation.judging.smooth_band import smooth_consistency_band
+from calibrant.evaluation.pipeline import evaluate
+from calibrant.evaluation.resampling.chance import (
+    NullDistribution,
+    PairedTest,
+    null_distribution,
+    paired_test,
+)
 from calibrant.evaluation.result import Comparison, Evaluation
-from calibrant.evaluation.smooth_band import smooth_consistency_band
 
 __all__ = [
     "Check",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from calibrant.evaluation.gate_result import Check, GateResult
+from calibrant.evaluation.gate.result import Check, GateResult
 
 
 def junit_text(found: GateResult) -> str:

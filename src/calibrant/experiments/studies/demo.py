@@ -13,7 +13,7 @@ from torch import Tensor
 from calibrant._math.files import write_text
 from calibrant.calibrators import build
 from calibrant.evaluation import Evaluation, evaluate
-from calibrant.evaluation.arms import Labelled, fit_quietly
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.experiments.studies import demo_page
 from calibrant.experiments.studies.demo_comparison import ALL, FEW, Half, carry_out
 from calibrant.experiments.studies.demo_networks import digits, train_together

@@ -13,10 +13,11 @@ import numpy as np
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
-from calibrant.evaluation.evaluate import versions
-from calibrant.evaluation.finding import find
-from calibrant.evaluation.judge import Procedure, judge, nulls_and_curves
-from calibrant.evaluation.reduce import Reduced, reduce_predictions
+from calibrant.evaluation.versions import versions
+from calibrant.evaluation.verdict.finding import find
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.judging.measure import measure, nulls_and_curves
+from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.result import Direction, Estimate, Kind
 from calibrant.predictions import Predictions, load_predictions
 

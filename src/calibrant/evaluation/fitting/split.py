@@ -9,8 +9,8 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import no_labels
-from calibrant.evaluation.resampling import Indices
-from calibrant.evaluation.streams import Stream, generator
+from calibrant.evaluation.resampling.events import Indices
+from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.predictions import Predictions
 
 CROSS_FIT_BELOW = 1000  # so few samples are too few to give half away

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from calibrant._math.logistic import Sample, fit
-from calibrant.evaluation.resampling import Events, Vector
+from calibrant.evaluation.resampling.events import Events, Vector
 
 
 class Line(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import TypeAdapter
 
-from calibrant.evaluation.limits import ErrorName
+from calibrant.evaluation.resampling.at_limit import ErrorName
 from calibrant.predictions import Kind, Source
 
 CHECK_SCHEMA_VERSION = 1

@@ -8,8 +8,8 @@ import numpy as np
 
 from calibrant._math.checks import check_probs
 from calibrant._math.errors import InputError
+from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.result import Band
-from calibrant.evaluation.streams import Stream, generator
 from calibrant.metrics import smooth_reliability_curve
 
 if TYPE_CHECKING:

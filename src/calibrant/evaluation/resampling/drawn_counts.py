@@ -30,14 +30,14 @@ class DrawnCounts:
     """
 
     def __init__(self, probs: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
-        from calibrant.evaluation.kernels import count_tables  # compiled
+        from calibrant.evaluation.resampling.kernels import count_tables  # compiled
 
         self._starts = starts
         self._tables = count_tables(probs, starts)
 
     def draw(self, rng: np.random.Generator, num_draws: int) -> NDArray[np.float64]:
         """Numbers ``(G, num_draws)``."""
-        from calibrant.evaluation.kernels import drawn_counts  # compiled
+        from calibrant.evaluation.resampling.kernels import drawn_counts  # compiled
 
         # Single precision halves the time of drawing; it resolves probabilities to 6e-8.
         uniform = rng.random((len(self._starts) - 1, num_draws), dtype=np.float32)

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from calibrant._math.checks import check_probs
 from calibrant._math.errors import InputError
-from calibrant.evaluation.intervals import centred_interval
-from calibrant.evaluation.null import ROUNDING
-from calibrant.evaluation.resampling import Resamples, Vector
-from calibrant.evaluation.streams import Stream, generator, stream_seed
+from calibrant.evaluation.resampling.events import Vector
+from calibrant.evaluation.resampling.intervals import centred_interval
+from calibrant.evaluation.resampling.null import ROUNDING
+from calibrant.evaluation.resampling.resamples import Resamples
+from calibrant.evaluation.resampling.streams import Stream, generator, stream_seed
 
 if TYPE_CHECKING:
     from calibrant._math.arrays import ArrayLike

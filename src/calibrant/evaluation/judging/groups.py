@@ -10,26 +10,18 @@ import numpy as np
 import torch
 
 from calibrant._math.binning import binned
-from calibrant.evaluation.finding import TOLERABLE_GAP, significance
-from calibrant.evaluation.intervals import centred_interval, wilson_interval
-from calibrant.evaluation.judge import Procedure
-from calibrant.evaluation.null import draw_null, null_error
-from calibrant.evaluation.phrases import percent
-from calibrant.evaluation.reduce import Reduced
-from calibrant.evaluation.resampling import (
-    SMALL_BLOCK,
-    EventErrors,
-    Events,
-    Indices,
-    Means,
-    Resamples,
-    Vector,
-)
-from calibrant.evaluation.result import Estimate, GroupRow, NullError, Verdict
-from calibrant.evaluation.streams import Stream, stream_seed
+from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.resampling.events import Events, Indices, Vector
+from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
+from calibrant.evaluation.resampling.null import draw_null, null_error
+from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Resamples
+from calibrant.evaluation.resampling.statistics import EventErrors, Means
+from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.result import Estimate, GroupRow, NullError
+from calibrant.evaluation.thresholds import TOLERABLE_GAP
 
 MOST_GROUPS = 100  # the largest ones; names of persons, say, make no table
-MOST_NAMED = 3  # in a sentence
 _BOUNDS = {"accuracy": (0.0, 1.0), "mean_confidence": (0.0, 1.0), "gap": (-1.0, 1.0)}
 
 
@@ -77,40 +69,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
         adjusted[place] = highest
     return adjusted
-
-
-def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float) -> str:
-    """What the table says in short."""
-    bad = [row for row in rows if row.adjusted_p < significance(level, 1)]
-    bad.sort(key=lambda row: -abs(row.gap.value or 0.0))
-    vague = sum(row.vague for row in rows)
-    where = f"Of {len(rows)} groups" if len(rows) == num_groups else f"Of the {len(rows)} largest groups"
-    told = [
-        f"{row.name} (says {percent(row.mean_confidence.value or 0.0)}, "
-        f"is right {percent(row.accuracy.value or 0.0)} of the time)"
-        for row in bad[:MOST_NAMED]
-    ]
-    said = f"{where}, {len(bad) or 'none'} {'are' if len(bad) > 1 else 'is'} miscalibrated beyond chance"
-    if told:
-        said += f": {', '.join(told)}" + (
-            f" and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""
-        )
-    said += f" (Holm's adjustment for {len(rows)} looks)"
-    if vague:
-        said += (
-            f"; {vague} {'are' if vague > 1 else 'is'} too small to tell a gap of {percent(TOLERABLE_GAP)}"
-        )
-    return f"{said}."
-
-
-def with_groups(
-    verdict: Verdict, rows: tuple[GroupRow, ...], groups: Sequence[str] | None, level: float
-) -> Verdict:
-    """The verdict with the sentence on the groups before its last one."""
-    if groups is None or not rows:
-        return verdict
-    said = group_sentence(rows, len(set(groups)), level)
-    return replace(verdict, sentences=(*verdict.sentences[:-1], said, *verdict.sentences[-1:]))
 
 
 def _part_of(reduced: Reduced, rows: Indices) -> Reduced:

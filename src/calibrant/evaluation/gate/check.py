@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import check_predictions
-from calibrant.evaluation.compare import refuse_other_classes, same_samples, test_of
-from calibrant.evaluation.evaluate import versions
-from calibrant.evaluation.gate_result import CHECK_SCHEMA_VERSION, NAMES, GateMetric, GateResult
-from calibrant.evaluation.held import Gate
-from calibrant.evaluation.judge import Procedure
+from calibrant.evaluation.gate.limits_and_baseline import Gate
+from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, NAMES, GateMetric, GateResult
+from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
 
 

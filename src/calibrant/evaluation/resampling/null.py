@@ -13,18 +13,11 @@ import numpy as np
 import torch
 
 from calibrant._math.binning import mass_boundaries, mass_order
-from calibrant.evaluation.drawn_counts import DrawnCounts, group_starts
-from calibrant.evaluation.resampling import (
-    SMALL_BLOCK,
-    Events,
-    Indices,
-    Matrix,
-    Vector,
-    block_bounds,
-    width_bins,
-)
+from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
+from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
+from calibrant.evaluation.resampling.score_cells import ScoreCells
 from calibrant.evaluation.result import NullError
-from calibrant.evaluation.score_cells import ScoreCells
 
 ROUNDING = 1e-12  # an error that is equal but for rounding counts as at least as large
 

@@ -12,12 +12,13 @@ from torch import Tensor
 from calibrant._math.binning import BinSums, binned, width_bin_index, width_column_sums
 from calibrant._math.errors import InputError
 from calibrant._math.scores import brier_scores, entropies, top_label
-from calibrant.evaluation.intervals import effective_number
-from calibrant.evaluation.lines import calibration_line
-from calibrant.evaluation.ranking import auroc_influence
-from calibrant.evaluation.resampling import ClasswiseErrors, Events, Indices, Matrix, Vector
+from calibrant.evaluation.judging.calibration_line import calibration_line
+from calibrant.evaluation.judging.labelled_probs import Calibrate, LabelledProbs, with_complement
+from calibrant.evaluation.judging.ranking import auroc_influence
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
+from calibrant.evaluation.resampling.intervals import effective_number
+from calibrant.evaluation.resampling.statistics import ClasswiseErrors
 from calibrant.evaluation.result import ClassRow
-from calibrant.evaluation.table import Calibrate, Table, with_complement
 from calibrant.predictions import Predictions
 
 HIGH_CONFIDENCE = 0.99
@@ -82,7 +83,7 @@ def reduce_predictions(
     """Judge every sample, after ``calibrate`` if there is one."""
     if predictions.kind == "top_label":
         return _reduce_top_label(predictions, num_bins)
-    return _reduce_table(Table(predictions, calibrate), num_bins)
+    return _reduce_table(LabelledProbs(predictions, calibrate), num_bins)
 
 
 def _reduce_top_label(predictions: Predictions, num_bins: int) -> Reduced:
@@ -103,7 +104,7 @@ def _reduce_top_label(predictions: Predictions, num_bins: int) -> Reduced:
     )
 
 
-def _reduce_table(table: Table, num_bins: int) -> Reduced:
+def _reduce_table(table: LabelledProbs, num_bins: int) -> Reduced:
     scan, ranks = _scan(table, num_bins), _rank(table)
     weights = table.weights
     ratios = _decision_ratios(scan.confidence, scan.correct, scan.entropy, weights)
@@ -249,7 +250,7 @@ class _Scan:
     """Class probabilities above the lowest bin: row, class * num_bins + bin, weighted residual."""
 
 
-def _scan(table: Table, num_bins: int) -> _Scan:
+def _scan(table: LabelledProbs, num_bins: int) -> _Scan:
     # Nothing small is kept from block to block: between large ones it would leave the memory in pieces.
     columns: list[Tensor] = []
     sums: BinSums | None = None
@@ -320,7 +321,7 @@ def _added(one: BinSums, other: BinSums) -> BinSums:
     )
 
 
-def _classwise_errors(table: Table, scan: _Scan, num_bins: int) -> ClasswiseErrors | None:
+def _classwise_errors(table: LabelledProbs, scan: _Scan, num_bins: int) -> ClasswiseErrors | None:
     """For resampling; not needed where every class is an event of its own."""
     if not scan.cells:
         return None
@@ -346,7 +347,7 @@ class _Ranks:
     """The event of a binary table, or one per label."""
 
 
-def _rank(table: Table) -> _Ranks:
+def _rank(table: LabelledProbs) -> _Ranks:
     if table.streamed:  # each class would need a pass through the file
         return _Ranks(areas=(None,) * table.num_classes, influence=np.zeros(table.num_samples), events=())
     areas: list[float | None] = []
@@ -367,7 +368,7 @@ def _rank(table: Table) -> _Ranks:
 
 
 def _class_rows(
-    table: Table, scan: _Scan, errors: list[float], areas: tuple[float | None, ...]
+    table: LabelledProbs, scan: _Scan, errors: list[float], areas: tuple[float | None, ...]
 ) -> tuple[ClassRow, ...]:
     """One row per class or label."""
     labels = table.labels.numpy()

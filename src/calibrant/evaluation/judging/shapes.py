@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.isotonic import isotonic_blocks
-from calibrant.evaluation.drawn_counts import DrawnCounts, group_starts
-from calibrant.evaluation.intervals import normal_interval
-from calibrant.evaluation.judge import pool
-from calibrant.evaluation.ranking import standard_error
-from calibrant.evaluation.reduce import Reduced
-from calibrant.evaluation.resampling import Events, Vector, block_bounds
-from calibrant.evaluation.result import Band, Estimate, Kind, Selection, Shapes, Witness
-from calibrant.evaluation.streams import Stream, generator
+from calibrant.evaluation.judging.measure import pool
+from calibrant.evaluation.judging.ranking import standard_error
+from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
+from calibrant.evaluation.resampling.events import Events, Vector
+from calibrant.evaluation.resampling.intervals import normal_interval
+from calibrant.evaluation.resampling.resamples import block_bounds
+from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.result import Band, Estimate, Kind, SelectiveRisk, Shapes, Witness
 from calibrant.metrics import (
     RiskCoverageCurve,
     RocCurve,
@@ -100,7 +101,7 @@ def consistency_band(event: Events, *, level: float, seed: int) -> Band:
     )
 
 
-def selection(decision: Events, level: float) -> Selection:
+def selection(decision: Events, level: float) -> SelectiveRisk:
     """The risk–coverage curve of decisions, and its areas with intervals from the samples' influences."""
     losses = 1 - decision.outcomes
     curve = selective_risk_curve(decision.confidences, losses, weights=decision.weights)
@@ -113,7 +114,7 @@ def selection(decision: Events, level: float) -> Selection:
         area=curve.area,
         excess_area=curve.excess_area,
     )
-    return Selection(
+    return SelectiveRisk(
         curve=thinned,
         area=_estimate(curve.area, influence, decision.weights, level),
         excess_area=_estimate(curve.excess_area, excess, decision.weights, level),

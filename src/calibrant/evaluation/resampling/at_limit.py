@@ -8,9 +8,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from calibrant.evaluation.null import ROUNDING, bin_matrix
-from calibrant.evaluation.resampling import SMALL_BLOCK, Events, Matrix, Vector, block_bounds
-from calibrant.evaluation.streams import Stream, stream_seed
+from calibrant.evaluation.resampling.events import Events, Matrix, Vector
+from calibrant.evaluation.resampling.null import ROUNDING, bin_matrix
+from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
+from calibrant.evaluation.resampling.streams import Stream, stream_seed
 
 ErrorName: TypeAlias = Literal["ece", "adaptive_ece", "smce"]
 STEPS = 60  # of the bisection
@@ -45,7 +46,7 @@ def draw_at_limit(
     model errs. For a limit of zero this is the test against perfect calibration. An error computed from few
     samples is too large on average; here both sides are, so that does no harm.
     """
-    measures = [Measure(event, error, num_bins) for event in events]
+    measures = [OutcomeError(event, error, num_bins) for event in events]
     gaps = [measure.gaps() for measure in measures]
     drawn = draw_errors(measures, probabilities_at(measures, gaps, limit), num_draws, seed)
     return AtLimit(
@@ -56,7 +57,7 @@ def draw_at_limit(
     )
 
 
-def draw_errors(measures: Sequence[Measure], probs: Sequence[Vector], num_draws: int, seed: int) -> Vector:
+def draw_errors(measures: Sequence[OutcomeError], probs: Sequence[Vector], num_draws: int, seed: int) -> Vector:
     """Errors ``(D,)`` of outcomes drawn from these probabilities, averaged over the kinds of event."""
     drawn = np.zeros(num_draws)
     for part, (measure, true) in enumerate(zip(measures, probs, strict=True)):
@@ -68,7 +69,7 @@ def draw_errors(measures: Sequence[Measure], probs: Sequence[Vector], num_draws:
     return drawn
 
 
-class Measure:
+class OutcomeError:
     """The error of one kind of event when its outcomes, or their probabilities, are these."""
 
     def __init__(self, event: Events, error: ErrorName, num_bins: int) -> None:
@@ -110,7 +111,7 @@ class Measure:
         return lipschitz_values(self.stated[self._order], np.ascontiguousarray(weighted))
 
 
-def probabilities_at(measures: Sequence[Measure], gaps: Sequence[Vector], limit: float) -> list[Vector]:
+def probabilities_at(measures: Sequence[OutcomeError], gaps: Sequence[Vector], limit: float) -> list[Vector]:
     """The probabilities at the limit, for every kind of event; the error rises with t."""
 
     def shifted(t: float) -> list[Vector]:

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from calibrant._math.binning import bin_sums, width_edges
-from calibrant.evaluation.intervals import wilson_interval
-from calibrant.evaluation.resampling import Events, Matrix, width_bins
+from calibrant.evaluation.resampling.events import Events, Matrix, width_bins
+from calibrant.evaluation.resampling.intervals import wilson_interval
 from calibrant.evaluation.result import Curve
 
 FINE_BINS = 45  # about as many in the histogram: a multiple of the diagram's own bins

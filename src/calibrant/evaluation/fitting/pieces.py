@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibrant.evaluation.judge import Procedure
-from calibrant.evaluation.split import Split
-from calibrant.evaluation.streams import Stream, generator
+from calibrant.evaluation.fitting.split import Split
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.resampling.streams import Stream, generator
 
 MOST_FITTED = 1 << 22  # scores that calibrators are fitted on: 4194 samples of 1000 classes
 MOST_DRAWN = 1 << 28  # rows drawn in all resamples together

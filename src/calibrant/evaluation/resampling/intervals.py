@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from calibrant.evaluation.resampling import Vector
+from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.result import Intervals
 
 Bounds = tuple[float, float]

@@ -7,17 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from calibrant._math.threads import in_threads, threads_for
-from calibrant.evaluation.reduce import Reduced
-from calibrant.evaluation.resampling import (
-    SMALL_BLOCK,
-    Counts,
-    Deletions,
-    EventErrors,
-    Means,
-    Resamples,
-    Vector,
-    block_bounds,
-)
+from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.resampling.events import Vector
+from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Counts, Deletions, Resamples, block_bounds
+from calibrant.evaluation.resampling.statistics import EventErrors, Means
 
 
 def replicate(

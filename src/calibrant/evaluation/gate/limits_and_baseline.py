@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.enough import Missed, missed_accuracy, missed_error
-from calibrant.evaluation.gate_result import ERRORS, NAMES, Check, GateMetric, Outcome
-from calibrant.evaluation.intervals import highest_share, too_few
-from calibrant.evaluation.judge import Judged, Procedure, change, judge
-from calibrant.evaluation.limits import AtLimit, draw_at_limit
-from calibrant.evaluation.null import ROUNDING
+from calibrant.evaluation.gate.power import Missed, missed_accuracy, missed_error
+from calibrant.evaluation.gate.result import ERRORS, NAMES, Check, GateMetric, Outcome
+from calibrant.evaluation.judging.measure import Measured, change, measure
+from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.phrases import decimals_apart, number
-from calibrant.evaluation.reduce import reduce_predictions
-from calibrant.evaluation.resampling import Events
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.resampling.at_limit import AtLimit, draw_at_limit
+from calibrant.evaluation.resampling.events import Events
+from calibrant.evaluation.resampling.intervals import highest_share, too_few
+from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.predictions import Predictions
 
 NO_BOUND = "no interval can be computed"
@@ -30,7 +31,7 @@ class Gate:
         self._confidence = confidence
         self._strict = strict
         self._reduced = reduce_predictions(test, procedure.num_bins)
-        self._judged: Judged | None = None
+        self._judged: Measured | None = None
 
     def limit(self, metric: GateMetric, limit: float) -> Check:
         """Whether the value lies beyond its limit."""
@@ -84,7 +85,7 @@ class Gate:
     def against(self, other: Predictions, metrics: Sequence[GateMetric], *, paired: bool) -> Iterator[Check]:
         """Whether values are worse than those of the baseline."""
         reduced = reduce_predictions(other, self._procedure.num_bins)
-        judged = judge(reduced, self._procedure, part=0 if paired else 1)
+        judged = measure(reduced, self._procedure, part=0 if paired else 1)
         changes = change(self._judge(), judged, self._procedure.level, paired=paired)
         few = too_few(min(each.effective_samples for each in (self._reduced, reduced)), self._procedure.level)
         default: list[GateMetric] = ["ece"] if self.test.kind == "top_label" else ["ece", "nll"]
@@ -240,9 +241,9 @@ class Gate:
             seed=self._procedure.seed,
         )
 
-    def _judge(self) -> Judged:
+    def _judge(self) -> Measured:
         if self._judged is None:
-            self._judged = judge(self._reduced, self._procedure)
+            self._judged = measure(self._reduced, self._procedure)
         return self._judged
 
     def _judgement(self, beyond: bool) -> str:

@@ -13,7 +13,8 @@ from torch.nn import functional
 
 from calibrant._math.scores import negative_log_likelihoods
 from calibrant.evaluation.arguments import no_labels
-from calibrant.evaluation.resampling import Counts, Matrix, Vector, block_bounds
+from calibrant.evaluation.resampling.events import Matrix, Vector
+from calibrant.evaluation.resampling.resamples import Counts, block_bounds
 from calibrant.predictions import Kind, Predictions
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def with_complement(probs: Tensor) -> Float[Tensor, "n C"]:
     return probs if probs.ndim == 2 else torch.stack([1 - probs, probs], dim=1)
 
 
-class Table:
+class LabelledProbs:
     """Labels, weights and probabilities, the latter after ``calibrate`` if there is one."""
 
     def __init__(self, predictions: Predictions, calibrate: Calibrate | None = None) -> None:

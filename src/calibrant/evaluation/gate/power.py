@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.evaluation.finding import TOLERABLE_GAP
-from calibrant.evaluation.intervals import effective_number
-from calibrant.evaluation.limits import ErrorName, Measure, draw_errors, probabilities_at
-from calibrant.evaluation.null import ROUNDING
-from calibrant.evaluation.resampling import Events, Vector
+from calibrant.evaluation.resampling.at_limit import ErrorName, OutcomeError, draw_errors, probabilities_at
+from calibrant.evaluation.resampling.events import Events, Vector
+from calibrant.evaluation.resampling.intervals import effective_number
+from calibrant.evaluation.resampling.null import ROUNDING
+from calibrant.evaluation.thresholds import TOLERABLE_GAP
 
 PLENTY = 1600  # samples for each bin: chance gives an error of 0.4 / sqrt(samples per bin) at most, 0.01
 MOST_RIGHT = 5000  # samples; of so many an accuracy is known to a point
@@ -54,9 +54,9 @@ def missed_error(
     plenty = sum(_number(event) for event in events) >= PLENTY * num_bins
     if plenty and above >= 0 and limit < LEAST_GREATEST:
         return None
-    measures = [Measure(event, error, num_bins) for event in events]
+    measures = [OutcomeError(event, error, num_bins) for event in events]
     greatest, away = max(
-        (_greatest(measures, outcomes) for outcomes in (Measure.opposite, _never, _always)),
+        (_greatest(measures, outcomes) for outcomes in (OutcomeError.opposite, _never, _always)),
         key=lambda found: found[0],
     )
 
@@ -102,16 +102,16 @@ def missed_accuracy(least: float, num_samples: float, *, confidence: float) -> M
     return found
 
 
-def _never(measure: Measure) -> Vector:
+def _never(measure: OutcomeError) -> Vector:
     return np.zeros_like(measure.stated)
 
 
-def _always(measure: Measure) -> Vector:
+def _always(measure: OutcomeError) -> Vector:
     return np.ones_like(measure.stated)
 
 
 def _greatest(
-    measures: Sequence[Measure], outcomes: Callable[[Measure], Vector]
+    measures: Sequence[OutcomeError], outcomes: Callable[[OutcomeError], Vector]
 ) -> tuple[float, list[Vector]]:
     """The error if what happens is that, and the way there from what is stated."""
     worst = [outcomes(measure) for measure in measures]

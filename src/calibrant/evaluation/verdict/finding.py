@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from calibrant.evaluation.thresholds import TOLERABLE_GAP, significance
+
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from calibrant.evaluation.intervals import (
-    centred_interval,
-    normal_quantile,
-    wilson_interval,
-)
-from calibrant.evaluation.judge import Judged
+from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.phrases import clearly
-from calibrant.evaluation.resampling import Vector
+from calibrant.evaluation.resampling.events import Vector
+from calibrant.evaluation.resampling.intervals import centred_interval, normal_quantile, wilson_interval
 from calibrant.evaluation.result import Direction, Estimate, NullError
 
-TOLERABLE_GAP = 0.05  # where a larger one cannot be excluded, nothing is decided
 Subject = Literal["decisions", "events"]
 Doubt = Literal["few samples", "mixed signs"]
 
@@ -37,12 +34,7 @@ class Finding:
     """Why nothing is decided."""
 
 
-def significance(level: float, num_tests: int) -> float:
-    """Below it a p-value counts, where the smallest of several decides."""
-    return round(1 - level, 12) / num_tests  # 1 - 0.95 is not quite 0.05
-
-
-def find(judged: Judged, nulls: tuple[NullError, ...], level: float) -> Finding:
+def find(judged: Measured, nulls: tuple[NullError, ...], level: float) -> Finding:
     """Decide the direction.
 
     The error is real where the calibration error is larger than all but a few of those that a calibrated
@@ -72,7 +64,7 @@ def find(judged: Judged, nulls: tuple[NullError, ...], level: float) -> Finding:
     return Finding(direction=direction, real=real, subject=subject, threshold=threshold, doubt=doubt)
 
 
-def count_shifted(judged: Judged, level: float) -> tuple[int, int]:
+def count_shifted(judged: Measured, level: float) -> tuple[int, int]:
     """How many labels get probabilities that are on average too high, and too low, beyond chance."""
     scores: list[float] = []
     for event in judged.reduced.events[""]:
@@ -84,7 +76,7 @@ def count_shifted(judged: Judged, level: float) -> tuple[int, int]:
     return sum(score > threshold for score in scores), sum(score < -threshold for score in scores)
 
 
-def _event_gap(judged: Judged, level: float) -> Estimate | None:
+def _event_gap(judged: Measured, level: float) -> Estimate | None:
     """Mean probability minus prevalence, with its interval."""
     stated, happened = (judged.reduced.values.get(name) for name in ("mean_probability", "prevalence"))
     if stated is None or happened is None:
@@ -97,7 +89,7 @@ def _event_gap(judged: Judged, level: float) -> Estimate | None:
     return Estimate(value=value, low=interval[0], high=interval[1])
 
 
-def _reach(judged: Judged, gaps: list[Estimate], level: float) -> float:
+def _reach(judged: Measured, gaps: list[Estimate], level: float) -> float:
     """The largest gap that the data leave possible; Wilson's interval minds the smallest samples."""
     num_samples = judged.reduced.effective_samples
     reach = 0.0

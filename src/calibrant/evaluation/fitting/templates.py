@@ -12,7 +12,7 @@ from torch import Tensor
 
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
 from calibrant.calibrators import Calibrator, build
-from calibrant.evaluation.resampling import Indices
+from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.result import Fit, Kind
 from calibrant.predictions import Predictions
 
@@ -51,6 +51,26 @@ class Template:
     def fit(self, data: Labelled) -> Calibrator:
         """A fitted copy."""
         return fit_quietly(copy.deepcopy(self.calibrator), data)
+
+
+@dataclass(frozen=True)
+class FittedCalibrator:
+    """A calibrator fitted on all calibration samples."""
+
+    template: Template
+    calibrator: Calibrator
+    in_turn: Predictions | None
+    """With cross-fitting: the test samples, each as judged by a calibrator that was fitted on others."""
+
+    @property
+    def name(self) -> str:
+        """That of its arm."""
+        return self.template.name
+
+    @property
+    def title(self) -> str:
+        """That of its arm."""
+        return self.template.title
 
 
 def fit_quietly(calibrator: Calibrator, data: Labelled) -> Calibrator:

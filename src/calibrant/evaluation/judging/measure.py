@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from calibrant.evaluation.procedure import Procedure
+
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
 
-from calibrant._math.checks import check_choice
-from calibrant._math.errors import InputError
 from calibrant._math.threads import in_threads
-from calibrant.evaluation.bootstrap import replicate
-from calibrant.evaluation.curves import reliability_curve
-from calibrant.evaluation.intervals import (
-    INTERVALS,
+from calibrant.evaluation.judging.ranking import standard_error
+from calibrant.evaluation.judging.reduce import EVENT_ERRORS, Reduced
+from calibrant.evaluation.judging.reliability import reliability_curve
+from calibrant.evaluation.resampling.events import Events, Matrix, Vector
+from calibrant.evaluation.resampling.intervals import (
     Bounds,
     Intervals,
     effective_number,
@@ -25,12 +26,11 @@ from calibrant.evaluation.intervals import (
     share_interval_at_end,
     too_few,
 )
-from calibrant.evaluation.null import ROUNDING, NullDraws, draw_null, null_error
-from calibrant.evaluation.ranking import standard_error
-from calibrant.evaluation.reduce import EVENT_ERRORS, Reduced
-from calibrant.evaluation.resampling import Deletions, Events, Matrix, Resamples, Vector
+from calibrant.evaluation.resampling.null import ROUNDING, NullDraws, draw_null, null_error
+from calibrant.evaluation.resampling.replicates import replicate
+from calibrant.evaluation.resampling.resamples import Deletions
+from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import Curve, Estimate, Kind, NullError
-from calibrant.evaluation.streams import Stream, stream_seed
 
 METRICS = (
     "accuracy",
@@ -82,44 +82,8 @@ BOUNDS: Mapping[str, Bounds] = {  # of the others: 0 to 1
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Procedure:
-    """How every arm is judged."""
-
-    kind: Kind
-    num_bins: int
-    num_resamples: int
-    num_draws: int
-    level: float
-    seed: int
-    intervals: Intervals = "centred"
-    _resamples: dict[tuple[int, int], Resamples] = field(default_factory=dict, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        check_choice("intervals", self.intervals, INTERVALS)
-        for name, value, least in (
-            ("num_bins", self.num_bins, 1),
-            ("bootstrap", self.num_resamples, 2),
-            ("null_draws", self.num_draws, 1),
-            ("seed", self.seed, 0),
-        ):
-            if value < least:
-                raise InputError(f"`{name}` must be at least {least}; got {value}.")
-        if not 0 < self.level < 1:
-            raise InputError(f"`level` must lie between 0 and 1, as in 0.95; got {self.level}.")
-
-    def resamples(self, num_samples: int, part: int) -> Resamples:
-        """The same for every arm of a part."""
-        kept = self._resamples.get((num_samples, part))
-        if kept is None:
-            seed = stream_seed(self.seed, Stream.BOOTSTRAP, part)
-            kept = Resamples(num_samples, self.num_resamples, seed)
-            self._resamples[num_samples, part] = kept
-        return kept
-
-
 @dataclass(frozen=True)
-class Judged:
+class Measured:
     """An arm's metrics, and the resampled ones that differences between arms are made of."""
 
     reduced: Reduced
@@ -130,13 +94,13 @@ class Judged:
     metrics: dict[str, Estimate]
 
 
-def judge(
+def measure(
     reduced: Reduced,
     procedure: Procedure,
     progress: Callable[[float], None] = lambda _: None,
     *,
     part: int = 0,
-) -> Judged:
+) -> Measured:
     """Metrics with intervals; arms of the same ``part`` are resampled alike."""
     resamples = procedure.resamples(reduced.num_samples, part)
     replicates = replicate(reduced, procedure.num_bins, resamples, progress)
@@ -163,7 +127,7 @@ def judge(
                 intervals=procedure.intervals,
             )
             metrics[name] = _not_of_nothing(name, estimate, reduced, procedure.level)
-    return Judged(reduced, replicates, deleted, procedure.intervals, metrics)
+    return Measured(reduced, replicates, deleted, procedure.intervals, metrics)
 
 
 def _not_of_nothing(name: str, estimate: Estimate, reduced: Reduced, level: float) -> Estimate:
@@ -181,7 +145,7 @@ def _not_of_nothing(name: str, estimate: Estimate, reduced: Reduced, level: floa
     return estimate
 
 
-def change(after: Judged, before: Judged, level: float, *, paired: bool = True) -> dict[str, Estimate]:
+def change(after: Measured, before: Measured, level: float, *, paired: bool = True) -> dict[str, Estimate]:
     """What differs between two arms; ``paired`` if they were judged on the same samples."""
     changes: dict[str, Estimate] = {}
     few = too_few(min(each.reduced.effective_samples for each in (after, before)), level)
@@ -240,7 +204,7 @@ def _error_of_change(name: str, after: Reduced, before: Reduced, *, paired: bool
     return math.hypot(*(standard_error(each.influences[name], each.weights) for each in (after, before)))
 
 
-def _deleted_of_change(name: str, after: Judged, before: Judged, *, paired: bool) -> Vector | None:
+def _deleted_of_change(name: str, after: Measured, before: Measured, *, paired: bool) -> Vector | None:
     """The difference without single samples; without those of one model, then of the other if unpaired."""
     if not after.deleted:
         return None

@@ -10,8 +10,8 @@ import numpy as np
 
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators.select import AS_THEY_CAME, candidates_for, select
-from calibrant.evaluation.arms import Labelled, Template, templates
-from calibrant.evaluation.streams import Stream, generator
+from calibrant.evaluation.fitting.templates import Labelled, Template, templates
+from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.predictions import Predictions
 
 UNCALIBRATED = "uncalibrated"

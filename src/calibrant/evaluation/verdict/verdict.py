@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from calibrant.evaluation.verdict.case import Case
 
-from calibrant.evaluation.finding import TOLERABLE_GAP, Finding, count_shifted, find
-from calibrant.evaluation.judge import Judged
+from collections.abc import Iterator
+
+from calibrant.evaluation.fitting.recommend import Recommendation
 from calibrant.evaluation.phrases import (
     clearly,
     decimals_apart,
@@ -18,73 +17,13 @@ from calibrant.evaluation.phrases import (
     span,
     with_margin,
 )
-from calibrant.evaluation.recommend import UNCALIBRATED, Recommendation
 from calibrant.evaluation.result import Arm, Estimate, Kind, NullError, Verdict
+from calibrant.evaluation.thresholds import TOLERABLE_GAP
+from calibrant.evaluation.verdict.finding import Finding, count_shifted, find
 
 HARDLY = 0.1  # of the samples of a class: where fewer are found, it is hardly called any more
 JUDGEMENTS = {-1: "clearly better", 0: "within noise", 1: "clearly worse"}  # of what is better when lower
 LOSS = "negative log-likelihood"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """Everything a verdict is made from."""
-
-    kind: Kind
-    arms: Sequence[Arm]
-    uncalibrated: Judged
-    recommendation: Recommendation | None
-    level: float
-    num_calibration: int
-    num_test: int
-    cross_fitted: bool
-    one_class: bool
-    """Whether the calibration samples hold a single class."""
-    fit_arguments: str
-    """What to give to ``calibrant fit``: a file, and perhaps that all its rows are meant."""
-    apply_arguments: str
-    """What to give to ``calibrant apply`` beside the calibrator: files of the format that was read."""
-
-    @property
-    def first(self) -> Arm:
-        """The predictions as they came."""
-        return self.arms[0]
-
-    @property
-    def picked(self) -> Arm:
-        """The arm chosen on the calibration samples."""
-        name = UNCALIBRATED if self.recommendation is None else self.recommendation.name
-        return next(arm for arm in self.arms if arm.name == name)
-
-    @property
-    def refuted(self) -> bool:
-        """Whether the arm chosen has a clearly worse NLL on the test samples."""
-        if self.picked is self.first:
-            return False
-        became_infinite = (
-            self.first.metrics["nll"].value is not None and self.picked.metrics["nll"].value is None
-        )
-        return became_infinite or clearly(self.picked.change["nll"]) > 0
-
-    @property
-    def chosen(self) -> Arm:
-        """The recommended arm."""
-        return self.first if self.refuted else self.picked
-
-    @property
-    def too_few(self) -> bool:
-        """Whether calibrators were tried, but on too few samples to choose among them."""
-        return self.recommendation is None and len(self.arms) > 1
-
-    @property
-    def fitted_on(self) -> str:
-        """``1 calibration sample``."""
-        return f"{self.num_calibration:,} calibration sample{'' if self.num_calibration == 1 else 's'}"
-
-    @property
-    def repaired(self) -> bool:
-        """Whether a calibrator is recommended."""
-        return self.chosen is not self.first
 
 
 def reach_verdict(case: Case) -> Verdict:
@@ -99,7 +38,6 @@ def reach_verdict(case: Case) -> Verdict:
         reason=_reason(case),
         condition=_condition(case, finding),
         caution=_caution(case),
-        commands=_commands(case),
     )
 
 
@@ -214,7 +152,8 @@ def _sentences(case: Case, finding: Finding, about: str) -> Iterator[str]:
     yield _sizes(case)
     if case.recommendation is not None:
         yield _why(case, case.recommendation)
-    yield _next_step(case, finding)
+    if not case.repaired:
+        yield _unrepaired(case, finding)
 
 
 def _is_it_real(case: Case, finding: Finding, metric: str, *, gloss: bool) -> str:
@@ -336,33 +275,17 @@ def _why(case: Case, recommendation: Recommendation) -> str:
     )
 
 
-def _next_step(case: Case, finding: Finding) -> str:
+def _unrepaired(case: Case, finding: Finding) -> str:
+    """What to do where no calibrator is recommended."""
     if case.kind == "top_label":
         return "To repair such predictions, export the logits or probabilities of all classes."
-    if not case.repaired:
-        if len(case.arms) == 1:
-            return "No calibrator was tried."
-        if case.too_few:
-            return _too_few(case)
-        if case.refuted:
-            return "Leave the probabilities as they are, or fit on samples that resemble the test samples."
-        return "Better leave the probabilities as they are." if finding.real else "Nothing needs to be done."
-    condition = _condition(case, finding)
-    fit, apply = _commands(case)
-    when = f"Next, {condition}" if condition else "Next"
-    return f"{when}: `{fit}`, then `{apply}` for new predictions."
-
-
-def _commands(case: Case) -> tuple[str, ...]:
-    """What fits the recommended calibrator, and what applies it."""
-    if not case.repaired:
-        return ()
-    method = shlex.quote(case.chosen.name)
-    saved = f"{case.chosen.name.partition('(')[0]}.safetensors"
-    return (
-        f"calibrant fit {case.fit_arguments} --method {method} --out {saved}",
-        f"calibrant apply {saved} {case.apply_arguments}",
-    )
+    if len(case.arms) == 1:
+        return "No calibrator was tried."
+    if case.too_few:
+        return _too_few(case)
+    if case.refuted:
+        return "Leave the probabilities as they are, or fit on samples that resemble the test samples."
+    return "Better leave the probabilities as they are." if finding.real else "Nothing needs to be done."
 
 
 def _condition(case: Case, finding: Finding) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.evaluation.resampling import Vector
+from calibrant.evaluation.resampling.events import Vector
 
 
 def auroc_influence(
