@@ -1,0 +1,80 @@
+"""The third stage: judge the test samples as they came and after each calibrator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from calibrant.evaluation.fit import Fitted
+from calibrant.evaluation.fitting.recommend import UNCALIBRATED
+from calibrant.evaluation.fitting.templates import FittedCalibrator, fit_summary
+from calibrant.evaluation.judging.groups import group_rows
+from calibrant.evaluation.judging.measure import Measured, change, measure, nulls_and_curves
+from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
+from calibrant.evaluation.judging.shapes import shapes_of_arm
+from calibrant.evaluation.out_of_distribution import detect
+from calibrant.evaluation.prepare import Prepared
+from calibrant.evaluation.result import Arm, OutOfDistribution
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """Every arm with its numbers."""
+
+    fitted: Fitted
+    arms: tuple[Arm, ...]
+    uncalibrated: Measured
+    """What the verdict needs of the first arm."""
+    out_of_distribution: OutOfDistribution | None
+
+
+def judge(fitted: Fitted) -> Judged:
+    """Judge every arm on the same resamples, and how well samples of another kind are told apart."""
+    prepared = fitted.prepared
+    request, test = prepared.request, prepared.split.test
+    told = prepared.steps.watching(test)
+    prepared.steps.next("judging the predictions as they came")
+    reduced = reduce_predictions(test, prepared.procedure.num_bins)
+    uncalibrated = measure(reduced, prepared.procedure, told)
+    arms = [_arm(None, uncalibrated, None, prepared)]
+    for each in fitted.calibrators:
+        prepared.steps.next(f"judging {each.name}")
+        reduced = _reduce(each, prepared)
+        arms.append(_arm(each, measure(reduced, prepared.procedure, told), uncalibrated, prepared))
+    detected = None
+    if request.ood is not None:
+        prepared.steps.next("telling foreign samples apart")
+        detected = detect(test, request.ood, request.ood_score, fitted.calibrators, prepared.procedure)
+    prepared.steps.finish()
+    return Judged(
+        fitted=fitted, arms=tuple(arms), uncalibrated=uncalibrated, out_of_distribution=detected
+    )
+
+
+def _reduce(fitted: FittedCalibrator, prepared: Prepared) -> Reduced:
+    """The test samples after a calibrator, or as judged by those that were fitted on others."""
+    num_bins = prepared.procedure.num_bins
+    if fitted.in_turn is not None:
+        return reduce_predictions(fitted.in_turn, num_bins)
+    return reduce_predictions(prepared.split.test, num_bins, fitted.calibrator.predict_proba)
+
+
+def _arm(
+    fitted: FittedCalibrator | None, measured: Measured, uncalibrated: Measured | None, prepared: Prepared
+) -> Arm:
+    """One arm; without a calibrator the first, against which the others change."""
+    procedure, test = prepared.procedure, prepared.split.test
+    reduced = measured.reduced
+    names = tuple(str(name) for name in test.class_names or range(test.num_classes or 0))
+    return Arm(
+        name=UNCALIBRATED if fitted is None else fitted.name,
+        title="Uncalibrated" if fitted is None else fitted.title,
+        parameters={} if fitted is None else dict(fitted.calibrator.fit_result_.parameters),
+        fit=None if fitted is None else fit_summary(fitted.calibrator),
+        metrics=measured.metrics,
+        change={} if uncalibrated is None else change(measured, uncalibrated, procedure.level),
+        classes=reduced.classes,
+        shapes=shapes_of_arm(reduced, procedure.kind, level=procedure.level, seed=procedure.seed),
+        groups=group_rows(reduced, test.groups, procedure),
+        **nulls_and_curves(reduced, procedure, names),
+    )
