@@ -18,10 +18,10 @@ import torch
 from environment import environment, write
 
 from calibrant import Predictions
-from calibrant.evaluation.resampling.replicates import replicate
 from calibrant.evaluation.judging.measure import METRICS
-from calibrant.evaluation.resampling.null import draw_null
 from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.judging.replicates import replicate
+from calibrant.evaluation.resampling.null import draw_null
 from calibrant.evaluation.resampling.resamples import Resamples
 
 SIZES = ((10_000, 100), (10_000, 1000), (100_000, 10))

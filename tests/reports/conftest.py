@@ -9,7 +9,22 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from calibrant.evaluation.result import SCHEMA_VERSION, Arm, ClassRow, ComparedModel, Comparison, Curve, Estimate, Evaluation, Fit, Kind, NullError, Settings, Source, Verdict
+from calibrant.evaluation.result import (
+    SCHEMA_VERSION,
+    Arm,
+    ClassRow,
+    ComparedModel,
+    Comparison,
+    Curve,
+    Estimate,
+    Evaluation,
+    Fit,
+    Kind,
+    NullError,
+    Settings,
+    Source,
+    Verdict,
+)
 
 SETTINGS = Settings(
     num_bins=15,

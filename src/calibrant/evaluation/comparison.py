@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
-
 from collections.abc import Sequence
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import GROUPS_NOTE, check_pairs, few_resamples_note
 from calibrant.evaluation.judging.measure import Measured, change, measure, nulls_and_curves
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
+from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
 from calibrant.evaluation.phrases import clearly, number, with_margin
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.progress import Progress

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from calibrant.evaluation.fit import Fitted
@@ -46,9 +45,7 @@ def judge(fitted: Fitted) -> Judged:
         prepared.steps.next("telling foreign samples apart")
         detected = detect(test, request.ood, request.ood_score, fitted.calibrators, prepared.procedure)
     prepared.steps.finish()
-    return Judged(
-        fitted=fitted, arms=tuple(arms), uncalibrated=uncalibrated, out_of_distribution=detected
-    )
+    return Judged(fitted=fitted, arms=tuple(arms), uncalibrated=uncalibrated, out_of_distribution=detected)
 
 
 def _reduce(fitted: FittedCalibrator, prepared: Prepared) -> Reduced:

@@ -25,6 +25,7 @@ from calibrant.metrics.out_of_distribution import OutOfDistributionScore, Rankin
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
+    from calibrant.evaluation.fitting.templates import FittedCalibrator
     from calibrant.evaluation.procedure import Procedure
     from calibrant.predictions import Predictions
 

@@ -188,7 +188,7 @@ class Repair:
     file: str | None  # that holds the calibration samples; None: they came from memory
     all_rows: bool  # whether all of its rows are calibration samples; else those of its calibration split
     format: str  # of the predictions, in which new ones are expected
-    space: Literal["logits", "probs"]  # that the predictions are in
+    space: Literal["logits", "probs", "confidence"]  # that the predictions are in
 
 
 @dataclass(frozen=True, kw_only=True)

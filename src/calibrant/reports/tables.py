@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from calibrant.evaluation.phrases import p_value
-from calibrant.evaluation.result import Arm, ClassRow, ComparedModel, Comparison, Curve, Estimate, Evaluation, Kind, NullError
+from calibrant.evaluation.result import (
+    Arm,
+    ClassRow,
+    ComparedModel,
+    Comparison,
+    Curve,
+    Estimate,
+    Evaluation,
+    Kind,
+    NullError,
+)
 from calibrant.reports.words import GROUPS, goodness, judge, metric, number, percent, rank
 
 POOLED = "all labels"  # the first curve of multilabel predictions

@@ -32,10 +32,10 @@ def check(
     Judged are the test samples, or all where there is no test split; nothing is calibrated. A value on the
     right side of its limit passes. Beyond the limit it fails if a model exactly at the limit would show less
     on a sample of this size with probability ``confidence``: for calibration errors by draws from such a
-    model (see :func:`~calibrant.evaluation.limits.draw_at_limit`), since these are biased and an interval
-    around them would blame the bias on the model; for accuracy by the binomial distribution; for other means
-    by a one-sided bootstrap bound. What lies between passes, and its sentence says so; with ``strict`` it
-    fails.
+    model (see :func:`~calibrant.evaluation.resampling.at_limit.draw_at_limit`), since these are biased and
+    an interval around them would blame the bias on the model; for accuracy by the binomial distribution; for
+    other means by a one-sided bootstrap bound. What lies between passes, and its sentence says so; with
+    ``strict`` it fails.
 
     A pass of a handful of samples says nothing, since a far worse model would pass as well. So it is also
     looked whether a model with an error of twice the limit (and at least 5 points more, but no further than

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from calibrant.evaluation.procedure import Procedure
-
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +14,9 @@ from calibrant._math.threads import in_threads
 from calibrant.evaluation.judging.ranking import standard_error
 from calibrant.evaluation.judging.reduce import EVENT_ERRORS, Reduced
 from calibrant.evaluation.judging.reliability import reliability_curve
-from calibrant.evaluation.resampling.events import Events, Matrix, Vector
+from calibrant.evaluation.judging.replicates import replicate
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.resampling.events import Events, Matrix, Vector, pool
 from calibrant.evaluation.resampling.intervals import (
     Bounds,
     Intervals,
@@ -27,7 +27,6 @@ from calibrant.evaluation.resampling.intervals import (
     too_few,
 )
 from calibrant.evaluation.resampling.null import ROUNDING, NullDraws, draw_null, null_error
-from calibrant.evaluation.resampling.replicates import replicate
 from calibrant.evaluation.resampling.resamples import Deletions
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import Curve, Estimate, Kind, NullError
@@ -256,13 +255,3 @@ def _null_of(
     if len(events) > 1:
         curves.insert(0, reliability_curve("all labels", pool(events), pooled, num_bins, level))
     return errors, curves
-
-
-def pool(events: tuple[Events, ...]) -> Events:
-    """The events of all labels as one."""
-    weights = [event.weights for event in events if event.weights is not None]
-    return Events(
-        np.concatenate([event.confidences for event in events]),
-        np.concatenate([event.outcomes for event in events]),
-        np.concatenate(weights) if weights else None,
-    )

@@ -57,7 +57,9 @@ def draw_at_limit(
     )
 
 
-def draw_errors(measures: Sequence[OutcomeError], probs: Sequence[Vector], num_draws: int, seed: int) -> Vector:
+def draw_errors(
+    measures: Sequence[OutcomeError], probs: Sequence[Vector], num_draws: int, seed: int
+) -> Vector:
     """Errors ``(D,)`` of outcomes drawn from these probabilities, averaged over the kinds of event."""
     drawn = np.zeros(num_draws)
     for part, (measure, true) in enumerate(zip(measures, probs, strict=True)):

@@ -28,3 +28,13 @@ class Events:
 def width_bins(confidences: Vector, num_bins: int) -> Indices:
     """Bin of equal width of each confidence."""
     return width_bin_index(torch.from_numpy(confidences), num_bins).numpy()
+
+
+def pool(events: tuple[Events, ...]) -> Events:
+    """The events of all labels as one."""
+    weights = [event.weights for event in events if event.weights is not None]
+    return Events(
+        np.concatenate([event.confidences for event in events]),
+        np.concatenate([event.outcomes for event in events]),
+        np.concatenate(weights) if weights else None,
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from calibrant.evaluation.thresholds import TOLERABLE_GAP, significance
-
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +12,7 @@ from calibrant.evaluation.phrases import clearly
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import centred_interval, normal_quantile, wilson_interval
 from calibrant.evaluation.result import Direction, Estimate, NullError
+from calibrant.evaluation.thresholds import TOLERABLE_GAP, significance
 
 Subject = Literal["decisions", "events"]
 Doubt = Literal["few samples", "mixed signs"]

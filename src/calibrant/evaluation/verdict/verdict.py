@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from calibrant.evaluation.verdict.case import Case
-
 from collections.abc import Iterator
 
 from calibrant.evaluation.fitting.recommend import Recommendation
@@ -19,6 +17,7 @@ from calibrant.evaluation.phrases import (
 )
 from calibrant.evaluation.result import Arm, Estimate, Kind, NullError, Verdict
 from calibrant.evaluation.thresholds import TOLERABLE_GAP
+from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.finding import Finding, count_shifted, find
 
 HARDLY = 0.1  # of the samples of a class: where fewer are found, it is hardly called any more

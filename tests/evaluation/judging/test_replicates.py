@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import CalibrantWarning, metrics
-from calibrant.evaluation.resampling.replicates import replicate
 from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.judging.replicates import replicate
+from calibrant.evaluation.resampling.events import Events, width_bins
 from calibrant.evaluation.resampling.resamples import MOST_DELETIONS, Deletions, Resamples, block_bounds
 from calibrant.evaluation.resampling.statistics import EventErrors
-from calibrant.evaluation.resampling.events import Events, width_bins
 from calibrant.predictions import Kind, Predictions
 
 Maker = Callable[..., Predictions]

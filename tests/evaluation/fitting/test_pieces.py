@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions, evaluate
-from calibrant.evaluation import Evaluation, chunks
+from calibrant.evaluation import Evaluation
+from calibrant.evaluation.fitting import pieces
 from calibrant.predictions import StreamedPredictions, open_predictions
 
 FEW = {"bootstrap": 60, "null_draws": 60}
@@ -53,12 +54,12 @@ def test_the_numbers_are_those_of_memory(made, tmp_path, more) -> None:
         assert [replace(row, auroc=None) for row in theirs.classes] == list(ours.classes)
     assert one.verdict.headline == other.verdict.headline
     assert one.verdict.recommended == other.verdict.recommended
-    assert chunks.NOTE in one.notes
+    assert pieces.NOTE in one.notes
 
 
 def test_calibrators_are_fitted_on_as_many_samples_as_fit(made, tmp_path, monkeypatch) -> None:
     """A cap on the calibration samples is announced; the test samples are all judged."""
-    monkeypatch.setattr(chunks, "MOST_FITTED", 4 * 400)
+    monkeypatch.setattr(pieces, "MOST_FITTED", 4 * 400)
     streamed = pair(tmp_path, made(num_samples=3000, sharpness=2.0, split=np.arange(3000) % 2))
     found = evaluate(streamed, **FEW)
     assert (found.num_calibration, found.num_test) == (400, 1500)
@@ -89,8 +90,8 @@ def test_few_samples_are_judged_in_turn(made, tmp_path) -> None:
 
 def test_many_samples_have_fewer_resamples_and_it_is_said(made, tmp_path, monkeypatch) -> None:
     """The product of samples and resamples is bounded, for pieces alone."""
-    monkeypatch.setattr(chunks, "MOST_DRAWN", 1500 * 40)
-    monkeypatch.setattr(chunks, "FEWEST_RESAMPLES", 10)
+    monkeypatch.setattr(pieces, "MOST_DRAWN", 1500 * 40)
+    monkeypatch.setattr(pieces, "FEWEST_RESAMPLES", 10)
     held = made(num_samples=1500)
     others = made(seed=1)
     found = evaluate(pair(tmp_path, held), calibration=others, calibrators=[], **FEW)

@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 from calibrant import metrics
-from calibrant.evaluation import shapes
+from calibrant.evaluation.judging import shapes
+from calibrant.evaluation.judging.shapes import (
+    MOST_POINTS,
+    area_influences,
+    consistency_band,
+    selection,
+    shapes_of,
+)
 from calibrant.evaluation.resampling.events import Events
-from calibrant.evaluation.judging.shapes import MOST_POINTS, area_influences, consistency_band, selection, shapes_of
 
 
 def events(seed: int, num_samples: int, sharpness: float = 1.0, *, weighted: bool = False) -> Events:

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from calibrant.evaluation import Evaluation, evaluate
-from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.judging.measure import measure
-from calibrant.evaluation.phrases import p_number, p_value
 from calibrant.evaluation.fitting.recommend import Recommendation
+from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.result import Estimate, NullError, Verdict
+from calibrant.evaluation.phrases import p_number, p_value
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.result import Estimate, NullError, Repair, Verdict
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.verdict import reach_verdict
-from calibrant.predictions import Kind, Predictions, Source
+from calibrant.predictions import Kind, Predictions
 
 Maker = Callable[..., Predictions]
 KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")
@@ -190,23 +190,21 @@ def test_a_p_value_at_its_floor_is_a_bound() -> None:
 
 
 def test_the_verdict_says_as_data_what_its_sentences_say(made: Maker) -> None:
-    """Reason, condition and commands are sentences, or parts of them, that need not be looked for."""
+    """Reason and condition are sentences, or parts of them; what to fit on what is data."""
     verdict = judged(made("multiclass", 2000, sharpness=3, split=np.arange(2000) % 2)).verdict
     assert verdict.reason in verdict.sentences
     assert "cross-validated NLL" in (verdict.reason or "")
-    assert [command.split()[:2] for command in verdict.commands] == [
-        ["calibrant", "fit"],
-        ["calibrant", "apply"],
-    ]
-    assert all(f"`{command}`" in verdict.sentences[-1] for command in verdict.commands)
+    assert verdict.repair == Repair(
+        method="temperature", file=None, all_rows=False, format="npz", space="logits"
+    )
     assert (verdict.condition, verdict.caution) == (None, None)
     honest = judged(made("multiclass", 2000, split=np.arange(2000) % 2)).verdict
-    assert (honest.recommended, honest.commands, honest.condition) == ("uncalibrated", (), None)
+    assert (honest.recommended, honest.repair, honest.condition) == ("uncalibrated", None, None)
     refuted = judged(made("multiclass"), calibration=made("multiclass", 2000, sharpness=3, seed=1)).verdict
     assert "is not recommended" in (refuted.reason or "")
     assert refuted.reason in refuted.sentences
     few = judged(made("multiclass", 604, sharpness=4, split=np.arange(604) >= 4)).verdict
-    assert (few.reason, few.commands) == (few.sentences[-1], ())
+    assert (few.reason, few.repair) == (few.sentences[-1], None)
 
 
 @pytest.mark.parametrize(
@@ -229,13 +227,6 @@ def test_a_repair_that_keeps_decisions_needs_no_caution(made: Maker) -> None:
     """Temperature scaling moves no probability across one half."""
     verdict = judged(made("binary", 3000, sharpness=3)).verdict
     assert (verdict.recommended, verdict.caution) == ("temperature", None)
-
-
-def test_a_file_that_begins_with_a_hyphen_is_no_option(made: Maker) -> None:
-    """The command names it as ``./-x.npz``."""
-    source = Source(name="-x y.npz", sha256="0" * 64, format="npz", path="-x y.npz")
-    predictions = made("multiclass", 2000, sharpness=3, split=np.arange(2000) % 2, source=source)
-    assert "`calibrant fit './-x y.npz' --method" in judged(predictions).verdict.sentences[-1]
 
 
 def test_the_calibration_error_never_chooses() -> None:
@@ -262,14 +253,6 @@ def test_the_headline_is_one_plain_sentence(made: Maker, kind: Kind) -> None:
         assert ". " not in headline
 
 
-def test_the_next_step_is_a_command_that_fits_the_samples(made: Maker) -> None:
-    """``--all`` where the split was ours or other predictions were given, not where the file has one."""
-    marked = judged(made("multiclass", 2000, sharpness=3, split=np.arange(2000) % 2)).verdict.sentences[-1]
-    drawn = judged(made("multiclass", 2000, sharpness=3)).verdict.sentences[-1]
-    assert "`calibrant fit FILE --method temperature --out temperature.safetensors`" in marked
-    assert "`calibrant fit FILE --all --method temperature --out temperature.safetensors`" in drawn
-
-
 def told(made: Maker, **after: tuple[float | None, float]) -> Verdict:
     """What is said of temperature scaling where it moves these metrics of an over-confident model.
 
@@ -292,15 +275,13 @@ def told(made: Maker, **after: tuple[float | None, float]) -> Verdict:
             dataclasses.replace(first, metrics=before),
             dataclasses.replace(arm, metrics=metrics, change=changes),
         ],
-        uncalibrated=judge(reduce_predictions(predictions.test, 15), procedure),
+        uncalibrated=measure(reduce_predictions(predictions.test, 15), procedure),
         recommendation=Recommendation("temperature", (), 1000, {}),
         level=0.95,
         num_calibration=1000,
         num_test=1000,
         cross_fitted=False,
         one_class=False,
-        fit_arguments="FILE",
-        apply_arguments="NEW.npz --out REPAIRED.npz",
     )
     return reach_verdict(case)
 
@@ -329,23 +310,6 @@ def test_what_is_better_can_be_seen_to_be(made: Maker) -> None:
     said = " ".join(verdict.sentences)
     assert "the calibration error from 0.05204 to 0.05203 (clearly better)" in said
     assert "the negative log-likelihood (NLL) from 0.7860 to 0.7857 (clearly better)" in said
-
-
-@pytest.mark.parametrize(
-    ("form", "new"),
-    [
-        ("npz", "NEW.npz --out REPAIRED.npz"),
-        ("csv", "NEW.csv --out REPAIRED.csv"),
-        ("csv.gz", "NEW.csv.gz --out REPAIRED.csv.gz"),
-        ("npy", "NEW_logits.npy --out REPAIRED.npz"),
-        ("a form of one's own", "NEW.npz --out REPAIRED.npz"),
-    ],
-)
-def test_the_next_step_names_files_as_the_user_has_them(made: Maker, form: str, new: str) -> None:
-    """After a CSV file new predictions are CSV; ``.npy`` files say what they hold, and are not written."""
-    source = Source(name="a", sha256="0" * 64, format=form, path="a")
-    predictions = made("multiclass", 2000, sharpness=3, split=np.arange(2000) % 2, source=source)
-    assert judged(predictions).verdict.commands[1] == f"calibrant apply temperature.safetensors {new}"
 
 
 def test_arrays_are_told_to_be_wrapped(made: Maker) -> None:

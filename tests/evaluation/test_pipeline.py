@@ -520,7 +520,8 @@ def test_the_split_of_other_predictions_is_kept(made: Maker) -> None:
     assert found.arm("temperature").parameters == fitted.fit_result_.parameters
     assert found.settings.calibration == "the 100 samples of other predictions marked as calibration split"
     assert found.notes == (f"Calibrators were fitted on {found.settings.calibration}.",)
-    assert "--all" not in found.verdict.sentences[-1]
+    assert found.verdict.repair is not None
+    assert not found.verdict.repair.all_rows
 
 
 def test_what_is_not_used_or_cannot_be_learned_is_noted(made: Maker) -> None:

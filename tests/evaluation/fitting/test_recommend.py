@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from calibrant.evaluation.fitting.templates import Template, templates
 from calibrant.evaluation.fitting.recommend import Recommendation, recommend
+from calibrant.evaluation.fitting.templates import Template, templates
 from calibrant.predictions import Predictions
 
 Maker = Callable[..., Predictions]
@@ -65,7 +65,7 @@ def test_a_probability_of_zero_does_not_decide_alone(made: Maker) -> None:
 
 def test_large_calibration_sets_are_sampled(made: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more rows than the choice needs, the same ones for the same seed."""
-    monkeypatch.setattr("calibrant.evaluation.recommend.MOST_ELEMENTS", 400)
+    monkeypatch.setattr("calibrant.evaluation.fitting.recommend.MOST_ELEMENTS", 400)
     found = chosen(made("multiclass", 1000), "temperature")
     assert found.num_samples == 100
     assert found == chosen(made("multiclass", 1000), "temperature")

@@ -10,15 +10,25 @@ import pytest
 
 from calibrant import InputError
 from calibrant.evaluation import compare, evaluate
-from calibrant.evaluation.resampling.intervals import bca_interval, centred_interval, effective_number, highest_share, normal_interval, percentile_interval, share_interval_at_end, too_few, wilson_interval
-from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.calibration_line import calibration_line
+from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.ranking import standard_error
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.resampling.statistics import EventErrors
+from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Events
+from calibrant.evaluation.resampling.intervals import (
+    bca_interval,
+    centred_interval,
+    effective_number,
+    highest_share,
+    normal_interval,
+    percentile_interval,
+    share_interval_at_end,
+    too_few,
+    wilson_interval,
+)
 from calibrant.evaluation.resampling.resamples import Resamples
+from calibrant.evaluation.resampling.statistics import EventErrors
 from calibrant.predictions import Predictions
 
 Maker = Callable[..., Predictions]
@@ -62,7 +72,7 @@ def test_effective_number_of_samples() -> None:
 def test_every_interval_contains_its_value(made: Maker) -> None:
     """Also where the model is calibrated, and the errors of all resamples but few lie above its own."""
     predictions = made("multiclass", 1000)
-    judged = judge(
+    judged = measure(
         reduce_predictions(predictions, 15),
         Procedure(kind="multiclass", num_bins=15, num_resamples=300, num_draws=1, level=0.95, seed=0),
     )

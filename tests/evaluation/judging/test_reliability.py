@@ -8,9 +8,9 @@ import torch
 
 from calibrant import metrics
 from calibrant.evaluation.judging.reliability import reliability_curve
+from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import wilson_interval
 from calibrant.evaluation.resampling.null import draw_null
-from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.result import Curve
 
 
