@@ -513,12 +513,12 @@ def test_top_label_predictions_say_what_is_missing(
 
 
 def test_the_split_of_other_predictions_is_kept(made: Maker) -> None:
-    """Only what is marked 0 in ``calibration`` is fitted on; settings, notes and the command say so."""
-    other = made("multiclass", 150, seed=9, sharpness=2, split=np.arange(150) % 3 == 0)
-    found = evaluate(made("multiclass", 80, sharpness=2), calibration=other, **QUICKER)
+    """Only what is marked 0 in ``calibration`` is fitted on; settings, notes and the repair say so."""
+    other = made("multiclass", 900, seed=9, sharpness=3, split=np.arange(900) % 3 == 0)
+    found = evaluate(made("multiclass", 600, sharpness=3), calibration=other, **QUICKER)
     fitted = TemperatureScaling().fit(other.calibration.scores, other.calibration.labels)
     assert found.arm("temperature").parameters == fitted.fit_result_.parameters
-    assert found.settings.calibration == "the 100 samples of other predictions marked as calibration split"
+    assert found.settings.calibration == "the 600 samples of other predictions marked as calibration split"
     assert found.notes == (f"Calibrators were fitted on {found.settings.calibration}.",)
     assert found.verdict.repair is not None
     assert not found.verdict.repair.all_rows
