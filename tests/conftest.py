@@ -12,8 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+import shapes
+
 # Read when torch is loaded: threads that wait by spinning starve each other on a shared machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+shapes.install()
 
 settings.register_profile("calibrant", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("calibrant")
