@@ -85,16 +85,15 @@ def bin_sums(
     """Weights, weighted confidences and weighted outcomes of each bin."""
     confidences = confidences.to(torch.float64)
     outcomes = outcomes.to(torch.float64)
-    if weights is None:
-        counts = torch.bincount(index, minlength=num_bins).to(torch.float64)
-    else:
-        counts = torch.bincount(index, weights, minlength=num_bins)
+    if weights is not None:
         confidences, outcomes = confidences * weights, outcomes * weights
-    return (
-        counts,
-        torch.bincount(index, confidences, minlength=num_bins),
-        torch.bincount(index, outcomes, minlength=num_bins),
+    counts, confidence, outcome = (
+        torch.bincount(index, values, minlength=num_bins).to(
+            torch.float64
+        )  # integers where there is no sample
+        for values in (weights, confidences, outcomes)
     )
+    return counts, confidence, outcome
 
 
 def binned(

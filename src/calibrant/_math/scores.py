@@ -26,7 +26,7 @@ class TopLabel(NamedTuple):
     correct: Bool[Tensor, " N"]
 
 
-def top_label(probs: Float[Tensor, " N"] | Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> TopLabel:
+def top_label(probs: Float[Tensor, " N"] | Float[Tensor, "N C"], labels: Shaped[Tensor, " N"]) -> TopLabel:
     """Most probable class; the lowest of several equally probable ones (of an event: 0 at one half)."""
     if probs.ndim == 1:
         event = probs.to(torch.float64)
