@@ -1,7 +1,7 @@
 """Checks the shapes that annotations promise, whenever a test calls a function of the four lowest rooms.
 
 The package names jaxtyping under ``TYPE_CHECKING`` only, so users never import it. Here its annotations come
-to life: as soon as a module of a checked room has been imported, each of its functions that has a shape in its
+to life: as soon as a module of a checked room has been imported, each of its functions with a shape in its
 signature is wrapped, and so are methods, properties, dataclasses and named tuples. At the first call the
 wrapper runs the module's ``if TYPE_CHECKING:`` blocks in a namespace of their own and evaluates the
 annotations; from then on jaxtyping and beartype check what goes in and what comes out.
