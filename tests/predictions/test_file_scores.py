@@ -12,7 +12,6 @@ import torch
 from calibrant import InputError
 from calibrant.predictions import (
     Predictions,
-    StreamedPredictions,
     file_scores,
     files,
     load_predictions,
