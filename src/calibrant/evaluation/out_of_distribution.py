@@ -12,11 +12,11 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
 from calibrant.evaluation.fitting.split import has_both_parts
 from calibrant.evaluation.judging.labelled_probs import ROW_BLOCK
-from calibrant.evaluation.judging.ranking import auroc_influence, standard_error
 from calibrant.evaluation.judging.shapes import thinned_roc
 from calibrant.evaluation.phrases import span
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import centred_interval, normal_interval
+from calibrant.evaluation.resampling.ranking import auroc_influence, standard_error
 from calibrant.evaluation.resampling.resamples import block_bounds
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.result import Detection, Estimate, OutOfDistribution

@@ -47,6 +47,7 @@ def evaluate(
     null_draws: int = 1000,
     level: float = 0.95,
     intervals: Intervals = "centred",
+    metrics: Sequence[str] = (),
     ood: Predictions | None = None,
     ood_score: OutOfDistributionScore | None = None,
     seed: int = 0,
@@ -101,6 +102,9 @@ def evaluate(
         level: Of every interval, and one minus the share of calibrated models that are called miscalibrated.
         intervals: ``"centred"``, ``"percentile"`` or ``"bca"`` (bias-corrected and accelerated; for means, it
             leaves calibration errors near zero without an interval).
+        metrics: Quantities to add to those that are measured anyway: ``"smooth_ece"``, ``"debiased_ece"``,
+            ``"debiased_l2_ece"``, ``"kolmogorov_smirnov"``, ``"over_confidence_error"``,
+            ``"under_confidence_error"``. Each takes a call of its function for every resample of every arm.
         ood: What the same model said of samples of another kind (their test split, where they have one): how
             well are they told from the test samples? Labels are not needed and not looked at.
         ood_score: By what: ``"entropy"`` (the default), ``"max_probability"`` (the default where only
@@ -148,6 +152,7 @@ def evaluate(
         null_draws=null_draws,
         level=level,
         intervals=intervals,
+        metrics=metrics,
         ood=ood,
         ood_score=ood_score,
         seed=seed,

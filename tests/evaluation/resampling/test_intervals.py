@@ -10,11 +10,10 @@ import pytest
 
 from calibrant import InputError
 from calibrant.evaluation import compare, evaluate
-from calibrant.evaluation.judging.calibration_line import calibration_line
 from calibrant.evaluation.judging.measure import measure
-from calibrant.evaluation.judging.ranking import standard_error
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.resampling.calibration_line import calibration_line
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import (
     bca_interval,
@@ -27,6 +26,7 @@ from calibrant.evaluation.resampling.intervals import (
     too_few,
     wilson_interval,
 )
+from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.evaluation.resampling.resamples import Resamples
 from calibrant.evaluation.resampling.statistics import EventErrors
 from calibrant.predictions import Predictions
