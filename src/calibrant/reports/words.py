@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from calibrant.evaluation import phrases
+from calibrant.evaluation.quantities import roster
 from calibrant.evaluation.quantities.quantity import Better, Section
-from calibrant.evaluation.quantities.roster import ROSTER, find
 from calibrant.evaluation.result import Direction, Estimate, Kind
 
 MISSING = "–"
@@ -51,7 +51,7 @@ def metric(key: str, kind: Kind) -> Metric:
         >>> metric("event_ece", "binary").title
         'ECE, positive class'
     """
-    known = find(key, kind)
+    known = roster.find(key, kind)
     if known is None:
         return Metric(key.replace("_", " "), SECTIONS[-1], None, "")
     shown = known.shown
@@ -61,7 +61,7 @@ def metric(key: str, kind: Kind) -> Metric:
         better=known.better,
         meaning=known.meaning,
         in_short=shown.terminal or not known.default,
-        rank=len(ROSTER) if shown.comparison is None and not known.default else shown.comparison,
+        rank=len(roster.ROSTER) if shown.comparison is None and not known.default else shown.comparison,
         main=shown.tile,
         drawn=shown.drawn,
     )

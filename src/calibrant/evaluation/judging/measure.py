@@ -202,9 +202,7 @@ def _null_of(
     for part, (event, draws) in enumerate(zip(events, drawn, strict=True)):
         if error.kernel is None:
             seed = (*stream_seed(procedure.seed, Stream.NULL, part), 1)
-            found = draw_values(
-                event, lambda *sample: error.value(*sample, procedure.num_bins), procedure.num_draws, seed
-            )
+            found = draw_values(event, error.value, procedure.num_bins, procedure.num_draws, seed)
         else:
             found = draws.errors[error.kernel]
         total += found / len(events)

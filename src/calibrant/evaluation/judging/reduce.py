@@ -160,7 +160,9 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
 
 def ratios_of(wanted: Sequence[Quantity], samples: Samples, weights: Vector | None) -> Ratios:
     """Numerators and denominators ``(N,)`` of the quantities that are ratios, times the weights."""
-    parts = {each.key: each.computed.parts(samples) for each in wanted if isinstance(each.computed, Ratio)}
+    ratios = [(each.computed, each.key) for each in wanted if isinstance(each.computed, Ratio)]
+    ratios.sort(key=lambda pair: pair[0].column)
+    parts = {key: ratio.parts(samples) for ratio, key in ratios}
     sums: dict[int, Vector] = {}  # most share their denominator, which is kept once
 
     def summed(values: Matrix) -> Vector:

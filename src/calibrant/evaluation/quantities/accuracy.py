@@ -11,7 +11,7 @@ ACCURACY = Quantity(
     section="Accuracy and confidence",
     better="higher",
     share=True,
-    computed=Ratio(lambda samples: (samples.correct, samples.every)),
+    computed=Ratio(lambda samples: (samples.correct, samples.every), column=0),
     shown=Shown(terminal=True, comparison=4, tile=True),
     gate=Gate("accuracy", help="The least accuracy."),
 )

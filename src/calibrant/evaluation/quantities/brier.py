@@ -12,7 +12,7 @@ BRIER = Quantity(
     section="Proper scores",
     better="lower",
     bounds=(0.0, 2.0),
-    computed=Ratio(lambda samples: (samples.brier, samples.each)),
+    computed=Ratio(lambda samples: (samples.brier, samples.each), column=9),
     needs_all_classes=True,
     shown=Shown(terminal=True, comparison=5),
     gate=Gate("Brier score", help="The highest Brier score."),

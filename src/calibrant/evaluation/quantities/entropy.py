@@ -12,6 +12,6 @@ ENTROPY = Quantity(
     meaning="Mean entropy of the stated probabilities in nats; 0 is certain.",
     section="Certainty",
     bounds=(0.0, inf),
-    computed=Ratio(lambda samples: (samples.entropy, samples.every)),
+    computed=Ratio(lambda samples: (samples.entropy, samples.every), column=5),
     needs_all_classes=True,
 )

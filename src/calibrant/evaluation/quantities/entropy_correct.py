@@ -12,7 +12,7 @@ ENTROPY_CORRECT = Quantity(
     meaning="The mean entropy of the samples that the model got right.",
     section="Certainty",
     bounds=(0.0, inf),
-    computed=Ratio(lambda samples: (samples.entropy * samples.correct, samples.correct)),
+    computed=Ratio(lambda samples: (samples.entropy * samples.correct, samples.correct), column=6),
     needs_all_classes=True,
     undefined="undefined: no prediction is right",
 )

@@ -13,7 +13,7 @@ ENTROPY_INCORRECT = Quantity(
     "wrong.",
     section="Certainty",
     bounds=(0.0, inf),
-    computed=Ratio(lambda samples: (samples.entropy * (1 - samples.correct), 1 - samples.correct)),
+    computed=Ratio(lambda samples: (samples.entropy * (1 - samples.correct), 1 - samples.correct), column=7),
     needs_all_classes=True,
     undefined="undefined: no prediction is wrong",
 )

@@ -11,5 +11,5 @@ GAP = Quantity(
     section="Calibration errors",
     better="near zero",
     bounds=(-1.0, 1.0),
-    computed=Ratio(lambda samples: (samples.confidence - samples.correct, samples.every)),
+    computed=Ratio(lambda samples: (samples.confidence - samples.correct, samples.every), column=2),
 )

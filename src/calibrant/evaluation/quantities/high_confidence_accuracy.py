@@ -11,6 +11,6 @@ HIGH_CONFIDENCE_ACCURACY = Quantity(
     meaning=f"How often those samples are right; {HIGH_CONFIDENCE} or more if honest.",
     section="Certainty",
     share=True,
-    computed=Ratio(lambda samples: (samples.confident * samples.correct, samples.confident)),
+    computed=Ratio(lambda samples: (samples.confident * samples.correct, samples.confident), column=4),
     undefined=f"undefined: no confidence reaches {HIGH_CONFIDENCE}",
 )

@@ -11,5 +11,5 @@ HIGH_CONFIDENCE_SHARE = Quantity(
     meaning=f"Share of samples with a confidence of {HIGH_CONFIDENCE} or more.",
     section="Certainty",
     share=True,
-    computed=Ratio(lambda samples: (samples.confident, samples.every)),
+    computed=Ratio(lambda samples: (samples.confident, samples.every), column=3),
 )

@@ -9,6 +9,6 @@ MEAN_CONFIDENCE = Quantity(
     title="Mean confidence",
     meaning="Mean probability of the most probable answer; equals the accuracy if honest.",
     section="Accuracy and confidence",
-    computed=Ratio(lambda samples: (samples.confidence, samples.every)),
+    computed=Ratio(lambda samples: (samples.confidence, samples.every), column=1),
     shown=Shown(terminal=True),
 )

@@ -10,5 +10,5 @@ MEAN_PROBABILITY = Quantity(
     meaning="Mean stated probability of a positive; equals the prevalence if honest.",
     section="Accuracy and confidence",
     kinds=("binary", "multilabel"),
-    computed=Ratio(lambda samples: (samples.stated, samples.each)),
+    computed=Ratio(lambda samples: (samples.stated, samples.each), column=10),
 )

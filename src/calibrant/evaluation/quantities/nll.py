@@ -14,7 +14,7 @@ NLL = Quantity(
     section="Proper scores",
     better="lower",
     bounds=(0.0, inf),
-    computed=Ratio(lambda samples: (samples.nll, samples.each)),
+    computed=Ratio(lambda samples: (samples.nll, samples.each), column=8),
     needs_all_classes=True,
     shown=Shown(terminal=True, comparison=3, tile=True),
     gate=Gate("negative log-likelihood", help="The most negative log-likelihood."),

@@ -11,5 +11,5 @@ PREVALENCE = Quantity(
     section="Accuracy and confidence",
     kinds=("binary", "multilabel"),
     share=True,
-    computed=Ratio(lambda samples: (samples.happened, samples.each)),
+    computed=Ratio(lambda samples: (samples.happened, samples.each), column=11),
 )

@@ -29,6 +29,8 @@ class Ratio:
 
     parts: Callable[[Samples], tuple[Matrix, Matrix]]
     """What is summed above and below, of each sample ``(N,)`` or decision ``(N, D)``, without weights."""
+    column: int = 1_000
+    """Its place among the columns that are summed together, where a move can change the last bit of a sum."""
 
 
 @dataclass(frozen=True)

@@ -41,4 +41,4 @@ class Samples:
     @cached_property
     def confident(self) -> Matrix:
         """One for each decision of high confidence, else zero."""
-        return (self.confidence >= HIGH_CONFIDENCE) * 1.0
+        return (self.confidence >= HIGH_CONFIDENCE).astype("float64")

@@ -67,14 +67,17 @@ def draw_null(events: Events, num_bins: int, num_draws: int, seed: tuple[int, ..
 
 def draw_values(
     events: Events,
-    value: Callable[[Vector, Vector, Vector | None], float],
+    value: Callable[[Vector, Vector, Vector | None, int], float],
+    num_bins: int,
     num_draws: int,
     seed: tuple[int, ...],
 ) -> Vector:
-    """Any value ``(R,)`` of confidences, outcomes and weights where outcomes are drawn as they are stated."""
+    """Any error ``(R,)`` of confidences, outcomes and weights where outcomes are drawn as they are stated."""
     rng = np.random.default_rng(seed)
     draws = (rng.random(len(events.confidences)) < events.confidences for _ in range(num_draws))
-    return np.array([value(events.confidences, drawn.astype(np.float64), events.weights) for drawn in draws])
+    return np.array(
+        [value(events.confidences, drawn.astype(np.float64), events.weights, num_bins) for drawn in draws]
+    )
 
 
 def _alike(events: Events, matrix: Any) -> tuple[Indices, Indices]:

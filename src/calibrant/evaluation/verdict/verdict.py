@@ -227,7 +227,7 @@ def _move(before: Arm, after: Arm, metric: str) -> str:
     sign = clearly(after.change[metric])
     digits = decimals_apart(old.value, new.value) if sign else None
     said = f"from {number(old.value, digits)} to {number(new.value, digits)}"
-    return f"{said} ({JUDGEMENTS[-sign if metric == 'accuracy' else sign]})"
+    return f"{said} ({JUDGEMENTS[-sign if metric == ACCURACY.key else sign]})"
 
 
 def _value(estimate: Estimate) -> str:
