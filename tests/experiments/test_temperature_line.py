@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from calibrant.cli.main import app
+from calibrant.experiments.records import Record
 from calibrant.experiments.studies.demo_networks import Setting
-from calibrant.experiments.studies.study_records import Record
-from calibrant.experiments.studies.temperature_line import GAMMAS, LOSSES, World, run_temperature_line
+from calibrant.experiments.studies.temperature_line.measure import GAMMAS, LOSSES, World, run_temperature_line
 from calibrant.experiments.studies.temperature_line_numbers import (
     anchored_line,
     file_curves,

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from calibrant import theory
 from calibrant.cli.main import app
-from calibrant.experiments.studies.theory_on_data import (
+from calibrant.experiments.studies.theory_on_data.measure import (
     GAMMAS,
     PUBLISHED,
     like_the_map,
