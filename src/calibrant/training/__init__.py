@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from calibrant._math.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from calibrant.training.carry_out import TrainingInterrupted, train
@@ -11,19 +12,6 @@ if TYPE_CHECKING:
     from calibrant.training.recipe import Recipe, load_recipe
     from calibrant.training.run import Run, load_run
     from calibrant.training.selection import Selection, alternatives, select
-
-_HOME_OF = {
-    "Listener": "listener",
-    "Recipe": "recipe",
-    "Run": "run",
-    "Selection": "selection",
-    "TrainingInterrupted": "carry_out",
-    "alternatives": "selection",
-    "load_recipe": "recipe",
-    "load_run": "run",
-    "select": "selection",
-    "train": "carry_out",
-}
 
 __all__ = [
     "Listener",
@@ -38,13 +26,14 @@ __all__ = [
     "train",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name in _HOME_OF:
-        return getattr(import_module(f"calibrant.training.{_HOME_OF[name]}"), name)
-    msg = f"module 'calibrant.training' has no attribute {name!r}"
-    raise AttributeError(msg)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    __all__,
+    {
+        "carry_out": ["TrainingInterrupted", "train"],
+        "listener": ["Listener"],
+        "recipe": ["Recipe", "load_recipe"],
+        "run": ["Run", "load_run"],
+        "selection": ["Selection", "alternatives", "select"],
+    },
+)
