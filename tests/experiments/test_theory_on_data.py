@@ -21,7 +21,7 @@ from calibrant.experiments.studies.theory_on_data.measure import (
     stored_temperatures,
     theory_on_files,
 )
-from calibrant.experiments.studies.theory_on_data_page import write_theory_on_data
+from calibrant.experiments.studies.theory_on_data.page import write_theory_on_data
 
 
 @pytest.fixture(scope="module")

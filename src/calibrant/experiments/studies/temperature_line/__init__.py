@@ -12,7 +12,7 @@ def _run(
     session: Session, *, data: Path | None, out: Path, seeds: int, table: Path | None
 ) -> Sequence[Path | str]:
     from calibrant.experiments.studies.temperature_line.measure import run_temperature_line
-    from calibrant.experiments.studies.temperature_line_page import write_temperature_line
+    from calibrant.experiments.studies.temperature_line.page import write_temperature_line
 
     folder = None if data is None else data_folder(data)  # without files, of networks on digits alone
     records = run_temperature_line(out, folder=folder, seeds=range(seeds), tell=session.tell)

@@ -11,8 +11,12 @@ from calibrant.experiments.study import DATA, OUT_PAGES, PAGES, PUBLISHED, Sessi
 def _run(
     session: Session, *, data: Path | None, out: Path, table: Path | None, published: Path | None
 ) -> Sequence[Path | str]:
-    from calibrant.experiments.studies.theory_on_data.measure import measure
-    from calibrant.experiments.studies.theory_on_data_page import write_theory_on_data
+    from calibrant.experiments.studies.theory_on_data.measure import (
+        published_temperatures,
+        stored_temperatures,
+        theory_on_files,
+    )
+    from calibrant.experiments.studies.theory_on_data.page import write_theory_on_data
 
     folder = table or out
     files, without = theory_on_files(data_folder(data), progress=session.progress)

@@ -12,6 +12,8 @@ from calibrant._math.files import write_text
 from calibrant.experiments.means import rounded, summary
 from calibrant.experiments.pages import save_figure, shown, table
 from calibrant.experiments.records import Record
+from calibrant.experiments.studies.temperature_line.answer import answer, mean, sure
+from calibrant.experiments.studies.temperature_line.figures import draw_figure, stem
 from calibrant.experiments.studies.temperature_line.measure import (
     CRITERIA,
     DIVISIONS,
@@ -19,9 +21,7 @@ from calibrant.experiments.studies.temperature_line.measure import (
     LOSSES,
     Criterion,
 )
-from calibrant.experiments.studies.temperature_line_answer import answer, mean, sure
-from calibrant.experiments.studies.temperature_line_figure import draw_figure, stem
-from calibrant.experiments.studies.temperature_line_numbers import (
+from calibrant.experiments.studies.temperature_line.numbers import (
     RANGES,
     Curve,
     Line,
