@@ -53,7 +53,7 @@ def draw_scatter(records: Sequence[Record], settings: Sequence[Setting]) -> Figu
 def _figure(columns: int, draw: Callable[[Any], None]) -> Figure:
     from matplotlib.figure import Figure as NewFigure
 
-    from calibrant.reports.svg import drawing_style
+    from calibrant.reports.figures.drawing import drawing_style
 
     with drawing_style():
         figure = NewFigure(figsize=(2.9 * columns, 5.2), layout="constrained")

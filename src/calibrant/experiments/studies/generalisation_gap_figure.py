@@ -21,7 +21,7 @@ def draw_figure(records: Sequence[Record]) -> Figure:
     """Three panels: over-confidence by sample size, by capacity, and the map's effect."""
     from matplotlib.figure import Figure as NewFigure
 
-    from calibrant.reports.svg import drawing_style
+    from calibrant.reports.figures.drawing import drawing_style
 
     with drawing_style():
         figure = NewFigure(figsize=(9.6, 3.4), layout="constrained")

@@ -234,7 +234,7 @@ def draw_figure(runs: Sequence[Record]) -> Figure:
     """Four panels: norms of logits and weights, confidence of mistakes, boundaries of the first seed."""
     from matplotlib.figure import Figure as NewFigure
 
-    from calibrant.reports.svg import drawing_style
+    from calibrant.reports.figures.drawing import drawing_style
 
     with drawing_style():
         figure = NewFigure(figsize=(8.4, 6.4), layout="constrained")

@@ -13,7 +13,7 @@ from calibrant._math.files import atomic_write
 from calibrant.experiments.studies.loss_study import Setting
 from calibrant.experiments.studies.loss_study_numbers import ArmNumbers, mean_of
 from calibrant.reports.figures import BLUE, VERMILLION, series
-from calibrant.reports.svg import drawing_style
+from calibrant.reports.figures.drawing import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

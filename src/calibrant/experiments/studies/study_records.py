@@ -85,7 +85,7 @@ def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure as SVG: the same bytes for the same figure."""
     import matplotlib as mpl
 
-    from calibrant.reports.svg import drawing_style
+    from calibrant.reports.figures.drawing import drawing_style
 
     with drawing_style(), mpl.rc_context({"svg.hashsalt": path.stem}), atomic_write(path) as temporary:
         figure.savefig(temporary, format="svg", metadata={"Date": None})

@@ -26,7 +26,7 @@ def draw_figure(records: Sequence[Record]) -> Figure:
     """T over its value at exponent 0 for every file, by either criterion, and T of the networks by loss."""
     from matplotlib.figure import Figure as NewFigure
 
-    from calibrant.reports.svg import drawing_style
+    from calibrant.reports.figures.drawing import drawing_style
 
     files, networks = file_curves(records), network_curves(records)
     worlds = worlds_of(networks)
