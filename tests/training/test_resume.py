@@ -10,7 +10,7 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant.training import TrainingInterrupted, load_run, train
-from calibrant.training.engine import Engine
+from calibrant.training.learner import Learner
 from calibrant.training.run import RunFolder
 
 STEPS = 5  # batches in an epoch: 200 samples in batches of 48
@@ -113,7 +113,7 @@ def test_being_killed_while_writing_does_no_harm(
         monkeypatch.setattr(np, "savez_compressed", die)
         monkeypatch.setattr("calibrant.predictions.Predictions.save", die)
     else:
-        monkeypatch.setattr("calibrant.training.carry_out.write_report", die)
+        monkeypatch.setattr("calibrant.training.results.write_report", die)
     with pytest.raises(RuntimeError, match=moment):
         train(recipe, tmp_path / "cut")
     assert not (tmp_path / "cut" / "evaluation.json").exists()
@@ -128,7 +128,7 @@ def test_being_killed_while_writing_does_no_harm(
 def test_a_finished_run_is_not_done_again(recipe, tmp_path, monkeypatch) -> None:
     """Training once more in the same directory trains nothing and returns the same."""
     first = train(recipe, tmp_path / "run")
-    monkeypatch.setattr(Engine, "_step", None)
+    monkeypatch.setattr(Learner, "learn", None)
     again = train(recipe, tmp_path / "run")
     assert again.rows == first.rows
     assert again.evaluation == first.evaluation

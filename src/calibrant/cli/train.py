@@ -49,7 +49,7 @@ def train(
     from calibrant.training import select as select_loss
     from calibrant.training import train as carry_out
     from calibrant.training.display import Display
-    from calibrant.training.selection import file_name
+    from calibrant.training.loss_selection import file_name
 
     if recipe.is_dir():
         if out is not None and out.resolve() != recipe.resolve():
@@ -99,7 +99,7 @@ def _show(run: Run) -> None:
     from rich.console import Console
 
     from calibrant.reports import render
-    from calibrant.training.regularised import cost_facts
+    from calibrant.training.step_cost import cost_facts
 
     if run.evaluation is not None:
         render(run.evaluation, Console())

@@ -6,23 +6,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from calibrant.training.carry_out import TrainingInterrupted, train
+    from calibrant.training.launch import TrainingInterrupted, train
     from calibrant.training.listener import Listener
+    from calibrant.training.loss_selection import Selection, alternatives, select
     from calibrant.training.recipe import Recipe, load_recipe
     from calibrant.training.run import Run, load_run
-    from calibrant.training.selection import Selection, alternatives, select
 
 _HOME_OF = {
     "Listener": "listener",
     "Recipe": "recipe",
     "Run": "run",
-    "Selection": "selection",
-    "TrainingInterrupted": "carry_out",
-    "alternatives": "selection",
+    "Selection": "loss_selection",
+    "TrainingInterrupted": "launch",
+    "alternatives": "loss_selection",
     "load_recipe": "recipe",
     "load_run": "run",
-    "select": "selection",
-    "train": "carry_out",
+    "select": "loss_selection",
+    "train": "launch",
 }
 
 __all__ = [

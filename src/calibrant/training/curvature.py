@@ -21,7 +21,7 @@ from calibrant.data.prepare import to_unit
 from calibrant.reports.curvature import curvature_section
 from calibrant.training import seeds
 from calibrant.training.curvature_subject import Subject
-from calibrant.training.engine import preparation
+from calibrant.training.data import preparation
 from calibrant.training.run import Run, RunFolder
 from calibrant.training.run_report import rewrite_report
 

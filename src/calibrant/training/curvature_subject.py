@@ -15,9 +15,8 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant.data import Dataset
 from calibrant.models import build as build_model
-from calibrant.training.carry_out import build_loss
 from calibrant.training.data import read_data
-from calibrant.training.engine import FollowsEpochs
+from calibrant.training.loss import FollowsEpochs, build_loss
 from calibrant.training.recipe import Recipe
 from calibrant.training.run import Run, load_run
 

@@ -18,10 +18,11 @@ from calibrant.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant.reports.run_sections import Section, Table
 from calibrant.reports.words import number
 from calibrant.training.data import read_data
-from calibrant.training.panel import panel
 from calibrant.training.recipe import Recipe
-from calibrant.training.regularised import cost_facts, regularised_facts
+from calibrant.training.regularizer import regularizer_facts
 from calibrant.training.run import Run
+from calibrant.training.sample_images import panel
+from calibrant.training.step_cost import cost_facts
 
 SCORES = ("entropy", "max_probability")
 _NAMES = {"entropy": "entropy", "max_probability": "maximum probability"}
@@ -40,7 +41,7 @@ def run_facts(
         "model": f"{recipe.model}, {num_parameters:,} parameters",
         "loss": f"{recipe.loss}, {averaged} batches of {training.batch_size}",
         "optimiser": f"{rate}, weight decay {optimiser.weight_decay:g}{clip}",
-        **regularised_facts(recipe),
+        **regularizer_facts(recipe),
         "runs on": f"{device}, processes: {processes}, {training.precision}",
     }
 

@@ -17,7 +17,7 @@ from calibrant.evaluation import compare
 from calibrant.reports import write_report
 from calibrant.reports.run_sections import Section, Table
 from calibrant.reports.words import number
-from calibrant.training.carry_out import train
+from calibrant.training.launch import train
 from calibrant.training.listener import Listener
 from calibrant.training.recipe import Recipe
 from calibrant.training.run import Run

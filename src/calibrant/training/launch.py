@@ -1,4 +1,4 @@
-"""Carrying out a recipe, from data to report."""
+"""Training by a recipe: what is checked first, the processes, and what each of them does."""
 
 from __future__ import annotations
 
@@ -7,39 +7,32 @@ import gc
 import json
 import os
 import shlex
-import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
 
-from calibrant import losses
-from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
-from calibrant._math.text_form import parse_call
-from calibrant.data import Dataset, Part, build_augmentation
-from calibrant.evaluation import evaluate
+from calibrant._math.errors import ConvergenceError, InputError
+from calibrant.data import Part, build_augmentation
 from calibrant.models import build as build_model
-from calibrant.models import imported
-from calibrant.predictions import Predictions, load_predictions
-from calibrant.reports import write_report
 from calibrant.training import seeds
-from calibrant.training.data import read_data, read_foreign
-from calibrant.training.engine import Engine, Job, class_weights, preparation
+from calibrant.training.data import preparation, read_data, read_foreign
+from calibrant.training.engine import Engine
 from calibrant.training.interruption import Interruption
+from calibrant.training.job import Job
 from calibrant.training.listener import Listener
+from calibrant.training.loss import build_loss, warn_of_dying_gradients
 from calibrant.training.recipe import Recipe
 from calibrant.training.recipe_sections import HardwareSection
-from calibrant.training.regularised import build_regularizer
+from calibrant.training.regularizer import build_regularizer
+from calibrant.training.results import write_results
 from calibrant.training.run import Run, RunFolder, load_run
-from calibrant.training.run_report import detection_of, run_facts, run_sections
+from calibrant.training.run_report import run_facts
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-
-DYING_GRADIENTS = 7.0
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -129,45 +122,6 @@ def train(
     return load_run(folder)
 
 
-def build_loss(recipe: Recipe, dataset: Dataset) -> nn.Module:
-    """The loss that a recipe names, as a mean over the batch (the engine makes a sum of it if need be).
-
-    Raises:
-        InputError: If there is no such loss, or it takes no class weights and the recipe asks for them.
-    """
-    if ":" in recipe.loss.partition("(")[0]:
-        loss = imported(recipe.loss, {"num_classes": dataset.num_classes})
-        if not isinstance(loss, nn.Module):
-            raise InputError(f"{recipe.loss} must give a torch.nn.Module; got {type(loss).__name__}.")
-    else:
-        loss = losses.build(recipe.loss)
-    if recipe.training.class_weights == "balanced":
-        if not hasattr(loss, "weight"):
-            raise InputError(f"{recipe.loss} takes no class weights; set training.class_weights to none.")
-        loss.weight = class_weights(dataset.train, dataset.num_classes)
-    return loss
-
-
-def warn_of_dying_gradients(loss: str) -> None:
-    """Say what is known of focal loss with a large exponent."""
-    if ":" in loss.partition("(")[0]:
-        return
-    name, settings = parse_call(loss)
-    given = [settings.get("gamma"), settings.get("initial_gamma"), *_several(settings.get("gammas"))]
-    gammas = [gamma for gamma in given if isinstance(gamma, int | float)]
-    if "focal" in name and max(gammas, default=0) >= DYING_GRADIENTS:
-        warnings.warn(
-            f"{loss}: with gamma of 7 or more gradients die around a probability of one half "
-            "(their factor is .046 at gamma 7, .008 at 10).",
-            CalibrantWarning,
-            stacklevel=3,
-        )
-
-
-def _several(gammas: object) -> tuple[object, ...]:
-    return tuple(gammas) if isinstance(gammas, tuple | list) else ()
-
-
 def _fabric(recipe: Recipe) -> Fabric:
     """Fabric as the recipe wants it; its own complaints become one sentence."""
     try:
@@ -231,9 +185,12 @@ def _part_company() -> None:
 
 
 def _carry_out(fabric: Fabric, job: Job) -> bool:
+    """Train, and judge the network that comes of it; False if Ctrl-C came first."""
     engine = Engine(fabric, job)
     engine.restore()
-    if engine.first:
+    facts = _facts(job, fabric)
+    first = engine.processes.first
+    if first:
         job.folder.write_rows(engine.state.history)
         job.folder.note_session(
             command=job.command,
@@ -241,64 +198,20 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
             processes=fabric.world_size,
             data_sha256=job.data_sha256,
         )
-        job.listener.start(
-            epoch=engine.state.epoch, epochs=job.recipe.training.epochs, facts=_facts(job, fabric)
-        )
-    if not engine.fit():
-        if engine.first:
-            job.listener.stop()
-        return False
-    if not job.folder.evaluation.is_file():
+        job.listener.start(epoch=engine.state.epoch, epochs=job.recipe.training.epochs, facts=facts)
+    finished = engine.fit()
+    if finished and not job.folder.evaluation.is_file():
         engine.use_kept_weights()
         wanted = ("calibration", "test") if job.foreign is None else ("calibration", "test", "foreign")
-        logits = {name: engine.logits(name) for name in wanted}
-        if engine.first:
-            cost = engine.cost()
+        logits = {name: engine.inference.logits(name) for name in wanted}
+        if first:
+            cost = engine.learner.cost(engine.batches(0)[0])
             if cost is not None:
                 job.folder.write(job.folder.cost, json.dumps(cost, indent=2) + "\n")
-            _judge(job, logits, _facts(job, fabric))
-    if engine.first:
+            write_results(job, logits, facts)
+    if first:
         job.listener.stop()
-    return True
-
-
-def _judge(job: Job, logits: dict[str, torch.Tensor], facts: dict[str, str]) -> None:
-    """Predictions, report and, last because it says that all is done, the evaluation."""
-    folder, settings = job.folder, job.recipe.evaluation
-    parts = [job.dataset.calibration, job.dataset.test]
-    Predictions(
-        logits=torch.cat([logits["calibration"], logits["test"]]),
-        labels=torch.cat([part.labels for part in parts]),
-        split=torch.cat([torch.full((len(part),), place) for place, part in enumerate(parts)]),
-        class_names=list(job.dataset.class_names),
-    ).save(folder.predictions)
-    predictions, foreign, detection = load_predictions(folder.predictions), None, None
-    if job.foreign is not None:
-        names = list(job.dataset.class_names)
-        Predictions(logits=logits["foreign"], class_names=names).save(folder.foreign_predictions)
-        foreign = load_predictions(folder.foreign_predictions)
-        detection = detection_of(predictions, foreign, name=settings.out_of_distribution)
-        folder.write(folder.detection, json.dumps(detection, indent=2) + "\n")
-    evaluation = evaluate(
-        predictions,
-        calibrators=settings.calibrators or None,
-        num_bins=settings.num_bins,
-        bootstrap=settings.bootstrap,
-        ood=foreign,
-        seed=job.recipe.seed,
-        command=job.command,
-        progress=job.listener.stage,
-    )
-    sections = run_sections(
-        load_run(folder.path),
-        facts=facts,
-        predictions=predictions,
-        test=job.dataset.test,
-        class_names=job.dataset.class_names,
-        detection=detection,
-    )
-    write_report(evaluation, folder.report, after=sections)
-    folder.write(folder.evaluation, evaluation.to_json() + "\n")
+    return finished
 
 
 def _facts(job: Job, fabric: Fabric) -> dict[str, str]:
