@@ -18,7 +18,7 @@ from calibrant.cli.main import app
 from calibrant.curvature import HessianOperator
 from calibrant.models import build
 from calibrant.training import Recipe, load_run, train
-from calibrant.training import curvature as core
+from calibrant.training import curvature_measurement as core
 from calibrant.training import curvature_subject as subjects
 
 RECIPE = Recipe.read(

@@ -61,7 +61,7 @@ def curvature(
     given = {"--weights": weights, "--data": data, "--loss": loss, "--set": setting}
 
     from calibrant._math.files import write_text
-    from calibrant.training.curvature import (
+    from calibrant.training.curvature_measurement import (
         Effort,
         add_to_run,
         curvature_text,

@@ -14,7 +14,7 @@ from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant.curvature.differentiation import check_mean_loss
 from calibrant.curvature.last_layer import LastLayer
-from calibrant.curvature.model import Loss, trained_parameters
+from calibrant.curvature.parametric_model import Loss, trained_parameters
 from calibrant.curvature.penalties import (
     Seen,
     gauss_newton_trace,
