@@ -5,8 +5,9 @@ Everything is imported where it is first used, so ``import calibrant`` costs nex
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from calibrant._math.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from calibrant import (
@@ -29,36 +30,6 @@ if TYPE_CHECKING:
     from calibrant.training import load_recipe, load_run, train
 
 __version__ = "0.1.0.dev0"
-
-_HOME_OF = {
-    "CalibrantWarning": "calibrant._math.errors",
-    "Comparison": "calibrant.evaluation",
-    "ConvergenceError": "calibrant._math.errors",
-    "Evaluation": "calibrant.evaluation",
-    "InputError": "calibrant._math.errors",
-    "NotFittedError": "calibrant._math.errors",
-    "Predictions": "calibrant.predictions",
-    "compare": "calibrant.evaluation",
-    "evaluate": "calibrant.evaluation",
-    "load_calibrator": "calibrant.calibrators",
-    "load_predictions": "calibrant.predictions",
-    "load_recipe": "calibrant.training",
-    "load_run": "calibrant.training",
-    "train": "calibrant.training",
-    "write_report": "calibrant.reports",
-}
-_ROOMS = (
-    "calibrators",
-    "curvature",
-    "data",
-    "evaluation",
-    "losses",
-    "metrics",
-    "models",
-    "reports",
-    "theory",
-    "training",
-)
 
 __all__ = [
     "CalibrantWarning",
@@ -89,15 +60,15 @@ __all__ = [
     "write_report",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name in _ROOMS:
-        return import_module(f"calibrant.{name}")
-    if name in _HOME_OF:
-        return getattr(import_module(_HOME_OF[name]), name)
-    msg = f"module 'calibrant' has no attribute {name!r}"
-    raise AttributeError(msg)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    __all__,
+    {
+        "_math.errors": ["CalibrantWarning", "ConvergenceError", "InputError", "NotFittedError"],
+        "calibrators": ["load_calibrator"],
+        "evaluation": ["Comparison", "Evaluation", "compare", "evaluate"],
+        "predictions": ["Predictions", "load_predictions"],
+        "reports": ["write_report"],
+        "training": ["load_recipe", "load_run", "train"],
+    },
+)

@@ -10,9 +10,9 @@ data batch by batch; they are torchmetrics' and imported, with that package, whe
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from calibrant._math.lazy import lazy_exports
 from calibrant.metrics.brier import brier_score
 from calibrant.metrics.canonical_error import canonical_calibration_error
 from calibrant.metrics.classwise_error import classwise_calibration_error
@@ -148,13 +148,22 @@ __all__ = [
     "under_confidence_error",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name in __all__:  # and not yet here: one of the streaming classes
-        return getattr(import_module("calibrant.metrics.streaming"), name)
-    msg = f"module 'calibrant.metrics' has no attribute {name!r}"
-    raise AttributeError(msg)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    __all__,
+    {
+        "streaming": [
+            "AUROC",
+            "Accuracy",
+            "BrierScore",
+            "CalibrationError",
+            "ClasswiseCalibrationError",
+            "ErrorRate",
+            "HighConfidenceAccuracy",
+            "HighConfidenceShare",
+            "MaximumCalibrationError",
+            "NegativeLogLikelihood",
+            "PredictiveEntropy",
+        ],
+    },
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from calibrant._math.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from calibrant.reports.figures import (
@@ -21,22 +22,6 @@ if TYPE_CHECKING:
     from calibrant.reports.html import write_report
     from calibrant.reports.terminal import render, render_comparison
 
-_HOME_OF = {
-    "class_errors": "figures",
-    "confidence_histogram": "figures",
-    "corp_diagram": "figures",
-    "error_intervals": "figures",
-    "reliability_comparison": "figures",
-    "reliability_diagram": "figures",
-    "risk_coverage_diagram": "figures",
-    "roc_diagram": "figures",
-    "smooth_diagram": "figures",
-    "witness_diagram": "figures",
-    "render": "terminal",
-    "render_comparison": "terminal",
-    "write_report": "html",
-}
-
 __all__ = [
     "class_errors",
     "confidence_histogram",
@@ -53,13 +38,23 @@ __all__ = [
     "write_report",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name in _HOME_OF:
-        return getattr(import_module(f"calibrant.reports.{_HOME_OF[name]}"), name)
-    msg = f"module 'calibrant.reports' has no attribute {name!r}"
-    raise AttributeError(msg)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    __all__,
+    {
+        "figures": [
+            "class_errors",
+            "confidence_histogram",
+            "corp_diagram",
+            "error_intervals",
+            "reliability_comparison",
+            "reliability_diagram",
+            "risk_coverage_diagram",
+            "roc_diagram",
+            "smooth_diagram",
+            "witness_diagram",
+        ],
+        "terminal": ["render", "render_comparison"],
+        "html": ["write_report"],
+    },
+)

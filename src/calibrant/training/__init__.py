@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from calibrant._math.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from calibrant.training.launch import TrainingInterrupted, train
@@ -11,19 +12,6 @@ if TYPE_CHECKING:
     from calibrant.training.loss_selection import Selection, alternatives, select
     from calibrant.training.recipe import Recipe, load_recipe
     from calibrant.training.run import Run, load_run
-
-_HOME_OF = {
-    "Listener": "listener",
-    "Recipe": "recipe",
-    "Run": "run",
-    "Selection": "loss_selection",
-    "TrainingInterrupted": "launch",
-    "alternatives": "loss_selection",
-    "load_recipe": "recipe",
-    "load_run": "run",
-    "select": "loss_selection",
-    "train": "launch",
-}
 
 __all__ = [
     "Listener",
@@ -38,13 +26,14 @@ __all__ = [
     "train",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name in _HOME_OF:
-        return getattr(import_module(f"calibrant.training.{_HOME_OF[name]}"), name)
-    msg = f"module 'calibrant.training' has no attribute {name!r}"
-    raise AttributeError(msg)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    __all__,
+    {
+        "launch": ["TrainingInterrupted", "train"],
+        "listener": ["Listener"],
+        "recipe": ["Recipe", "load_recipe"],
+        "run": ["Run", "load_run"],
+        "loss_selection": ["Selection", "alternatives", "select"],
+    },
+)
