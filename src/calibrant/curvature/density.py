@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
 from calibrant._math.lanczos import Lanczos
-from calibrant.curvature.parametric_model import Batches, Loss, Mode
 from calibrant.curvature.operators import CurvatureOperator, Matrix, curvature_operator
+from calibrant.curvature.parametric_model import Batches, Loss, Mode
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from calibrant._math.errors import InputError
-from calibrant.curvature.parametric_model import Batches, Loss, Mode
 from calibrant.curvature.operators import Matrix, curvature_operator
+from calibrant.curvature.parametric_model import Batches, Loss, Mode
 from calibrant.curvature.trace import Trace
 
 

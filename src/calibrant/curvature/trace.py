@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
-from calibrant.curvature.parametric_model import Batches, Loss, Mode
 from calibrant.curvature.operators import CurvatureOperator, Matrix, curvature_operator
+from calibrant.curvature.parametric_model import Batches, Loss, Mode
 from calibrant.curvature.xtrace import Sketch, mean_and_error
 
 Method: TypeAlias = Literal["xtrace", "hutch++", "hutchinson"]
