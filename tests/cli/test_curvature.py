@@ -168,7 +168,7 @@ def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path: Path) -> 
         (("absent",), "there is no run absent"),
         (("run/recipe.toml",), "is a file"),
         (("empty",), "holds no run"),
-        (("begun",), "begun is not finished; `calibrant train begun` goes on with it"),
+        (("begun",), "begun is not finished; `calibrant train begun` resumes it"),
         (("run", "--loss", "brier"), "--loss goes with module:factory"),
         (("calibrant.models.mlp:MLP",), "needs --weights"),
         (("calibrant.models.mlp:MLP", "--weights", "no.pt", "--data", "digits"), "needs --loss"),

@@ -38,7 +38,7 @@ def test_killed_or_interrupted_it_goes_on_to_the_same_bits(
         train(mine, tmp_path / "cut")
     monkeypatch.undo()
     interrupted_in_step(6)  # counted anew: the second batch of the third epoch
-    with pytest.raises(TrainingInterrupted, match="goes on from there"):
+    with pytest.raises(TrainingInterrupted, match="resumes from there"):
         train(mine, tmp_path / "cut")
     monkeypatch.undo()
     train(mine, tmp_path / "cut")
@@ -53,7 +53,7 @@ def test_the_check_of_resumption_bites(recipe, tmp_path, interrupted_in_step, mo
     mine = recipe.with_settings(["curvature.weight=0.01"])
     whole = train(mine, tmp_path / "whole").folder.path
     interrupted_in_step(6)
-    with pytest.raises(TrainingInterrupted, match="goes on from there"):
+    with pytest.raises(TrainingInterrupted, match="resumes from there"):
         train(mine, tmp_path / "cut")
     monkeypatch.undo()
     load = Learner.load_state_dict

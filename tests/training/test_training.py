@@ -217,7 +217,7 @@ def test_adafocal_moves_its_exponents_and_survives_a_stop(
     assert len(rows[-1]["gammas"]) == 5
     assert rows[-1]["gammas"] != rows[0]["gammas"]
     interrupted_in_step(12)
-    with pytest.raises(KeyboardInterrupt, match="goes on from there"):
+    with pytest.raises(KeyboardInterrupt, match="resumes from there"):
         train(mine, tmp_path / "cut")
     monkeypatch.undo()
     train(mine, tmp_path / "cut")
@@ -295,7 +295,7 @@ def test_every_way_of_training_learns_and_resumes(
     mine = recipe.with_settings([*QUICK, *settings])
     assert train(mine, tmp_path / "whole").rows[-1]["calibration_accuracy"] > 0.2  # by guessing, 0.1
     interrupted_in_step(7)
-    with pytest.raises(KeyboardInterrupt, match="goes on from there"):
+    with pytest.raises(KeyboardInterrupt, match="resumes from there"):
         train(mine, tmp_path / "cut")
     monkeypatch.undo()
     train(mine, tmp_path / "cut")
@@ -411,6 +411,13 @@ def test_the_extra_is_named_where_it_is_missing(recipe, tmp_path, monkeypatch) -
     monkeypatch.setitem(sys.modules, "lightning_fabric", None)
     with pytest.raises(InputError, match=r"pip install 'calibrant\[train\]'"):
         train(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_path_is_no_recipe(tmp_path) -> None:
+    """Whoever passes the path of a recipe is told how to read it."""
+    with pytest.raises(TypeError, match="got str: read a file with"):
+        train("recipe.toml", tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

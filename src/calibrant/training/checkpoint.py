@@ -1,4 +1,4 @@
-"""How far a training is, saved and restored so that going on gives the bits of one that never stopped."""
+"""The progress of a training, saved so that a resumed one ends in the same bits as an undisturbed one."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class State:
-    """How far the training is."""
+    """The progress of a training."""
 
     sums: Float[Tensor, " K"]
-    """What :meth:`Learner.learn` returned, summed over the present epoch."""
+    """What :meth:`Learner.learn` returned, summed over the current epoch."""
     epoch: int = 0
     """Completed epochs."""
     batch: int = 0
-    """Completed batches of the present one."""
+    """Completed batches of the current one."""
     history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     best: dict[str, Any] | None = None
-    """Epoch and NLL after temperature scaling of the best epoch so far; its weights, if they are wanted."""
+    """Epoch and NLL after temperature scaling of the best epoch so far, with its weights where kept."""
     stopped: bool = False
     """Whether patience ran out."""
 
@@ -60,7 +60,7 @@ def save(job: Job, state: State, learner: Learner, processes: Processes) -> None
 
 
 def restore(job: Job, learner: Learner, processes: Processes) -> State:
-    """Go on from the checkpoint, or from the beginning where there is none.
+    """Resume from the checkpoint, or start from the beginning where there is none.
 
     Raises:
         InputError: If it was made from other data.

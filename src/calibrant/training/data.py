@@ -10,10 +10,10 @@ from calibrant.training.recipe_sections import DataSection
 
 
 def read_data(settings: DataSection) -> Dataset:
-    """The data that a recipe names, cut as it says.
+    """The data that a recipe names, split as it says.
 
     Raises:
-        InputError: If there are no such data, or they cannot be cut so.
+        InputError: If there are no such data, or they cannot be split so.
     """
     return split(
         load(settings.name),

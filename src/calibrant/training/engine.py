@@ -1,4 +1,4 @@
-"""The loop: batches and epochs, what is looked at after each, and saving so that little is ever lost."""
+"""The training loop: batches and epochs, what is measured after each, and saving."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Engine:
         torch.manual_seed(seeds.derived(self.recipe.seed, seeds.PROCESS, self.processes.rank))
 
     def restore(self) -> None:
-        """Go on from the checkpoint, where there is one.
+        """Resume from the checkpoint, where there is one.
 
         Raises:
             InputError: If it was made from other data.
@@ -112,7 +112,7 @@ class Engine:
         return True
 
     def _close_epoch(self) -> None:
-        """Look at the held-out samples, let the loss follow, save, tell."""
+        """Measure held-out samples, let the loss adapt, save, and tell the listener."""
         state, recipe = self.state, self.recipe
         loss, right, count, *penalised = self.processes.total(state.sums).tolist()
         logits = self.inference.logits("calibration")
@@ -136,7 +136,7 @@ class Engine:
             row |= self._dynamics()
         if isinstance(self.learner.loss, FollowsConfidences):
             self._let_follow(self.learner.loss, logits, row)
-        row = self.processes.of_first(row)  # so that all processes stop, or go on, together
+        row = self.processes.of_first(row)  # so that all processes stop, or continue, together
         state.epoch, state.batch, state.sums = state.epoch + 1, 0, torch.zeros_like(state.sums)
         state.history.append(row)
         self._compare_with_best(row["calibration_nll_after_temperature"])
@@ -158,7 +158,7 @@ class Engine:
             row["gammas"] = gammas.tolist()
 
     def _dynamics(self) -> dict[str, Any]:
-        """What the recipe wants recorded of this epoch; for chosen epochs also a file beside the row."""
+        """The dynamics to record for this epoch; for chosen epochs also a file beside the row."""
         record, epochs = self.recipe.record, self.recipe.training.epochs
         epoch = self.state.epoch + 1
         chosen = epoch in (record.epochs or quarters(epochs))
@@ -190,7 +190,7 @@ class Engine:
         state.stopped = 0 < training.patience <= state.epoch - best_epoch
 
     def use_kept_weights(self) -> None:
-        """Put the weights into the network that the recipe says to judge."""
+        """Load the weights that the recipe says to evaluate."""
         best = self.state.best
         if self.recipe.training.keep == "best" and best is not None:
             self.learner.model.load_state_dict(best["model"])

@@ -19,7 +19,7 @@ class Job:
     recipe: Recipe
     dataset: Dataset
     foreign: Part | None
-    """Samples of another kind, which the finished network is shown."""
+    """Out-of-distribution samples, for the evaluation of the finished network."""
     data_sha256: str
     model: nn.Module
     loss: nn.Module

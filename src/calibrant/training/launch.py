@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Ctrl-C stopped a training; everything is saved, and the message says how to go on."""
+    """Ctrl-C stopped a training; everything is saved, and the message says how to resume."""
 
 
 def train(
@@ -46,18 +46,18 @@ def train(
     listener: Listener | None = None,
     command: str | None = None,
 ) -> Run:
-    """Carry out a recipe in a directory, or go on with what was begun there.
+    """Train by a recipe in a directory, or resume the training that was begun there.
 
     The directory gets ``recipe.toml`` (with every default), ``environment.json``, ``metrics.jsonl`` (a line
-    per epoch), ``checkpoint.pt``, and in the end ``predictions.npz`` (logits of the calibration and test
+    per epoch), ``checkpoint.pt``, and at the end ``predictions.npz`` (logits of the calibration and test
     split), ``report.html`` and ``evaluation.json``; where the recipe names samples of another kind, also
     ``out_of_distribution.npz`` and ``out_of_distribution.json``; where it penalises curvature or minimises
     sharpness, ``cost.json`` (a step against one of plain cross-entropy). A killed process loses the epoch it
-    was in, Ctrl-C not even that; calling this again goes on from there, on one CPU to the same bits.
+    was in, Ctrl-C not even that; calling this again resumes from there, on one CPU to the same bits.
 
     Args:
         recipe: What to train.
-        folder: Where to; made if need be.
+        folder: The directory; created if it does not exist.
         listener: Told how it goes.
         command: The command line to record, if there was one.
 
@@ -65,14 +65,19 @@ def train(
         The finished run.
 
     Raises:
-        InputError: If the recipe cannot be carried out, or another one made the directory.
+        InputError: If the recipe cannot be carried out, or the directory belongs to another one.
         ConvergenceError: If the loss or the logits stopped being finite.
-        TrainingInterrupted: If Ctrl-C or SIGTERM came; after everything was saved.
+        TypeError: If ``recipe`` is not a recipe.
+        TrainingInterrupted: After Ctrl-C or SIGTERM, once everything is saved.
 
     Note:
         Torch's global generators are left as they were. With several processes each takes its share of every
         batch; a loss of a whole batch (such as MMCE) then sees the share.
     """
+    if not isinstance(recipe, Recipe):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"`recipe` must be a Recipe; got {type(recipe).__name__}: read a file with calibrant.load_recipe."
+        )
     listener = listener or Listener()
     run_folder = RunFolder(folder)
     warn_of_dying_gradients(recipe.loss)
@@ -81,14 +86,14 @@ def train(
     if recipe.evaluation.out_of_distribution:
         name = recipe.evaluation.out_of_distribution
         foreign = read_foreign(name, dataset, downsample=recipe.data.downsample)
-    # What is wrong with these is said before anything is written.
+    # These are built here once so that their errors come before anything is written.
     preparation(recipe.data, dataset)
     build_augmentation(recipe.data.augment, dataset.input_shape)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seeds.derived(recipe.seed, seeds.WEIGHTS))
         model = build_model(recipe.model, input_shape=dataset.input_shape, num_classes=dataset.num_classes)
         loss = build_loss(recipe, dataset)
-    build_regularizer(recipe, model, loss)  # what it refuses is refused before anything is written
+    build_regularizer(recipe, model, loss)
     fabric = _fabric(recipe)
     run_folder.claim(recipe)
     job = Job(
@@ -104,7 +109,7 @@ def train(
     )
     try:
         generators = [fabric.device] if fabric.device.type == "cuda" else []
-        # Where processes are spawned they get Ctrl-C themselves, and this one has to wait for them.
+        # Spawned processes receive Ctrl-C themselves, and this one has to wait for them.
         waiting = Interruption() if recipe.hardware.devices > 1 else nullcontext()
         with torch.random.fork_rng(devices=generators), waiting:
             launch: Callable[..., bool | Exception] = fabric.launch
@@ -117,13 +122,14 @@ def train(
         epochs = len(load_run(folder).rows)
         again = shlex.join(["calibrant", "train", str(run_folder.path)])
         raise TrainingInterrupted(
-            f"stopped after {epochs} whole epochs; all is saved, `{again}` goes on from there."
+            f"stopped after {epochs} complete epoch{'s' * (epochs != 1)}; everything is saved, and `{again}` "
+            "resumes from there."
         )
     return load_run(folder)
 
 
 def _fabric(recipe: Recipe) -> Fabric:
-    """Fabric as the recipe wants it; its own complaints become one sentence."""
+    """Fabric as the recipe wants it; its own errors become one sentence."""
     try:
         from lightning_fabric import Fabric
     except ModuleNotFoundError as error:
@@ -147,7 +153,7 @@ def _fabric(recipe: Recipe) -> Fabric:
 
 
 def _strategy(hardware: HardwareSection) -> str:
-    """How several processes come about: spawned, which works from any program, or by a launcher."""
+    """How several processes are started: spawned, which works from any program, or by a launcher."""
     if hardware.strategy != "auto" or hardware.devices * hardware.nodes == 1:
         return hardware.strategy
     launched = hardware.nodes > 1 or "TORCHELASTIC_RUN_ID" in os.environ or "SLURM_NTASKS" in os.environ
@@ -155,14 +161,14 @@ def _strategy(hardware: HardwareSection) -> str:
 
 
 class _Sealed:
-    """A job on its way to other processes; Fabric looks into data classes and fails at frozen ones."""
+    """Wraps a job for its way to other processes: Fabric looks into data classes and fails on frozen ones."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
 
 
 def _work(fabric: Fabric, sealed: _Sealed) -> bool | Exception:
-    """One process's part; errors that the user should read are handed back, across processes too."""
+    """One process's part; errors meant for the user are returned, so that they cross processes."""
     job = sealed.job
     if fabric.world_size > 1:  # what was passed on lies in memory that all processes share
         job = replace(job, model=copy.deepcopy(job.model), loss=copy.deepcopy(job.loss))
@@ -175,17 +181,17 @@ def _work(fabric: Fabric, sealed: _Sealed) -> bool | Exception:
     finally:
         torch.set_num_threads(threads)
         if fabric.world_size > 1:
-            _part_company()
+            _destroy_group()
 
 
-def _part_company() -> None:
-    """End what joins the processes: its threads, left to the end of an interpreter, may abort it."""
-    gc.collect()  # the wrapped model refers to itself, and holds on to the group
+def _destroy_group() -> None:
+    """Destroy the process group: its threads, if left until the interpreter exits, may abort it."""
+    gc.collect()  # the wrapped model refers to itself, and keeps the group alive
     torch.distributed.destroy_process_group()
 
 
 def _carry_out(fabric: Fabric, job: Job) -> bool:
-    """Train, and judge the network that comes of it; False if Ctrl-C came first."""
+    """Train, and evaluate the finished network; False if Ctrl-C came first."""
     engine = Engine(fabric, job)
     engine.restore()
     facts = _facts(job, fabric)
@@ -215,7 +221,7 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
 
 
 def _facts(job: Job, fabric: Fabric) -> dict[str, str]:
-    """What someone who watches should know."""
+    """The facts printed at the start of a training."""
     return run_facts(
         job.recipe,
         job.dataset,

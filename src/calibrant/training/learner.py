@@ -32,7 +32,7 @@ class _Pass(NamedTuple):
 
 
 class Learner:
-    """All that a training changes."""
+    """Everything that training changes."""
 
     def __init__(self, fabric: Fabric, job: Job, *, processes: Processes, samples: Samples) -> None:
         self._fabric, self._recipe = fabric, job.recipe
@@ -121,7 +121,7 @@ class Learner:
         return torch.stack(sums)
 
     def cost(self, rows: Int[Tensor, " B"]) -> dict[str, Any] | None:
-        """What a step takes against plain cross-entropy; None where the recipe adds nothing to that."""
+        """The time of a step against plain cross-entropy; None where the recipe adds nothing to it."""
         if self.regularizer is None and self.sam is None:
             return None
         device = self._processes.device
@@ -143,7 +143,7 @@ class Learner:
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """What a training that goes on needs of the network, the optimiser and the loss."""
+        """What a resumed training needs of network, optimiser and loss."""
         return {
             "model": on_cpu(self.model.state_dict()),
             "optimiser": self.optimiser.state_dict(),
@@ -153,7 +153,7 @@ class Learner:
         }
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Resume from a saved state."""
         self.model.load_state_dict(saved["model"])
         self.optimiser.load_state_dict(saved["optimiser"])
         self.loss.load_state_dict(saved["loss"])

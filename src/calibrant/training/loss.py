@@ -31,17 +31,17 @@ class FollowsEpochs(Protocol):
 
 @runtime_checkable
 class FollowsConfidences(Protocol):
-    """A loss that changes with what held-out samples show."""
+    """A loss that adapts to the network's confidences on held-out samples."""
 
     def update(self, confidences: Tensor, correct: Tensor) -> None:
-        """An epoch is over, and this is how sure and how right the network is."""
+        """An epoch is over: confidences on held-out samples, and whether the network was right."""
 
 
 def build_loss(recipe: Recipe, dataset: Dataset) -> nn.Module:
-    """The loss that a recipe names, as a mean over the batch (the engine makes a sum of it if need be).
+    """The loss that a recipe names, as a mean over the batch (turned into a sum later where wanted).
 
     Raises:
-        InputError: If there is no such loss, or it takes no class weights and the recipe asks for them.
+        InputError: If there is no such loss, or the recipe asks for class weights and it takes none.
     """
     if ":" in recipe.loss.partition("(")[0]:
         loss = imported(recipe.loss, {"num_classes": dataset.num_classes})
@@ -57,7 +57,7 @@ def build_loss(recipe: Recipe, dataset: Dataset) -> nn.Module:
 
 
 def warn_of_dying_gradients(loss: str) -> None:
-    """Say what is known of focal loss with a large exponent."""
+    """Warn of a focal loss with a large exponent."""
     if ":" in loss.partition("(")[0]:
         return
     name, settings = parse_call(loss)
@@ -85,6 +85,7 @@ def class_weights(part: Part, num_classes: int) -> Float[Tensor, " C"]:
     counts = torch.bincount(part.labels, minlength=num_classes)
     if not bool((counts > 0).all()):
         raise InputError(
-            f"class {int(counts.argmin())} has no training samples, so classes cannot be balanced."
+            f"class {int(counts.argmin())} has no training samples, so classes cannot be balanced; "
+            "set training.class_weights to none."
         )
     return len(part) / (num_classes * counts.float())

@@ -1,4 +1,4 @@
-"""What a recipe adds to its loss, or puts round its optimiser."""
+"""What a recipe adds to its loss, or wraps around its optimiser."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def build_regularizer(
 
 
 def regularizer_facts(recipe: Recipe) -> dict[str, str]:
-    """What a recipe adds, in a few words."""
+    """What the recipe adds, in a few words."""
     found: dict[str, str] = {}
     settings = recipe.curvature
     if settings.weight:

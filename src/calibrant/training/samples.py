@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Samples:
-    """The splits of a data set by name; ``"foreign"`` are the samples of another kind."""
+    """The splits of a data set by name; ``"foreign"`` holds the out-of-distribution samples."""
 
     def __init__(self, job: Job, device: torch.device) -> None:
         hardware = job.recipe.hardware

@@ -1,4 +1,4 @@
-"""What a training step takes, against one of plain cross-entropy."""
+"""The time of a training step, against one of plain cross-entropy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROUNDS, _MOST_SECONDS = 15, 10.0
 
 
 def cost_facts(cost: Mapping[str, Any] | None) -> dict[str, str]:
-    """What :func:`measured_cost` found, in a few words.
+    """The result of :func:`measured_cost`, in a few words.
 
     Example:
         >>> cost_facts({"times_cross_entropy": 2.5, "milliseconds": 5.0, "cross_entropy_milliseconds": 2.0})
@@ -89,7 +89,7 @@ def measured_cost(
 def _steps(
     recipe: Recipe, model: nn.Module, value: Callable[[_Criterion], Tensor], loss: nn.Module
 ) -> dict[str, Callable[[], object]]:
-    """A step of cross-entropy, of the recipe's loss alone, and of that with all that the recipe adds."""
+    """A step of cross-entropy, of the recipe's loss alone, and of that with everything the recipe adds."""
     optimiser = build_optimiser(recipe.optimiser, model.parameters())
     for group in optimiser.param_groups:
         group["lr"] = 0.0
