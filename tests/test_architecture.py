@@ -37,8 +37,6 @@ WITH_CIRCLES = {"calibrators", "reports"}
 TOO_LONG = {
     "calibrators/_objectives.py",
     "calibrators/base.py",
-    "evaluation/evaluate.py",
-    "evaluation/verdict.py",
 }
 
 

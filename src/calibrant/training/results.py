@@ -9,6 +9,7 @@ import torch
 from calibrant.evaluation import evaluate
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import write_report
+from calibrant.reports.commands import with_commands
 from calibrant.training.job import Job
 from calibrant.training.run import load_run
 from calibrant.training.run_report import detection_of, run_sections
@@ -50,4 +51,4 @@ def write_results(job: Job, logits: dict[str, torch.Tensor], facts: dict[str, st
         detection=detection,
     )
     write_report(evaluation, folder.report, after=sections)
-    folder.write(folder.evaluation, evaluation.to_json() + "\n")
+    folder.write(folder.evaluation, with_commands(evaluation).to_json() + "\n")
