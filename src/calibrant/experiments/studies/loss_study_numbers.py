@@ -14,11 +14,11 @@ import torch
 from calibrant import metrics
 from calibrant._math.files import atomic_write
 from calibrant.calibrators import Calibrator, TemperatureScaling, build
-from calibrant.evaluation.arms import Labelled, fit_quietly
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.experiments.studies.loss_study import Arm, Place, Setting, WeightNorms, places
 from calibrant.predictions import load_predictions
 from calibrant.training import load_recipe
-from calibrant.training.carry_out import read_data
+from calibrant.training.data import read_data
 from calibrant.training.run import RunFolder
 
 if TYPE_CHECKING:
