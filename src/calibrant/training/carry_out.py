@@ -25,6 +25,7 @@ from calibrant.models import build as build_model
 from calibrant.models import imported
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import write_report
+from calibrant.reports.commands import with_commands
 from calibrant.training import seeds
 from calibrant.training.data import read_data, read_foreign
 from calibrant.training.engine import Engine, Job, class_weights, preparation
@@ -298,7 +299,7 @@ def _judge(job: Job, logits: dict[str, torch.Tensor], facts: dict[str, str]) -> 
         detection=detection,
     )
     write_report(evaluation, folder.report, after=sections)
-    folder.write(folder.evaluation, evaluation.to_json() + "\n")
+    folder.write(folder.evaluation, with_commands(evaluation).to_json() + "\n")
 
 
 def _facts(job: Job, fabric: Fabric) -> dict[str, str]:

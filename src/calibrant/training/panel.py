@@ -12,7 +12,7 @@ from torch import Tensor
 from calibrant.calibrators import TemperatureScaling
 from calibrant.data import Part
 from calibrant.data.prepare import to_unit
-from calibrant.evaluation.arms import Labelled, fit_quietly
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions
 from calibrant.reports.run_panel import Answer, PanelRow, panel_section
 from calibrant.reports.run_sections import Section

@@ -10,7 +10,7 @@ from typing import Any
 from calibrant._math.errors import InputError
 from calibrant.calibrators import TemperatureScaling
 from calibrant.data import Dataset, Part
-from calibrant.evaluation.arms import Labelled, fit_quietly
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.metrics import out_of_distribution_detection, out_of_distribution_scores
 from calibrant.predictions import Predictions
 from calibrant.reports import write_report

@@ -13,7 +13,7 @@ import torch
 from calibrant import metrics
 from calibrant._math.files import atomic_write
 from calibrant.calibrators import Calibrator, TemperatureScaling, build
-from calibrant.evaluation.arms import Labelled, fit_quietly
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.studies.loss_study import Arm, Place, Setting, WeightNorms, places
 from calibrant.predictions import load_predictions
