@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from calibrant.training import Recipe
-from calibrant.training.engine import Engine
+from calibrant.training.learner import Learner
 
 
 class Killed(BaseException):
@@ -73,14 +73,14 @@ def same_numbers() -> Callable[[Path, Path], None]:
 
 
 def _at_step(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], Any]) -> None:
-    step, count = Engine._step, iter(range(10**9))
+    learn, count = Learner.learn, iter(range(10**9))
 
-    def counted(self: Engine, rows: Any, place: int) -> None:
+    def counted(self: Learner, rows: Any, **where: int) -> Any:
         if next(count) == number:
             act()
-        step(self, rows, place)
+        return learn(self, rows, **where)
 
-    monkeypatch.setattr(Engine, "_step", counted)
+    monkeypatch.setattr(Learner, "learn", counted)
 
 
 def _die() -> None:

@@ -11,8 +11,7 @@ import calibrant
 from calibrant.data.prepare import to_unit
 from calibrant.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant.training import load_run, train
-from calibrant.training.carry_out import read_data
-from calibrant.training.engine import preparation
+from calibrant.training.data import preparation, read_data
 
 
 @pytest.fixture

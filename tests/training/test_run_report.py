@@ -14,8 +14,8 @@ import calibrant
 from calibrant._math.errors import InputError
 from calibrant.training import load_run, train
 from calibrant.training.data import read_data
-from calibrant.training.panel import chosen, panel
 from calibrant.training.run_report import comparison_sections
+from calibrant.training.sample_images import chosen, panel
 
 
 @pytest.fixture

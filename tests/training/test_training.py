@@ -16,8 +16,8 @@ import calibrant
 from calibrant import losses
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
 from calibrant.training import Listener, load_recipe, load_run, train
-from calibrant.training.carry_out import warn_of_dying_gradients
-from calibrant.training.engine import Engine
+from calibrant.training.learner import Learner
+from calibrant.training.loss import warn_of_dying_gradients
 from calibrant.training.recipe import ScheduleSection
 from calibrant.training.schedule import learning_rate
 
@@ -105,8 +105,7 @@ def test_a_run_leaves_everything_behind(recipe, tmp_path) -> None:
 def test_the_saved_network_is_the_one_that_was_judged(recipe, tmp_path) -> None:
     """``Run.model`` gives, on prepared test images, the logits of predictions.npz (float32)."""
     from calibrant.data.prepare import to_unit
-    from calibrant.training.carry_out import read_data
-    from calibrant.training.engine import preparation
+    from calibrant.training.data import preparation, read_data
 
     run = train(recipe, tmp_path / "run")
     data = read_data(recipe.data)
@@ -156,19 +155,19 @@ def test_one_step_of_plain_gradient_descent_by_hand(recipe, tmp_path, monkeypatc
             ]
         )
         before = {}
-        step = Engine._step
+        learn = Learner.learn
 
-        def remembering(self, rows, number, step=step, before=before) -> None:
-            inputs, labels = self._taken("train", rows)
+        def remembering(self, rows, *, epoch, batch, learn=learn, before=before):
+            inputs, labels = self._samples.take("train", rows)
             layer = self.model.layers[1]
-            logits = layer(self._prepared(inputs).flatten(1))
+            logits = layer(self._samples.prepare(inputs).flatten(1))
             loss = nn.functional.cross_entropy(logits, labels)
             (before["grad"],) = torch.autograd.grad(loss, layer.weight)
             before["weight"] = layer.weight.detach().clone()
-            step(self, rows, number)
+            return learn(self, rows, epoch=epoch, batch=batch)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Engine, "_step", remembering)
+            patch.setattr(Learner, "learn", remembering)
             run = train(mine, tmp_path / reduction)
         factor = 40 if reduction == "sum" else 1
         after = run.model().layers[1].weight.detach()
@@ -199,7 +198,7 @@ def test_clipping_bounds_the_step(recipe, tmp_path) -> None:
 def test_losses_that_follow_are_told(recipe, tmp_path, monkeypatch) -> None:
     """Epochs before each epoch; confidences and correctness of the policy split after it."""
     loss = Following()
-    monkeypatch.setattr("calibrant.training.carry_out.build_loss", lambda _recipe, _data: loss)
+    monkeypatch.setattr("calibrant.training.launch.build_loss", lambda _recipe, _data: loss)
     train(recipe.with_settings(["data.policy=60"]), tmp_path / "run")
     assert loss.epochs == [0, 1, 2, 3]
     assert [len(confidences) for confidences, _ in loss.seen] == [60] * 4
@@ -218,7 +217,7 @@ def test_adafocal_moves_its_exponents_and_survives_a_stop(
     assert len(rows[-1]["gammas"]) == 5
     assert rows[-1]["gammas"] != rows[0]["gammas"]
     interrupted_in_step(12)
-    with pytest.raises(KeyboardInterrupt, match="goes on from there"):
+    with pytest.raises(KeyboardInterrupt, match="resumes from there"):
         train(mine, tmp_path / "cut")
     monkeypatch.undo()
     train(mine, tmp_path / "cut")
@@ -296,7 +295,7 @@ def test_every_way_of_training_learns_and_resumes(
     mine = recipe.with_settings([*QUICK, *settings])
     assert train(mine, tmp_path / "whole").rows[-1]["calibration_accuracy"] > 0.2  # by guessing, 0.1
     interrupted_in_step(7)
-    with pytest.raises(KeyboardInterrupt, match="goes on from there"):
+    with pytest.raises(KeyboardInterrupt, match="resumes from there"):
         train(mine, tmp_path / "cut")
     monkeypatch.undo()
     train(mine, tmp_path / "cut")
@@ -412,6 +411,13 @@ def test_the_extra_is_named_where_it_is_missing(recipe, tmp_path, monkeypatch) -
     monkeypatch.setitem(sys.modules, "lightning_fabric", None)
     with pytest.raises(InputError, match=r"pip install 'calibrant\[train\]'"):
         train(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_path_is_no_recipe(tmp_path) -> None:
+    """Whoever passes the path of a recipe is told how to read it."""
+    with pytest.raises(TypeError, match="got str: read a file with"):
+        train("recipe.toml", tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

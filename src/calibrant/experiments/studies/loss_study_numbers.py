@@ -18,7 +18,7 @@ from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.studies.loss_study import Arm, Place, Setting, WeightNorms, places
 from calibrant.predictions import load_predictions
 from calibrant.training import load_recipe
-from calibrant.training.carry_out import read_data
+from calibrant.training.data import read_data
 from calibrant.training.run import RunFolder
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What a recipe adds to its loss or puts round its optimiser, and what a step costs with it."""
+"""The time of a training step, against one of plain cross-entropy."""
 
 from __future__ import annotations
 
@@ -7,63 +7,23 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from calibrant.curvature import SAM, CurvatureRegularizer
-from calibrant.training import seeds
+from calibrant.curvature import SAM
 from calibrant.training.recipe import Recipe
+from calibrant.training.regularizer import build_regularizer
 from calibrant.training.schedule import build_optimiser
 
+_Criterion: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 _ROUNDS, _MOST_SECONDS = 15, 10.0
 
 
-def build_regularizer(
-    recipe: Recipe, model: nn.Module, loss: nn.Module, *, rank: int = 0
-) -> CurvatureRegularizer | None:
-    """The loss with its penalty, where the recipe has one.
-
-    The random vector of "hutchinson" is that of all processes, whose shares then add up to what one process
-    finds; those of "gauss-newton" belong to the samples, so each process has its own.
-
-    Raises:
-        InputError: If the network has no such parameters, or no last linear layer where that is asked for.
-    """
-    settings = recipe.curvature
-    if settings.weight == 0:
-        return None
-    place = rank if settings.estimator == "gauss-newton" else 0
-    return CurvatureRegularizer(
-        model,
-        loss,
-        weight=settings.weight,
-        estimator=settings.estimator,
-        every=settings.every,
-        num_probes=settings.num_probes,
-        negative=settings.negative,
-        parameters=settings.parameters or None,
-        seed=seeds.derived(recipe.seed, seeds.PROBES, place),
-    )
-
-
-def regularised_facts(recipe: Recipe) -> dict[str, str]:
-    """What a recipe adds, in a few words."""
-    found: dict[str, str] = {}
-    settings = recipe.curvature
-    if settings.weight:
-        often = "every batch" if settings.every == 1 else f"one of {settings.every} batches"
-        part = f" of {', '.join(settings.parameters)}" if settings.parameters else ""
-        found["curvature"] = f"{settings.weight:g} × trace{part} by {settings.estimator}, {often}"
-    if recipe.sam.rho:
-        found["sharpness"] = f"SAM, ρ = {recipe.sam.rho:g}"
-    return found
-
-
 def cost_facts(cost: Mapping[str, Any] | None) -> dict[str, str]:
-    """What :func:`measured_cost` found, in a few words.
+    """The result of :func:`measured_cost`, in a few words.
 
     Example:
         >>> cost_facts({"times_cross_entropy": 2.5, "milliseconds": 5.0, "cross_entropy_milliseconds": 2.0})
@@ -89,8 +49,8 @@ def measured_cost(
     """Milliseconds of a training step of the recipe, and of one by plain cross-entropy, in turn on one batch.
 
     A copy of the network takes the steps, at a learning rate of zero, in this process alone; None where it
-    cannot be copied. Medians of at most 15 rounds, of less where these took ten seconds. A penalty on one of
-    k batches counts as its mean over k.
+    cannot be copied. Medians of 15 rounds, or of as many as ten seconds allow. A penalty on one of k batches
+    counts as its mean over k.
     """
     try:
         model, loss = copy.deepcopy(model), copy.deepcopy(loss)
@@ -98,7 +58,8 @@ def measured_cost(
         return None
     for value in model.parameters():
         value.grad = None
-    steps = _steps(recipe, model.train(), loss, run=run, inputs=inputs, labels=labels)
+    model.train()
+    steps = _steps(recipe, model, lambda criterion: criterion(run(model, inputs), labels), loss)
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     begun = time.perf_counter()
     for number in range(_ROUNDS + 1):
@@ -126,15 +87,9 @@ def measured_cost(
 
 
 def _steps(
-    recipe: Recipe,
-    model: nn.Module,
-    loss: nn.Module,
-    *,
-    run: Callable[[nn.Module, Tensor], Tensor],
-    inputs: Tensor,
-    labels: Tensor,
+    recipe: Recipe, model: nn.Module, value: Callable[[_Criterion], Tensor], loss: nn.Module
 ) -> dict[str, Callable[[], object]]:
-    """A step of cross-entropy, of the recipe's loss alone, and of that with all that the recipe adds."""
+    """A step of cross-entropy, of the recipe's loss alone, and of that with everything the recipe adds."""
     optimiser = build_optimiser(recipe.optimiser, model.parameters())
     for group in optimiser.param_groups:
         group["lr"] = 0.0
@@ -142,19 +97,16 @@ def _steps(
     penalised = build_regularizer(every_batch, model, loss)
     sam = SAM(model, optimiser, rho=recipe.sam.rho)
 
-    def step_of(criterion: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], object]:
+    def step_of(criterion: _Criterion) -> Callable[[], object]:
         def step() -> None:
             optimiser.zero_grad()
-            criterion(run(model, inputs), labels).backward()
+            value(criterion).backward()
             optimiser.step()
 
         return step
 
-    climbing = recipe.sam.rho > 0
     return {
         "cross-entropy": step_of(functional.cross_entropy),
         "loss": step_of(loss),
-        "whole": (lambda: sam.step(lambda: loss(run(model, inputs), labels)))
-        if climbing
-        else step_of(penalised or loss),
+        "whole": step_of(penalised or loss) if recipe.sam.rho == 0 else lambda: sam.step(lambda: value(loss)),
     }

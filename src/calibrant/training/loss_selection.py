@@ -17,7 +17,7 @@ from calibrant.evaluation import compare
 from calibrant.reports import write_report
 from calibrant.reports.run_sections import Section, Table
 from calibrant.reports.words import number
-from calibrant.training.carry_out import train
+from calibrant.training.launch import train
 from calibrant.training.listener import Listener
 from calibrant.training.recipe import Recipe
 from calibrant.training.run import Run
@@ -30,8 +30,8 @@ _CALL = re.compile(r"\s*([^()]+?)\s*(?:\((.*)\))?\s*", flags=re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
-    """One loss that was tried, and the likelihood of the held-out samples under the weights kept."""
+class TriedLoss:
+    """A loss that was tried, and the NLL of the held-out samples under the weights that were kept."""
 
     loss: str
     run: Run
@@ -41,10 +41,10 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """All that were tried, and the one chosen."""
+    """The losses that were tried, and the one chosen."""
 
-    candidates: tuple[Candidate, ...]
-    chosen: Candidate
+    candidates: tuple[TriedLoss, ...]
+    chosen: TriedLoss
     by: By
 
 
@@ -52,7 +52,7 @@ def alternatives(text: str) -> list[str]:
     """The losses that a text with ``|`` stands for: between names, and between the values of a setting.
 
     Raises:
-        InputError: If there is but one, or the text has another form.
+        InputError: If there is only one, or the text has another form.
 
     Example:
         >>> alternatives("focal(gamma=1|2)|cross-entropy")
@@ -87,22 +87,22 @@ def select(
     command: str | None = None,
     begin: Callable[[str], None] | None = None,
 ) -> Selection:
-    """Train with every loss that ``text`` stands for; choose by the likelihood of the calibration split.
+    """Train with every loss that ``text`` stands for; choose by the NLL of the calibration split.
 
-    Each has a directory of its own inside ``folder``, so what is done is not done again; ``selection.json``
-    there says which was chosen and by what, ``report.html`` puts all of them side by side.
+    Each has a directory of its own inside ``folder``, so finished runs are not repeated; ``selection.json``
+    there says which loss was chosen and how, and ``report.html`` shows all of them side by side.
 
     Args:
-        recipe: What to train, but for the loss.
+        recipe: What to train, apart from the loss.
         text: As :func:`alternatives` takes it.
-        folder: Where to.
-        by: Likelihood ``"after"`` temperature scaling, or ``"before"``.
+        folder: Directory for all of them.
+        by: NLL ``"after"`` temperature scaling, or ``"before"``.
         listener: Told how each training goes.
         command: The command line to record.
-        begin: Told the loss before each training.
+        begin: Called with the loss before each training.
 
     Returns:
-        The candidates in the order tried, and the chosen one.
+        The losses in the order tried, and the chosen one.
 
     Raises:
         InputError: If a loss cannot be built, or a directory belongs to another recipe.
@@ -110,7 +110,7 @@ def select(
     Note:
         The samples that choose the loss also fit the temperature; the test split does neither.
     """
-    found: list[Candidate] = []
+    found: list[TriedLoss] = []
     for loss in alternatives(text):
         if begin is not None:
             begin(loss)
@@ -122,7 +122,7 @@ def select(
         )
         row = run.kept_row
         found.append(
-            Candidate(loss=loss, run=run, nll_before=row[KEYS["before"]], nll_after=row[KEYS["after"]])
+            TriedLoss(loss=loss, run=run, nll_before=row[KEYS["before"]], nll_after=row[KEYS["after"]])
         )
     chosen = min(found, key=lambda each: _or_inf(each.nll_after if by == "after" else each.nll_before))
     content = {
@@ -145,7 +145,7 @@ def select(
 
 
 def _write_report(selection: Selection, path: Path, *, command: str | None) -> None:
-    """The candidates side by side on the test samples, and by what was chosen."""
+    """The losses side by side on the test samples, and the NLL by which one was chosen."""
     recipe = selection.chosen.run.recipe
     runs = {each.loss: each.run for each in selection.candidates}
     found = compare(
@@ -168,7 +168,7 @@ def _write_report(selection: Selection, path: Path, *, command: str | None) -> N
         title="The choice",
         text=(
             f"{selection.chosen.loss} has the lowest validation NLL {selection.by} temperature scaling.",
-            "The same samples fit the temperature; the test samples, of which all else here is, had no part.",
+            "The same samples fit the temperature; the test samples, used everywhere else here, had no part.",
         ),
         table=Table(
             label="NLL on the calibration samples",

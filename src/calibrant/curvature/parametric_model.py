@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal, TypeAlias
 
@@ -71,8 +71,17 @@ class ParametricModel:
     def _norms(self) -> AbstractContextManager[Any]:
         return _AffineNorms() if self._normalises else nullcontext()
 
-    def to_device(self, batch: tuple[Any, Tensor]) -> tuple[Any, Tensor]:
-        """Inputs and labels where the parameters are."""
+    def to_device(self, batch: Any) -> tuple[Any, Tensor]:
+        """Inputs and labels where the parameters are.
+
+        Raises:
+            InputError: If the batch is no pair of inputs and labels.
+        """
+        if not (isinstance(batch, Sequence) and len(batch) > 1 and isinstance(batch[1], Tensor)):
+            raise InputError(
+                "`data` must give batches (inputs, labels) with tensors of labels; got a batch of type "
+                f"{type(batch).__name__}: a single batch is passed as [(inputs, labels)]."
+            )
         return _moved(batch[0], self.device), batch[1].to(self.device)
 
     def numbers_kept(self, inputs: Any) -> float:

@@ -1,4 +1,4 @@
-"""Which images a report shows under several networks, and what those say of them."""
+"""The sample images in a report, with the answers of one or several networks."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from calibrant.reports.run_sections import Section
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
-EACH = 4  # images that are answered rightly, and as many wrongly
+EACH = 4  # images with right answers, and as many with wrong ones
 
 
 def panel(
     predictions: Mapping[str, Predictions], test: Part, class_names: Sequence[str], *, seed: int = 0
 ) -> Section | None:
-    """Four test images that the networks get right and four that they get wrong, drawn by lot.
+    """Four test images that the networks get right and four that they get wrong, drawn at random.
 
-    Of several networks all must be right; of wrong answers, those that most of the networks share come first.
+    With several networks, all must be right; images that more of them get wrong come first.
 
     Args:
-        predictions: What each network shall be called, and its predictions, whose test split is ``test``.
+        predictions: Predictions by name of the network; their test split is ``test``.
         test: The test samples.
-        class_names: What the labels mean.
-        seed: Decides which of the images.
+        class_names: Names of the labels.
+        seed: Decides which images.
 
     Returns:
-        None where the samples are no images.
+        None where the samples are not images.
     """
     inputs = test.inputs
     if inputs.ndim != 4 or inputs.shape[1] not in (1, 3):
@@ -64,7 +64,7 @@ def panel(
 
 
 def chosen(right: Bool[Tensor, "M N"], *, seed: int) -> list[int]:
-    """Places of the images: those that all get right, then those that the most get wrong.
+    """Indices of the images: those that all networks get right, then those that most get wrong.
 
     Example:
         >>> chosen(torch.tensor([[True, True, False], [True, False, False]]), seed=0)
@@ -93,7 +93,7 @@ def _answer(
 
 
 def _pixels(image: Tensor) -> Float[np.ndarray, "C H W"]:
-    """From 0 to 1; what lies beyond is scaled into it."""
+    """Scaled into [0, 1] where they are not."""
     unit = to_unit(image)
     low, high = min(float(unit.min()), 0.0), max(float(unit.max()), 1.0)
     return ((unit - low) / (high - low)).numpy()
@@ -102,4 +102,4 @@ def _pixels(image: Tensor) -> Float[np.ndarray, "C H W"]:
 def _text(networks: int, right: int, total: int) -> str:
     who = "the network gets" if networks == 1 else "all networks get"
     wrong = "it gets wrong" if networks == 1 else "most of them get wrong"
-    return f"{right} test images that {who} right and {total - right} that {wrong}, drawn by lot."
+    return f"{right} test images that {who} right and {total - right} that {wrong}, drawn at random."

@@ -1,4 +1,4 @@
-"""What random probes tell besides the trace: the trace of each layer, and the Frobenius norm."""
+"""What random probes tell besides the whole trace: the trace of each layer, and the Frobenius norm."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from calibrant._math.errors import InputError
-from calibrant.curvature.model import Batches, Loss, Mode
+from calibrant._math.checks import check_at_least
 from calibrant.curvature.operators import Matrix, curvature_operator
-from calibrant.curvature.trace import Trace
+from calibrant.curvature.parametric_model import Batches, Loss, Mode
+from calibrant.curvature.trace import Trace, standard_error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +74,7 @@ def curvature_sizes(
         >>> abs(found.frobenius_norm - 0.5) < 4 * found.frobenius_standard_error
         True
     """
-    if num_matvecs < 2:
-        raise InputError(f"`num_matvecs` must be at least 2; got {num_matvecs}.")
+    check_at_least("num_matvecs", num_matvecs, 2)
     operator = curvature_operator(model, loss, data, matrix=matrix, parameters=parameters, mode=mode)
     generator = torch.Generator().manual_seed(seed)
     layers = operator.model.layers()
@@ -108,4 +107,4 @@ def curvature_sizes(
 def _mean(values: list[float]) -> tuple[float, float]:
     """Mean and standard error."""
     numbers = torch.tensor(values, dtype=torch.float64)
-    return float(numbers.mean()), float(numbers.std()) / math.sqrt(len(values))
+    return float(numbers.mean()), standard_error(numbers)

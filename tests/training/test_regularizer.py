@@ -13,9 +13,9 @@ from calibrant.curvature import CurvatureRegularizer, hessian_trace
 from calibrant.data.prepare import to_unit
 from calibrant.models import build
 from calibrant.training import Recipe, TrainingInterrupted, load_run, seeds, train
-from calibrant.training.data import read_data
-from calibrant.training.engine import Engine, preparation
-from calibrant.training.regularised import build_regularizer
+from calibrant.training.data import preparation, read_data
+from calibrant.training.learner import Learner
+from calibrant.training.regularizer import build_regularizer
 
 ESTIMATORS = ("hutchinson", "gauss-newton", "last-layer")
 ADDITIONS = [
@@ -38,7 +38,7 @@ def test_killed_or_interrupted_it_goes_on_to_the_same_bits(
         train(mine, tmp_path / "cut")
     monkeypatch.undo()
     interrupted_in_step(6)  # counted anew: the second batch of the third epoch
-    with pytest.raises(TrainingInterrupted, match="goes on from there"):
+    with pytest.raises(TrainingInterrupted, match="resumes from there"):
         train(mine, tmp_path / "cut")
     monkeypatch.undo()
     train(mine, tmp_path / "cut")
@@ -53,17 +53,17 @@ def test_the_check_of_resumption_bites(recipe, tmp_path, interrupted_in_step, mo
     mine = recipe.with_settings(["curvature.weight=0.01"])
     whole = train(mine, tmp_path / "whole").folder.path
     interrupted_in_step(6)
-    with pytest.raises(TrainingInterrupted, match="goes on from there"):
+    with pytest.raises(TrainingInterrupted, match="resumes from there"):
         train(mine, tmp_path / "cut")
     monkeypatch.undo()
-    restore = Engine.restore
+    load = Learner.load_state_dict
 
-    def forgetful(self: Engine) -> None:
-        restore(self)
+    def forgetful(self: Learner, saved: dict[str, object]) -> None:
+        load(self, saved)
         assert self.regularizer is not None
         self.regularizer.calls = 0
 
-    monkeypatch.setattr(Engine, "restore", forgetful)
+    monkeypatch.setattr(Learner, "load_state_dict", forgetful)
     train(mine, tmp_path / "cut")
     assert (whole / "metrics.jsonl").read_text() != (tmp_path / "cut" / "metrics.jsonl").read_text()
 

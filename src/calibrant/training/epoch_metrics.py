@@ -1,4 +1,4 @@
-"""What logits of held-out samples say about a network in training."""
+"""How a network in training does on held-out samples, once an epoch."""
 
 from __future__ import annotations
 
@@ -17,17 +17,15 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 
-def judge(
+def epoch_metrics(
     logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"], *, num_bins: int
 ) -> dict[str, float | None]:
     """Accuracy, likelihood and calibration error, and the likelihood after temperature scaling.
 
-    A value that is not finite is None, which JSON has a word for.
+    A value that is not finite is None, which JSON can hold.
     """
     probs = logits.double().softmax(dim=1)
-    with (
-        warnings.catch_warnings()
-    ):  # a temperature on its bound is no news while the network is still learning
+    with warnings.catch_warnings():  # while the network still learns, a temperature on its bound is no news
         warnings.simplefilter("ignore", CalibrantWarning)
         fit = TemperatureScaling().fit(logits, labels).fit_result_
     temperature = fit.parameters["temperature"]

@@ -1,4 +1,4 @@
-"""The curvature of a finished run, or of any network with its weights, by its training loss and others."""
+"""The curvature of a trained network, by its training loss and by cross-entropy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from calibrant.data.prepare import to_unit
 from calibrant.reports.curvature import curvature_section
 from calibrant.training import seeds
 from calibrant.training.curvature_subject import Subject
-from calibrant.training.engine import preparation
+from calibrant.training.data import preparation
 from calibrant.training.run import Run, RunFolder
 from calibrant.training.run_report import rewrite_report
 
@@ -35,13 +35,13 @@ _DENSITY_POINTS = 400
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How many samples and products."""
+    """How many samples to use and how many products to spend."""
 
     num_samples: int = 1000
-    """Drawn by lot where the split has more; 0: all."""
+    """Drawn at random where the split has more; 0: all."""
     num_eigenvalues: int = 1
     tolerance: float = 1e-4
-    """Of the eigenvalues, relative to the largest."""
+    """For the eigenvalues, relative to the largest."""
     trace_products: int = 60
     density_steps: int = 40
     density_probes: int = 4
@@ -60,12 +60,12 @@ def measure_curvature(
 ) -> list[dict[str, Any]]:
     """Eigenvalues, trace and density of the Hessian by the training loss and by cross-entropy, as plain data.
 
-    The network is in evaluation mode, samples are not augmented, and a penalty on weights or curvature does
-    not count.
+    The network is in evaluation mode, samples are not augmented, and penalties on weights or curvature are
+    left out.
 
     Raises:
         InputError: If a number is out of its range.
-        ConvergenceError: If the loss is not finite there.
+        ConvergenceError: If the loss of these samples is not finite.
     """
     chosen = effort or Effort()
     place = torch.device(device)
@@ -98,10 +98,10 @@ def _spectrum(
     effort: Effort,
     tell: _Step,
 ) -> dict[str, Any]:
-    """All that is measured of one loss."""
+    """All measurements for one loss."""
     value = _mean_loss(model, loss, batches)
     if not math.isfinite(value):
-        raise ConvergenceError(f"the loss of these samples is {value}, so it has no curvature.")
+        raise ConvergenceError(f"the loss of these samples is {value}, so its curvature is not defined.")
     eigen = top_eigenvalues(
         model,
         loss,
@@ -159,7 +159,7 @@ def _mean_loss(model: nn.Module, loss: nn.Module, batches: list[tuple[Tensor, Te
 
 
 def add_to_run(run: Run, dataset: Dataset, found: Sequence[Mapping[str, Any]]) -> None:
-    """Write ``curvature.json`` of a finished run, and its report anew; measurements of other splits stay.
+    """Write ``curvature.json`` of a finished run and rewrite its report; measurements of other splits stay.
 
     Raises:
         InputError: If ``curvature.json`` holds something else.
@@ -176,7 +176,7 @@ def _file_of(folder: RunFolder) -> Path:
 
 
 def read_curvature(folder: RunFolder) -> list[dict[str, Any]]:
-    """What ``curvature.json`` of a run holds; nothing where there is none.
+    """The measurements in ``curvature.json`` of a run; none where there is no such file.
 
     Raises:
         InputError: If the file holds something else.
@@ -219,7 +219,7 @@ def _batches(
 
 
 def _share_of(progress: Progress, number: int, count: int, name: str) -> _Step:
-    """Makes of a step's own progress a share of the whole."""
+    """Turns the progress of a step into a share of the whole."""
 
     def tell(what: str, start: float, end: float) -> Callable[[int, int], None]:
         def report(done: int, most: int) -> None:
