@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,32 +15,13 @@ import torch
 from calibrant import theory
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.focal_map import focal_map_log_odds
-from calibrant.experiments.studies.study_records import Record, Records
+from calibrant.experiments.records import Record, Records
+from calibrant.experiments.studies.generalisation_gap.numbers import numbers_of
+from calibrant.experiments.studies.generalisation_gap.settings import CELLS, GAMMAS, SIGNAL, Cell
 from calibrant.losses import focal_loss
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-GAMMAS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0)
-SIGNAL = 2.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """How many samples, and how many features, of which one matters."""
-
-    num_samples: int
-    num_features: int
-
-    @property
-    def load(self) -> float:
-        """Features per sample."""
-        return self.num_features / self.num_samples
-
-
-BY_SAMPLES = tuple(Cell(num_samples=n, num_features=40) for n in (200, 400, 800, 1600, 3200))
-BY_CAPACITY = tuple(Cell(num_samples=800, num_features=d) for d in (2, 10, 20, 40, 80, 120))
-CELLS = tuple(dict.fromkeys((*BY_SAMPLES, *BY_CAPACITY)))
 
 
 def run_generalisation_gap(
@@ -121,3 +101,11 @@ def _on_sample(log_odds: Tensor, outcomes: Tensor) -> dict[str, float | None]:
 
 def _named(found: theory.TestPerformance) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in found._asdict().items()}
+
+
+def results(records: Sequence[Record]) -> dict[str, Any]:
+    """The numbers of the study, with what the theory adds to the records."""
+    best = theory.LogisticWorld(num_features=1, signal=SIGNAL).performance(torch.tensor([SIGNAL]))
+    closest = {gamma: theory.closest_temperature(gamma, 2).temperature for gamma in GAMMAS[1:]}
+    world = {"accuracy": best.accuracy, "cross_entropy": best.cross_entropy}
+    return numbers_of(records, world, closest)

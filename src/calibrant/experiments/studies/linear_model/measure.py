@@ -14,7 +14,14 @@ import numpy as np
 import torch
 
 from calibrant import theory
-from calibrant.experiments.studies.study_records import Record, Records
+from calibrant.experiments.records import Record, Records
+from calibrant.experiments.studies.linear_model.settings import (
+    DEFAULT,
+    GAMMAS,
+    PRIOR_SCALE,
+    SPREADS,
+    Setting,
+)
 from calibrant.losses import focal_loss
 from calibrant.metrics import expected_calibration_error
 
@@ -23,25 +30,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor
 
-GAMMAS = (0.0, 1.0, 2.0, 3.0)
-SPREADS = (0.2, 0.35, 0.5, 0.7)
-PRIOR_SCALE = 5.0
 _TEST_SEED = 10_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """What the reference does not say is chosen here."""
-
-    num_samples: int = 400
-    num_test: int = 20_000
-    spread: float = 0.35
-    flipped: float = 0.1
-    learning_rate: float = 0.02
-    iterations: int = 50_000
-
-
-DEFAULT = Setting()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,14 +88,13 @@ def checkpoints(iterations: int) -> set[int]:
 
 
 def run_linear_model(
-    store: Path, *, seeds: Sequence[int], setting: Setting | None = None, tell: Callable[[str], None] = print
-) -> dict[int, Record]:
-    """Train and judge each seed's models, unless the store has them; records by seed."""
-    chosen = setting or DEFAULT
+    store: Path, *, seeds: Sequence[int], setting: Setting = DEFAULT, tell: Callable[[str], None] = print
+) -> list[Record]:
+    """Train and judge each seed's models, unless the store has them; a record for each seed."""
     records = Records(store / "linear-model-runs.jsonl")
-    found: dict[int, Record] = {}
+    found: list[Record] = []
     for seed in seeds:
-        found[seed] = records.get(f"seed {seed}, {chosen}", lambda seed=seed: _run(chosen, seed))
+        found.append(records.get(f"seed {seed}, {setting}", lambda seed=seed: _run(setting, seed)))
         tell(f"linear-model: seed {seed}")
     return found
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.experiments.studies.study_records import Record
-from calibrant.experiments.studies.temperature_line import GAMMAS, LOSSES, Criterion
-from calibrant.experiments.studies.temperature_line_numbers import (
+from calibrant.experiments.records import Record
+from calibrant.experiments.studies.temperature_line.measure import GAMMAS, LOSSES, Criterion
+from calibrant.experiments.studies.temperature_line.numbers import (
     Curve,
     file_curves,
     network_curves,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.experiments.studies.study_records import Record
-from calibrant.experiments.studies.temperature_line import GAMMAS, LOSSES, Criterion
+from calibrant.experiments.records import Record
+from calibrant.experiments.studies.temperature_line.measure import GAMMAS, LOSSES, Criterion
 
 RANGES = ((-0.5, 1.0), (0.0, 5.0), (-0.5, 5.0))
 WHOLE = RANGES[-1]

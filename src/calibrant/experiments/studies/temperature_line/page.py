@@ -9,12 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._math.files import write_text
-from calibrant.experiments.studies.loss_study_pages import table
-from calibrant.experiments.studies.study_records import Record, rounded, save_figure, shown, summary
-from calibrant.experiments.studies.temperature_line import CRITERIA, DIVISIONS, GAMMAS, LOSSES, Criterion
-from calibrant.experiments.studies.temperature_line_answer import answer, mean, sure
-from calibrant.experiments.studies.temperature_line_figure import draw_figure, stem
-from calibrant.experiments.studies.temperature_line_numbers import (
+from calibrant.experiments.means import rounded, summary
+from calibrant.experiments.pages import save_figure, shown, table
+from calibrant.experiments.records import Record
+from calibrant.experiments.studies.temperature_line.answer import answer, mean, sure
+from calibrant.experiments.studies.temperature_line.figures import draw_figure, stem
+from calibrant.experiments.studies.temperature_line.measure import (
+    CRITERIA,
+    DIVISIONS,
+    GAMMAS,
+    LOSSES,
+    Criterion,
+)
+from calibrant.experiments.studies.temperature_line.numbers import (
     RANGES,
     Curve,
     Line,

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._math.files import write_text
-from calibrant.experiments.studies.loss_study_numbers import mean_of
-from calibrant.experiments.studies.loss_study_pages import table
-from calibrant.experiments.studies.study_records import rounded, shown
-from calibrant.experiments.studies.theory_on_data import GAMMAS, FileNumbers, Needed
+from calibrant.experiments.means import mean_of, rounded
+from calibrant.experiments.pages import shown, table
+from calibrant.experiments.studies.theory_on_data.measure import GAMMAS, FileNumbers, Needed
 from calibrant.theory import closest_temperature, confidence_threshold
 
 _MARGIN = 0.1  # of the paper's "about 1": what its tables call close to one is 0.9 to 1.1

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from calibrant.experiments.studies.loss_study_numbers import mean_of
-from calibrant.experiments.studies.temperature_line import LOSSES, Criterion
-from calibrant.experiments.studies.temperature_line_numbers import WHOLE, Curve, Line
+from calibrant.experiments.means import mean_of
+from calibrant.experiments.studies.temperature_line.measure import LOSSES, Criterion
+from calibrant.experiments.studies.temperature_line.numbers import WHOLE, Curve, Line
 
 _WORTH = 1e-4  # of NLL: less is called nothing
 
