@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
+from calibrant.experiments.means import mean_of
 from calibrant.experiments.studies import loss_study
 from calibrant.experiments.studies.loss_study import (
     BASE,
@@ -25,14 +26,7 @@ from calibrant.experiments.studies.loss_study import (
     setting_named,
 )
 from calibrant.experiments.studies.loss_study_claims import claims, crossing
-from calibrant.experiments.studies.loss_study_numbers import (
-    ArmNumbers,
-    by_class,
-    collect,
-    difference,
-    judged,
-    mean_of,
-)
+from calibrant.experiments.studies.loss_study_numbers import ArmNumbers, by_class, collect, difference, judged
 from calibrant.experiments.studies.loss_study_published import quotes
 from calibrant.experiments.studies.loss_study_report import write_results
 from calibrant.experiments.studies.roster import STUDIES

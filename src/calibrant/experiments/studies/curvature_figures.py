@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from calibrant.experiments.records import Record
 from calibrant.experiments.studies.curvature_numbers import arms_of, runs_of
 from calibrant.experiments.studies.curvature_settings import GAMMAS, Setting
-from calibrant.experiments.studies.study_records import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +53,7 @@ def draw_scatter(records: Sequence[Record], settings: Sequence[Setting]) -> Figu
 def _figure(columns: int, draw: Callable[[Any], None]) -> Figure:
     from matplotlib.figure import Figure as NewFigure
 
-    from calibrant.reports.figures.drawing import drawing_style
+    from calibrant.reports.svg import drawing_style
 
     with drawing_style():
         figure = NewFigure(figsize=(2.9 * columns, 5.2), layout="constrained")

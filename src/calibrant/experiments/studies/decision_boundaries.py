@@ -92,7 +92,7 @@ def draw_figure(*, gamma: float = 10.0, calibration_weight: float = 1.5, seed: i
     """Focal loss on the left, focal calibration loss on the right; probabilities, even odds, points."""
     from matplotlib.figure import Figure as NewFigure
 
-    from calibrant.reports.figures.drawing import drawing_style
+    from calibrant.reports.svg import drawing_style
 
     with drawing_style():
         figure = NewFigure(figsize=(8.4, 3.6), layout="constrained")

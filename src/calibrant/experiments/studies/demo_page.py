@@ -11,10 +11,9 @@ from matplotlib.figure import Figure
 
 from calibrant.experiments.studies.demo_comparison import LOSSES, STATES, Half, Mean
 from calibrant.reports.figures import BLUE, GREY, VERMILLION, series
-from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.pictures import Picture
 from calibrant.reports.run_sections import Opening, Section, Table
-from calibrant.reports.svg import to_svg
+from calibrant.reports.svg import drawing_style, to_svg
 
 TITLE = "What does the loss do to a network's confidence?"
 

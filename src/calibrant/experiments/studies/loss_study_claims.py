@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from calibrant.experiments.studies.loss_study_numbers import ArmNumbers, Mean, Numbers, difference
+from calibrant.experiments.means import Mean
+from calibrant.experiments.studies.loss_study_numbers import ArmNumbers, Numbers, difference
 
 Verdict: TypeAlias = Literal["held", "did not hold", "undecided"]
 Pick: TypeAlias = Callable[[Numbers], float]

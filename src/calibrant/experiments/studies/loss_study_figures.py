@@ -10,10 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from calibrant._math.files import atomic_write
+from calibrant.experiments.means import mean_of
 from calibrant.experiments.studies.loss_study import Setting
-from calibrant.experiments.studies.loss_study_numbers import ArmNumbers, mean_of
+from calibrant.experiments.studies.loss_study_numbers import ArmNumbers
 from calibrant.reports.figures import BLUE, VERMILLION, series
-from calibrant.reports.figures.drawing import drawing_style
+from calibrant.reports.svg import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,11 @@ from calibrant import metrics
 from calibrant._math.files import atomic_write
 from calibrant.calibrators import Calibrator, TemperatureScaling, build
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.studies.loss_study import Arm, Place, Setting, WeightNorms, places
 from calibrant.predictions import load_predictions
 from calibrant.training import load_recipe
-from calibrant.training.carry_out import read_data
+from calibrant.training.data import read_data
 from calibrant.training.run import RunFolder
 
 if TYPE_CHECKING:
@@ -26,32 +26,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = 2
-LEVEL = 0.95
 STAGES = ("before", "temperature", "focal-temperature")
 METRICS = ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "smce", "share_above_99")
 _CACHE = "study-numbers.json"
 
 Numbers = Mapping[str, Any]
 """Of one run: ``stages``, ``parameters``, ``classes`` and ``norms``."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mean:
-    """A mean over seeds and half the width of its 95 % interval (Student's t); one seed has no interval."""
-
-    value: float
-    half_width: float | None
-    n: int
-
-    @property
-    def low(self) -> float:
-        """The lower end; minus infinity for one seed."""
-        return -math.inf if self.half_width is None else self.value - self.half_width
-
-    @property
-    def high(self) -> float:
-        """The upper end; infinity for one seed."""
-        return math.inf if self.half_width is None else self.value + self.half_width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,27 +53,6 @@ class ArmNumbers:
     def parameter(self, name: str) -> Mean:
         """A fitted parameter: ``temperature``, ``ece_temperature``, ``focal_temperature`` or ``gamma``."""
         return self.mean(lambda run: run["parameters"][name])
-
-
-def mean_of(values: Sequence[float]) -> Mean:
-    """Mean and interval of one value per seed.
-
-    Example:
-        >>> found = mean_of([1.0, 2.0, 3.0])
-        >>> found.value, round(found.half_width, 3)  # 4.303 / sqrt(3)
-        (2.0, 2.484)
-        >>> mean_of([1.0]).half_width is None
-        True
-    """
-    n = len(values)
-    centre = math.fsum(values) / n
-    if n == 1:
-        return Mean(value=centre, half_width=None, n=1)
-    from scipy.stats import t
-
-    deviation = math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (n - 1))
-    factor = float(t.ppf((1 + LEVEL) / 2, n - 1))
-    return Mean(value=centre, half_width=factor * deviation / math.sqrt(n), n=n)
 
 
 def difference(first: ArmNumbers, second: ArmNumbers, pick: Callable[[Numbers], float]) -> Mean | None:

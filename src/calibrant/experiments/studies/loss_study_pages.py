@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from calibrant.experiments.means import Mean
+from calibrant.experiments.pages import table
 from calibrant.experiments.studies.loss_study import Setting
 from calibrant.experiments.studies.loss_study_claims import Claim, shown
-from calibrant.experiments.studies.loss_study_numbers import ArmNumbers, Mean
+from calibrant.experiments.studies.loss_study_numbers import ArmNumbers
 from calibrant.experiments.studies.loss_study_prose import about, again, is_imbalanced
 from calibrant.experiments.studies.loss_study_published import DATA, NETWORK, Quote
 
@@ -48,12 +50,7 @@ class Page:
 
 
 def page(content: Page) -> str:
-    """The page in Markdown.
-
-    Example:
-        >>> table(["loss", "T"], [["focal", "1.1"]]).splitlines()[1]
-        '| --- | ---: |'
-    """
+    """The page in Markdown."""
     parts = [
         f"# {content.setting.title}: the losses side by side",
         f"{_GENERATED} `{content.setting.key}.json`.",
@@ -67,12 +64,6 @@ def page(content: Page) -> str:
         again(content.setting, content.wanted),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose first column is words and whose others are numbers."""
-    ruler = ["---", *["---:"] * (len(heads) - 1)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ruler, *rows))
 
 
 def _stage(content: Page, stage: str) -> str:

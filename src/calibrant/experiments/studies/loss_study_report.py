@@ -11,6 +11,7 @@ from typing import Any
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
+from calibrant.experiments.means import Mean
 from calibrant.experiments.studies.loss_study import SETTINGS, Setting
 from calibrant.experiments.studies.loss_study_claims import Claim, claims
 from calibrant.experiments.studies.loss_study_figures import write_figures
@@ -18,7 +19,6 @@ from calibrant.experiments.studies.loss_study_numbers import (
     METRICS,
     STAGES,
     ArmNumbers,
-    Mean,
     collect,
     training_counts,
 )
