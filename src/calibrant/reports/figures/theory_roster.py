@@ -14,7 +14,7 @@ from calibrant.reports.figures import theory_fcl as fcl
 from calibrant.reports.figures import theory_gradients as gradients
 from calibrant.reports.figures import theory_maps as maps
 from calibrant.reports.figures import theory_simplex as simplex
-from calibrant.reports.svg import drawing_style
+from calibrant.reports.figures.drawing import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -27,7 +27,12 @@ def page_of(setting: settings.Setting) -> Page:
 
 
 def write_results(
-    store: Path, folder: Path, *, wanted: Sequence[settings.Setting], seeds: int, published: Path | None
+    store: Path,
+    folder: Path,
+    *,
+    wanted: Sequence[settings.Setting],
+    seeds: Sequence[int],
+    published: Path | None,
 ) -> list[Path]:
     """Write the page of each setting that has finished runs in a store.
 
@@ -39,7 +44,7 @@ def write_results(
 
     written: list[Path] = []
     for setting in wanted:
-        found = collect(store, setting, range(seeds))
+        found = collect(store, setting, seeds)
         if not found:
             continue
         known = [arm for arm in setting.arms if arm.key in found]
@@ -48,7 +53,7 @@ def write_results(
             found,
             recipe=base_recipe(setting).model_dump(mode="json"),
             counts=training_counts(setting),
-            wanted=seeds,
+            wanted=len(seeds),
             published=[] if published is None else quotes(published, known),
         )
         written += page_of(setting).write(numbers, folder, draw_figures(numbers))
@@ -68,10 +73,12 @@ def _run(
 ) -> Sequence[Path | str]:
     wanted = [settings.setting_named(key) for key in setting] if setting else list(settings.SETTINGS)
     if table is not None:
-        return write_results(out, table, wanted=wanted, seeds=seeds, published=published)
+        return write_results(out, table, wanted=wanted, seeds=range(seeds), published=published)
     from calibrant.experiments.studies.losses.measure import run_loss_study
 
-    done = run_loss_study(out, settings=wanted, seeds=range(seeds), command=session.command, tell=session.tell)
+    done = run_loss_study(
+        out, settings=wanted, seeds=range(seeds), command=session.command, tell=session.tell
+    )
     return [f"{len(done)} runs are finished; --table FOLDER writes what they show."]
 
 

@@ -1,17 +1,16 @@
-"""What the papers claim of the losses, held against the runs of the study; every verdict is computed."""
+"""What the papers claim of the losses, held against the runs of the study."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
 
+from calibrant.experiments.claims import Claim, Verdict, above, all_of, below
 from calibrant.experiments.means import Mean
-from calibrant.experiments.studies.loss_study_numbers import ArmNumbers, Numbers, difference
+from calibrant.experiments.pages import plus_minus
+from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, Run, arms_of, difference
 
-Verdict: TypeAlias = Literal["held", "did not hold", "undecided"]
-Pick: TypeAlias = Callable[[Numbers], float]
-Arms: TypeAlias = Mapping[str, ArmNumbers]
+Arms: TypeAlias = Mapping[str, ArmRuns]
 
 MUKHOTI = "Mukhoti et al. (2020)"
 FCL = "focal calibration loss (2025)"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from calibrant._math.files import atomic_write
 from calibrant.experiments.means import mean_of
-from calibrant.experiments.studies.loss_study import Setting
-from calibrant.experiments.studies.loss_study_numbers import ArmNumbers
+from calibrant.experiments.studies.losses.numbers import ArmRuns, arms_of
 from calibrant.reports.figures import BLUE, VERMILLION, series
 from calibrant.reports.svg import drawing_style
 

@@ -14,12 +14,12 @@ from calibrant import metrics
 from calibrant._math.errors import ConvergenceError
 from calibrant._math.files import write_text
 from calibrant.calibrators import Calibrator, TemperatureScaling, build
-from calibrant.evaluation.arms import Labelled, fit_quietly
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.experiments.studies.losses.numbers import STAGES
 from calibrant.experiments.studies.losses.settings import SETTINGS, Arm, Setting
 from calibrant.predictions import load_predictions
 from calibrant.training import Listener, Recipe, load_recipe, train
-from calibrant.training.carry_out import read_data
+from calibrant.training.data import read_data
 from calibrant.training.run import RunFolder
 
 if TYPE_CHECKING:
@@ -124,7 +124,8 @@ def run_loss_study(
 ) -> tuple[Place, ...]:
     """Train what is not trained yet; each run is a directory of ``calibrant train`` in ``store``.
 
-    An interrupted run goes on after its last whole epoch. A run that diverges is reported and left unfinished.
+    An interrupted run goes on after its last whole epoch. A run that diverges is reported, and left
+    unfinished.
 
     Args:
         store: The folder of the runs.

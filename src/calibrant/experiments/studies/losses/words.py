@@ -153,9 +153,7 @@ def _verdicts(numbers: Mapping[str, Any]) -> dict[str, list[str]]:
 
 def _claim_table(numbers: Mapping[str, Any]) -> str:
     heads = ["claim", "of", "here", "numbers"]
-    rows = [
-        [f"{claim.statement}.", claim.source, claim.verdict, claim.evidence] for claim in claims(numbers)
-    ]
+    rows = [[f"{claim.statement}.", claim.source, claim.verdict, claim.evidence] for claim in claims(numbers)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *rows))
 
 

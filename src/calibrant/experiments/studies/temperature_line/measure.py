@@ -21,8 +21,8 @@ from calibrant._math.errors import InputError
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling, temperature_ridge
 from calibrant.calibrators.focal_temperature import LINE_GAMMAS
 from calibrant.data import load
-from calibrant.evaluation.arms import Labelled, fit_quietly
-from calibrant.evaluation.split import stratified_folds
+from calibrant.evaluation.fitting.split import stratified_folds
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.experiments.records import Record, Records
 from calibrant.experiments.studies.demo_comparison import ALL, FEW
 from calibrant.experiments.studies.demo_networks import Digits, Setting, digits, one_thread, train_together
