@@ -19,7 +19,7 @@ from calibrant.losses import focal_loss
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-    from calibrant.curvature.model import Mode
+    from calibrant.curvature.parametric_model import Mode
 
 EIGEN_TOLERANCE = 3e-3
 MAX_PRODUCTS = 100
