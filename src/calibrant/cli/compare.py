@@ -33,7 +33,7 @@ def compare(
 ) -> None:
     """Put several models side by side; differences are paired where the samples are the same.
 
-    Of runs the report also shows what their recipes differ in, the same images under each, and, where they
+    For runs the report also shows what their recipes differ in, the same images under each, and, where they
     recorded dynamics, how each learned.
     """
     check_output(report, endings=(".html",), option="--report", inputs=files)

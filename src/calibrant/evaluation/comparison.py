@@ -50,7 +50,7 @@ def compare(
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration, at least 1.
-        level: Of every interval.
+        level: Level of every interval.
         metrics: Quantities to add to those that are measured anyway, as in :func:`evaluate`.
         seed: Decides everything random; the same seed gives the same bits.
         command: The command line to record, if there was one.

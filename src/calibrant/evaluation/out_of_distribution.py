@@ -238,8 +238,8 @@ def _sentence(
     high = value if area.high is None else area.high
     name = "foreign samples" if foreign.source is None else f"samples of {foreign.source.name}"
     said = (
-        f"By {NAMES[score]}, {foreign.num_samples:,} {name} are told from {num_in:,} test samples with an "
-        f"AUROC of {value:.3f} ({100 * level:g} % interval {span(area)}; 0.5 is guessing)"
+        f"By {NAMES[score]}, {foreign.num_samples:,} {name} are distinguished from {num_in:,} test samples "
+        f"with an AUROC of {value:.3f} ({100 * level:g} % interval {span(area)}; 0.5 is guessing)"
     )
     if low > 0.5:
         return f"{said}."

@@ -69,9 +69,9 @@ def evaluate(
     **Intervals** come from ``bootstrap`` resamples of the test samples, which keep their weights; every arm
     is judged on the same resamples, so ``change`` (arm minus uncalibrated) is paired. They are percentiles of
     the resampled values after these were moved to centre on the value. A mean centres there anyway; a
-    calibration error does not, because each layer of noise enlarges it. Of a small true error (0.021, 2000
-    samples) the moved percentiles cover 88 %, percentiles left where they are 55 %. ``intervals`` takes plain
-    percentiles or BCa ones instead. The AUROC has DeLong's interval, or for several classes the same with the
+    calibration error does not, because each layer of noise enlarges it. The moved percentiles cover a small
+    true error (0.021, 2000 samples) in 88 % of cases, percentiles left where they are in 55 %. ``intervals``
+    takes plain percentiles or BCa ones instead. The AUROC has DeLong's interval, or for several classes the same with the
     influences averaged; calibration slope and intercept have normal ones from their influences. Where all
     that count are right (or none is), resamples are all alike, and the share has Clopper and Pearson's
     interval; what a single sample decides has none, nor has a change judged on fewer than six samples (at
@@ -99,7 +99,8 @@ def evaluate(
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration; with fewer than ``1 / (1 - level)`` (binary: twice as
             many) no error can count as real, which is noted.
-        level: Of every interval, and one minus the share of calibrated models that are called miscalibrated.
+        level: Level of every interval, and one minus the share of calibrated models that are called
+            miscalibrated.
         intervals: ``"centred"``, ``"percentile"`` or ``"bca"`` (bias-corrected and accelerated; for means, it
             leaves calibration errors near zero without an interval).
         metrics: Quantities to add to those that are measured anyway: ``"smooth_ece"``, ``"debiased_ece"``,

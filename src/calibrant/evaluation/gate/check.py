@@ -43,7 +43,7 @@ def check(
     halfway to the greatest error there can be), with the probabilities stated here, would fail in half of the
     cases or more. Where not, ``conclusive`` is false, ``would_pass`` names the largest error that would pass
     (the lowest accuracy; ``None`` where nothing would fail), and the sentence says so. Such a check passes;
-    with ``strict`` it fails. Of means and baselines the same is said where no sample of this size could fail
+    with ``strict`` it fails. The same is said of means and baselines where no sample of this size could fail
     (below five samples at 95 %).
 
     Against a baseline the difference counts, by a one-sided bootstrap bound: paired where both were judged on
@@ -55,7 +55,7 @@ def check(
     Args:
         predictions: What to check; labels (or ``correct``) are needed.
         limits: The most that is allowed of ``"ece"``, ``"adaptive_ece"``, ``"smce"``, ``"nll"``, ``"brier"``,
-            and the least of ``"accuracy"``. Of a binary model errors are those of the positive class, of
+            and the least of ``"accuracy"``. For a binary model errors are those of the positive class, for
             several labels means over the labels.
         baseline: Predictions of another model, of the same kind.
         baseline_metrics: What must not be worse than the baseline's: any of these, and on the same samples

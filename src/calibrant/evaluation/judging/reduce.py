@@ -43,12 +43,12 @@ class Reduced:
     ratios: Ratios
     """Quantities that are one weighted sum over the samples divided by another."""
     events: dict[str, tuple[Events, ...]]
-    """By the prefix of the quantities: events whose calibration errors are averaged."""
+    """The events whose calibration errors are averaged, by the prefix of the quantities."""
     values: dict[str, float]
     reasons: dict[str, str]
     """Why a quantity has no value."""
     influences: dict[str, Vector]
-    """Of each sample, on the quantities that have no replicates."""
+    """The influence of each sample on the quantities that have no replicates."""
     classwise: ClasswiseErrors | None = None
     classes: tuple[ClassRow, ...] = ()
     no_interval: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -150,7 +150,7 @@ def thinned_roc(found: Detection) -> RocCurve:
 
 
 def _roc(event: Events) -> RocCurve | None:
-    """Of an event that sometimes occurs and sometimes does not."""
+    """The ROC curve of an event; ``None`` where it always occurs, or never."""
     mass = np.ones(len(event.outcomes)) if event.weights is None else event.weights
     positive, negative = mass * event.outcomes, mass * (1 - event.outcomes)
     if not (positive.any() and negative.any()):

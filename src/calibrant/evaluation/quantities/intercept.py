@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def value(events: Events) -> tuple[float, Vector] | str:
-    """With the slope held at one."""
+    """The intercept, with the slope held at one."""
     from calibrant.evaluation.resampling.calibration_line import calibration_line
 
     return calibration_line(events, "intercept")

@@ -38,7 +38,7 @@ class EventError:
     """An error of yes/no events, averaged over the labels where there are several."""
 
     value: Callable[[Vector, Vector, Vector | None, int], float]
-    """Of confidences, outcomes, weights and the number of bins."""
+    """A function of confidences, outcomes, weights and the number of bins."""
     kernel: Kernel | None = None
     """What computes it for all resamples at once; without, ``value`` is called for each."""
     null: bool = False
@@ -83,7 +83,7 @@ class Gate:
     name: str
     """In its sentences."""
     help: str | None = None
-    """Of the option that sets a limit; without it, there is none, and only a baseline can be held."""
+    """The help text of the option that sets a limit; ``None`` where only a baseline can be held."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class Quantity:
     meaning: str
     """In a sentence or two, for a reader who meets it for the first time."""
     section: Section
-    """Of the table."""
+    """The part of the table."""
     better: Better | None = None
     """Which values are good; ``None`` where neither end is."""
     bounds: tuple[float, float] = (0.0, 1.0)
@@ -118,7 +118,7 @@ class Quantity:
     """Where its form for the positive class of a binary model stands; ``None`` where it has no such form."""
     gate: Gate | None = None
     prefix: Literal["", "event_"] = ""
-    """Of the events that it is about: ``"event_"`` in the form for the positive class."""
+    """Names the events it is about: ``"event_"`` in the form for the positive class."""
 
     @property
     def event_key(self) -> str:

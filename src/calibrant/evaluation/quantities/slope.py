@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def value(events: Events) -> tuple[float, Vector] | str:
-    """Of outcomes on log-odds."""
+    """The slope of outcomes on log-odds."""
     from calibrant.evaluation.resampling.calibration_line import calibration_line
 
     return calibration_line(events, "slope")

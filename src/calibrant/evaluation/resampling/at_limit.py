@@ -88,7 +88,7 @@ class OutcomeError:
         return self._sums(outcomes - self.stated[:, None]) / float(self._mass.sum())
 
     def gaps(self) -> Vector:
-        """Of each sample: what happened in its bin minus what was stated there, on average."""
+        """For each sample, the mean of what happened minus what was stated in its bin."""
         return self._of_bins(self._outcomes - self.stated)
 
     def opposite(self) -> Vector:
@@ -96,7 +96,7 @@ class OutcomeError:
         return (self._of_bins(self.stated) <= 0.5).astype(np.float64)
 
     def _of_bins(self, values: Vector) -> Vector:
-        """Of each sample the mean in its bin."""
+        """For each sample, the mean of its bin."""
         weight = np.asarray(self._bins.sum(axis=1)).ravel()
         sums = np.asarray(self._bins @ values)
         mean = np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)

@@ -27,7 +27,7 @@ from calibrant.evaluation.thresholds import TOLERABLE_GAP
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.finding import Finding, count_shifted, find
 
-HARDLY = 0.1  # of the samples of a class: where fewer are found, it is hardly called any more
+ALMOST_NEVER = 0.1  # share of the samples of a class: below it, the class is almost never predicted
 JUDGEMENTS = {-1: "clearly better", 0: "within noise", 1: "clearly worse"}  # of what is better when lower
 LOSS = "negative log-likelihood"
 
@@ -185,7 +185,7 @@ def _labels(case: Case) -> str:
     worst = max(rows, key=lambda row: abs(row.mean_probability - row.prevalence))
     get = "gets" if high == 1 else "get"
     return (
-        f"Of {len(rows)} labels, {high} {get} probabilities that are too high on average, beyond chance, and "
+        f"{high} of {len(rows)} labels {get} probabilities that are too high on average, beyond chance, and "
         f"{low} too low; the furthest off is {worst.name}: {percent(worst.mean_probability)} stated, "
         f"{percent(worst.prevalence)} found."
     )
@@ -238,12 +238,12 @@ def _value(estimate: Estimate) -> str:
 
 
 def _limits(case: Case, finding: Finding, about: str) -> Iterator[str]:
-    """What repair does not mend."""
+    """What the repair leaves."""
     null, left = _null(case.chosen, about), case.chosen.metrics[about].value or 0.0
     if case.repaired and null.p_value < finding.threshold:
         yield (
             f"What remains, {number(left)}, is still more than chance gives ({p_value(null)}): "
-            "this calibrator does not mend everything."
+            "this calibrator does not repair everything."
         )
     temperature = next((arm for arm in case.arms if arm.name == "temperature"), case.chosen)
     if temperature is case.chosen or case.kind == "multiclass":
@@ -279,7 +279,7 @@ def _why(case: Case, recommendation: Recommendation) -> str:
     return (
         f"The choice of {choice} was made on calibration samples by cross-validated NLL ({scores}), never by "
         "the calibration error: it is the simplest within one standard error of the best."
-        + "".join(f" Mind that {each}." for each in on_bound)
+        + "".join(f" Note that {each}." for each in on_bound)
     )
 
 
@@ -293,7 +293,7 @@ def _unrepaired(case: Case, finding: Finding) -> str:
         return _too_few(case)
     if case.refuted:
         return "Leave the probabilities as they are, or fit on samples that resemble the test samples."
-    return "Better leave the probabilities as they are." if finding.real else "Nothing needs to be done."
+    return "Leave the probabilities as they are." if finding.real else "Nothing needs to be done."
 
 
 def _condition(case: Case, finding: Finding) -> str | None:
@@ -320,7 +320,7 @@ def _too_few(case: Case) -> str:
 
 
 def _caution(case: Case) -> str | None:
-    """That a class is hardly called any more, which moves the accuracy and repairs no decision.
+    """That a class is predicted far less often than before, which moves the accuracy.
 
     Shifting the probabilities of a rare class to where they are true takes them below one half.
     """
@@ -335,9 +335,9 @@ def _caution(case: Case) -> str | None:
     ):
         if before.accuracy is None or after.accuracy is None or after.accuracy >= before.accuracy / 2:
             continue
-        rarely = "hardly called any more" if after.accuracy < HARDLY else "called far less often"
+        rarely = "almost never predicted" if after.accuracy < ALMOST_NEVER else "predicted far less often"
         return (
-            f"Mind the accuracy: with {_title(case.chosen)} the {name} class is {rarely} (in "
+            f"Watch the accuracy: with {_title(case.chosen)} the {name} class is {rarely} (for "
             f"{percent(after.accuracy)} of its samples, {percent(before.accuracy)} before), which moves the "
             f"accuracy towards that of always saying {other}; to decide, choose a threshold of your own on "
             "the calibrated probabilities."
