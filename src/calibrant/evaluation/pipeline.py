@@ -71,11 +71,11 @@ def evaluate(
     the resampled values after these were moved to centre on the value. A mean centres there anyway; a
     calibration error does not, because each layer of noise enlarges it. The moved percentiles cover a small
     true error (0.021, 2000 samples) in 88 % of cases, percentiles left where they are in 55 %. ``intervals``
-    takes plain percentiles or BCa ones instead. The AUROC has DeLong's interval, or for several classes the same with the
-    influences averaged; calibration slope and intercept have normal ones from their influences. Where all
-    that count are right (or none is), resamples are all alike, and the share has Clopper and Pearson's
-    interval; what a single sample decides has none, nor has a change judged on fewer than six samples (at
-    95 %), which chance explains even where it goes the same way in all.
+    takes plain percentiles or BCa ones instead. The AUROC has DeLong's interval, or for several classes the
+    same with the influences averaged; calibration slope and intercept have normal ones from their influences.
+    Where all that count are right (or none is), resamples are all alike, and the share has Clopper and
+    Pearson's interval; what a single sample decides has none, nor has a change judged on fewer than six
+    samples (at 95 %), which chance explains even where it goes the same way in all.
 
     **Chance**: a finite sample shows an error even where every probability is true. ``null`` holds the errors
     when outcomes are drawn from the stated probabilities, the share :math:`(1 + k)/(1 + D)` of :math:`D`
