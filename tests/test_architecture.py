@@ -71,7 +71,7 @@ def test_no_relative_imports(path: Path) -> None:
     ("room", "text", "up"),
     [
         ("_math", "from calibrant.metrics import accuracy", {"metrics"}),
-        ("metrics", "import calibrant.calibrators.temperature", {"calibrators"}),
+        ("metrics", "import calibrant.calibrators.roster", {"calibrators"}),
         ("evaluation", "def f():\n    from calibrant import reports", {"reports"}),
         ("reports", "from calibrant.evaluation import Evaluation", set()),
     ],
