@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from calibrant.experiments.studies.demo import run_demo
+from command_line import call
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -49,8 +48,7 @@ def test_shell_examples_run(folder) -> None:
     assert len(commands) >= 4
     for command in commands:
         arguments = shlex.split(command, comments=True)
-        code = [sys.executable, "-c", "from calibrant.cli.main import run; run()", *arguments]
-        done = subprocess.run(code, cwd=folder, capture_output=True, text=True, check=False)
+        done = call(*arguments, folder=folder)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
     written = {path.name for path in folder.iterdir()}
     assert {"report.html", "numbers.json", "repair.safetensors", "repaired.npz"} <= written

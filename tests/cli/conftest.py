@@ -1,14 +1,15 @@
-"""The command line as a user meets it: a process with arguments, its output and its exit code."""
+"""What the tests of the command line share: a way to run it, and a file of predictions."""
 
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from command_line import call
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -16,12 +17,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Run ``calibrant ARGUMENTS`` in an empty folder."""
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", "from calibrant.cli.main import run; run()", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
-
-    return run
+    return lambda *arguments: call(*arguments, folder=tmp_path)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from calibrant import Predictions, evaluate
 from calibrant.evaluation import Evaluation, chunks
-from calibrant.predictions import StreamedPredictions, open_predictions
+from calibrant.predictions import open_predictions
 
 FEW = {"bootstrap": 60, "null_draws": 60}
 
@@ -41,7 +41,7 @@ def test_the_numbers_are_those_of_memory(made, tmp_path, more) -> None:
     """Metrics, intervals, changes, nulls, diagrams, the choice: bit by bit, but for what is said missing."""
     held = made(num_samples=1500, sharpness=2.0, **more)
     streamed = pair(tmp_path, held)
-    assert isinstance(streamed, StreamedPredictions)
+    assert streamed.streamed
     one, other = evaluate(streamed, **FEW), evaluate(held, **FEW)
     assert without_what_is_missing(one) == without_what_is_missing(other)
     for ours, theirs in zip(one.arms, other.arms, strict=True):

@@ -89,7 +89,7 @@ LABELS = torch.tensor([0, 1, 2, 0])
         (
             lambda: losses.focal_calibration_loss(LOGITS, LABELS, norm="l3"),
             ValueError,
-            "`norm` must be 'l1' or 'l2'; got 'l3'",
+            '`norm` must be one of "l1", "l2"; got .l3.',
         ),
         (
             lambda: losses.focal_loss(LOGITS, LABELS, targets=LOGITS),
@@ -119,7 +119,7 @@ LABELS = torch.tensor([0, 1, 2, 0])
         (
             lambda: losses.label_smoothing_loss(LOGITS, LABELS, spread="some"),
             ValueError,
-            "`spread` must be 'all' or 'others'",
+            '`spread` must be one of "all", "others"',
         ),
         (
             lambda: losses.sample_focal_loss(LOGITS, LABELS, thresholds=(0.2, 0.9)),
@@ -139,7 +139,7 @@ LABELS = torch.tensor([0, 1, 2, 0])
         (
             lambda: losses.sample_focal_loss(LOGITS, LABELS, closed="both"),
             ValueError,
-            "`closed` must be 'left' or 'right'",
+            '`closed` must be one of "left", "right"',
         ),
         (
             lambda: losses.multilabel_focal_loss(LOGITS, LABELS),

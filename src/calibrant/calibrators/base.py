@@ -299,7 +299,7 @@ class Calibrator(FittedModule):
                 f"`linear` cannot take up {self.name} as it was fitted, which is no affine map of logits; "
                 "use CalibratedModel(model, calibrator), which keeps it as a module."
             )
-        count = self.num_outputs
+        count = self.num_outputs()
         if linear.out_features != count:
             raise InputError(
                 f"`linear` must have {count} output{'s' if count > 1 else ''}, which {self.name} was "

@@ -80,7 +80,6 @@ class FittedModule(nn.Module):
             return None
         return sum(num_classes ** len(letters) for letters in shapes)
 
-    @property
     def num_outputs(self) -> int:
         """How many numbers a model gives for each sample; one where they are log-odds ``(N,)``."""
         return 1 if self.kind_ == "binary" else self.num_classes_
@@ -100,7 +99,6 @@ class FittedModule(nn.Module):
         self.fit_result_, self.kind_ = result, kind
         self.num_classes_, self.class_names_ = num_classes, class_names
 
-    @property
     def header(self) -> Header:
         """What its file says beside the parameters."""
         return Header(
@@ -138,7 +136,7 @@ class FittedModule(nn.Module):
             >>> torch.equal(loaded.temperature, calibrator.temperature)
             True
         """
-        write_file(path, SINGLE_KEY, asdict(self.header), dict(self.named_buffers()))
+        write_file(path, SINGLE_KEY, asdict(self.header()), dict(self.named_buffers()))
 
     def __getattr__(self, name: str) -> Any:
         if name in _SET_BY_FIT:

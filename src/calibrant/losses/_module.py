@@ -1,35 +1,165 @@
-"""What the loss modules share with ``torch.nn.CrossEntropyLoss``."""
+"""The modules of the losses: a function with its settings, as ``torch.nn.CrossEntropyLoss`` holds them.
+
+A class names its function, the check of the settings if there is one, and each setting with type and default;
+``__init__``, ``forward`` and the printed form follow from these.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from inspect import Parameter, Signature, get_annotations, signature
+from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 from torch import Tensor, nn
 
-from calibrant.losses._rows import check_reduction
+from calibrant.losses._rows import Reduction, check_mean, check_reduction
 
-if TYPE_CHECKING:
-    from calibrant.losses._rows import Reduction
+Function = TypeVar("Function", bound=Callable[..., Tensor])
+
+_COMMON = ("weight", "ignore_index", "reduction")
 
 
-class LossModule(nn.Module):
-    """Holds ``weight`` (a buffer), ``ignore_index`` and ``reduction``."""
+def properness(statement: str) -> Callable[[Function], Function]:
+    """State whether a loss is proper, and why; :func:`calibrant.theory.properness` passes it on."""
 
-    shown: ClassVar[tuple[str, ...]] = ()  # the settings that its printed form names
-    weight: Tensor | None
+    def state(function: Function) -> Function:
+        vars(function)["properness"] = statement
+        return function
 
-    def __init__(self, *, weight: Tensor | None, ignore_index: int, reduction: Reduction) -> None:
-        super().__init__()
-        check_reduction(reduction)
-        self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
-        self.reduction: Reduction = reduction
+    return state
+
+
+def _accept(**_settings: object) -> None:
+    """For a loss none of whose settings can be wrong."""
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+class _Bound(nn.Module):
+    """A function of logits and labels, bound to the settings that the class declares."""
+
+    function: ClassVar[Callable[..., Tensor]]
+    properness: ClassVar[str]
+    shown: ClassVar[tuple[str, ...]] = ()  # what the printed form names, if not the settings
+    _check: ClassVar[Callable[..., None]] = staticmethod(_accept)
+    _settings: ClassVar[dict[str, Parameter]] = {}
+    _passed: ClassVar[tuple[str, ...]] = ()  # attributes that the function takes as keywords
+
+    def __init_subclass__(
+        cls, *, function: Callable[..., Tensor] | None = None, check: Callable[..., None] = _accept
+    ) -> None:
+        super().__init_subclass__()
+        if function is not None:
+            takes = [
+                name
+                for name, each in signature(function).parameters.items()
+                if each.kind is each.KEYWORD_ONLY
+            ]
+            cls._passed = tuple(name for name in takes if name not in {*_COMMON, "targets"})
+            cls.function, cls._check = staticmethod(function), staticmethod(check)
+            if "properness" not in vars(cls):
+                cls.properness = vars(function)["properness"]
+        if "__init__" not in vars(cls):
+            cls._make_init()
+
+    @classmethod
+    def _make_init(cls) -> None:
+        """Give a class the ``__init__`` that its settings ask for."""
+        own = {
+            name: Parameter(name, Parameter.KEYWORD_ONLY, default=vars(cls)[name], annotation=annotation)
+            for name, annotation in get_annotations(cls).items()
+            if name in vars(cls) and not str(annotation).startswith("ClassVar")
+        }
+        settings = own | {name: each for name, each in cls._settings.items() if name not in own}
+        for name in own:
+            delattr(cls, name)  # each module holds its own, the weight as a buffer
+
+        def init(self: _Bound, *unnamed: object, **given: Any) -> None:
+            if unnamed:
+                raise TypeError(
+                    f"{cls.__name__} must be given its settings by name, as {next(iter(settings))}=...; "
+                    f"got {unnamed[0]!r} without a name."
+                )
+            for name in given.keys() - settings.keys():
+                raise TypeError(f"{cls.__name__} has no setting {name!r}; it has {', '.join(settings)}.")
+            nn.Module.__init__(self)
+            values = {name: given.get(name, each.default) for name, each in settings.items()}
+            check_reduction(values["reduction"])
+            self.register_buffer("weight", values.pop("weight"))
+            vars(self).update(values)
+            self._check(**{name: value for name, value in values.items() if name not in _COMMON})
+            self._start()
+
+        init.__name__, init.__qualname__ = "__init__", f"{cls.__qualname__}.__init__"
+        parameters = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *settings.values()]
+        vars(init)["__signature__"] = Signature(parameters, return_annotation="None")
+        type.__setattr__(cls, "__init__", init)
+        cls._settings = settings
+
+    def _start(self) -> None:
+        """Make what follows from the settings, which have been checked."""
 
     def extra_repr(self) -> str:
         """The settings, as ``print`` shows them."""
-        settings = {name: getattr(self, name) for name in self.shown}
-        if self.ignore_index != -100:
-            settings["ignore_index"] = self.ignore_index
-        if self.reduction != "mean":
-            settings["reduction"] = self.reduction
+        names = self.shown or [name for name in self._settings if name not in _COMMON]
+        settings = {name: vars(self)[name] for name in names}
+        usual = {"ignore_index": -100, "reduction": "mean"}
+        settings |= {name: vars(self)[name] for name, value in usual.items() if vars(self)[name] != value}
         return ", ".join(f"{name}={value!r}" for name, value in settings.items())
+
+
+class LossModule(_Bound):
+    """A loss with a value for each sample."""
+
+    weight: Tensor | None = None
+    ignore_index: int = -100
+    reduction: Reduction = "mean"
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The loss; see the function of that name."""
+        return self.function(
+            logits,
+            labels,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            **{name: getattr(self, name) for name in self._passed},
+        )
+
+
+class SoftLossModule(LossModule):
+    """A loss that also takes distributions for labels."""
+
+    def forward(
+        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
+    ) -> Tensor:
+        """The loss; see the function of that name."""
+        return self.function(
+            logits,
+            labels,
+            targets=targets,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            **{name: getattr(self, name) for name in self._passed},
+        )
+
+
+class BatchLossModule(_Bound):
+    """A loss of the batch as a whole."""
+
+    weight: Tensor | None = None
+    ignore_index: int = -100
+    reduction: Literal["mean"] = "mean"
+
+    def _start(self) -> None:
+        check_mean(type(self).__name__, self.reduction)
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The loss; see the function of that name."""
+        return self.function(
+            logits,
+            labels,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            **{name: getattr(self, name) for name in self._passed},
+        )

@@ -25,8 +25,8 @@ import torch
 from torch import Tensor
 
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
-from calibrant._math.true_class import focal_power, focal_value, see_true_class, softplus
-from calibrant.losses._rows import Layout, Reduction, Rows, SoftRows, as_rows, as_soft_rows, name_wrong_label
+from calibrant._math.true_class import focal_power, focal_value, softplus
+from calibrant.losses._rows import Layout, Reduction, Rows, SoftRows
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -44,37 +44,31 @@ class Terms(NamedTuple):
     l2: float = 0.0
 
 
-def row_loss(
-    logits: Tensor,
-    labels: Tensor | None,
-    terms: Terms,
-    *,
-    targets: Tensor | None,
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: Reduction,
-) -> Tensor:
+_CROSS_ENTROPY = Terms(0)
+
+
+def row_loss(rows: Rows | SoftRows, terms: Terms) -> Tensor:
     """The loss described by ``terms``, with everything that cross-entropy takes."""
-    if targets is not None:
-        soft = as_soft_rows(logits, targets, labels=labels, weight=weight, reduction=reduction)
-        return soft.reduce(soft_values(soft, terms))
-    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
+    if terms == _CROSS_ENTROPY:
+        return rows.layout.finish(rows.cross_entropy())
+    if isinstance(rows, SoftRows):
+        return rows.reduce(soft_values(rows, terms))
     closed = callable(terms.gamma) or terms.gamma is None or terms.gamma >= 0
     if closed and not torch.compiler.is_compiling():
         try:
             loss: Tensor = _ClosedForm.apply(rows.logits, rows[1:], terms)
         except (RuntimeError, IndexError):
-            name_wrong_label(rows)
+            rows.name_wrong_label()
             # The transforms of torch.func and forward-mode differentiation take no closed form; they take the
             # plain one, which also repeats the complaint if other arguments are to blame.
         else:
             return rows.layout.finish(loss)
-    return rows.reduce(row_values(rows.logits, rows.classes(), terms))
+    return rows.reduce(row_values(rows, terms))
 
 
-def row_values(logits: Float[Tensor, "R C"], classes: Int[Tensor, " R"], terms: Terms) -> Float[Tensor, " R"]:
+def row_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
     """The plain form: can be differentiated any number of times, transformed and compiled."""
-    seen = see_true_class(logits, classes)
+    seen = rows.true_class()
     log_odds = seen.log_odds
     values = torch.zeros_like(log_odds)
     if terms.gamma is not None:
@@ -125,8 +119,8 @@ def _split(
     probs = torch.softmax(logits, 1)
     true = probs.gather(1, place)
     lost = true < _LOST * torch.finfo(true.dtype).tiny
-    # Where p_t underflows, its logarithm comes from the largest probability. Only a CPU tells for nothing
-    # whether there is such a row.
+    # Where p_t underflows, its logarithm comes from the largest probability. Whether there is such a row can
+    # be asked without waiting on a CPU only.
     needed = logits.device.type != "cpu" or _is_traced() or bool(lost.any())
     exact = None
     if needed:
@@ -311,5 +305,5 @@ def _differentiable_gradient(
     labels, weight, ignore_index, layout = request
     # As the closed form leaves it: in rows, in the type that is computed in.
     rows = Rows(logits, labels, weight, ignore_index, Layout(layout.reduction, labels.shape, logits.dtype))
-    loss = rows.reduce(row_values(logits, rows.classes(), terms))
+    loss = rows.reduce(row_values(rows, terms))
     return torch.autograd.grad(loss, logits, grad, create_graph=True)[0]

@@ -6,13 +6,15 @@ Only shapes and types are looked at, never values: looking at a value would make
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast, overload
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from calibrant._math.checks import check_is_number
 from calibrant._math.errors import InputError
+from calibrant._math.true_class import TrueClass, see_true_class
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -59,6 +61,34 @@ class Rows(NamedTuple):
             return (~self.ignored()).to(self.logits.dtype)
         return self.weight[self.classes()].masked_fill(self.ignored(), 0)
 
+    def true_class(self) -> TrueClass:
+        """What the plain forms of the losses are made of."""
+        try:
+            return see_true_class(self.logits, self.classes())
+        except (RuntimeError, IndexError):
+            self.name_wrong_label()
+            raise
+
+    def cross_entropy(self, *, smoothing: float = 0.0) -> Tensor:
+        """Torch's own, reduced, in the type that is computed in."""
+        try:
+            return functional.cross_entropy(
+                self.logits,
+                self.labels,
+                weight=self.weight,
+                ignore_index=self.ignore_index,
+                reduction=self.layout.reduction,
+                label_smoothing=smoothing,
+            )
+        except IndexError:
+            self.name_wrong_label()
+            raise
+
+    def cross_entropies(self) -> Float[Tensor, " R"]:
+        """One per row, not yet weighted."""
+        each = self.layout._replace(reduction="none")
+        return self._replace(labels=self.classes(), weight=None, layout=each).cross_entropy()
+
     def reduce(self, values: Float[Tensor, " R"]) -> Tensor:
         """The result, from a value per row that is not yet weighted."""
         weights = self.weights()
@@ -68,6 +98,25 @@ class Rows(NamedTuple):
             return self.layout.finish(weighted)
         total = weighted.sum()
         return self.layout.finish(total / weights.sum() if self.layout.reduction == "mean" else total)
+
+    def name_wrong_label(self) -> None:
+        """After torch has refused: if a label is that of no class, say which classes there are.
+
+        Labels are read on a CPU only, where nothing waits and torch has not stopped for good.
+        """
+        if self.labels.device.type != "cpu":
+            return
+        num_classes = self.logits.shape[1]
+        wrong = ~self.ignored() & ((self.labels < 0) | (self.labels >= num_classes))
+        try:
+            found = self.labels[wrong].tolist()
+        except RuntimeError:  # within torch.func.vmap, which shows no values
+            return
+        if found:
+            raise IndexError(
+                f"Target {found[0]} is out of bounds: `labels` must lie in 0..{num_classes - 1}, or be "
+                f"`ignore_index`, {self.ignore_index}."
+            )
 
 
 class SoftRows(NamedTuple):
@@ -82,6 +131,20 @@ class SoftRows(NamedTuple):
         """The targets, each times the weight of its class."""
         return self.targets if self.weight is None else self.targets * self.weight
 
+    def cross_entropy(self, *, smoothing: float = 0.0) -> Tensor:
+        """Torch's own, reduced, in the type that is computed in."""
+        return functional.cross_entropy(
+            self.logits,
+            self.targets,
+            weight=self.weight,
+            reduction=self.layout.reduction,
+            label_smoothing=smoothing,
+        )
+
+    def cross_entropies(self) -> Float[Tensor, " R"]:
+        """One per row, weighted."""
+        return self._replace(layout=self.layout._replace(reduction="none")).cross_entropy()
+
     def reduce(self, values: Float[Tensor, " R"]) -> Tensor:
         """The result, from a value per row that is weighted already; the mean is over the rows."""
         if self.layout.reduction == "none":
@@ -89,26 +152,40 @@ class SoftRows(NamedTuple):
         return self.layout.finish(values.mean() if self.layout.reduction == "mean" else values.sum())
 
 
+@overload
 def as_rows(
-    logits: Tensor, labels: Tensor | None, *, weight: Tensor | None, ignore_index: int, reduction: Reduction
-) -> Rows:
-    """Lay ``logits (N, C, d1, ...)`` and class labels ``(N, d1, ...)`` out in rows."""
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: Reduction,
+) -> Rows: ...
+@overload
+def as_rows(
+    logits: Tensor,
+    labels: Tensor | None,
+    *,
+    targets: Tensor | None,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: Reduction,
+) -> Rows | SoftRows: ...
+def as_rows(
+    logits: Tensor,
+    labels: Tensor | None,
+    *,
+    targets: Tensor | None = None,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: Reduction,
+) -> Rows | SoftRows:
+    """Lay ``logits (N, C, d1, ...)`` out in rows, with labels ``(N, d1, ...)`` or targets of their shape."""
     wide, layout = _lay_out(logits, reduction)
-    if labels is None:
-        raise InputError("`labels` must be given (or `targets`, where the loss takes soft ones).")
-    check_is_tensor(labels, "labels")
-    if labels.is_floating_point() or labels.is_complex():
-        msg = (
-            f"`labels` must be integers, one class per sample; got {labels.dtype}. "
-            "Soft targets are passed as `targets`."
-        )
-        raise TypeError(msg)
-    if labels.shape != layout.shape:
-        msg = (
-            f"`labels` must have shape {_shown(layout.shape)} to go with `logits` of shape "
-            f"{_shown(logits.shape)}; got {_shown(labels.shape)}."
-        )
-        raise InputError(msg)
+    if targets is not None:
+        _check_targets(targets, labels, logits)
+        return SoftRows(wide, _rows_of(targets).to(wide.dtype), _class_weight(weight, wide), layout)
+    labels = _check_labels(labels, logits, layout.shape)
     if labels.ndim != 1:
         labels = labels.reshape(-1)
     if labels.dtype != torch.int64:
@@ -116,45 +193,36 @@ def as_rows(
     return Rows(wide, labels, _class_weight(weight, wide), ignore_index, layout)
 
 
-def as_soft_rows(
-    logits: Tensor, targets: Tensor, *, labels: Tensor | None, weight: Tensor | None, reduction: Reduction
-) -> SoftRows:
-    """Lay ``logits`` and ``targets``, both ``(N, C, d1, ...)``, out in rows."""
-    wide, layout = _lay_out(logits, reduction)
+def _check_labels(labels: object, logits: Tensor, shape: tuple[int, ...]) -> Tensor:
+    if labels is None:
+        raise InputError("`labels` must be given (or `targets`, where the loss takes soft ones).")
+    check_is_tensor(labels, "labels")
+    labels = cast("Tensor", labels)
+    if labels.is_floating_point() or labels.is_complex():
+        raise TypeError(
+            f"`labels` must be integers, one class per sample; got {labels.dtype}. "
+            "Soft targets are passed as `targets`."
+        )
+    if labels.shape != shape:
+        raise InputError(
+            f"`labels` must have shape {_shown(shape)} to go with `logits` of shape "
+            f"{_shown(logits.shape)}; got {_shown(labels.shape)}."
+        )
+    return labels
+
+
+def _check_targets(targets: Tensor, labels: object, logits: Tensor) -> None:
     if labels is not None:
         raise InputError("`labels` and `targets` must not be given together.")
     check_is_tensor(targets, "targets")
     if not targets.is_floating_point():
-        msg = (
+        raise TypeError(
             f"`targets` must be floating-point probabilities; got {targets.dtype}. "
             "Classes are passed as `labels`."
         )
-        raise TypeError(msg)
     if targets.shape != logits.shape:
-        msg = (
+        raise InputError(
             f"`targets` must have the shape of `logits`, {_shown(logits.shape)}; got {_shown(targets.shape)}."
-        )
-        raise InputError(msg)
-    return SoftRows(wide, _rows_of(targets).to(wide.dtype), _class_weight(weight, wide), layout)
-
-
-def name_wrong_label(rows: Rows) -> None:
-    """After torch has refused: if that was a label of no class, say which there are, as torch's own error.
-
-    Looked for on a CPU only, where nothing waits and torch has not stopped for good.
-    """
-    if rows.labels.device.type != "cpu":
-        return
-    num_classes = rows.logits.shape[1]
-    wrong = ~rows.ignored() & ((rows.labels < 0) | (rows.labels >= num_classes))
-    try:
-        found = rows.labels[wrong].tolist()
-    except RuntimeError:  # within torch.func.vmap, which shows no values
-        return
-    if found:
-        raise IndexError(
-            f"Target {found[0]} is out of bounds: `labels` must lie in 0..{num_classes - 1}, or be "
-            f"`ignore_index`, {rows.ignore_index}."
         )
 
 
@@ -170,6 +238,12 @@ def check_number(name: str, value: object, *, at_most: float = math.inf) -> None
     if not (0 <= number <= at_most and number < math.inf):
         rule = "finite and not negative" if at_most == math.inf else f"between 0 and {at_most:g}"
         raise InputError(f"`{name}` must be {rule}; got {value}.")
+
+
+def check_not_negative(**settings: object) -> None:
+    """Refuse settings that are no finite numbers from zero on."""
+    for name, value in settings.items():
+        check_number(name, value)
 
 
 def _number(name: str, value: object) -> float:
@@ -244,6 +318,7 @@ def _class_weight(weight: Tensor | None, logits: Float[Tensor, "R C"]) -> Float[
 
 
 def check_is_tensor(value: object, name: str) -> None:
+    """Refuse a list, an array or anything else that is no tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(f"`{name}` must be a torch.Tensor; got {type(value).__name__}.")
 

@@ -6,12 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from calibrant._math.binning import mukhoti_bin_sums
 from calibrant._math.errors import InputError
-from calibrant.losses._module import LossModule
+from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
+from calibrant.losses._rows import as_rows
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from calibrant.losses._rows import Reduction
 
 
+@properness("as it starts: focal with γ = 1")
 def adafocal_loss(
     logits: Float[Tensor, "N C ..."],
     labels: Int[Tensor, "N ..."] | None = None,
@@ -75,15 +77,10 @@ def adafocal_loss(
             "`edges` must be one more than `gammas`; "
             f"got shapes {tuple(edges.shape)} and {tuple(gammas.shape)}."
         )
-    return row_loss(
-        logits,
-        labels,
-        Terms(partial(_gamma_of, gammas=gammas, inner=edges[1:-1])),
-        targets=targets,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
+    rows = as_rows(
+        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
     )
+    return row_loss(rows, Terms(partial(_gamma_of, gammas=gammas, inner=edges[1:-1])))
 
 
 def _gamma_of(
@@ -134,7 +131,19 @@ def updated_gammas(
     return torch.where(moved.abs() < switch, switched, moved).clamp(lowest, highest)
 
 
-class AdaFocalLoss(LossModule):
+class _Bins(nn.Module):
+    """The buffers of AdaFocal."""
+
+    gammas: Tensor
+    edges: Tensor
+
+
+def _check(*, num_bins: int, **_rest: float) -> None:
+    if num_bins < 1:
+        raise InputError(f"`num_bins` must be at least 1; got {num_bins}.")
+
+
+class AdaFocalLoss(_Bins, SoftLossModule, function=adafocal_loss, check=_check):
     """Module of :func:`adafocal_loss`, with its bins; call :meth:`update` after each epoch.
 
     It starts as focal loss with ``initial_gamma`` everywhere, in bins of equal width. Exponents and edges are
@@ -152,34 +161,17 @@ class AdaFocalLoss(LossModule):
         reduction: As in :func:`adafocal_loss`.
     """
 
-    shown = ("num_bins", "initial_gamma", "rate", "switch", "lowest", "highest")
-    gammas: Tensor
-    edges: Tensor
+    num_bins: int = 15
+    initial_gamma: float = 1.0
+    rate: float = 1.0
+    switch: float = 0.2
+    lowest: float = -2.0
+    highest: float = 20.0
 
-    def __init__(
-        self,
-        *,
-        num_bins: int = 15,
-        initial_gamma: float = 1.0,
-        rate: float = 1.0,
-        switch: float = 0.2,
-        lowest: float = -2.0,
-        highest: float = 20.0,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        if num_bins < 1:
-            raise InputError(f"`num_bins` must be at least 1; got {num_bins}.")
-        self.num_bins = num_bins
-        self.initial_gamma = initial_gamma
-        self.rate = rate
-        self.switch = switch
-        self.lowest = lowest
-        self.highest = highest
-        self.register_buffer("gammas", torch.full((num_bins,), float(initial_gamma), dtype=torch.float64))
-        self.register_buffer("edges", torch.linspace(0, 1, num_bins + 1, dtype=torch.float64))
+    def _start(self) -> None:
+        gammas = torch.full((self.num_bins,), float(self.initial_gamma), dtype=torch.float64)
+        self.register_buffer("gammas", gammas)
+        self.register_buffer("edges", torch.linspace(0, 1, self.num_bins + 1, dtype=torch.float64))
 
     @torch.no_grad()
     def update(self, confidences: Float[Tensor, " N"], correct: Int[Tensor, " N"]) -> None:
@@ -214,18 +206,3 @@ class AdaFocalLoss(LossModule):
         # In place: the buffers keep their identity for whoever holds them (DDP, compiled code, EMA copies).
         self.gammas.copy_(moved)
         self.edges.copy_(bins.edges)
-
-    def forward(
-        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
-    ) -> Tensor:
-        """The loss with the present exponents; see :func:`adafocal_loss`."""
-        return adafocal_loss(
-            logits,
-            labels,
-            gammas=self.gammas,
-            edges=self.edges,
-            targets=targets,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibrant.losses._module import LossModule
+from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
+from calibrant.losses._rows import as_rows
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from calibrant.losses._rows import Reduction
 
 
+@properness("strictly proper (a squared distance)")
 def brier_loss(
     logits: Float[Tensor, "N C ..."],
     labels: Int[Tensor, "N ..."] | None = None,
@@ -55,34 +57,11 @@ def brier_loss(
         >>> round(brier_loss(logits, torch.tensor([0])).item(), 4)  # 0.2 ** 2 + 0.2 ** 2
         0.08
     """
-    return row_loss(
-        logits,
-        labels,
-        Terms(None, l2=1.0),
-        targets=targets,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
+    rows = as_rows(
+        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
     )
+    return row_loss(rows, Terms(None, l2=1.0))
 
 
-class BrierLoss(LossModule):
+class BrierLoss(SoftLossModule, function=brier_loss):
     """Module of :func:`brier_loss`."""
-
-    def __init__(
-        self, *, weight: Tensor | None = None, ignore_index: int = -100, reduction: Reduction = "mean"
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-
-    def forward(
-        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
-    ) -> Tensor:
-        """The loss; see :func:`brier_loss`."""
-        return brier_loss(
-            logits,
-            labels,
-            targets=targets,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )

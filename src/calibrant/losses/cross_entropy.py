@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch.nn import functional
-
-from calibrant.losses._module import LossModule
-from calibrant.losses._rows import as_rows, as_soft_rows, name_wrong_label
+from calibrant.losses._module import SoftLossModule, properness
+from calibrant.losses._rows import as_rows
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
     from calibrant.losses._rows import Reduction
 
 
+@properness("strictly proper (Gibbs' inequality)")
 def cross_entropy_loss(
     logits: Float[Tensor, "N C ..."],
     labels: Int[Tensor, "N ..."] | None = None,
@@ -60,38 +59,11 @@ def cross_entropy_loss(
         >>> round(cross_entropy_loss(logits, torch.tensor([0])).item(), 4)  # -log 0.8
         0.2231
     """
-    if targets is not None:
-        soft = as_soft_rows(logits, targets, labels=labels, weight=weight, reduction=reduction)
-        loss = functional.cross_entropy(soft.logits, soft.targets, weight=soft.weight, reduction=reduction)
-        return soft.layout.finish(loss)
-    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
-    try:
-        loss = functional.cross_entropy(
-            rows.logits, rows.labels, weight=rows.weight, ignore_index=ignore_index, reduction=reduction
-        )
-    except IndexError:
-        name_wrong_label(rows)
-        raise
-    return rows.layout.finish(loss)
+    rows = as_rows(
+        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
+    )
+    return rows.layout.finish(rows.cross_entropy())
 
 
-class CrossEntropyLoss(LossModule):
+class CrossEntropyLoss(SoftLossModule, function=cross_entropy_loss):
     """Module of :func:`cross_entropy_loss`."""
-
-    def __init__(
-        self, *, weight: Tensor | None = None, ignore_index: int = -100, reduction: Reduction = "mean"
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-
-    def forward(
-        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
-    ) -> Tensor:
-        """The loss; see :func:`cross_entropy_loss`."""
-        return cross_entropy_loss(
-            logits,
-            labels,
-            targets=targets,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )

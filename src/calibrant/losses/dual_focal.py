@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from calibrant._math.true_class import see_true_class, softplus
-from calibrant.losses._module import LossModule
-from calibrant.losses._rows import as_rows, check_number
-from calibrant.losses.cross_entropy import cross_entropy_loss
+from calibrant._math.true_class import softplus
+from calibrant.losses._module import LossModule, properness
+from calibrant.losses._rows import as_rows, check_not_negative
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from calibrant.losses._rows import Reduction
 
 
+@properness("the runner-up enters the power: below the truth's probability only")
 def dual_focal_loss(
     logits: Float[Tensor, "N C ..."],
     labels: Int[Tensor, "N ..."],
@@ -63,13 +63,11 @@ def dual_focal_loss(
         >>> round(dual_focal_loss(logits, torch.tensor([0]), gamma=2).item(), 4)  # 0.8 ** 2 * -log 0.5
         0.4436
     """
-    check_number("gamma", gamma)
-    if gamma == 0:
-        return cross_entropy_loss(
-            logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction
-        )
+    check_not_negative(gamma=gamma)
     rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
-    true = see_true_class(rows.logits, rows.classes())
+    if gamma == 0:
+        return rows.layout.finish(rows.cross_entropy())
+    true = rows.true_class()
     # Compared as logits: the true class cannot be below itself by a rounding error.
     runner_up = true.others.masked_fill(true.others >= true.logit.unsqueeze(-1), -math.inf).amax(-1)
     # 1 - p_t + p_r = (1 - p_t) (1 + p_r's share of the others): no difference of probabilities.
@@ -78,30 +76,7 @@ def dual_focal_loss(
     return rows.reduce(values)
 
 
-class DualFocalLoss(LossModule):
+class DualFocalLoss(LossModule, function=dual_focal_loss, check=check_not_negative):
     """Module of :func:`dual_focal_loss`."""
 
-    shown = ("gamma",)
-
-    def __init__(
-        self,
-        *,
-        gamma: float = 5.0,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        check_number("gamma", gamma)
-        self.gamma = gamma
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The loss; see :func:`dual_focal_loss`."""
-        return dual_focal_loss(
-            logits,
-            labels,
-            gamma=self.gamma,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+    gamma: float = 5.0

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibrant.losses._module import LossModule
+from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
-from calibrant.losses._rows import check_gamma
-from calibrant.losses.cross_entropy import cross_entropy_loss
+from calibrant.losses._rows import as_rows, check_gamma
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from calibrant.losses._rows import Reduction
 
 
+@properness("proper for γ = 0 only; elicits the inverse focal map, which keeps the order")
 def focal_loss(
     logits: Float[Tensor, "N C ..."],
     labels: Int[Tensor, "N ..."] | None = None,
@@ -72,48 +72,13 @@ def focal_loss(
         0.008926
     """
     check_gamma(gamma)
-    if gamma == 0:
-        return cross_entropy_loss(
-            logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-        )
-    return row_loss(
-        logits,
-        labels,
-        Terms(gamma),
-        targets=targets,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
+    rows = as_rows(
+        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
     )
+    return row_loss(rows, Terms(gamma))
 
 
-class FocalLoss(LossModule):
+class FocalLoss(SoftLossModule, function=focal_loss, check=check_gamma):
     """Module of :func:`focal_loss`."""
 
-    shown = ("gamma",)
-
-    def __init__(
-        self,
-        *,
-        gamma: float = 3.0,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        check_gamma(gamma)
-        self.gamma = gamma
-
-    def forward(
-        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
-    ) -> Tensor:
-        """The loss; see :func:`focal_loss`."""
-        return focal_loss(
-            logits,
-            labels,
-            gamma=self.gamma,
-            targets=targets,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+    gamma: float = 3.0

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from calibrant._math.errors import InputError
-from calibrant.losses._module import LossModule
+from calibrant._math.checks import check_choice
+from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
-from calibrant.losses._rows import check_number
-from calibrant.losses.focal import focal_loss
+from calibrant.losses._rows import as_rows, check_not_negative
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 Norm: TypeAlias = Literal["l1", "l2"]
 
 
+@properness('strictly proper for γ = 0 with norm="l2" only')
 def focal_calibration_loss(
     logits: Float[Tensor, "N C ..."],
     labels: Int[Tensor, "N ..."] | None = None,
@@ -75,71 +75,22 @@ def focal_calibration_loss(
         >>> round(loss.item(), 6)  # 0.2 ** 2 * -log 0.8 + 0.08
         0.088926
     """
-    check_number("gamma", gamma)
-    check_number("calibration_weight", calibration_weight)
-    _check_norm(norm)
-    if calibration_weight == 0:
-        return focal_loss(
-            logits,
-            labels,
-            gamma=gamma,
-            targets=targets,
-            weight=weight,
-            ignore_index=ignore_index,
-            reduction=reduction,
-        )
-    distance = {norm: calibration_weight}
-    return row_loss(
-        logits,
-        labels,
-        Terms(gamma, **distance),
-        targets=targets,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
+    _check(gamma=gamma, calibration_weight=calibration_weight, norm=norm)
+    rows = as_rows(
+        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
     )
+    distance = {norm: calibration_weight}
+    return row_loss(rows, Terms(gamma, **distance))
 
 
-def _check_norm(norm: str) -> None:
-    if norm not in ("l1", "l2"):
-        raise InputError(f"`norm` must be 'l1' or 'l2'; got {norm!r}.")
+def _check(*, gamma: float, calibration_weight: float, norm: str) -> None:
+    check_not_negative(gamma=gamma, calibration_weight=calibration_weight)
+    check_choice("norm", norm, ("l1", "l2"))
 
 
-class FocalCalibrationLoss(LossModule):
+class FocalCalibrationLoss(SoftLossModule, function=focal_calibration_loss, check=_check):
     """Module of :func:`focal_calibration_loss`."""
 
-    shown = ("gamma", "calibration_weight", "norm")
-
-    def __init__(
-        self,
-        *,
-        gamma: float = 3.0,
-        calibration_weight: float = 0.5,
-        norm: Norm = "l2",
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        check_number("gamma", gamma)
-        check_number("calibration_weight", calibration_weight)
-        _check_norm(norm)
-        self.gamma = gamma
-        self.calibration_weight = calibration_weight
-        self.norm: Norm = norm
-
-    def forward(
-        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
-    ) -> Tensor:
-        """The loss; see :func:`focal_calibration_loss`."""
-        return focal_calibration_loss(
-            logits,
-            labels,
-            gamma=self.gamma,
-            calibration_weight=self.calibration_weight,
-            norm=self.norm,
-            targets=targets,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+    gamma: float = 3.0
+    calibration_weight: float = 0.5
+    norm: Norm = "l2"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from torch.nn import functional
-
+from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
-from calibrant.losses._module import LossModule
-from calibrant.losses._rows import as_rows, as_soft_rows, check_number
+from calibrant.losses._module import SoftLossModule, properness
+from calibrant.losses._rows import as_rows, check_number
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 Spread: TypeAlias = Literal["all", "others"]
 
 
+@properness("elicits (1 − α) p + α / C")
 def label_smoothing_loss(
     logits: Float[Tensor, "N C ..."],
     labels: Int[Tensor, "N ..."] | None = None,
@@ -70,13 +70,10 @@ def label_smoothing_loss(
         >>> round(loss.item(), 4)
         0.2925
     """
-    _check_smoothing(smoothing, spread)
-    if targets is None:
-        rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
-        target = rows.labels
-    else:
-        rows = as_soft_rows(logits, targets, labels=labels, weight=weight, reduction=reduction)
-        target = rows.targets
+    _check(smoothing=smoothing, spread=spread)
+    rows = as_rows(
+        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
+    )
     part = smoothing
     if spread == "others":
         # Giving part to all classes leaves part / C with the true one.
@@ -87,53 +84,16 @@ def label_smoothing_loss(
                 f"`smoothing` must be at most (C - 1) / C = {(num_classes - 1) / num_classes:.4g} "
                 f"to go to the other classes; got {smoothing}."
             )
-    loss = functional.cross_entropy(
-        rows.logits,
-        target,
-        weight=rows.weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=part,
-    )
-    return rows.layout.finish(loss)
+    return rows.layout.finish(rows.cross_entropy(smoothing=part))
 
 
-def _check_smoothing(smoothing: float, spread: str) -> None:
+def _check(*, smoothing: float, spread: str) -> None:
     check_number("smoothing", smoothing, at_most=1)
-    if spread not in ("all", "others"):
-        raise InputError(f"`spread` must be 'all' or 'others'; got {spread!r}.")
+    check_choice("spread", spread, ("all", "others"))
 
 
-class LabelSmoothingLoss(LossModule):
+class LabelSmoothingLoss(SoftLossModule, function=label_smoothing_loss, check=_check):
     """Module of :func:`label_smoothing_loss`."""
 
-    shown = ("smoothing", "spread")
-
-    def __init__(
-        self,
-        *,
-        smoothing: float = 0.05,
-        spread: Spread = "all",
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        _check_smoothing(smoothing, spread)
-        self.smoothing = smoothing
-        self.spread: Spread = spread
-
-    def forward(
-        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
-    ) -> Tensor:
-        """The loss; see :func:`label_smoothing_loss`."""
-        return label_smoothing_loss(
-            logits,
-            labels,
-            smoothing=self.smoothing,
-            spread=self.spread,
-            targets=targets,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+    smoothing: float = 0.05
+    spread: Spread = "all"

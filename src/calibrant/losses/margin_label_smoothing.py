@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch.nn import functional
 
-from calibrant.losses._module import LossModule
-from calibrant.losses._rows import as_rows, as_soft_rows, check_number
-from calibrant.losses.cross_entropy import cross_entropy_loss
+from calibrant.losses._module import SoftLossModule, properness
+from calibrant.losses._rows import SoftRows, as_rows, check_not_negative
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from calibrant.losses._rows import Reduction
 
 
+@properness("proper where no probability is below exp(−margin) times the largest")
 def margin_label_smoothing_loss(
     logits: Float[Tensor, "N C ..."],
     labels: Int[Tensor, "N ..."] | None = None,
@@ -64,6 +63,7 @@ def margin_label_smoothing_loss(
 
     Example:
         >>> import torch
+        >>> from calibrant.losses import cross_entropy_loss
         >>> logits = torch.tensor([[4.0, 0.0]])
         >>> extra = margin_label_smoothing_loss(logits, torch.tensor([0]), margin=3.0) - cross_entropy_loss(
         ...     logits, torch.tensor([0])
@@ -71,20 +71,16 @@ def margin_label_smoothing_loss(
         >>> round(extra.item(), 4)  # 0.1 * (4 - 3) / 2
         0.05
     """
-    check_number("margin", margin)
-    check_number("penalty", penalty)
+    check_not_negative(margin=margin, penalty=penalty)
+    rows = as_rows(
+        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
+    )
     if penalty == 0:
-        return cross_entropy_loss(
-            logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-        )
-    if targets is not None:
-        soft = as_soft_rows(logits, targets, labels=labels, weight=weight, reduction=reduction)
-        entropy = functional.cross_entropy(soft.logits, soft.targets, weight=soft.weight, reduction="none")
-        price = soft.weighted_targets().sum(-1) * _excess(soft.logits, margin)
-        return soft.reduce(entropy + penalty * price)
-    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
-    entropy = functional.cross_entropy(rows.logits, rows.classes(), reduction="none")
-    return rows.reduce(entropy + penalty * _excess(rows.logits, margin))
+        return rows.layout.finish(rows.cross_entropy())
+    price = _excess(rows.logits, margin)
+    if isinstance(rows, SoftRows):
+        price = rows.weighted_targets().sum(-1) * price
+    return rows.reduce(rows.cross_entropies() + penalty * price)
 
 
 def _excess(logits: Float[Tensor, "R C"], margin: float) -> Float[Tensor, " R"]:
@@ -92,37 +88,10 @@ def _excess(logits: Float[Tensor, "R C"], margin: float) -> Float[Tensor, " R"]:
     return torch.relu(logits.amax(-1, keepdim=True) - logits - margin).mean(-1)
 
 
-class MarginLabelSmoothingLoss(LossModule):
+class MarginLabelSmoothingLoss(
+    SoftLossModule, function=margin_label_smoothing_loss, check=check_not_negative
+):
     """Module of :func:`margin_label_smoothing_loss`."""
 
-    shown = ("margin", "penalty")
-
-    def __init__(
-        self,
-        *,
-        margin: float = 10.0,
-        penalty: float = 0.1,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        check_number("margin", margin)
-        check_number("penalty", penalty)
-        self.margin = margin
-        self.penalty = penalty
-
-    def forward(
-        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
-    ) -> Tensor:
-        """The loss; see :func:`margin_label_smoothing_loss`."""
-        return margin_label_smoothing_loss(
-            logits,
-            labels,
-            margin=self.margin,
-            penalty=self.penalty,
-            targets=targets,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+    margin: float = 10.0
+    penalty: float = 0.1

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from calibrant.losses._module import LossModule
-from calibrant.losses._rows import as_rows, check_mean, check_number
+from calibrant.losses._module import BatchLossModule, properness
+from calibrant.losses._rows import as_rows, check_mean, check_not_negative
 from calibrant.losses.focal import focal_loss
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+@properness("cross-entropy plus a penalty that is zero at the truth: strictly proper")
 def mdca_loss(
     logits: Float[Tensor, "N C ..."],
     labels: Int[Tensor, "N ..."],
@@ -65,11 +66,11 @@ def mdca_loss(
         0.2
     """
     check_mean("MDCA", reduction)
-    check_number("penalty", penalty)
-    if penalty == 0:
-        return focal_loss(logits, labels, gamma=gamma, weight=weight, ignore_index=ignore_index)
-    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction="mean")
+    check_not_negative(penalty=penalty, gamma=gamma)
+    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
     loss = focal_loss(rows.logits, rows.labels, gamma=gamma, weight=weight, ignore_index=ignore_index)
+    if penalty == 0:
+        return rows.layout.finish(loss)
     counted = (~rows.ignored()).to(rows.logits.dtype)
     probs = torch.softmax(rows.logits, -1).masked_fill(rows.ignored().unsqueeze(-1), 0)
     occurrences = probs.new_zeros(probs.shape[1]).scatter_add(0, rows.classes(), counted)
@@ -77,34 +78,8 @@ def mdca_loss(
     return rows.layout.finish(loss + penalty * difference)
 
 
-class MDCALoss(LossModule):
+class MDCALoss(BatchLossModule, function=mdca_loss, check=check_not_negative):
     """Module of :func:`mdca_loss`."""
 
-    shown = ("penalty", "gamma")
-
-    def __init__(
-        self,
-        *,
-        penalty: float = 1.0,
-        gamma: float = 0.0,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Literal["mean"] = "mean",
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        check_mean("MDCA", reduction)
-        check_number("penalty", penalty)
-        check_number("gamma", gamma)
-        self.penalty = penalty
-        self.gamma = gamma
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The loss; see :func:`mdca_loss`."""
-        return mdca_loss(
-            logits,
-            labels,
-            penalty=self.penalty,
-            gamma=self.gamma,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-        )
+    penalty: float = 1.0
+    gamma: float = 0.0

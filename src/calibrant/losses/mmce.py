@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import torch
-from torch.nn import functional
 
 from calibrant._math.errors import InputError
 from calibrant._math.laplacian_kernel import laplacian_pair_sum
-from calibrant.losses._module import LossModule
-from calibrant.losses._rows import as_rows, check_mean, check_number
-from calibrant.losses.cross_entropy import cross_entropy_loss
+from calibrant.losses._module import BatchLossModule, properness
+from calibrant.losses._rows import as_rows, check_mean, check_not_negative
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -25,6 +23,10 @@ _UNDER_ROOT = 1e-10
 _UNDER_COUNT = 1e-5
 
 
+@properness(
+    "unweighted, the penalty is zero at the truth and nowhere negative: strictly proper; "
+    "the weighted one is not zero at the truth"
+)
 def mmce_loss(
     logits: Float[Tensor, "N C ..."],
     labels: Int[Tensor, "N ..."],
@@ -86,6 +88,7 @@ def mmce_loss(
 
     Example:
         >>> import torch
+        >>> from calibrant.losses import cross_entropy_loss
         >>> logits = torch.tensor([[0.8, 0.2], [0.4, 0.6]]).log()
         >>> labels = torch.tensor([0, 0])  # r = (0.8, 0.6), right and wrong: w = (0.2, -0.6)
         >>> error = mmce_loss(logits, labels, penalty=1.0, as_published=False)
@@ -94,14 +97,11 @@ def mmce_loss(
         0.5044
     """
     check_mean("MMCE", reduction)
-    check_number("penalty", penalty)
-    _check_bandwidth(bandwidth)
+    _check(penalty=penalty, bandwidth=bandwidth)
+    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
+    entropy = rows.cross_entropy()
     if penalty == 0:
-        return cross_entropy_loss(logits, labels, weight=weight, ignore_index=ignore_index)
-    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction="mean")
-    entropy = functional.cross_entropy(
-        rows.logits, rows.labels, weight=rows.weight, ignore_index=ignore_index
-    )
+        return rows.layout.finish(entropy)
     counted = ~rows.ignored()
     confidences = torch.softmax(rows.logits, -1).amax(-1)
     right = (rows.logits.argmax(-1) == rows.labels) & counted
@@ -159,46 +159,16 @@ def _root(square: Float[Tensor, ""]) -> Float[Tensor, ""]:
     return (square.clamp(min=0) + _UNDER_ROOT).sqrt()
 
 
-def _check_bandwidth(bandwidth: float) -> None:
-    check_number("bandwidth", bandwidth)
+def _check(*, penalty: float, bandwidth: float, **_rest: bool) -> None:
+    check_not_negative(penalty=penalty, bandwidth=bandwidth)
     if bandwidth < _NARROWEST:
         raise InputError(f"`bandwidth` must be at least {_NARROWEST}; got {bandwidth}.")
 
 
-class MMCELoss(LossModule):
+class MMCELoss(BatchLossModule, function=mmce_loss, check=_check):
     """Module of :func:`mmce_loss`."""
 
-    shown = ("penalty", "weighted", "as_published", "bandwidth")
-
-    def __init__(
-        self,
-        *,
-        penalty: float = 2.0,
-        weighted: bool = True,
-        as_published: bool = True,
-        bandwidth: float = 0.4,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Literal["mean"] = "mean",
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        check_mean("MMCE", reduction)
-        check_number("penalty", penalty)
-        _check_bandwidth(bandwidth)
-        self.penalty = penalty
-        self.weighted = weighted
-        self.as_published = as_published
-        self.bandwidth = bandwidth
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The loss; see :func:`mmce_loss`."""
-        return mmce_loss(
-            logits,
-            labels,
-            penalty=self.penalty,
-            weighted=self.weighted,
-            as_published=self.as_published,
-            bandwidth=self.bandwidth,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-        )
+    penalty: float = 2.0
+    weighted: bool = True
+    as_published: bool = True
+    bandwidth: float = 0.4

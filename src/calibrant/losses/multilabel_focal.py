@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from calibrant.losses._entries import as_entries
-from calibrant.losses._module import LossModule
+from calibrant.losses._module import LossModule, properness
 from calibrant.losses._rows import check_gamma
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from calibrant.losses._rows import Reduction
 
 
+@properness("label by label as focal")
 def multilabel_focal_loss(
     logits: Float[Tensor, "*N"],
     labels: Num[Tensor, "*N"],
@@ -65,30 +66,7 @@ def multilabel_focal_loss(
     return entries.reduce(entries.focal(gamma))
 
 
-class MultilabelFocalLoss(LossModule):
+class MultilabelFocalLoss(LossModule, function=multilabel_focal_loss, check=check_gamma):
     """Module of :func:`multilabel_focal_loss`."""
 
-    shown = ("gamma",)
-
-    def __init__(
-        self,
-        *,
-        gamma: float = 2.0,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        check_gamma(gamma)
-        self.gamma = gamma
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The loss; see :func:`multilabel_focal_loss`."""
-        return multilabel_focal_loss(
-            logits,
-            labels,
-            gamma=self.gamma,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+    gamma: float = 2.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from calibrant.losses._entries import as_entries
-from calibrant.losses._module import LossModule
-from calibrant.losses._rows import check_number
+from calibrant.losses._module import LossModule, properness
+from calibrant.losses._rows import check_not_negative
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Num
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from calibrant.losses._rows import Reduction
 
 
+@properness("label by label as focal-calibration")
 def multilabel_focal_calibration_loss(
     logits: Float[Tensor, "*N"],
     labels: Num[Tensor, "*N"],
@@ -65,8 +66,7 @@ def multilabel_focal_calibration_loss(
         >>> [round(value, 5) for value in values[0].tolist()]  # focal's + 0.02 and + 0.08
         [0.02893, 0.16173]
     """
-    check_number("gamma", gamma)
-    check_number("calibration_weight", calibration_weight)
+    check_not_negative(gamma=gamma, calibration_weight=calibration_weight)
     entries = as_entries(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
     values = entries.focal(gamma)
     if calibration_weight:
@@ -74,34 +74,10 @@ def multilabel_focal_calibration_loss(
     return entries.reduce(values)
 
 
-class MultilabelFocalCalibrationLoss(LossModule):
+class MultilabelFocalCalibrationLoss(
+    LossModule, function=multilabel_focal_calibration_loss, check=check_not_negative
+):
     """Module of :func:`multilabel_focal_calibration_loss`."""
 
-    shown = ("gamma", "calibration_weight")
-
-    def __init__(
-        self,
-        *,
-        gamma: float = 2.0,
-        calibration_weight: float = 0.5,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        check_number("gamma", gamma)
-        check_number("calibration_weight", calibration_weight)
-        self.gamma = gamma
-        self.calibration_weight = calibration_weight
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The loss; see :func:`multilabel_focal_calibration_loss`."""
-        return multilabel_focal_calibration_loss(
-            logits,
-            labels,
-            gamma=self.gamma,
-            calibration_weight=self.calibration_weight,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+    gamma: float = 2.0
+    calibration_weight: float = 0.5

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
-from calibrant.losses._module import LossModule
+from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_values, soft_values
-from calibrant.losses._rows import as_rows, as_soft_rows, check_number
-from calibrant.losses.cross_entropy import cross_entropy_loss
+from calibrant.losses._rows import SoftRows, as_rows, check_not_negative
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from calibrant.losses._rows import Reduction
 
 
+@properness("strictly proper: the inverse focal map undoes what focal loss elicits")
 def proper_focal_loss(
     logits: Float[Tensor, "N C ..."],
     labels: Int[Tensor, "N ..."] | None = None,
@@ -65,47 +65,19 @@ def proper_focal_loss(
         >>> round(proper_focal_loss(logits, torch.tensor([0]), gamma=2).item(), 4)  # the map keeps even odds
         0.1733
     """
-    check_number("gamma", gamma)
+    check_not_negative(gamma=gamma)
+    rows = as_rows(
+        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
+    )
     if gamma == 0:
-        return cross_entropy_loss(
-            logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-        )
-    if targets is not None:
-        soft = as_soft_rows(logits, targets, labels=labels, weight=weight, reduction=reduction)
-        inverted = soft._replace(logits=inverse_focal_map_logits(soft.logits, gamma))
-        return soft.reduce(soft_values(inverted, Terms(gamma)))
-    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
-    log_probs = inverse_focal_map_logits(rows.logits, gamma)
-    return rows.reduce(row_values(log_probs, rows.classes(), Terms(gamma)))
+        return rows.layout.finish(rows.cross_entropy())
+    mapped = inverse_focal_map_logits(rows.logits, gamma)
+    if isinstance(rows, SoftRows):
+        return rows.reduce(soft_values(rows._replace(logits=mapped), Terms(gamma)))
+    return rows.reduce(row_values(rows._replace(logits=mapped), Terms(gamma)))
 
 
-class ProperFocalLoss(LossModule):
+class ProperFocalLoss(SoftLossModule, function=proper_focal_loss, check=check_not_negative):
     """Module of :func:`proper_focal_loss`."""
 
-    shown = ("gamma",)
-
-    def __init__(
-        self,
-        *,
-        gamma: float = 3.0,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        check_number("gamma", gamma)
-        self.gamma = gamma
-
-    def forward(
-        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
-    ) -> Tensor:
-        """The loss; see :func:`proper_focal_loss`."""
-        return proper_focal_loss(
-            logits,
-            labels,
-            gamma=self.gamma,
-            targets=targets,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+    gamma: float = 3.0

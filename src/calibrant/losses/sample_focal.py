@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import torch
 
+from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
-from calibrant.losses._module import LossModule
+from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
-from calibrant.losses._rows import check_number
+from calibrant.losses._rows import as_rows, check_number
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Closed: TypeAlias = Literal["left", "right"]
 
 
+@properness("focal with an exponent that jumps")
 def sample_focal_loss(
     logits: Float[Tensor, "N C ..."],
     labels: Int[Tensor, "N ..."] | None = None,
@@ -81,17 +83,12 @@ def sample_focal_loss(
         >>> [round(value, 5) for value in values.tolist()]  # 0.9 ** 5 * -log 0.1, 0.2 ** 3 * -log 0.8
         [1.35965, 0.00179]
     """
-    _check_ranges(thresholds, gammas, closed)
-    rule = partial(_gamma_of, thresholds=tuple(thresholds), gammas=tuple(gammas), closed=closed)
-    return row_loss(
-        logits,
-        labels,
-        Terms(rule),
-        targets=targets,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
+    _check(thresholds=thresholds, gammas=gammas, closed=closed)
+    rows = as_rows(
+        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
     )
+    rule = partial(_gamma_of, thresholds=tuple(thresholds), gammas=tuple(gammas), closed=closed)
+    return row_loss(rows, Terms(rule))
 
 
 def _gamma_of(
@@ -105,7 +102,7 @@ def _gamma_of(
     return gamma
 
 
-def _check_ranges(thresholds: Sequence[float], gammas: Sequence[float], closed: str) -> None:
+def _check(*, thresholds: Sequence[float], gammas: Sequence[float], closed: str) -> None:
     for gamma in gammas:
         check_number("gammas", gamma)
     if not gammas or len(gammas) != len(thresholds):
@@ -115,43 +112,15 @@ def _check_ranges(thresholds: Sequence[float], gammas: Sequence[float], closed: 
     ends = [0.0, *thresholds]
     if thresholds[-1] != 1 or any(later <= earlier for earlier, later in pairwise(ends)):
         raise InputError(f"`thresholds` must ascend from above 0 to 1; got {tuple(thresholds)}.")
-    if closed not in ("left", "right"):
-        raise InputError(f"`closed` must be 'left' or 'right'; got {closed!r}.")
+    check_choice("closed", closed, ("left", "right"))
 
 
-class SampleFocalLoss(LossModule):
+class SampleFocalLoss(SoftLossModule, function=sample_focal_loss, check=_check):
     """Module of :func:`sample_focal_loss`."""
 
-    shown = ("thresholds", "gammas", "closed")
+    thresholds: Sequence[float] = (0.2, 1.0)
+    gammas: Sequence[float] = (5.0, 3.0)
+    closed: Closed = "left"
 
-    def __init__(
-        self,
-        *,
-        thresholds: Sequence[float] = (0.2, 1.0),
-        gammas: Sequence[float] = (5.0, 3.0),
-        closed: Closed = "left",
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        _check_ranges(thresholds, gammas, closed)
-        self.thresholds = tuple(thresholds)
-        self.gammas = tuple(gammas)
-        self.closed: Closed = closed
-
-    def forward(
-        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
-    ) -> Tensor:
-        """The loss; see :func:`sample_focal_loss`."""
-        return sample_focal_loss(
-            logits,
-            labels,
-            thresholds=self.thresholds,
-            gammas=self.gammas,
-            closed=self.closed,
-            targets=targets,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+    def _start(self) -> None:
+        self.thresholds, self.gammas = tuple(self.thresholds), tuple(self.gammas)

@@ -8,14 +8,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from calibrant._math.errors import InputError
-from calibrant.losses._module import LossModule
+from calibrant.losses._module import SoftLossModule
 from calibrant.losses._rows import check_number
 from calibrant.losses.focal import focal_loss
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from calibrant.losses._rows import Reduction
+    pass
 
 
 def scheduled_gamma(
@@ -59,7 +57,7 @@ def scheduled_gamma(
     return gammas[bisect_right(milestones, epoch)]
 
 
-class ScheduledFocalLoss(LossModule):
+class ScheduledFocalLoss(SoftLossModule, function=focal_loss):
     """Focal loss with the exponent of :func:`scheduled_gamma`; call :meth:`step` when an epoch begins.
 
     The epoch is part of ``state_dict``.
@@ -73,20 +71,13 @@ class ScheduledFocalLoss(LossModule):
         1
     """
 
+    properness = "as focal with the exponent of the epoch, here the first"
     shown = ("gammas", "milestones", "epoch")
+    gammas: Sequence[float] = (5.0, 3.0, 2.0)
+    milestones: Sequence[int] = (100, 250)
 
-    def __init__(
-        self,
-        *,
-        gammas: Sequence[float] = (5.0, 3.0, 2.0),
-        milestones: Sequence[int] = (100, 250),
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        self.gammas = tuple(gammas)
-        self.milestones = tuple(milestones)
+    def _start(self) -> None:
+        self.gammas, self.milestones = tuple(self.gammas), tuple(self.milestones)
         self.step(0)
 
     def step(self, epoch: int) -> None:
@@ -101,17 +92,3 @@ class ScheduledFocalLoss(LossModule):
     def set_extra_state(self, state: Any) -> None:
         """Go to the epoch that was saved."""
         self.step(int(state["epoch"]))
-
-    def forward(
-        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
-    ) -> Tensor:
-        """The loss at this epoch's exponent; see :func:`calibrant.losses.focal_loss`."""
-        return focal_loss(
-            logits,
-            labels,
-            gamma=self.gamma,
-            targets=targets,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )

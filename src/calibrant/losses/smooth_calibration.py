@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from calibrant._math.errors import DerivativeError
-from calibrant.losses._module import LossModule
-from calibrant.losses._rows import as_rows, check_mean, check_number
-from calibrant.losses.cross_entropy import cross_entropy_loss
+from calibrant.losses._module import BatchLossModule, properness
+from calibrant.losses._rows import as_rows, check_mean, check_not_negative
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -92,6 +90,7 @@ def _refuse(_: Tensor) -> None:
     )
 
 
+@properness("cross-entropy plus a penalty that is zero at the truth: strictly proper")
 def smooth_calibration_loss(
     logits: Float[Tensor, "N C ..."],
     labels: Int[Tensor, "N ..."],
@@ -129,19 +128,18 @@ def smooth_calibration_loss(
 
     Example:
         >>> import torch
+        >>> from calibrant.losses import cross_entropy_loss
         >>> logits = torch.tensor([[0.75, 0.25], [0.75, 0.25]]).log()
         >>> labels = torch.tensor([0, 1])
         >>> round((smooth_calibration_loss(logits, labels) - cross_entropy_loss(logits, labels)).item(), 4)
         0.25
     """
     check_mean("the smooth calibration error", reduction)
-    check_number("penalty", penalty)
+    check_not_negative(penalty=penalty)
+    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
+    entropy = rows.cross_entropy()
     if penalty == 0:
-        return cross_entropy_loss(logits, labels, weight=weight, ignore_index=ignore_index)
-    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction="mean")
-    entropy = functional.cross_entropy(
-        rows.logits, rows.labels, weight=rows.weight, ignore_index=ignore_index
-    )
+        return rows.layout.finish(entropy)
     confidences = torch.softmax(rows.logits, -1).amax(-1).masked_fill(rows.ignored(), 0)
     right = (rows.logits.argmax(-1) == rows.labels).to(confidences.dtype)
     counted = (~rows.ignored()).to(confidences.dtype)
@@ -149,26 +147,7 @@ def smooth_calibration_loss(
     return rows.layout.finish(entropy + penalty * error)
 
 
-class SmoothCalibrationLoss(LossModule):
+class SmoothCalibrationLoss(BatchLossModule, function=smooth_calibration_loss, check=check_not_negative):
     """Module of :func:`smooth_calibration_loss`."""
 
-    shown = ("penalty",)
-
-    def __init__(
-        self,
-        *,
-        penalty: float = 1.0,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Literal["mean"] = "mean",
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        check_mean("the smooth calibration error", reduction)
-        check_number("penalty", penalty)
-        self.penalty = penalty
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The loss; see :func:`smooth_calibration_loss`."""
-        return smooth_calibration_loss(
-            logits, labels, penalty=self.penalty, weight=self.weight, ignore_index=self.ignore_index
-        )
+    penalty: float = 1.0

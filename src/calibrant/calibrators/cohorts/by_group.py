@@ -142,7 +142,7 @@ class GroupCalibrator(nn.Module):
             "groups": list(self._names),
             "borrowed": self.borrowed,
             "unknown": self.unknown,
-            "parts": [asdict(part.header) for part in parts],
+            "parts": [asdict(part.header()) for part in parts],
         }
         tensors = {
             f"{place}.{name}": value

@@ -159,7 +159,7 @@ class FocalTemperatureScaling(Calibrator):
 
     def affine(self) -> Affine | None:
         """Division by the temperature, where every exponent is zero."""
-        return None if bool(self.gamma.any()) else scaling(self.num_outputs, 1 / self.temperature)
+        return None if bool(self.gamma.any()) else scaling(self.num_outputs(), 1 / self.temperature)
 
     def _transform(self, scores: Tensor) -> Tensor:
         scaled, gamma = scores / self.temperature.to(scores), self.gamma.to(scores)

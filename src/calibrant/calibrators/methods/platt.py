@@ -91,7 +91,7 @@ class PlattScaling(Calibrator):
 
     def affine(self) -> Affine:
         """Slope and intercept."""
-        return scaling(self.num_outputs, self.slope, self.intercept)
+        return scaling(self.num_outputs(), self.slope, self.intercept)
 
     def _transform(self, scores: Tensor) -> Tensor:
         return scores * self.slope.to(scores) + self.intercept.to(scores)

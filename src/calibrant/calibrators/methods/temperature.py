@@ -86,7 +86,7 @@ class TemperatureScaling(Calibrator):
 
     def affine(self) -> Affine:
         """Division by the temperature."""
-        return scaling(self.num_outputs, 1 / self.temperature)
+        return scaling(self.num_outputs(), 1 / self.temperature)
 
     def _transform(self, scores: Tensor) -> Tensor:
         scaled = scores / self.temperature.to(scores)

@@ -12,19 +12,19 @@ import torch
 from calibrant import InputError
 from calibrant.predictions import (
     Predictions,
-    StreamedPredictions,
-    chunks,
-    chunks_parquet,
+    file_scores,
+    files,
     load_predictions,
     open_predictions,
 )
+from calibrant.predictions.formats import parquet as parquet_format
 
 
 @pytest.fixture(params=["npy", "parquet"])
 def both(request: Any, tmp_path: Path, rng: np.random.Generator, monkeypatch: Any) -> list[Predictions]:
     """The same predictions in pieces of a few rows and in memory."""
-    monkeypatch.setattr(chunks, "PIECE", 70)
-    monkeypatch.setattr(chunks_parquet, "PIECE", 50)
+    monkeypatch.setattr(file_scores, "PIECE", 70)
+    monkeypatch.setattr(parquet_format, "PIECE", 50)
     logits = rng.normal(size=(101, 7)).astype(np.float32)
     arrays = {
         "logits": logits,
@@ -51,7 +51,8 @@ def both(request: Any, tmp_path: Path, rng: np.random.Generator, monkeypatch: An
 def test_everything_read_is_what_memory_holds(both, assert_same) -> None:
     """The whole, both splits, and what is computed from them agree bit by bit."""
     streamed, held = both
-    assert isinstance(streamed, StreamedPredictions)
+    assert streamed.streamed
+    assert not held.streamed
     for one, other in (
         (streamed, held),
         (streamed.test, held.test),
@@ -79,8 +80,9 @@ def test_any_rows_in_any_order(both, rng) -> None:
 def test_it_can_be_loaded_saved_and_changed(both, assert_same, tmp_path) -> None:
     """What leaves the file is ordinary predictions."""
     streamed, held = both
-    assert type(streamed.loaded()) is Predictions
-    assert_same(streamed.loaded(), held)
+    loaded = streamed.loaded()
+    assert not loaded.streamed
+    assert_same(loaded, held)
     assert_same(streamed.replace_scores(2 * held.values), held.replace_scores(2 * held.values))
     assert_same(streamed.replace_probs(held.probs), held.replace_probs(held.probs))
     streamed.save(tmp_path / "copy.npz")
@@ -107,7 +109,7 @@ def write(folder: Path, **arrays: Any) -> Path:
 
 def test_rows_of_probabilities_are_repaired_alike_and_counted_once(tmp_path, rng, monkeypatch) -> None:
     """Reading twice does not count the rows that missed one twice; the values are those of memory."""
-    monkeypatch.setattr(chunks, "PIECE", 12)
+    monkeypatch.setattr(file_scores, "PIECE", 12)
     probs = rng.dirichlet(np.ones(3), size=40)
     probs[[3, 30]] *= 1.0005
     write(tmp_path, probs=probs, labels=rng.integers(0, 3, 40))
@@ -129,7 +131,7 @@ def test_rows_of_probabilities_are_repaired_alike_and_counted_once(tmp_path, rng
 )
 def test_what_is_no_score_is_named_when_it_is_read(tmp_path, rng, monkeypatch, name, change, message) -> None:
     """The message gives the row in the file."""
-    monkeypatch.setattr(chunks, "PIECE", 12)
+    monkeypatch.setattr(file_scores, "PIECE", 12)
     scores = rng.dirichlet(np.ones(3), size=40)
     row, column, value = change
     scores[row, column] = value
@@ -172,10 +174,8 @@ def test_what_cannot_be_read_in_pieces_is_said(tmp_path, rng) -> None:
 
 def test_large_files_are_streamed_without_being_asked(tmp_path, rng, monkeypatch) -> None:
     """The limit on the bytes of scores decides."""
-    from calibrant.predictions import chunks_files
-
     write(tmp_path, logits=rng.normal(size=(40, 3)), labels=rng.integers(0, 3, 40))
-    assert type(open_predictions(tmp_path)) is Predictions
-    monkeypatch.setattr(chunks_files, "STREAM_ABOVE", 40 * 3 * 8 - 1)
-    assert isinstance(open_predictions(tmp_path), StreamedPredictions)
-    assert type(open_predictions(tmp_path, stream=False)) is Predictions
+    assert not open_predictions(tmp_path).streamed
+    monkeypatch.setattr(files, "STREAM_ABOVE", 40 * 3 * 8 - 1)
+    assert open_predictions(tmp_path).streamed
+    assert not open_predictions(tmp_path, stream=False).streamed

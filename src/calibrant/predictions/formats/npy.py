@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,11 +11,9 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
-from calibrant.predictions.array_files import DAMAGE, UNSAFE, damaged
-from calibrant.predictions.checks import Kind
-from calibrant.predictions.chunks import StreamedPredictions
-from calibrant.predictions.keys import Chosen, choose, predictions_from
-from calibrant.predictions.table import Predictions, Source
+from calibrant._math.files import DAMAGE
+from calibrant.predictions.formats.contents import UNSAFE, FileContents, damaged
+from calibrant.predictions.formats.names import Chosen, choose, fields_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -81,16 +78,15 @@ def find_arrays(path: Path, labels: Path | None = None) -> dict[str, Path]:
     return found
 
 
-def read_pairs(path: Path, kind: Kind | None, labels: Path | None = None) -> Predictions:
+def read(path: Path, labels: Path | None = None) -> FileContents:
     """Read all arrays that go with a file, or of a folder, into memory."""
     files = find_arrays(path, labels)
     chosen = choose(files)
-    arrays = {name: _array(files[name]) for name in chosen.used}
-    return predictions_from(arrays, chosen, source=_source(path, files, chosen), kind=kind)
+    return _contents(files, chosen, {name: _array(files[name]) for name in chosen.used})
 
 
-def stream_pairs(path: Path, kind: Kind | None, labels: Path | None = None) -> Predictions:
-    """The same, with the scores left in their file."""
+def stream(path: Path, labels: Path | None = None) -> FileContents:
+    """The same as ``read``, with the scores left in their file."""
     files = find_arrays(path, labels)
     chosen = choose(files)
     if len(chosen.suffixes) > 1:
@@ -101,8 +97,7 @@ def stream_pairs(path: Path, kind: Kind | None, labels: Path | None = None) -> P
     arrays: dict[str, Any] = {
         name: NpyRows(files[name]) if name == chosen.space else _array(files[name]) for name in chosen.used
     }
-    source = _source(path, files, chosen)
-    return predictions_from(arrays, chosen, source=source, kind=kind, make=StreamedPredictions)
+    return _contents(files, chosen, arrays)
 
 
 def size_of_scores(path: Path, labels: Path | None = None) -> int:
@@ -138,10 +133,7 @@ def _array(path: Path) -> Any:
     return np.load(path, allow_pickle=False) if mapped.size else np.empty(mapped.shape, mapped.dtype)
 
 
-def _source(path: Path, files: Mapping[str, Path], chosen: Chosen) -> Source:
-    """All the files as one."""
-    digest = hashlib.sha256()
-    for name in sorted(chosen.used):
-        with files[name].open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return Source(name=path.name, sha256=digest.hexdigest(), format="npy", path=str(path))
+def _contents(files: Mapping[str, Path], chosen: Chosen, arrays: dict[str, Any]) -> FileContents:
+    """The arrays with the files that they stand in."""
+    paths = tuple(files[name] for name in sorted(chosen.used))
+    return FileContents(fields=fields_of(arrays, chosen), paths=paths)

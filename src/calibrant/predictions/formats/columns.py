@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from calibrant._math.errors import InputError
-from calibrant.predictions.checks import Kind, as_texts, whole_numbers
-from calibrant.predictions.keys import Chosen, listing, predictions_from
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.checks import as_texts, whole_numbers
+from calibrant.predictions.formats.contents import Arrays
+from calibrant.predictions.formats.names import Chosen, fields_of, listing
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | list[Any]"
 
 SPACES = {"logit": "logits", "prob": "probs"}
+FAMILIES = {"logits": "logit", "probs": "prob", "confidence": "confidence"}
 SINGLES = ("split", "weight", "group")
 KEYS = {"weight": "weights", "group": "groups"}  # an array has the plural for its name, a column may have
 BINARY_NAMES = ("negative_class", "positive_class")
@@ -100,16 +101,8 @@ def layout_of(header: Sequence[str]) -> Layout:
     )
 
 
-def predictions_of(
-    layout: Layout,
-    scores: np.ndarray[Any, np.dtype[Any]],
-    others: Mapping[str, Column],
-    *,
-    source: Source,
-    kind: Kind | None,
-    make: Callable[..., Predictions] = Predictions,
-) -> Predictions:
-    """Predictions from the scores ``(N, k)`` and the other columns of a table."""
+def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column]) -> dict[str, Any]:
+    """The arguments of ``Predictions`` from the scores ``(N, k)``, held or on file, and the other columns."""
     arrays: dict[str, Any] = {layout.space: scores[:, 0] if len(layout.scores) == 1 else scores}
     if layout.class_names is not None:
         arrays["class_names"] = layout.class_names
@@ -124,42 +117,41 @@ def predictions_of(
     elif several:
         arrays["kind"] = "multilabel"
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in BINARY_NAMES}
-    chosen = Chosen(layout.space, ("",), (), layout.unused)
-    return predictions_from(arrays, chosen, source=source, kind=kind, make=make)
+    return fields_of(arrays, Chosen(layout.space, ("",), (), layout.unused))
 
 
-def table_of(predictions: Predictions) -> Table:
-    """The columns that say everything; the inverse of ``predictions_of``."""
-    names = predictions.class_names
-    family = {"logits": "logit", "probs": "prob", "confidence": "confidence"}[predictions.space]
-    values = predictions.values
+def table_of(arrays: Arrays) -> Table:
+    """The columns that say what the arrays do; the inverse of ``fields_of_columns``."""
+    space = next(space for space in FAMILIES if space in arrays)
+    names: tuple[str, ...] | None = arrays.get("class_names")
+    labels: Tensor | None = arrays.get("labels")
+    values: Tensor = arrays[space]
+    num_samples = len(values)
     others: dict[str, list[Any]] = {}
     suffixes: tuple[str, ...] = ()
     if names is not None:
         _refuse_ambiguous(names)
     if values.ndim == 2:
         suffixes = names or tuple(str(index) for index in range(values.shape[1]))
-    if predictions.kind == "multilabel":
-        empty: list[Any] = [None] * predictions.num_samples  # says several labels, none of them known
-        for index, suffix in enumerate(suffixes):
-            others[f"label_{suffix}"] = (
-                empty if predictions.labels is None else predictions.labels[:, index].tolist()
-            )
-    elif predictions.labels is not None:
-        numbers: list[int] = predictions.labels.tolist()
+    if "kind" in arrays:  # several labels, none of them known
+        others |= {f"label_{suffix}": [None] * num_samples for suffix in suffixes}
+    elif labels is not None and labels.ndim == 2:
+        columns: list[list[Any]] = labels.T.tolist()
+        others |= {f"label_{suffix}": column for suffix, column in zip(suffixes, columns, strict=True)}
+    elif labels is not None:
+        numbers: list[int] = labels.tolist()
         others["label"] = numbers if names is None else [names[number] for number in numbers]
-    if predictions.kind == "top_label":
-        others["correct"] = predictions.correct.int().tolist()
-    if predictions.kind == "binary" and names is not None:
-        others |= {
-            column: [name] * predictions.num_samples for column, name in zip(BINARY_NAMES, names, strict=True)
-        }
-    if predictions.split is not None:
-        others["split"] = ["test" if code else "calibration" for code in predictions.split.tolist()]
-    if predictions.weights is not None:
-        others["weight"] = predictions.weights.tolist()
-    if predictions.groups is not None:
-        others["group"] = list(predictions.groups)
+    if "correct" in arrays:
+        others["correct"] = arrays["correct"].int().tolist()
+    if values.ndim == 1 and names is not None:
+        others |= {column: [name] * num_samples for column, name in zip(BINARY_NAMES, names, strict=True)}
+    if "split" in arrays:
+        others["split"] = ["test" if code else "calibration" for code in arrays["split"].tolist()]
+    if "weights" in arrays:
+        others["weight"] = arrays["weights"].tolist()
+    if "groups" in arrays:
+        others["group"] = list(arrays["groups"])
+    family = FAMILIES[space]
     return Table(
         others=others,
         score_names=tuple(f"{family}_{suffix}" for suffix in suffixes) or (family,),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,7 @@ import torch
 
 from calibrant._math.arrays import as_label_tensor
 from calibrant._math.errors import InputError
-from calibrant.predictions.checks import Kind, as_texts, whole_number
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.checks import KINDS, as_texts, whole_number
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,15 +70,8 @@ def choose(found: Collection[str]) -> Chosen:
     return Chosen(space, suffixes, tuple(used), tuple(name for name in found if name not in used))
 
 
-def predictions_from(
-    arrays: Mapping[str, Any],
-    chosen: Chosen,
-    *,
-    source: Source | None,
-    kind: Kind | None,
-    make: Callable[..., Predictions] = Predictions,
-) -> Predictions:
-    """Predictions from the arrays that were chosen; a kind that is asked for must not contradict them."""
+def fields_of(arrays: Mapping[str, Any], chosen: Chosen) -> dict[str, Any]:
+    """The arguments of ``Predictions`` from the arrays that were chosen, with a note on the others."""
     fields: dict[str, Any] = {}
     for base in (chosen.space, *COMPANIONS, *OUTCOMES):
         parts = [
@@ -91,48 +82,22 @@ def predictions_from(
     if len(chosen.suffixes) == 2:
         fields["split"] = _split_of_parts(arrays, chosen)
     fields |= {name: arrays[name] for name in ("split", "class_names") if name in arrays}
-    if kind is not None:
-        fields["kind"] = _kind(kind)
     if "kind" in arrays:
-        stated = _kind(arrays["kind"])
-        if stated != fields.setdefault("kind", stated):
-            raise InputError(f"it holds predictions of kind {stated}; kind {kind} was asked for.")
+        fields["kind"] = known_kind(arrays["kind"])
     if "true_label" in fields:
         fields["labels"] = fields.pop("true_label")
         fields["correct"] = _agreement(fields["labels"], fields.pop("pred_label"))
-    return make(**fields, source=source, notes=_unused_note(chosen, labelled=not TRUTH.isdisjoint(fields)))
+    fields["notes"] = _unused_note(chosen, labelled=not TRUTH.isdisjoint(fields))
+    return fields
 
 
-def arrays_of(predictions: Predictions) -> tuple[dict[str, Tensor], dict[str, list[str]]]:
-    """Tensors and texts that together say everything; the inverse of ``predictions_from``."""
-    values = predictions.values
-    tensors = {
-        predictions.space: values,
-        "labels": predictions.labels,
-        "correct": predictions.correct if predictions.kind == "top_label" else None,
-        "split": predictions.split,
-        "weights": predictions.weights,
-    }
-    texts = {
-        "class_names": predictions.class_names,
-        "groups": predictions.groups,
-        "kind": ("multilabel",) if predictions.kind == "multilabel" and predictions.labels is None else None,
-    }
-    return (
-        {name: tensor for name, tensor in tensors.items() if tensor is not None},
-        {name: list(text) for name, text in texts.items() if text is not None},
-    )
-
-
-def texts_from_json(name: str, text: str) -> list[Any]:
-    """A list of texts that was written as JSON where a format has no arrays of text."""
-    try:
-        listed = json.loads(text)
-    except ValueError:
-        listed = None
-    if not isinstance(listed, list):
-        raise InputError(f'`{name}` in the metadata must be a JSON list, such as ["cat", "dog"].')
-    return listed
+def known_kind(value: Any) -> str:
+    """The kind, which formats hold as a text, a list of one or an array of one."""
+    texts = [value] if isinstance(value, str) else as_texts(value)
+    if texts is None or len(texts) != 1 or texts[0] not in KINDS:
+        got = type(value).__name__ if texts is None else " ".join(texts)
+        raise InputError(f"`kind` must be one of {', '.join(KINDS)}; got {got}.")
+    return texts[0]
 
 
 def listing(names: Iterable[str], *, most: int = 12) -> str:
@@ -225,16 +190,6 @@ def _agreement(true: Any, predicted: Any) -> Tensor:
             f"got shapes {tuple(first.shape)} and {tuple(second.shape)}."
         )
     return first == second
-
-
-def _kind(value: Any) -> str:
-    """The kind, which formats hold as a text, a list of one or an array of one."""
-    texts = [value] if isinstance(value, str) else as_texts(value)
-    kinds = ("binary", "multiclass", "multilabel", "top_label")
-    if texts is None or len(texts) != 1 or texts[0] not in kinds:
-        got = type(value).__name__ if texts is None else " ".join(texts)
-        raise InputError(f"`kind` must be one of {', '.join(kinds)}; got {got}.")
-    return texts[0]
 
 
 def _unused_note(chosen: Chosen, *, labelled: bool) -> tuple[str, ...]:

@@ -1,0 +1,74 @@
+"""Every command once in a process of its own: that it starts, its exit code, and Ctrl-C."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant.cli.main import app
+from command_line import START
+
+# Arguments, exit code, and a word of the output; on failure the output is a sentence on stderr.
+CALLS = {
+    "evaluate": (("evaluate", "p.npz", "--bootstrap", "20"), 0, "onfident"),
+    "fit": (("fit", "p.npz", "--method", "temperature", "-o", "c.safetensors"), 0, "temperature"),
+    "apply": (("apply", "p.npz", "p.npz", "-o", "q.npz"), 2, "not a safetensors file"),
+    "compare": (("compare", "p.npz"), 2, "two files or more"),
+    "check": (("check", "p.npz", "--max-ece", "0.001"), 1, "FAIL: "),
+    "demo": (("demo", "--seed", "-1"), 2, "--seed"),
+    "train": (("train", "absent.toml"), 2, "absent.toml"),
+    "study": (("study", "--list"), 0, "losses"),
+    "figure": (("figure", "--list"), 0, "landscape"),
+    "curvature": (("curvature", "absent"), 2, "there is no run absent"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with predictions of an over-confident binary model in it."""
+    rng = np.random.default_rng(0)
+    odds = rng.normal(size=400)
+    labels = (rng.random(400) < 1 / (1 + np.exp(-odds))).astype(int)
+    np.savez(tmp_path / "p.npz", logits=4 * odds, labels=labels, split=np.arange(400) % 2)
+    return tmp_path
+
+
+def start(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder to its end."""
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.mark.parametrize("name", [command.callback.__name__ for command in app.registered_commands])
+def test_every_command_starts_and_ends(folder: Path, name: str) -> None:
+    """The process ends with the command's exit code, prints results on stdout and failures on stderr."""
+    arguments, code, words = CALLS[name]
+    done = start(folder, *START, *arguments)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert words in (done.stderr if code == 2 else done.stdout)
+    assert "Traceback" not in done.stderr
+
+
+def test_the_installed_command_is_this_one() -> None:
+    """``calibrant`` on the path calls what the tests call."""
+    from importlib.metadata import entry_points
+
+    (command,) = entry_points(group="console_scripts", name="calibrant")
+    assert command.value == "calibrant.cli.main:run"
+
+
+def test_the_keyboard_stops_it_in_one_sentence(folder: Path) -> None:
+    """Ctrl-C while a command works: one sentence, exit code 130, no traceback."""
+    code = (
+        "import os, signal, calibrant.predictions as rooms;"
+        "signal.signal(signal.SIGINT, signal.default_int_handler);"  # a job in the background ignores it
+        "rooms.open_predictions = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT);"
+        "from calibrant.cli.main import run; import sys; sys.argv = ['calibrant', 'evaluate', 'p.npz']; run()"
+    )
+    done = start(folder, sys.executable, "-c", code)
+    assert done.returncode == 130
+    (sentence,) = [line for line in done.stderr.splitlines() if line.strip()]
+    assert sentence == "calibrant: stopped; nothing half-written is left behind."

@@ -1,0 +1,83 @@
+"""The command line as a user meets it: arguments in, output and an exit code out."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import random
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant.cli.main import run
+
+START = [sys.executable, "-c", "from calibrant.cli.main import run; run()"]
+"""Starts the command in a process of its own; its arguments follow."""
+
+
+def call(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run ``calibrant ARGUMENTS`` in a folder, within this process, and undo what it changed here.
+
+    A fresh process spends seconds on imports before the command itself begins. What only a process of its own
+    can show (how it starts, its exit code, Ctrl-C) is tested with ``START``.
+    """
+    output, errors = io.StringIO(), io.StringIO()
+    with (
+        _surroundings_restored(folder, list(arguments)),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(errors),
+    ):
+        code = _exit_code()
+    return subprocess.CompletedProcess(list(arguments), code, output.getvalue(), errors.getvalue())
+
+
+def _exit_code() -> int:
+    try:
+        run()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+@contextlib.contextmanager
+def _surroundings_restored(folder: Path, arguments: list[str]) -> Iterator[None]:
+    """The folder, arguments, filters of warnings and generators that a new process would begin with."""
+    modules, environment = set(sys.modules), dict(os.environ)
+    generators = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
+    threads = torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        patch.chdir(folder)
+        patch.syspath_prepend(folder)
+        patch.setattr(sys, "argv", ["calibrant", *arguments])
+        _filter_warnings_as_python_does()
+        try:
+            yield
+        finally:
+            random.setstate(generators[0])
+            np.random.set_state(generators[1])  # noqa: NPY002
+            torch.set_rng_state(generators[2])
+            torch.set_num_threads(threads)
+            os.environ.clear()
+            os.environ.update(environment)
+            _forget_modules_of(folder, set(sys.modules) - modules)
+
+
+def _filter_warnings_as_python_does() -> None:
+    """The interpreter's own filters; those of the tests turn every warning into an error."""
+    warnings.resetwarnings()
+    for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+        warnings.simplefilter("ignore", category)
+
+
+def _forget_modules_of(folder: Path, names: set[str]) -> None:
+    """A module that the command imported from the folder must not be found by the next test."""
+    for name in names:
+        if (file := getattr(sys.modules[name], "__file__", None)) and Path(file).is_relative_to(folder):
+            del sys.modules[name]
