@@ -78,10 +78,10 @@ class Calibrator(FittedModule):
             logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
             labels: Classes ``(N,)``, or zeros and ones ``(N, C)`` with one column per label.
             weights: Sample weights ``(N,)``; a weight of k counts like k copies.
-            folds: If not 0, into how many folds to cut the data, to fit on the others and judge on each in
-                turn. ``fit_result_.held_out`` then tells what was found; where over-confidence became
-                under-confidence by more than two standard errors, that is warned of.
-            seed: Of the folds.
+            folds: Number of cross-validation folds; 0 for none. ``fit_result_.held_out`` then tells how
+                calibrators fitted on the other folds do on each fold, and a warning says where
+                over-confidence became under-confidence by more than two standard errors.
+            seed: For the division into folds.
 
         Returns:
             The calibrator itself; ``fit_result_`` tells how the fit went.
@@ -263,7 +263,7 @@ class Calibrator(FittedModule):
         return None
 
     def fold_into(self, linear: nn.Linear) -> nn.Linear:
-        """The last layer of a network, with the calibrator in its weights: it costs nothing any more.
+        """The last layer of a network, with the calibrator merged into its weights, at no further cost.
 
         Args:
             linear: The layer that gives the logits (one output where they are log-odds ``(N,)``). It is left

@@ -34,10 +34,10 @@ class FittedModule(nn.Module):
     parameter_ranges: ClassVar[Mapping[str, tuple[float, float]]]
     """Names of the fitted parameters, and between which values they lie."""
     parameter_shapes: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Of parameters that are tables the dimensions: C is the number of classes, other letters are free."""
+    """Dimensions of the parameters that are tables: C is the number of classes, other letters are free."""
 
     tried_unasked: ClassVar[tuple[Task, ...]] = ()
-    """The kinds of predictions for which :func:`select` tries it where nothing is said."""
+    """The kinds of predictions for which :func:`select` tries it by default."""
     mends_frequencies: ClassVar[bool] = True
     """Whether it has shifts of its own, so that its mean probabilities are the class frequencies."""
 
@@ -93,7 +93,7 @@ class FittedModule(nn.Module):
         num_classes: int,
         class_names: tuple[str, ...] | None,
     ) -> None:
-        """Become what an earlier fit made."""
+        """Take over the parameters and the result of an earlier fit."""
         for name in self.parameter_ranges:
             self._buffers[name] = parameters[name]
         self.fit_result_, self.kind_ = result, kind

@@ -18,8 +18,8 @@ from calibrant.calibrators import (
     StructuredMatrixScaling,
     TemperatureScaling,
     VectorScaling,
-    _regression,
 )
+from calibrant.calibrators.fitting import regression
 
 ALL = [VectorScaling, MatrixScaling, StructuredMatrixScaling]
 
@@ -129,7 +129,7 @@ def test_conjugate_gradients_end_where_newton_does(
     """Many parameters are fitted otherwise, to the same optimum."""
     scores, labels = skewed
     dense = kind().fit(scores, labels)
-    monkeypatch.setattr(_regression, "_DENSE", 0)
+    monkeypatch.setattr(regression, "_DENSE", 0)
     iterative = kind().fit(scores, labels)
     torch.testing.assert_close(
         iterative.predict_proba(scores), dense.predict_proba(scores), rtol=0, atol=1e-6

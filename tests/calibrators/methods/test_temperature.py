@@ -97,7 +97,9 @@ def test_slopes_are_derivatives(calibrated: Callable[..., Any]) -> None:
     (first,) = torch.autograd.grad(loss, beta, create_graph=True)
     (second,) = torch.autograd.grad(first, beta)
     found = likelihood_slopes(Samples(scores, labels, weights), 0.6)
-    np.testing.assert_allclose(found, [loss.item(), first.item(), second.item()], rtol=1e-10)
+    np.testing.assert_allclose(
+        (found.value, found.first, found.second), [loss.item(), first.item(), second.item()], rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize("objective", ["nll", "brier", "ece", "adaptive_ece", "smce"])

@@ -71,7 +71,7 @@ class Landscape:
     notes: tuple[str, ...]
     """What the fit warned of."""
     trouble: tuple[str, ...] = ()
-    """Why the samples tell little, whatever is fitted to them: few, of one class, all right, all wrong."""
+    """Why the samples determine little: too few, of one class, all right or all wrong."""
 
     @property
     def is_logarithmic(self) -> bool:
@@ -98,9 +98,9 @@ class Landscape:
     def doubts(self) -> tuple[str, ...]:
         """Why the samples do not fix exponent and temperature; empty where nothing speaks against it.
 
-        They tell little whatever is fitted, the chosen point or some of the resamples (more than lie outside
-        the interval on one side) are at an end of what is searched, or 1 + gamma is more than ten times as
-        large at one end of its interval as at the other.
+        They determine little by themselves; or the chosen point or some of the resamples (more than lie
+        outside the interval on one side) are at an end of the range searched; or 1 + gamma is more than ten
+        times as large at one end of its interval as at the other.
         """
         count, ended = len(self.cloud), int(_at_end(self.cloud).sum())
         there = ["the best point"] if _at_end(np.array([self.chosen[:2]])).any() else []
@@ -140,9 +140,9 @@ def objective_landscape(
         labels: Classes ``(N,)``.
         weights: Sample weights ``(N,)``.
         objective: As for :class:`FocalTemperatureScaling`.
-        num_resamples: How many refits; 100 of the likelihood loss and the Brier score, 20 of calibration
-            errors unless given.
-        seed: Of the resamples.
+        num_resamples: How many refits; by default 100 for the likelihood loss and the Brier score, and 20 for
+            calibration errors.
+        seed: For the resamples.
         progress: Told the share that is done.
 
     Returns:
@@ -232,7 +232,7 @@ def _fitted(samples: Samples, objective: Objective) -> tuple[Place, tuple[str, .
 
 
 def _trouble(samples: Samples) -> tuple[str, ...]:
-    """What makes the samples tell little, whatever is fitted."""
+    """Why the samples determine little."""
     return (CONSTANT,) if samples.is_constant else degenerate(samples)
 
 

@@ -49,7 +49,7 @@ class Candidate:
     behind: float
     """By how much the loss exceeds the lowest one."""
     standard_error: float
-    """Of ``behind``, from the differences sample by sample."""
+    """Standard error of ``behind``, from the differences sample by sample."""
 
     @property
     def level(self) -> bool:
@@ -117,10 +117,11 @@ def select(
 ) -> Selection:
     """Choose a calibrator by cross-validation with the one-standard-error rule.
 
-    Every candidate is fitted on all folds but one and judged on that one, in turn. Of those whose mean loss
-    is within one standard error of the lowest, the one that fits the fewest numbers is taken; the standard
-    error is that of the paired differences, sample by sample. Changing nothing is always a candidate.
-    Calibration error is no criterion: a calibrator that says the same of every sample can have none.
+    Every candidate is fitted on all folds but one and judged on that one, in turn. Among those whose mean
+    loss is within one standard error of the lowest, the one that fits the fewest numbers is taken; the
+    standard error is that of the paired differences, sample by sample. Changing nothing is always a
+    candidate. Calibration error is no criterion: a calibrator that says the same of every sample can have
+    none.
 
     Args:
         logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
@@ -131,7 +132,7 @@ def select(
             a class does not occur, none with numbers for each class.
         criterion: ``"nll"`` or ``"brier"``, both proper.
         folds: How many, from 2 to half the number of samples.
-        seed: Of the division into folds.
+        seed: For the division into folds.
 
     Returns:
         The choice, fitted on all samples, and how every candidate did; print it to read why.

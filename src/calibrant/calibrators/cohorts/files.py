@@ -46,7 +46,7 @@ def load_group_calibrator(path: str | os.PathLike[str]) -> GroupCalibrator:
         groups, borrowed, unknown = content["groups"], float(content["borrowed"]), content["unknown"]
         names = {name for name in groups if isinstance(name, str)}
     except (KeyError, TypeError, ValueError) as error:
-        raise damaged(path, "its header does not have the form of that of groups") from error
+        raise damaged(path, "its header does not have the form of a group calibrator's") from error
     if len(headers) != len(groups) + 1 or len(names) != len(groups):
         raise damaged(path, "it does not hold one calibrator for each group")
     pooled, *parts = (restored(path, header, _part(tensors, place)) for place, header in enumerate(headers))

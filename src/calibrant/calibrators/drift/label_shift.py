@@ -30,7 +30,7 @@ class PriorEstimate:
     prior: tuple[float, ...]
     """Estimated share of each class; both classes of a binary problem."""
     standard_errors: tuple[float, ...]
-    """Of these shares, from the curvature of the likelihood, given that the probabilities are right."""
+    """Their standard errors, from the curvature of the likelihood, if the probabilities are right."""
     source_prior: tuple[float, ...]
     """The shares that the probabilities were calibrated for."""
     converged: bool
@@ -64,7 +64,7 @@ def estimate_prior(
         source_prior: The class frequencies of the calibration data, ``(C,)``, or one number for class 1;
             ``calibrator.fit_result_.profile.class_prior`` tells them.
         weights: Sample weights ``(N,)``.
-        max_steps: Of the iteration.
+        max_steps: The most steps of the iteration.
 
     Returns:
         The frequencies, their standard errors, and how close to the maximum they are.
@@ -213,7 +213,7 @@ def _prior(name: str, values: ArrayLike | float, num_classes: int) -> Float[Tens
 
 
 def _refuse_absent(source: Tensor, table: Tensor) -> None:
-    """Of a class that the calibration data never showed nothing can be said."""
+    """Refuse classes that never occurred in the calibration data: their frequency cannot be estimated."""
     absent = (source == 0) & (table > 0).any(dim=0)
     if bool(absent.any()):
         number = int(absent.to(torch.uint8).argmax())

@@ -99,7 +99,7 @@ def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | 
 
     Compared is what the model says before calibration. First the histogram of the confidences (top class; of
     binary and multilabel log-odds the probability of class 1), over ten bins that held equally many samples
-    of the fit, by total variation d. Of N and M samples of the same origin
+    of the fit, by total variation d. For N and M samples of the same origin
 
     .. math::
        d \le \tfrac12 \sum_b \sqrt{s_b (1 - s_b) v} + \sqrt{\tfrac12 v \log(1 / \alpha)},
@@ -112,8 +112,8 @@ def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | 
     empirical Bernstein bound by more than 0.05, or by so much that the mean more than doubled or fell to less
     than half.
 
-    A calibrator can be right on other data and wrong on data that look the same, so this is a warning sign
-    and no verdict; only labels tell.
+    A calibrator can be right on other data and wrong on data that look the same, so this is a warning sign,
+    not a verdict; only labels tell.
 
     Args:
         calibrator: Fitted, or loaded from a file.
@@ -189,14 +189,14 @@ def _between_classes(profile: Profile, seen: Look) -> tuple[float, float]:
 def _noise(
     before: Float[Tensor, " B"], after: Float[Tensor, " B"], num_before: float, num_after: float
 ) -> float:
-    """What the distance of two samples of one origin hardly ever exceeds."""
+    """What the distance between two samples of the same origin exceeds only once in a thousand cases."""
     variance = 1 / num_before + 1 / num_after
     pooled = (before * num_before + after * num_after) / (num_before + num_after)
     return _bound(pooled * (1 - pooled) * variance, variance)
 
 
 def _bound(variances: Tensor, variance: float) -> float:
-    """Of half the sum of absolute differences with these variances; one sample moves it by its share."""
+    """Bound on half the sum of absolute differences with these variances, moved by each sample's share."""
     expected = 0.5 * float(variances.sqrt().sum())
     return min(1.0, expected + math.sqrt(0.5 * variance * math.log(1 / FALSE_ALARMS)))
 

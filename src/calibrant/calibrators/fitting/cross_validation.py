@@ -111,7 +111,7 @@ def _in_standard_errors(values: Tensor, shares: Tensor) -> float:
 
 
 def log_losses(calibrated: Tensor, labels: Tensor, kind: Task) -> Float[Tensor, " N"]:
-    """Of each sample, from log-probabilities or log-odds; of several labels the mean."""
+    """Log-loss of each sample, from log-probabilities or log-odds; the mean over several labels."""
     if kind == "multiclass":
         return nll_loss(calibrated, labels, reduction="none")
     return _by_row(-logsigmoid(torch.where(labels == 1, calibrated, -calibrated)))

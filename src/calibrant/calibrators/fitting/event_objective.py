@@ -1,7 +1,7 @@
 r"""The likelihood loss and the Brier score of events, with derivatives, in one compiled pass.
 
-Of an event with two outcomes the focal map has one number to map: the log-odds a >= 0 of the likelier outcome
-at temperature T. Its log-odds after the map are :math:`\phi = h(-a) - h(a)` with
+For an event with two outcomes the focal map has one number to map: the log-odds a >= 0 of the likelier
+outcome at temperature T. Its log-odds after the map are :math:`\phi = h(-a) - h(a)` with
 
 .. math:: h(s) = -L - \gamma (s - L) - \log(1 + \gamma R), \quad L = \log(1 + e^s), \quad R = L e^{-s},
 

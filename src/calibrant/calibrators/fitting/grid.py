@@ -67,7 +67,7 @@ def best_on_grid(
 ) -> tuple[Place, int]:
     """The smallest objective over all pairs (the first of equals), and how many pairs were computed exactly.
 
-    Of an objective that jumps it is the smallest as long as interpolation puts at most one sample in the
+    For an objective that jumps, it is the smallest as long as interpolation puts at most one sample in the
     wrong bin, and the mean confidence of some rows misses that of all by at most four standard errors. Where
     no pair is better than ``best``, that is returned.
     """
@@ -214,7 +214,8 @@ def _least_possible(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean residuals at all pairs, interpolated, and their sizes less what they may miss: lower bounds.
 
-    Of many rows with classes the mean confidence is that of some, and may miss four standard errors.
+    Where there are many rows with classes, the mean confidence is that of some, and may miss by four
+    standard errors.
     """
     nodes = _nodes(temperatures, _SPACING_OF_MEANS)
     some = samples if samples.is_event else samples.thinned(_ROWS_OF_MEANS)

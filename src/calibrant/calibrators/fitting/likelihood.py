@@ -53,7 +53,7 @@ def likelihood_terms(
 
 
 class _SumsBelow(NamedTuple):
-    """Of the other classes' odds against the second, r = exp(beta b): sums of r, r b and r b squared."""
+    """Sums of r, r b and r b squared; r = exp(beta b) are the other classes' odds against the second."""
 
     total: Float[Tensor, "*M n"]
     first: Float[Tensor, "*M n"]

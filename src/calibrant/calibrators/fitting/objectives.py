@@ -115,5 +115,5 @@ def _smooth_value(samples: Samples, objective: Objective, temperature: float, ga
 
 
 def _scale(samples: Samples, objective: Objective) -> float:
-    """Of events the Brier score is (p - y)², not summed over the two outcomes."""
+    """The Brier score of an event is (p - y)², not summed over its two outcomes."""
     return 0.5 if objective == "brier" and samples.is_event else 1.0

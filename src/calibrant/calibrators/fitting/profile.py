@@ -28,8 +28,8 @@ class Profile:
     """Class shares, and how sure the model was, before calibration.
 
     Confidence is that of the top class; of binary and multilabel predictions the probability of class 1, as
-    calibration is measured for these. Of large tables the histogram and the means are those of some rows, one
-    by chance from each of as many stretches.
+    calibration is measured for these. For large tables the histogram and the means are those of some rows,
+    drawn at random, one from each of as many stretches.
     """
 
     class_prior: tuple[float, ...]

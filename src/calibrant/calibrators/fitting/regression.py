@@ -102,7 +102,7 @@ def regress(problem: Regression, start: Float[Tensor, "C F"]) -> Fitted:
         step = -_newton_step(problem, probs, gradient)
         # Small enough; or nearly, and as small as conjugate gradients get it.
         if largest <= TOLERANCE or before / 2 < largest <= _NEARLY:
-            # Of separable data the gradient fades as parameters grow, but Newton's step does not shrink.
+            # In separable data the gradient fades as parameters grow, but Newton's step does not shrink.
             moved = problem.logits(step)
             unbounded = float((moved - moved.mean(dim=1, keepdim=True)).abs().max()) > _SETTLED
             break

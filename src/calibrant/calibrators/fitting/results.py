@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class FitResult:
     """How a calibrator's fit went.
 
-    Of multilabel fits, whose columns are fitted one by one, ``before``, ``after`` and ``compared`` are means
+    In multilabel fits, whose columns are fitted one by one, ``before``, ``after`` and ``compared`` are means
     over the columns, ``steps`` and ``certificate`` the largest of them, and ``parameters`` hold one number
     per column.
     """
@@ -77,7 +77,7 @@ def join(
     data_sha256: str,
     profile: Profile | None,
 ) -> FitResult:
-    """One result from the solutions of the columns; of a single solution, just that with its ``notes``."""
+    """One result from the solutions of the columns, or from a single solution, with ``notes``."""
     first, several = solutions[0], len(solutions) > 1
     warnings = tuple(
         f"label {column}: {warning}" if several else warning
@@ -113,7 +113,7 @@ def join(
 
 
 def _means(tables: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Of what all of them hold, the mean."""
+    """Means of the entries that all of them hold."""
     return {
         name: sum(table[name] for table in tables) / len(tables)
         for name in tables[0]

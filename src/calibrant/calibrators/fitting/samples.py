@@ -75,7 +75,7 @@ class Samples:
 
     @cached_property
     def event_arrays(self) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
-        """Of events: absolute log-odds, whether the likelier outcome did not happen, shares of the weight."""
+        """Absolute log-odds of events, whether the likelier outcome did not happen, shares of the weight."""
         scores, wrong = self.scores.to(torch.float64).abs(), ~self.correct
         return scores.contiguous().numpy(), wrong.contiguous().numpy(), self.shares.contiguous().numpy()
 
@@ -160,7 +160,7 @@ class Samples:
         return self.part(slice(count))
 
     def thinned(self, most: int) -> Self:
-        """A small likeness, of at most ``most`` rows: mean scores of events, and of classes some rows.
+        """A smaller version of at most ``most`` rows: mean scores of events, or some rows of classes.
 
         These are drawn in proportion to weight, one from each of as many stretches of the whole, and there by
         chance: rows may come in a rhythm, as where labels take turns.

@@ -28,7 +28,7 @@ class BayesianBinning(EventCalibrator):
        \frac{\Gamma(m_b + \alpha_b)}{\Gamma(\alpha_b)} \, \frac{\Gamma(n_b + \beta_b)}{\Gamma(\beta_b)}
 
     with m events and n others in bin b of B with equally many samples, :math:`B = N^{1/3}/10, \dots,
-    10 N^{1/3}`, and a Beta prior of strength :math:`N' = 2` around the centre of each bin. Of multiclass
+    10 N^{1/3}`, and a Beta prior of strength :math:`N' = 2` around the centre of each bin. In multiclass
     logits every class is an event of its own, and the results are normalised.
 
     Note:

@@ -31,7 +31,7 @@ class BetaCalibration(Calibrator):
     .. math:: \hat p = \sigma\left( a \log p - b \log(1 - p) + c \right), \qquad a, b \ge 0
 
     With a = b this is :class:`PlattScaling` with a slope that is not negative; with a and b of its own each
-    side, near 0 and near 1, is mended by itself. Of multilabel predictions every column has its own a, b and
+    side, near 0 and near 1, is mended by itself. In multilabel predictions every column has its own a, b and
     c. The order of samples stays.
 
     Where the likelihood has no maximum (only one class occurs, a threshold separates the classes) departures

@@ -67,7 +67,7 @@ class EnsembleTemperatureScaling(Calibrator):
     def _solve(self, samples: Samples) -> Solution:
         base = with_doubts_of_temperature(fit_temperature(samples, "nll", "continuous"), samples, "nll")
         loss = _Loss(samples, base.parameters["temperature"])
-        # Of shares that need not sum to one, N times their sum added to the loss makes them do so.
+        # The shares are free; the sum of them, added to the mean loss, makes them sum to one at the optimum.
         found = minimise_in_box(loss, np.full(3, 1 / 3), np.zeros(3), np.full(3, math.inf))
         point = found.point / found.point.sum()
         candidates = (point, np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))

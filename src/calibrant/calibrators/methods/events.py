@@ -137,7 +137,7 @@ def _events(scores: Tensor, labels: Tensor) -> tuple[Float[Tensor, "N K"], Float
 
 
 def _log_odds_of_classes(logits: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
-    """Of every class against the others."""
+    """Log-odds of every class against the others."""
     return log_softmax(logits) - log_one_minus_softmax(logits)
 
 

@@ -124,7 +124,7 @@ class FocalTemperatureScaling(Calibrator):
     def _solve_near(self, start: Mapping[str, float], samples: Samples) -> Solution:
         objective = in_effect(self.objective, samples)
         smooth = self.search == "full" and self.selection == "none" and objective in DIFFERENTIABLE
-        # Of events the two are nearly exchangeable: there are optima far apart, and the search takes no time.
+        # For events the two are nearly exchangeable: optima lie far apart, and a full search is cheap.
         if samples.is_event or not smooth:
             return self._solve(samples)
         found = fit_focal_temperature_near(samples, objective, **start)

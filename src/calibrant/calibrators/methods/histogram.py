@@ -24,7 +24,7 @@ class HistogramBinning(EventCalibrator):
 
     .. math:: \hat p = \frac{\sum_{i \in b} y_i + m \, \bar p_b}{N_b + m}
 
-    of the bin b that the probability p lies in, with mean probability :math:`\bar p_b`. Of multiclass logits
+    of the bin b that the probability p lies in, with mean probability :math:`\bar p_b`. In multiclass logits
     every class is an event of its own, and the results are normalised.
 
     Args:

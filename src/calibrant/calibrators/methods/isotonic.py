@@ -27,13 +27,13 @@ class IsotonicCalibration(EventCalibrator):
        \hat p_k \propto (1 - \epsilon) f_k(p_k) + \epsilon \, p_k, \qquad
        f_k = \arg\min_{f \text{ never falling}} \sum_i \left( f(p_{ik}) - [y_i = k] \right)^2
 
-    Each f is constant on steps, straight between them and constant beyond the outermost. Of binary and
+    Each f is constant on steps, straight between them and constant beyond the outermost. For binary and
     multilabel log-odds there is one function for the event, without normalisation.
 
     Args:
         ties: ``"broken"``: :math:`\epsilon = 1 / (N + 1)`, so that samples on one step keep their order and
             no probability is exactly zero; ``"kept"``: :math:`\epsilon = 0`.
-        functions: Of multiclass logits ``"one_vs_rest"``, one function for every class, or ``"shared"``, the
+        functions: For multiclass logits ``"one_vs_rest"``, one function for every class, or ``"shared"``, the
             same for all; with ties broken the latter keeps the predicted class and the order of the classes.
 
     Raises:

@@ -25,7 +25,7 @@ class PlattScaling(Calibrator):
 
     .. math:: \hat p = \sigma(a s + b)
 
-    Of multilabel predictions every column has its own a and b. The intercept mends what no temperature can: a
+    In multilabel predictions every column has its own a and b. The intercept mends what no temperature can: a
     shift of the log-odds, as between a balanced training set and the natural prevalence.
 
     This is the plain likelihood, without Platt's smoothed targets, so that the mean probability equals the

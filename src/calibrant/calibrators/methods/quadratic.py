@@ -26,7 +26,7 @@ class QuadraticScaling(Calibrator):
     .. math:: \hat p = \sigma(a s^2 + b s + c)
 
     It is the exact posterior where the log-odds s of either class are normally distributed, each with a
-    variance of its own; with equal variances a = 0, which is :class:`PlattScaling`. Of multilabel predictions
+    variance of its own; with equal variances a = 0, which is :class:`PlattScaling`. In multilabel predictions
     every column has its own parabola. The order of samples changes beyond the parabola's vertex; where
     samples lie there a warning says so.
 

@@ -23,7 +23,7 @@ class ScalingBinning(EventCalibrator):
 
     Means of a fitted function vary less than the shares of events of :class:`HistogramBinning`, and since
     only as many probabilities occur as there are bins, the calibration error of the result can be measured,
-    which that of a continuous map cannot. Of multiclass logits every class is an event of its own with its
+    which that of a continuous map cannot. In multiclass logits every class is an event of its own with its
     log-odds s, and the results are normalised.
 
     Args:

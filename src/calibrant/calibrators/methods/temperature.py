@@ -25,7 +25,7 @@ class TemperatureScaling(Calibrator):
 
     .. math:: \hat p = \mathrm{softmax}(z / T), \qquad T = \arg\min_{T \in [10^{-4}, 10^4]} L(T)
 
-    Of multilabel predictions every column has its own T. Accuracy, the order of the classes and log-odds of
+    In multilabel predictions every column has its own T. Accuracy, the order of the classes and log-odds of
     zero stay as they are, so a shift of the log-odds (another prevalence than in training) cannot be mended:
     for that see :class:`PlattScaling`.
 
