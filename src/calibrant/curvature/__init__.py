@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from calibrant.curvature.density import SpectralDensity, spectral_density
 from calibrant.curvature.eigenvalues import Eigenvalues, top_eigenvalues
-from calibrant.curvature.norms import CurvatureSizes, curvature_sizes
 from calibrant.curvature.operators import CurvatureOperator, GaussNewtonOperator, HessianOperator
 from calibrant.curvature.regularizer import CurvatureRegularizer, Penalised
 from calibrant.curvature.sam import SAM
+from calibrant.curvature.sizes import CurvatureSizes, curvature_sizes
 from calibrant.curvature.trace import Trace, hessian_trace
 
 __all__ = [

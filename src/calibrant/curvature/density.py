@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from calibrant._math.checks import check_at_least
 from calibrant._math.errors import InputError
 from calibrant._math.lanczos import Lanczos
-from calibrant.curvature.model import Batches, Loss, Mode
 from calibrant.curvature.operators import CurvatureOperator, Matrix, curvature_operator
+from calibrant.curvature.parametric_model import Batches, Loss, Mode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,13 +104,9 @@ def spectral_density(
         >>> abs(2 * found.moment(1) - 0.5) < 0.1  # the eigenvalues are 0 and 0.5
         True
     """
-    for name, value, least in (
-        ("num_steps", num_steps, 2),
-        ("num_probes", num_probes, 1),
-        ("num_points", num_points, 2),
-    ):
-        if value < least:
-            raise InputError(f"`{name}` must be at least {least}; got {value}.")
+    check_at_least("num_steps", num_steps, 2)
+    check_at_least("num_probes", num_probes, 1)
+    check_at_least("num_points", num_points, 2)
     if width is not None and not width > 0:
         raise InputError(f"`width` must be positive; got {width}.")
     operator = curvature_operator(model, loss, data, matrix=matrix, parameters=parameters, mode=mode)

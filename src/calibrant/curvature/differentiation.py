@@ -62,8 +62,10 @@ class Together:
         return torch.stack([function(row) for row in rows])
 
 
-def check_mean_loss(loss: Tensor) -> None:
+def check_mean_loss(loss: object) -> None:
     """Refuse a loss that is not one number."""
+    if not isinstance(loss, Tensor):
+        raise InputError(f"`loss` must return a tensor with a gradient; got {type(loss).__name__}.")
     if loss.ndim != 0:
         raise InputError(
             f"`loss` must return the mean of a batch, one number; got shape {tuple(loss.shape)}: "

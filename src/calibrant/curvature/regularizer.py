@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from calibrant._math.checks import check_choice
+from calibrant._math.checks import check_at_least, check_choice
 from calibrant._math.errors import InputError
 from calibrant.curvature.differentiation import check_mean_loss
 from calibrant.curvature.last_layer import LastLayer
-from calibrant.curvature.model import Loss, trained_parameters
+from calibrant.curvature.parametric_model import Loss, trained_parameters
 from calibrant.curvature.penalties import (
     Seen,
     gauss_newton_trace,
@@ -143,9 +143,8 @@ class CurvatureRegularizer(nn.Module):
         check_choice("negative", negative, ("keep", "clip"))
         if not 0 <= weight < math.inf:
             raise InputError(f"`weight` must be finite and not negative; got {weight}.")
-        for name, value in (("every", every), ("num_probes", num_probes)):
-            if value < 1:
-                raise InputError(f"`{name}` must be at least 1; got {value}.")
+        check_at_least("every", every, 1)
+        check_at_least("num_probes", num_probes, 1)
         self.loss: Loss = loss
         self.weight, self.every, self.num_probes, self.seed = weight, every, num_probes, seed
         self.estimator: Estimator = estimator

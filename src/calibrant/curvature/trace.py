@@ -10,10 +10,10 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from calibrant._math.checks import check_choice
+from calibrant._math.checks import check_at_least, check_choice
 from calibrant._math.errors import InputError
-from calibrant.curvature.model import Batches, Loss, Mode
 from calibrant.curvature.operators import CurvatureOperator, Matrix, curvature_operator
+from calibrant.curvature.parametric_model import Batches, Loss, Mode
 from calibrant.curvature.xtrace import Sketch, mean_and_error
 
 Method: TypeAlias = Literal["xtrace", "hutch++", "hutchinson"]
@@ -108,8 +108,7 @@ def hessian_trace(
         Trace(value=0.5, standard_error=0.0, num_products=2)
     """
     check_choice("method", method, ("xtrace", "hutch++", "hutchinson"))
-    if num_matvecs < 6:
-        raise InputError(f"`num_matvecs` must be at least 6; got {num_matvecs}.")
+    check_at_least("num_matvecs", num_matvecs, 6)
     if tolerance is not None and not tolerance > 0:
         raise InputError(f"`tolerance` must be positive; got {tolerance}.")
     operator = curvature_operator(model, loss, data, matrix=matrix, parameters=parameters, mode=mode)
@@ -187,7 +186,7 @@ def _exact(operator: CurvatureOperator, progress: Progress | None) -> Trace:
 def _hutchinson(watched: _Watched, products: int, generator: torch.Generator) -> _Estimate:
     probes = watched.operator.signs(products, generator)
     values = (probes * watched.times(probes)).sum(0)
-    return _Estimate(float(values.mean()), _standard_error(values), products)
+    return _Estimate(float(values.mean()), standard_error(values), products)
 
 
 def _hutch_plus_plus(watched: _Watched, products: int, generator: torch.Generator) -> _Estimate:
@@ -197,7 +196,7 @@ def _hutch_plus_plus(watched: _Watched, products: int, generator: torch.Generato
     probes = watched.operator.signs(products - sketched - basis.shape[1], generator)
     probes = probes - basis @ (basis.T @ probes)
     values = (probes * watched.times(probes)).sum(0)
-    return _Estimate(inside + float(values.mean()), _standard_error(values), products)
+    return _Estimate(inside + float(values.mean()), standard_error(values), products)
 
 
 def _xtrace(watched: _Watched, products: int, generator: torch.Generator) -> _Estimate:
@@ -222,5 +221,6 @@ def _range(images: Tensor) -> Tensor:
     return basis[:, diagonal > 1e-12 * diagonal.max()]
 
 
-def _standard_error(values: Tensor) -> float:
+def standard_error(values: Tensor) -> float:
+    """Of the mean of independent values; infinite for a single one."""
     return float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.inf
