@@ -18,11 +18,11 @@ import torch
 from environment import environment, write
 
 from calibrant import Predictions
-from calibrant.evaluation.bootstrap import replicate
-from calibrant.evaluation.judge import METRICS
-from calibrant.evaluation.null import draw_null
-from calibrant.evaluation.reduce import reduce_predictions
-from calibrant.evaluation.resampling import Resamples
+from calibrant.evaluation.judging.measure import METRICS
+from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.judging.replicates import replicate
+from calibrant.evaluation.resampling.null import draw_null
+from calibrant.evaluation.resampling.resamples import Resamples
 
 SIZES = ((10_000, 100), (10_000, 1000), (100_000, 10))
 BAR = {"num_samples": 10_000, "num_classes": 100, "threads": 2, "seconds": 5.0}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,21 @@ from hypothesis import settings
 # Read when torch is loaded: threads that wait by spinning starve each other on a shared machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+import shapes
+
+shapes.install()
+
 settings.register_profile("calibrant", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("calibrant")
 
 GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Check the annotated shapes while a test of the four lowest rooms runs."""
+    with shapes.checking(item.path):
+        return (yield)
 
 
 @pytest.fixture(scope="session")

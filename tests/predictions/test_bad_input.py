@@ -689,19 +689,19 @@ def test_files_that_cannot_be_opened(tmp_path, monkeypatch) -> None:
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_failed_writing_leaves_nothing(ending, tmp_path, monkeypatch) -> None:
     """A disk that fills up leaves the old file as it was, and no other."""
-    from calibrant.predictions import files
+    from calibrant.predictions.formats.roster import WRITERS
 
     path = tmp_path / f"p{ending}"
     example().save(path)
     before = path.read_bytes()
-    original = files.WRITERS[ending]
+    original = WRITERS[ending]
 
-    def failing(predictions: Predictions, where) -> None:
-        original(predictions, where)
+    def failing(arrays, where) -> None:
+        original(arrays, where)
         where.write_bytes(where.read_bytes()[:100])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setitem(files.WRITERS, ending, failing)
+    monkeypatch.setitem(WRITERS, ending, failing)
     with pytest.raises(OSError, match="No space left on device"):
         example().test.save(path)
     assert path.read_bytes() == before

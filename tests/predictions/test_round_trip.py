@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrant._math.errors import InputError
-from calibrant.predictions import Predictions, files, load_predictions
+from calibrant.predictions import Predictions, load_predictions
+from calibrant.predictions.formats.roster import WRITERS
 
 ENDINGS = (".npz", ".csv", ".parquet", ".safetensors", ".pt")
 KINDS = ("binary", "multiclass", "multilabel", "top_label")
@@ -118,13 +119,13 @@ def test_repaired_probabilities_are_not_repaired_again(ending, assert_same) -> N
 def test_round_trip_bites_on_rounded_text(assert_same, monkeypatch) -> None:
     """A writer that rounds to six digits is caught by the comparison above."""
 
-    def rounding(table: Predictions, path: Path) -> None:
+    def rounding(arrays, path: Path) -> None:
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["logit_0", "logit_1"])
-            writer.writerows([f"{value:.6g}" for value in row] for row in table.values.tolist())
+            writer.writerows([f"{value:.6g}" for value in row] for row in arrays["logits"].tolist())
 
-    monkeypatch.setitem(files.WRITERS, ".csv", rounding)
+    monkeypatch.setitem(WRITERS, ".csv", rounding)
     expected = Predictions(logits=np.array([[1 / 3, 2.0], [0.0, 1.0]]))
     with pytest.raises(AssertionError, match="equal"):
         assert_same(there_and_back(expected, ".csv"), expected)

@@ -11,7 +11,9 @@ from pydantic import TypeAdapter
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation import result
-from calibrant.predictions import Predictions, Source, table
+from calibrant.predictions import Predictions, Source
+from calibrant.predictions import source as source_module
+from calibrant.predictions.contents import Contents
 from calibrant.predictions.oddities import TWO_COLUMNS
 
 
@@ -120,16 +122,17 @@ def test_confidence_and_correct_work_in_pieces(monkeypatch) -> None:
     logits = np.random.default_rng(0).normal(size=(3000, 200)).astype(np.float32)
     found = Predictions(logits=logits, labels=logits.argmax(axis=1))
     sizes: list[int] = []
-    original = Predictions.probs_of
+    original = Contents.probs
 
-    def recording(self: Predictions, rows: slice) -> torch.Tensor:
+    def recording(self: Contents, rows: slice) -> torch.Tensor:
         probs = original(self, rows)
         sizes.append(probs.numel())
         return probs
 
-    monkeypatch.setattr(Predictions, "probs_of", recording)
+    whole = found.probs.max(dim=1).values
+    monkeypatch.setattr(Contents, "probs", recording)
     assert bool(found.correct.all())
-    assert torch.equal(found.confidence, original(found, slice(None)).max(dim=1).values)
+    assert torch.equal(found.confidence, whole)
     assert sum(sizes) == 2 * logits.size
     assert max(sizes) <= 2**17
 
@@ -442,7 +445,7 @@ def test_repr_says_it_in_one_line() -> None:
 
 def test_source_goes_through_json() -> None:
     """An evaluation's source is this class, and pydantic reads back what it writes."""
-    assert result.Source is Source is table.Source
+    assert result.Source is Source is source_module.Source
     adapter = TypeAdapter(Source)
     source = Source(name="a.npz", sha256="ab", format="npz")
     assert adapter.validate_json(adapter.dump_json(source)) == source

@@ -17,7 +17,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.large_tables import LARGE_COLUMN, column_width_sums, is_large, table_width_sums
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Int, Shaped
 
 Binning: TypeAlias = Literal["width", "mass", "mukhoti"]
 Norm: TypeAlias = Literal["l1", "l2", "max"]
@@ -31,7 +31,7 @@ _NEAR = 1e-13  # of an edge, as a share of the unit interval
 class BinSums:
     """Weight, weighted confidences and weighted outcomes in each bin; the last axis runs over the bins."""
 
-    edges: Float[Tensor, " B+1"]
+    edges: Float[Tensor, "... edges"]
     counts: Float[Tensor, "*columns B"]
     confidences: Float[Tensor, "*columns B"]
     outcomes: Float[Tensor, "*columns B"]
@@ -54,7 +54,7 @@ class BinSums:
         return (sign * (self.confidences - self.outcomes)).clamp(min=0).sum(dim=-1) / self.total
 
 
-def width_edges(num_bins: int, *, device: torch.device | None = None) -> Float[Tensor, " B+1"]:
+def width_edges(num_bins: int, *, device: torch.device | None = None) -> Float[Tensor, " {num_bins}+1"]:
     """Edges i / num_bins."""
     return torch.arange(num_bins + 1, dtype=torch.float64, device=device) / num_bins
 
@@ -79,27 +79,26 @@ def bin_sums(
     index: Int[Tensor, " N"],
     num_bins: int,
     confidences: Float[Tensor, " N"],
-    outcomes: Float[Tensor, " N"],
+    outcomes: Shaped[Tensor, " N"],
     weights: Float[Tensor, " N"] | None = None,
 ) -> tuple[Float[Tensor, " B"], Float[Tensor, " B"], Float[Tensor, " B"]]:
     """Weights, weighted confidences and weighted outcomes of each bin."""
     confidences = confidences.to(torch.float64)
     outcomes = outcomes.to(torch.float64)
-    if weights is None:
-        counts = torch.bincount(index, minlength=num_bins).to(torch.float64)
-    else:
-        counts = torch.bincount(index, weights, minlength=num_bins)
+    if weights is not None:
         confidences, outcomes = confidences * weights, outcomes * weights
-    return (
-        counts,
-        torch.bincount(index, confidences, minlength=num_bins),
-        torch.bincount(index, outcomes, minlength=num_bins),
+    counts, confidence, outcome = (
+        torch.bincount(index, values, minlength=num_bins).to(
+            torch.float64
+        )  # integers where there is no sample
+        for values in (weights, confidences, outcomes)
     )
+    return counts, confidence, outcome
 
 
 def binned(
     confidences: Float[Tensor, " N"],
-    outcomes: Float[Tensor, " N"],
+    outcomes: Shaped[Tensor, " N"],
     *,
     num_bins: int,
     binning: Binning,
@@ -134,7 +133,7 @@ def mass_order(
 
 def mass_boundaries(
     num_samples: int, num_bins: int, sorted_weights: Float[Tensor, " N"] | None = None
-) -> Int[Tensor, " B+1"]:
+) -> Int[Tensor, " {num_bins}+1"]:
     """Bin j holds the sorted samples boundaries[j] to boundaries[j + 1] - 1.
 
     Without weights that is ceil(j N / B): sizes differ by at most one. With weights, the first j bins end at
@@ -150,7 +149,7 @@ def mass_boundaries(
     return torch.cat([ends[:1], inner, ends[1:]])
 
 
-def mass_bin_index(boundaries: Int[Tensor, " B+1"], num_samples: int) -> Int[Tensor, " N"]:
+def mass_bin_index(boundaries: Int[Tensor, " edges"], num_samples: int) -> Int[Tensor, " {num_samples}"]:
     """Bin of each sorted sample, on the device of the boundaries."""
     positions = torch.arange(num_samples, device=boundaries.device)
     return torch.bucketize(positions, boundaries[1:-1], right=True)
@@ -158,7 +157,7 @@ def mass_bin_index(boundaries: Int[Tensor, " B+1"], num_samples: int) -> Int[Ten
 
 def tied_means(
     sorted_confidences: Float[Tensor, " N"],
-    outcomes: Float[Tensor, " N"],
+    outcomes: Shaped[Tensor, " N"],
     weights: Float[Tensor, " N"] | None = None,
 ) -> Float[Tensor, " N"]:
     """Outcomes, each replaced by the mean over the samples of the same confidence."""
@@ -171,7 +170,7 @@ def tied_means(
 
 def mass_bin_sums(
     confidences: Float[Tensor, " N"],
-    outcomes: Float[Tensor, " N"],
+    outcomes: Shaped[Tensor, " N"],
     num_bins: int,
     weights: Float[Tensor, " N"] | None = None,
 ) -> BinSums:
@@ -194,7 +193,7 @@ def mass_bin_sums(
 
 
 def _mass_sums_by_sorting(
-    confidences: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], num_bins: int, share: float
+    confidences: Float[Tensor, " N"], outcomes: Shaped[Tensor, " N"], num_bins: int, share: float
 ) -> BinSums:
     """The same for equal weights: values are sorted several times faster than places are found in order."""
     values = confidences.detach().to(torch.float64).numpy()
@@ -217,7 +216,7 @@ def _mass_sums_by_sorting(
     )
 
 
-def mukhoti_edges(confidences: Float[Tensor, " N"], num_bins: int) -> Float[Tensor, " B+1"]:
+def mukhoti_edges(confidences: Float[Tensor, " N"], num_bins: int) -> Float[Tensor, " {num_bins}+1"]:
     """Interpolated quantiles as in the code of Mukhoti et al. (2020), on the scale 0..N of their ranks."""
     ranked = np.sort(confidences.detach().to("cpu", torch.float64).numpy())
     positions = np.linspace(0, len(ranked), num_bins + 1)
@@ -226,7 +225,7 @@ def mukhoti_edges(confidences: Float[Tensor, " N"], num_bins: int) -> Float[Tens
 
 def mukhoti_bin_sums(
     confidences: Float[Tensor, " N"],
-    outcomes: Float[Tensor, " N"],
+    outcomes: Shaped[Tensor, " N"],
     num_bins: int,
     weights: Float[Tensor, " N"] | None = None,
 ) -> BinSums:

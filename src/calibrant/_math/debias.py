@@ -22,7 +22,7 @@ import torch
 from calibrant._math.binning import mass_bin_index, mass_boundaries, mass_order, width_bin_index
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Int, Shaped
     from torch import Tensor
 
 # Below this share of the squared weight of a bin, its pairs of different samples are rounding errors.
@@ -76,7 +76,7 @@ class PairSums:
 
 def pair_sums(
     confidences: Float[Tensor, " N"],
-    outcomes: Float[Tensor, " N"],
+    outcomes: Shaped[Tensor, " N"],
     *,
     num_bins: int,
     binning: Literal["width", "mass"],
@@ -93,7 +93,7 @@ def pair_sums(
 
 def _mass_pair_sums(
     confidences: Float[Tensor, " N"],
-    outcomes: Float[Tensor, " N"],
+    outcomes: Shaped[Tensor, " N"],
     num_bins: int,
     weights: Float[Tensor, " N"] | None,
 ) -> PairSums:

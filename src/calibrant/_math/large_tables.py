@@ -87,9 +87,9 @@ def _read_wide(table: np.ndarray, target: np.ndarray) -> TableFacts:
 def column_width_sums(
     confidences: Float[Tensor, " N"],
     outcomes: Tensor,
-    edges: Float[Tensor, " B+1"],
+    edges: Float[Tensor, " edges"],
     weights: Float[Tensor, " N"] | None,
-) -> Float[Tensor, "3 B"]:
+) -> Float[Tensor, "3 edges-1"]:
     """Weights, weighted confidences and weighted outcomes of bins of equal width."""
     from calibrant._math.table_kernels import width_sums  # compiled
 
@@ -106,9 +106,9 @@ def column_width_sums(
 def table_width_sums(
     probs: Float[Tensor, "N C"],
     labels: Int[Tensor, " N"] | Int[Tensor, "N C"],
-    edges: Float[Tensor, " B+1"],
+    edges: Float[Tensor, " edges"],
     weights: Float[Tensor, " N"] | None,
-) -> Float[Tensor, "3 C B"]:
+) -> Float[Tensor, "3 C edges-1"]:
     """The same of every column against its own outcomes."""
     from calibrant._math.table_kernels import width_sums_of_columns  # compiled
 

@@ -25,7 +25,7 @@ import torch
 from calibrant._math.binning import BinSums, bin_sums
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Int, Shaped
     from torch import Tensor
 
 NUM_CELLS = 2**14
@@ -36,7 +36,7 @@ _REACHED = 1.0 - 1e-12  # the tolerance of `mass_boundaries`: the same cell must
 
 def sketch_sums(
     confidences: Float[Tensor, " N"],
-    outcomes: Float[Tensor, " N"],
+    outcomes: Shaped[Tensor, " N"],
     weights: Float[Tensor, " N"] | None = None,
 ) -> tuple[Float[Tensor, " M"], Float[Tensor, " M"], Float[Tensor, " M"]]:
     """Weights, weighted confidences and weighted outcomes of each cell."""
@@ -88,7 +88,7 @@ def sketch_error_bound(
     return 2 * slack.sum() / reached[-1]
 
 
-def _boundaries(counts: Tensor, num_bins: int) -> tuple[Float[Tensor, " M"], Int[Tensor, " B+1"]]:
+def _boundaries(counts: Tensor, num_bins: int) -> tuple[Float[Tensor, " M"], Int[Tensor, " {num_bins}+1"]]:
     """The weight up to the end of each cell, and the cell in which each boundary between bins lies."""
     reached = counts.cumsum(dim=0)
     targets = torch.arange(num_bins + 1).to(counts) / num_bins * reached[-1] * _REACHED
@@ -97,7 +97,7 @@ def _boundaries(counts: Tensor, num_bins: int) -> tuple[Float[Tensor, " M"], Int
     return reached, cell
 
 
-def _cell_edges() -> Float[Tensor, " M+1"]:
+def _cell_edges() -> Float[Tensor, " edges"]:
     """Edges of the cells: 0, equal steps of log-odds, 1. On the CPU, so that all processes have the same."""
     log_odds = torch.linspace(
         -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS, NUM_CELLS - 1, dtype=torch.float64, device="cpu"

@@ -15,7 +15,7 @@ from torch import Tensor
 from calibrant._math.arrays import row_slices
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Float, Int, Shaped
 
 
 class TopLabel(NamedTuple):
@@ -26,7 +26,7 @@ class TopLabel(NamedTuple):
     correct: Bool[Tensor, " N"]
 
 
-def top_label(probs: Float[Tensor, " N"] | Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> TopLabel:
+def top_label(probs: Float[Tensor, " N"] | Float[Tensor, "N C"], labels: Shaped[Tensor, " N"]) -> TopLabel:
     """Most probable class; the lowest of several equally probable ones (of an event: 0 at one half)."""
     if probs.ndim == 1:
         event = probs.to(torch.float64)
@@ -72,13 +72,13 @@ def entropies(probs: Tensor, *, events: bool) -> Float[Tensor, " N"]:
     return _by_rows(lambda rows: torch.special.entr(probs[rows].to(torch.float64)).sum(dim=1), probs)
 
 
-def weighted_sum(values: Float[Tensor, " N"], weights: Float[Tensor, " N"] | None) -> Float[Tensor, ""]:
+def weighted_sum(values: Shaped[Tensor, " N"], weights: Float[Tensor, " N"] | None) -> Float[Tensor, ""]:
     """Sum over the samples; a sample of weight zero does not count, even where its value is infinite."""
     values = values.to(torch.float64)
     return values.sum() if weights is None else (values.where(weights > 0, 0.0) * weights).sum()
 
 
-def weighted_mean(values: Float[Tensor, " N"], weights: Float[Tensor, " N"] | None) -> Float[Tensor, ""]:
+def weighted_mean(values: Shaped[Tensor, " N"], weights: Float[Tensor, " N"] | None) -> Float[Tensor, ""]:
     """Mean over the samples; again one of weight zero does not count."""
     return weighted_sum(values, weights) / (len(values) if weights is None else weights.sum())
 

@@ -11,7 +11,7 @@ from calibrant._math.errors import InputError
 from calibrant.cli.terminal import check_output, command_line, progress
 
 if TYPE_CHECKING:
-    from calibrant.evaluation.gate_result import GateMetric
+    from calibrant.evaluation.gate.result import GateMetric
 
 MARKS = {"pass": "pass", "within noise": "pass, within noise", "fail": "FAIL"}
 TOO_FEW = "pass, too few samples to tell"
@@ -66,7 +66,7 @@ def check(
     check_output(junit, endings=(".xml",), option="--junit", inputs=inputs)
 
     from calibrant._math.files import write_text
-    from calibrant.evaluation.gate import check as check_predictions
+    from calibrant.evaluation.gate.check import check as check_predictions
     from calibrant.predictions import load_predictions
     from calibrant.reports.junit import junit_text
 

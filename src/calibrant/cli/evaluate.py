@@ -65,10 +65,11 @@ def evaluate(
     from calibrant.evaluation import evaluate as evaluate_predictions
     from calibrant.predictions import open_predictions
     from calibrant.reports import render
+    from calibrant.reports.commands import with_commands
 
     with progress(f"reading {file.name}", quiet=quiet) as tell:
         predictions = open_predictions(file, labels=labels)
-        found = evaluate_predictions(
+        answer = evaluate_predictions(
             predictions,
             calibration=None if calibration is None else open_predictions(calibration),
             calibrators=method or None,
@@ -81,6 +82,7 @@ def evaluate(
             command=command_line(),
             progress=tell,
         )
+        found = with_commands(answer)
         if report is not None:
             tell("writing the report", 0.99)
             from calibrant.reports import write_report  # with matplotlib, half a second

@@ -19,7 +19,7 @@ from calibrant.cli.demo import demo
 from calibrant.cli.evaluate import evaluate
 from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
-from calibrant.cli.study import study
+from calibrant.cli.study import app as study
 from calibrant.cli.terminal import errors
 from calibrant.cli.train import train
 
@@ -30,8 +30,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (evaluate, fit, apply, compare, check, demo, train, study, figure, curvature):
+for command in (evaluate, fit, apply, compare, check, demo, train, figure, curvature):
     app.command()(command)
+app.add_typer(study, name="study")
 
 
 def _print_version(wanted: bool) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.chunks import StreamedPredictions
-from calibrant.predictions.chunks_files import open_predictions
-from calibrant.predictions.files import load_predictions
+from calibrant.predictions.file_scores import ScoreFile
+from calibrant.predictions.files import load_predictions, open_predictions
 from calibrant.predictions.positions import predictions_of_positions
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.source import Source
+from calibrant.predictions.table import Predictions
+
+StreamedPredictions = Predictions
+"""The former name for predictions whose scores stay in their file; ``Predictions.streamed`` tells them."""
 
 __all__ = [
     "Kind",
     "Predictions",
+    "ScoreFile",
     "Source",
     "StreamedPredictions",
     "load_predictions",

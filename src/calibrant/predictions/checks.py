@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Kind: TypeAlias = Literal["binary", "multiclass", "multilabel", "top_label"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 # A float32 softmax over 1000 classes sums to one within 1e-6. One bound for every dtype keeps a file and
 # its copy in another format the same: text has no dtype.
@@ -188,6 +189,27 @@ def as_groups(values: ArrayLike, num_samples: int) -> tuple[str, ...]:
     if len(groups) != num_samples:
         raise InputError(f"`groups` must hold {num_samples} names, one per sample; got {len(groups)}.")
     return groups
+
+
+def as_rows(index: slice | ArrayLike, num_samples: int) -> slice | Tensor:
+    """A forward slice, or the numbers of the rows that a mask, row numbers or a backward slice choose."""
+    if isinstance(index, slice):
+        if (index.step or 1) > 0:
+            return index
+        index = list(range(num_samples)[index])  # tensors know no backward slices
+    given = index if isinstance(index, torch.Tensor) else torch.tensor(np.asarray(index))
+    if given.ndim != 1 or (given.dtype == torch.bool and len(given) != num_samples):
+        raise InputError(
+            f"`index` must be a slice, row numbers, or a mask of shape ({num_samples},); "
+            f"got shape {tuple(given.shape)}."
+        )
+    if given.dtype == torch.bool:
+        return torch.nonzero(given.cpu())[:, 0]
+    numbers = as_label_tensor(given, name="index").cpu()
+    strangers = numbers[(numbers < -num_samples) | (numbers >= num_samples)]
+    if len(strangers) > 0:
+        raise InputError(f"`index` must name one of {num_samples} rows; got {int(strangers[0])}.")
+    return numbers % num_samples
 
 
 def as_texts(values: Any) -> list[str] | None:

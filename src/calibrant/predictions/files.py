@@ -1,36 +1,23 @@
-"""Reading and writing predictions: the ending chooses the format."""
+"""Reading predictions: the ending chooses the format, the size whether the scores stay in the file."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from calibrant._math.errors import InputError
-from calibrant._math.files import atomic_write, said_of
-from calibrant.predictions import array_files, column_files, npy_pairs
+from calibrant._math.files import said_of
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.table import Predictions, Source
+from calibrant.predictions.formats.contents import FileContents, lines_named
+from calibrant.predictions.formats.names import known_kind
+from calibrant.predictions.formats.roster import FORMATS, WRITERS, Format, known_ending, npy_format
+from calibrant.predictions.source import Source
+from calibrant.predictions.table import Predictions
 
-READERS: dict[str, Callable[[Path, Source, Kind | None], Predictions]] = {
-    ".npz": array_files.read_npz,
-    ".csv": column_files.read_csv,
-    ".csv.gz": column_files.read_csv,
-    ".parquet": column_files.read_parquet,
-    ".safetensors": array_files.read_safetensors,
-    ".pt": array_files.read_pt,
-    ".npy": lambda path, _, kind: npy_pairs.read_pairs(path, kind),
-}
-WRITERS = {
-    ".npz": array_files.write_npz,
-    ".csv": column_files.write_csv,
-    ".csv.gz": column_files.write_csv,
-    ".parquet": column_files.write_parquet,
-    ".safetensors": array_files.write_safetensors,
-    ".pt": array_files.write_pt,
-}
-
+STREAM_ABOVE = 1 << 29  # bytes of scores
 
 _MOST_NAMED = 3  # files of a folder
 
@@ -94,23 +81,113 @@ def load_predictions(path: str | os.PathLike[str], *, kind: Kind | None = None) 
         >>> p.class_names, p.labels.tolist()
         (('cat', 'dog'), [0, 1])
     """
+    return open_predictions(path, stream=False, kind=kind)
+
+
+def open_predictions(
+    path: str | os.PathLike[str],
+    *,
+    labels: str | os.PathLike[str] | None = None,
+    stream: bool | None = None,
+    kind: Kind | None = None,
+) -> Predictions:
+    """Read predictions, or leave their scores in the file where they are large.
+
+    Read in pieces are multiclass scores in ``.npy`` (``logits.npy`` or ``probs.npy`` with ``labels.npy``
+    beside it, or a folder of these; C order) and in ``.parquet``, whose row groups should be small: memory
+    holds one at a time. Everything else is read whole, as by :func:`load_predictions`.
+
+    Args:
+        path: A file as for :func:`load_predictions`.
+        labels: A ``.npy`` file of labels for scores in a ``.npy`` file, if none stands beside it.
+        stream: Whether to read in pieces; by default where the scores take more than 512 MiB.
+        kind: As of :func:`load_predictions`.
+
+    Returns:
+        Predictions; ``streamed`` says whether they are read in pieces.
+
+    Raises:
+        InputError: If something is wrong with the file, or ``stream`` is asked of one that must be read
+            whole.
+        OSError: If it cannot be opened.
+
+    Example:
+        >>> import numpy as np, pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     np.save(pathlib.Path(folder) / "logits.npy", np.random.default_rng(0).normal(size=(9, 3)))
+        ...     np.save(pathlib.Path(folder) / "labels.npy", np.arange(9) % 3)
+        ...     p = open_predictions(pathlib.Path(folder) / "logits.npy", stream=True)
+        ...     print(p.streamed, tuple(p.probs_of(slice(2, 5)).shape))
+        True (3, 3)
+    """
     path = Path(path)
+    ending = _found_ending(path)
+    form = FORMATS[ending]
+    if labels is not None:
+        if ending != ".npy":
+            raise InputError(f"`labels` go with scores in a .npy file; {path} holds its own.")
+        form = npy_format(Path(labels))
+    if stream and form.stream is None:
+        raise InputError(f"{path} can only be read whole; .npy and .parquet files are read in pieces.")
+    try:
+        contents = _reader(form, path, stream)(path)
+        fields = contents.fields
+        kind = _agreed_kind(fields.pop("kind", None), kind)
+        source = Source(name=path.name, sha256=_sha256(path, contents), format=ending[1:], path=str(path))
+        with lines_named(contents.lines):
+            return Predictions(**fields, kind=kind, source=source)
+    except (InputError, TypeError) as error:  # TypeError: an array of texts, say, where numbers belong
+        raise InputError(f"{path}: {' '.join(str(error).split())}") from error
+
+
+def _found_ending(path: Path) -> str:
+    """The ending of a file that is there and not empty; .npy also for a folder of such files."""
     with said_of(path, "opened"):
         is_folder = path.is_dir()
     if is_folder:
         if any(path.glob("*.npy")):
-            return _read(path, lambda: npy_pairs.read_pairs(path, kind))
+            return ".npy"
         raise _no_file(path)
     try:
         with said_of(path, "opened"), path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            is_empty = not file.read(1)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"there is no file {path}.") from error
-    ending = _known_ending(path, READERS)
-    if path.stat().st_size == 0:
+    ending = known_ending(path, FORMATS)
+    if is_empty:
         raise InputError(f"{path}: it is empty (0 bytes).")
-    source = Source(name=path.name, sha256=digest, format=ending[1:], path=str(path))
-    return _read(path, lambda: READERS[ending](path, source, kind))
+    return ending
+
+
+def _reader(form: Format, path: Path, stream: bool | None) -> Callable[[Path], FileContents]:
+    """What reads the file, as a whole or in pieces."""
+    if form.stream is None or stream is False:
+        return form.read
+    size = form.size_of_scores(path)
+    if stream and size == 0:
+        raise InputError("only the scores of several classes, with one label each, are read in pieces.")
+    return form.stream if stream or size > STREAM_ABOVE else form.read
+
+
+def _agreed_kind(stated: Any, asked: Kind | None) -> Any:
+    """The kind that a file states, or that was asked for."""
+    if asked is None:
+        return stated
+    if stated not in {None, known_kind(asked)}:
+        raise InputError(f"it holds predictions of kind {stated}; kind {asked} was asked for.")
+    return asked
+
+
+def _sha256(path: Path, contents: FileContents) -> str:
+    """The digest of a file, or of the digests of several."""
+
+    def digest(path: Path) -> Any:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256")
+
+    if not contents.paths:
+        return digest(path).hexdigest()
+    return hashlib.sha256(b"".join(digest(each).digest() for each in contents.paths)).hexdigest()
 
 
 def _no_file(folder: Path) -> IsADirectoryError:
@@ -122,32 +199,3 @@ def _no_file(folder: Path) -> IsADirectoryError:
     shown = " or ".join(str(each) for each in named[:_MOST_NAMED])
     remedy = f"; name one in it: {shown}" + (", …" if len(named) > _MOST_NAMED else "") if named else ""
     return IsADirectoryError(f"{folder} is a directory, not a file of predictions{remedy}.")
-
-
-def _read(path: Path, read: Callable[[], Predictions]) -> Predictions:
-    """What a reader gives; what it objects to in one sentence with the path."""
-    try:
-        return read()
-    except (InputError, TypeError) as error:  # TypeError: an array of texts, say, where numbers belong
-        raise InputError(f"{path}: {' '.join(str(error).split())}") from error
-
-
-def save_predictions(predictions: Predictions, path: str | os.PathLike[str]) -> None:
-    """Write predictions in the format that the ending chooses, whole or not at all."""
-    path = Path(path)
-    write = WRITERS[_known_ending(path, WRITERS)]
-    with atomic_write(path) as temporary:
-        try:
-            write(predictions, temporary)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
-
-
-def _known_ending(path: Path, known_ones: Iterable[str]) -> str:
-    ending = "".join(path.suffixes[-2:]).lower()
-    if ending not in known_ones:  # .csv.gz is, and v1.npz is no ending
-        ending = path.suffix.lower()
-    if ending not in known_ones:
-        known = ", ".join(known_ones)
-        raise InputError(f"{path} must end in one of {known}; got {ending or 'no ending'!r}.")
-    return ending

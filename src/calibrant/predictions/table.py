@@ -5,36 +5,25 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
-from calibrant._math.arrays import ArrayLike, as_label_tensor, row_slices
-from calibrant._math.checks import Checked, check_logits, check_probs, check_weights
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.checks import check_logits
 from calibrant._math.errors import InputError
-from calibrant._math.scores import top_label
-from calibrant.predictions import checks
+from calibrant.predictions import checks, kinds
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.oddities import oddities
+from calibrant.predictions.contents import Contents, Space
+from calibrant.predictions.file_scores import ScoreFile
+from calibrant.predictions.formats.roster import write
+from calibrant.predictions.source import Source
+from calibrant.predictions.stores import HeldScores
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int, UInt8
     from torch import Tensor
-
-Space: TypeAlias = Literal["logits", "probs", "confidence"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """The file that was read."""
-
-    name: str
-    sha256: str
-    format: str
-    path: str | None = None
-    """As it was given, for commands that can be run again."""
 
 
 class Predictions:
@@ -65,8 +54,9 @@ class Predictions:
 
     Args:
         logits: Scores before the softmax or sigmoid, finite; shape ``(N, C)`` or ``(N,)``, at least two
-            samples.
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+            samples. Rows of a file (:class:`ScoreFile`) stay in it: they are read in pieces, anew at every
+            pass, and checked as they are read; an error names its row when the first pass gets there.
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``, or rows of a file.
         labels: True classes, or names that ``class_names`` holds; may be absent. Of an event, the words yes
             and no (y and n, positive and negative, pos and neg) will do without names. Beside ``confidence``
             they only tell :func:`calibrant.compare` whether samples are the same.
@@ -101,8 +91,8 @@ class Predictions:
     def __init__(
         self,
         *,
-        logits: ArrayLike | None = None,
-        probs: ArrayLike | None = None,
+        logits: ArrayLike | ScoreFile | None = None,
+        probs: ArrayLike | ScoreFile | None = None,
         labels: ArrayLike | None = None,
         confidence: ArrayLike | None = None,
         correct: ArrayLike | None = None,
@@ -114,107 +104,82 @@ class Predictions:
         source: Source | None = None,
         notes: Iterable[str] = (),
     ) -> None:
-        self._space: Space
-        self._space, given = _the_one_given(logits=logits, probs=probs, confidence=confidence)
-        values = checks.as_scores(given, name=self._space)
-        names = None if class_names is None else checks.as_names(class_names, name="class_names")
-        self._correct: Tensor | None = None
-        self._labels: Tensor | None = None
-        if self._space == "confidence":
-            if correct is None or names is not None or kind not in {None, "top_label"}:
-                raise InputError("`confidence` goes with `correct`, without `class_names` or other `kind`.")
-            self._kind: Kind = "top_label"
-            self._values, repairs = _checked_confidence(values)
-            self._correct = checks.as_correct(correct, len(values))
-            self._labels = None if labels is None else checks.as_true_classes(labels, len(values))
-            self._weights = None if weights is None else check_weights(weights, len(values)).cpu()
-        else:
-            if correct is not None or kind == "top_label":
-                raise InputError(
-                    f"`correct` and the kind top_label go with `confidence`, not with `{self._space}`."
-                )
-            binary = values.ndim == 1
-            if binary and names is None and labels is not None:
-                names = checks.yes_and_no(labels)
-                if names is not None:
-                    notes = (
-                        *notes,
-                        f"Labels are words: {names[1]} counts as class 1, {names[0]} as class 0.",
-                    )
-            targets = None if labels is None else checks.as_labels(labels, names, binary=binary)
-            cpu_weights = None if weights is None else check_weights(weights, len(values)).cpu()
-            checked, repairs = _checked_scores(self._space, values, targets, cpu_weights, kind)
-            self._kind = checked.task
-            self._values, self._labels, self._weights = checked.scores, checked.labels, checked.weights
-        num_samples = self.num_samples
-        self._class_names = None if names is None else checks.check_class_names(names, self.num_classes or 0)
-        self._split = None if split is None else checks.as_split(split, num_samples)
-        self._groups = None if groups is None else checks.as_groups(groups, num_samples)
-        self._source = source
-        odd = oddities(self._kind, self._space, self._values, self._labels, self._class_names)
-        self._notes = (*notes, *repairs, *odd)
+        checked = kinds.check(
+            {"logits": logits, "probs": probs, "confidence": confidence},
+            correct=correct,
+            labels=labels,
+            class_names=class_names,
+            weights=weights,
+            kind=kind,
+        )
+        num_samples = checked.num_samples
+        self._contents = replace(
+            checked,
+            split=None if split is None else checks.as_split(split, num_samples),
+            groups=None if groups is None else checks.as_groups(groups, num_samples),
+            source=source,
+            notes=(*notes, *checked.notes),
+        )
 
     @property
     def kind(self) -> Kind:
         """``"binary"``, ``"multiclass"``, ``"multilabel"`` or ``"top_label"``."""
-        return self._kind
+        return self._contents.kind
 
     @property
     def space(self) -> Space:
         """Which numbers were given: ``"logits"``, ``"probs"`` or ``"confidence"``."""
-        return self._space
+        return self._contents.space
 
     @property
     def values(self) -> Float[Tensor, " N"] | Float[Tensor, "N C"]:
         """The numbers in the space and dtype they were given in, after repairs."""
-        return self._values
-
-    @property
-    def num_samples(self) -> int:
-        """N."""
-        return self._values.shape[0]
-
-    @property
-    def num_classes(self) -> int | None:
-        """C; 2 for binary, the number of labels for multilabel, None for top-label predictions."""
-        if self._kind == "top_label":
-            return None
-        return 2 if self._kind == "binary" else self._values.shape[1]
+        return self._contents.store.read(slice(None))
 
     @property
     def labels(self) -> Int[Tensor, " N"] | Int[Tensor, "N C"] | None:
         """True classes, int64, or None where they are not known."""
-        return self._labels
+        return self._contents.labels
 
     @property
     def weights(self) -> Float[Tensor, " N"] | None:
         """Weight of each sample, float64."""
-        return self._weights
+        return self._contents.weights
 
     @property
     def split(self) -> UInt8[Tensor, " N"] | None:
         """0 where a sample belongs to the calibration split, 1 where to the test split."""
-        return self._split
+        return self._contents.split
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
         """One name per class."""
-        return self._class_names
+        return self._contents.class_names
 
     @property
     def groups(self) -> tuple[str, ...] | None:
         """The group that each sample belongs to."""
-        return self._groups
+        return self._contents.groups
 
     @property
     def source(self) -> Source | None:
         """The file that the numbers come from."""
-        return self._source
+        return self._contents.source
+
+    @property
+    def num_samples(self) -> int:
+        """N."""
+        return self._contents.num_samples
+
+    @property
+    def num_classes(self) -> int | None:
+        """C; 2 for binary, the number of labels for multilabel, None for top-label predictions."""
+        return self._contents.num_classes
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What was repaired, left out or is odd about the input; full sentences."""
-        return self._notes
+        return self._contents.all_notes
 
     @property
     def scores(self) -> Float[Tensor, " N"] | Float[Tensor, "N C"]:
@@ -234,12 +199,7 @@ class Predictions:
         Raises:
             InputError: If only top-label confidences are known.
         """
-        self._refuse_top_label("scores")
-        values = self._values[rows]
-        if self._space == "logits":
-            return values
-        probs = values.to(torch.float64)
-        return probs.log() if self._kind == "multiclass" else probs.log() - torch.log1p(-probs)
+        return self._contents.scores(rows)
 
     @property
     def probs(self) -> Float[Tensor, " N"] | Float[Tensor, "N C"]:
@@ -258,11 +218,7 @@ class Predictions:
         Raises:
             InputError: If only top-label confidences are known.
         """
-        self._refuse_top_label("probs")
-        values = self._values[rows].to(torch.float64)
-        if self._space == "probs":
-            return values
-        return values.softmax(dim=1) if self._kind == "multiclass" else values.sigmoid()
+        return self._contents.probs(rows)
 
     @property
     def confidence(self) -> Float[Tensor, " N"] | Float[Tensor, "N C"]:
@@ -270,9 +226,9 @@ class Predictions:
 
         For an event (binary, or each label) the larger of p and 1 − p. Computed at each access, in pieces.
         """
-        if self._space == "confidence":
-            return self._values.to(torch.float64)
-        return self._top_label()[0]
+        if self.space == "confidence":
+            return self.values.to(torch.float64)
+        return self._contents.top_labels()[0]
 
     @property
     def correct(self) -> Bool[Tensor, " N"] | Bool[Tensor, "N C"]:
@@ -284,28 +240,29 @@ class Predictions:
         Raises:
             InputError: If there are no labels.
         """
-        if self._correct is not None:
-            return self._correct
-        if self._labels is None:
+        if self._contents.correct is not None:
+            return self._contents.correct
+        if self.labels is None:
             raise InputError("whether predictions are correct cannot be told without `labels`.")
-        return self._top_label()[1]
+        return self._contents.top_labels()[1]
 
     @property
     def streamed(self) -> bool:
         """Whether the scores stay in their file and are read in pieces, again at every pass."""
-        return False
+        return self._contents.store.streamed
 
     def loaded(self) -> Predictions:
         """The same predictions with their scores in memory."""
-        return self
+        return self._with(store=HeldScores(self.values), notes=self.notes) if self.streamed else self
 
     def watch(self, progress: Callable[[float], None]) -> None:
         """Call ``progress`` with the share of the rows that a pass has read; what is in memory never does."""
+        self._contents = replace(self._contents, store=self._contents.store.watched(progress))
 
     @property
     def has_calibration(self) -> bool:
         """Whether some samples are marked as the calibration split."""
-        return self._split is not None and bool((self._split == 0).any())
+        return self.split is not None and bool((self.split == 0).any())
 
     @property
     def calibration(self) -> Predictions:
@@ -337,7 +294,8 @@ class Predictions:
         Raises:
             InputError: If a row does not exist, fewer than two are chosen, or all have weight zero.
         """
-        return self._rows(index, "the chosen rows")
+        where = checks.as_rows(index, self.num_samples)
+        return self._of(self._contents.select(where, "the chosen rows"))
 
     def with_split(self, split: ArrayLike | None) -> Predictions:
         """The same predictions split in another way; None removes the split.
@@ -345,7 +303,7 @@ class Predictions:
         Raises:
             InputError: If a value is none of those that name a split, or the shape is wrong.
         """
-        return self._with(_split=None if split is None else checks.as_split(split, self.num_samples))
+        return self._with(split=None if split is None else checks.as_split(split, self.num_samples))
 
     def replace_scores(self, scores: ArrayLike) -> Predictions:
         r"""The same samples with other logits, log-probabilities, or (binary, multilabel) log-odds.
@@ -360,15 +318,15 @@ class Predictions:
         Raises:
             InputError: If the shape differs or a value is NaN, or only top-label confidences are known.
         """
-        self._refuse_top_label("scores")
+        self._contents.refuse_top_label("scores")
         values = self._same_shape(checks.as_scores(scores, name="scores"))
-        task = None if self._kind == "top_label" else self._kind
-        logits = check_logits(values, self._labels, task=task, allow_minus_inf=True).scores
-        replaced = self._with(_space="logits", _values=logits)
+        task = None if self.kind == "top_label" else self.kind
+        logits = check_logits(values, self.labels, task=task, allow_minus_inf=True).scores
+        replaced = self._with(space="logits", store=HeldScores(logits), notes=self.notes)
         low, high = torch.aminmax(logits)
         if bool(low.isfinite()) and bool(high.isfinite()):
             return replaced
-        return self._with(_space="probs", _values=replaced.probs)
+        return replaced._with(space="probs", store=HeldScores(replaced.probs))
 
     def replace_probs(self, probs: ArrayLike) -> Predictions:
         """The same samples with other probabilities, of the same shape as before.
@@ -380,10 +338,11 @@ class Predictions:
             InputError: If the shape differs or a value is no probability, or only top-label confidences are
                 known.
         """
-        self._refuse_top_label("probs")
+        self._contents.refuse_top_label("probs")
         values = self._same_shape(checks.as_scores(probs, name="probs"))
-        checked, repairs = _checked_scores("probs", values, self._labels, None, self._kind)
-        return self._with(_space="probs", _values=checked.scores, _notes=(*self._notes, *repairs))
+        checked, repairs = kinds.check_scores("probs", values, self.labels, None, self.kind)
+        store = HeldScores(checked.scores)
+        return self._with(space="probs", store=store, notes=(*self.notes, *repairs))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file that :func:`load_predictions` reads back to the same values, whole or not at all.
@@ -399,153 +358,36 @@ class Predictions:
             InputError: If the ending is none of these, or the format has no place for something.
             OSError: If the file cannot be written.
         """
-        from calibrant.predictions.files import save_predictions
-
-        save_predictions(self, path)
+        write(self._contents.arrays(), path)
 
     def __len__(self) -> int:
         return self.num_samples
 
     def __repr__(self) -> str:
-        parts = [self._kind, f"{self.num_samples} samples"]
-        if self._kind in {"multiclass", "multilabel"}:
-            parts.append(f"{self.num_classes} {'classes' if self._kind == 'multiclass' else 'labels'}")
-        parts.append(f"{self._space} {str(self._values.dtype).removeprefix('torch.')}")
-        if self._split is not None:
-            tests = int(self._split.sum())
-            parts.append(f"{self.num_samples - tests} calibration + {tests} test")
-        if self._labels is None and self._correct is None:
-            parts.append("no labels")
-        if self._class_names is not None:
-            parts.append("named classes")
-        if self._weights is not None:
-            parts.append("weighted")
-        if self._groups is not None:
-            parts.append(f"{len(set(self._groups))} groups")
-        if self._source is not None:
-            parts.append(f"from {self._source.name}")
-        if self._notes:
-            parts.append(f"{len(self._notes)} {'note' if len(self._notes) == 1 else 'notes'}")
-        return f"Predictions({', '.join(parts)})"
-
-    def _top_label(self) -> tuple[Tensor, Tensor]:
-        """Confidence and correctness, in pieces; without labels everything counts as wrong."""
-        shape = self._values.shape if self._kind != "multiclass" else self._values.shape[:1]
-        labels = torch.full(shape, -1) if self._labels is None else self._labels
-        # Filled in place: a list of small pieces between the freed large ones would leave the heap in holes.
-        confidence, correct = torch.empty(shape, dtype=torch.float64), torch.empty(shape, dtype=torch.bool)
-        for rows in row_slices(self._values):
-            probs, true = self.probs_of(rows), labels[rows]
-            if self._kind == "multilabel":  # each label is an event of its own
-                found = top_label(probs.flatten(), true.flatten())
-            else:
-                found = top_label(probs, true)
-            confidence[rows] = found.confidence.view_as(true)
-            correct[rows] = found.correct.view_as(true)
-        return confidence, correct
+        return f"Predictions({self._contents.description()})"
 
     def _part(self, code: int, name: str) -> Predictions:
         """The samples of one split, which then have none."""
-        if self._split is None:
+        if self.split is None:
             raise InputError(f"there is no {name} split; give `split` (0 for calibration, 1 for test).")
-        chosen = torch.nonzero(self._split == code)[:, 0]
+        chosen = torch.nonzero(self.split == code)[:, 0]
         contiguous = len(chosen) > 0 and int(chosen[-1] - chosen[0]) + 1 == len(chosen)
-        index = slice(int(chosen[0]), int(chosen[-1]) + 1) if contiguous else chosen  # a slice copies nothing
-        return self._rows(index, f"the {name} split")._with(_split=None)
-
-    def _rows(self, index: slice | ArrayLike, what: str) -> Predictions:
-        """The chosen samples; everything about them has been checked before."""
-        where = self._where(index)
-        values = self._values[where]
-        if len(values) < 2:
-            raise InputError(f"{what} must hold at least two samples; got {len(values)}.")
-        weights = None if self._weights is None else self._weights[where]
-        if weights is not None and not bool(weights.any()):
-            raise InputError(f"{what} must not have weight zero throughout.")
-        groups = self._groups
-        if groups is not None:
-            groups = (
-                groups[where] if isinstance(where, slice) else tuple(groups[row] for row in where.tolist())
-            )
-        return self._with(
-            _values=values,
-            _labels=None if self._labels is None else self._labels[where],
-            _correct=None if self._correct is None else self._correct[where],
-            _split=None if self._split is None else self._split[where],
-            _weights=weights,
-            _groups=groups,
-        )
-
-    def _where(self, index: slice | ArrayLike) -> slice | Int[Tensor, " n"]:
-        """A slice, or a mask or row numbers as row numbers that exist."""
-        num_samples = self.num_samples
-        if isinstance(index, slice):
-            if (index.step or 1) > 0:
-                return index
-            index = list(range(num_samples)[index])  # tensors know no backward slices
-        given = index if isinstance(index, torch.Tensor) else torch.tensor(np.asarray(index))
-        if given.ndim != 1 or (given.dtype == torch.bool and len(given) != num_samples):
-            raise InputError(
-                f"`index` must be a slice, row numbers, or a mask of shape ({num_samples},); "
-                f"got shape {tuple(given.shape)}."
-            )
-        if given.dtype == torch.bool:
-            return torch.nonzero(given.cpu())[:, 0]
-        numbers = as_label_tensor(given, name="index").cpu()
-        strangers = numbers[(numbers < -num_samples) | (numbers >= num_samples)]
-        if len(strangers) > 0:
-            raise InputError(f"`index` must name one of {num_samples} rows; got {int(strangers[0])}.")
-        return numbers % num_samples
+        where = slice(int(chosen[0]), int(chosen[-1]) + 1) if contiguous else chosen  # a slice copies nothing
+        return self._of(replace(self._contents.select(where, f"the {name} split"), split=None))
 
     def _with(self, **changes: Any) -> Predictions:
-        """A copy with some attributes exchanged; nothing is checked and no array copied."""
+        """The same with some of the contents exchanged; nothing is checked and no array copied."""
+        return self._of(replace(self._contents, **changes))
+
+    def _of(self, contents: Contents) -> Predictions:
+        """Predictions of contents that have been checked."""
         other = copy.copy(self)
-        vars(other).update(changes)
+        other._contents = contents
         return other
 
     def _same_shape(self, values: Tensor) -> Tensor:
         """Refuse values of another shape."""
-        if values.shape != self._values.shape:
-            expected, got = tuple(self._values.shape), tuple(values.shape)
+        if values.shape != self._contents.store.shape:
+            expected, got = self._contents.store.shape, tuple(values.shape)
             raise InputError(f"the new values must have the same shape {expected} as the old; got {got}.")
         return values
-
-    def _refuse_top_label(self, what: str) -> None:
-        """Scores and probabilities of all classes cannot be had from the winner's alone."""
-        if self._kind == "top_label":
-            raise InputError(
-                f"`{what}` of all classes are not known: these predictions hold top-label confidences."
-            )
-
-
-def _the_one_given(**given: ArrayLike | None) -> tuple[Space, ArrayLike]:
-    """Exactly one kind of numbers; its name says what they are."""
-    present = [(name, values) for name, values in given.items() if values is not None]
-    if len(present) != 1:
-        got = " and ".join(f"`{name}`" for name, _ in present) or "none of them"
-        raise InputError(f"give exactly one of `logits`, `probs` and `confidence`; got {got}.")
-    name, values = present[0]
-    return ("logits" if name == "logits" else "probs" if name == "probs" else "confidence"), values
-
-
-def _checked_confidence(values: Tensor) -> tuple[Tensor, tuple[str, ...]]:
-    """Top-label confidences: one probability per sample."""
-    if values.ndim != 1:
-        raise InputError(f"`confidence` must have shape (N,), one per sample; got {tuple(values.shape)}.")
-    return checks.repair_events(values, name="confidence")
-
-
-def _checked_scores(
-    space: Space, values: Tensor, labels: Tensor | None, weights: Tensor | None, kind: Kind | None
-) -> tuple[Checked, tuple[str, ...]]:
-    """Logits or probabilities with what goes with them, and what had to be repaired."""
-    task = None if kind == "top_label" else kind
-    if space == "logits":
-        return check_logits(values, labels, weights, task=task), ()
-    repairs: tuple[str, ...] = ()
-    multilabel = kind == "multilabel" or (labels is not None and labels.ndim == 2)
-    if values.ndim == 1 or (values.ndim == 2 and multilabel):
-        values, repairs = checks.repair_events(values, name="probs")
-    elif values.ndim == 2 and values.shape[1] > 1:
-        values, repairs = checks.repair_rows(values, name="probs")
-    return check_probs(values, labels, weights, task=task), repairs

@@ -17,9 +17,10 @@ from calibrant._math.files import write_text
 from calibrant.evaluation.phrases import p_number
 from calibrant.evaluation.result import Arm, Comparison, Estimate, Evaluation
 from calibrant.reports import pictures, shapes, tables, words
+from calibrant.reports.commands import with_commands
+from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.groups import group_pairs
 from calibrant.reports.run_sections import Opening, Section
-from calibrant.reports.svg import drawing_style
 
 MOST_CLASSES = 30  # of one table; where there are more, the worst stand first
 WORST_CLASSES = 20
@@ -69,7 +70,11 @@ def report_text(
     given: dict[str, object] = {"opening": opening, "before": before, "after": after}
     if isinstance(found, Evaluation):
         with drawing_style():
-            return _templates().get_template("evaluation.html").render(_evaluation_context(found) | given)
+            return (
+                _templates()
+                .get_template("evaluation.html")
+                .render(_evaluation_context(with_commands(found)) | given)
+            )
     if isinstance(found, Comparison):
         with drawing_style():
             return _templates().get_template("comparison.html").render(_comparison_context(found) | given)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from calibrant.evaluation.result import Arm, Comparison, Direction, Evaluation, OutOfDistribution
 from calibrant.reports import tables
+from calibrant.reports.commands import with_commands
 from calibrant.reports.groups import groups_down
 from calibrant.reports.words import MARK_OF, interval, metric, number, percent, shortened
 
@@ -46,6 +47,7 @@ def render(evaluation: Evaluation, console: Console) -> None:
         evaluation: What :func:`calibrant.evaluate` returned.
         console: Where to print; its width decides how many calibrators the table shows.
     """
+    evaluation = with_commands(evaluation)
     verdict = evaluation.verdict
     style = STYLE_OF[verdict.direction]
     parts: list[RenderableType] = [

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from calibrant.experiments.pages import table
+from calibrant.experiments.records import Record
 from calibrant.experiments.studies.curvature_numbers import (
     BASIC,
     BY_KEY,
@@ -16,8 +18,6 @@ from calibrant.experiments.studies.curvature_numbers import (
 )
 from calibrant.experiments.studies.curvature_settings import Setting
 from calibrant.experiments.studies.curvature_tables import PATHS
-from calibrant.experiments.studies.loss_study_pages import table
-from calibrant.experiments.studies.study_records import Record
 
 Records: TypeAlias = Sequence[Record]
 Settings: TypeAlias = Sequence[Setting]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from calibrant.experiments.records import Record
 from calibrant.experiments.studies.curvature_numbers import arms_of, runs_of
 from calibrant.experiments.studies.curvature_settings import GAMMAS, Setting
-from calibrant.experiments.studies.study_records import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

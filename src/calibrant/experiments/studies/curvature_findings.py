@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.studies.curvature_directions import Records, Settings, arrows, signs, verdict
 from calibrant.experiments.studies.curvature_numbers import (
     BASIC,
@@ -21,7 +22,6 @@ from calibrant.experiments.studies.curvature_numbers import (
 )
 from calibrant.experiments.studies.curvature_settings import Setting
 from calibrant.experiments.studies.curvature_tables import TRAIN, arm_name, stability
-from calibrant.experiments.studies.loss_study_numbers import Mean, mean_of
 
 _ECE = BY_KEY["before.ece"].pick
 

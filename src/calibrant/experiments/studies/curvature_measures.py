@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from calibrant import metrics
 from calibrant.calibrators import TemperatureScaling
 from calibrant.curvature import curvature_sizes, hessian_trace, top_eigenvalues
-from calibrant.evaluation.arms import Labelled, fit_quietly
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.losses import focal_loss
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-    from calibrant.curvature.model import Mode
+    from calibrant.curvature.parametric_model import Mode
 
 EIGEN_TOLERANCE = 3e-3
 MAX_PRODUCTS = 100

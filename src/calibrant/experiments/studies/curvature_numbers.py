@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from calibrant.experiments.studies.loss_study_numbers import Mean, mean_of
-from calibrant.experiments.studies.study_records import Record
+from calibrant.experiments.means import Mean, mean_of
+from calibrant.experiments.records import Record
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._math.files import write_text
+from calibrant.experiments.means import summary
+from calibrant.experiments.pages import save_figure
+from calibrant.experiments.records import Record
 from calibrant.experiments.studies.curvature_directions import company_table, direction_table
 from calibrant.experiments.studies.curvature_figures import draw_path, draw_scatter
 from calibrant.experiments.studies.curvature_findings import findings
@@ -40,7 +43,6 @@ from calibrant.experiments.studies.curvature_tables import (
     penalty_table,
     stability_table,
 )
-from calibrant.experiments.studies.study_records import Record, save_figure, summary
 
 _FOCAL = tuple(family for family in FAMILIES if family.startswith("focal"))
 

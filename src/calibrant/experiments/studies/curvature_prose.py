@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from calibrant.experiments.records import Record
 from calibrant.experiments.studies.curvature_measures import EIGEN_TOLERANCE, TRACE_PRODUCTS
 from calibrant.experiments.studies.curvature_settings import Setting
-from calibrant.experiments.studies.study_records import Record
 
 
 def done(records: Sequence[Record], settings: Sequence[Setting]) -> str:

@@ -18,6 +18,7 @@ from torch import nn
 from calibrant.curvature import SAM, CurvatureRegularizer
 from calibrant.data import Part, load, split
 from calibrant.data.prepare import Preparation, to_unit
+from calibrant.experiments.records import Record, Records
 from calibrant.experiments.studies.curvature_measures import (
     Batch,
     Measured,
@@ -29,7 +30,6 @@ from calibrant.experiments.studies.curvature_measures import (
 from calibrant.experiments.studies.curvature_networks import SmallNetwork
 from calibrant.experiments.studies.curvature_settings import ARMS, FAMILIES, SETTINGS, Arm, Setting
 from calibrant.experiments.studies.demo_networks import one_thread
-from calibrant.experiments.studies.study_records import Record, Records
 from calibrant.training import seeds as training_seeds
 
 if TYPE_CHECKING:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from calibrant.experiments.means import Mean, mean_of
+from calibrant.experiments.pages import table
+from calibrant.experiments.records import Record
 from calibrant.experiments.studies.curvature_figures import name_of
 from calibrant.experiments.studies.curvature_numbers import (
     BASIC,
@@ -22,9 +25,6 @@ from calibrant.experiments.studies.curvature_numbers import (
     values_of,
 )
 from calibrant.experiments.studies.curvature_settings import Setting
-from calibrant.experiments.studies.loss_study_numbers import Mean, mean_of
-from calibrant.experiments.studies.loss_study_pages import table
-from calibrant.experiments.studies.study_records import Record
 
 TRAIN = BASIC[:4]
 JUDGED = ("before.ece", "before.smce", "before.nll", "before.overconfidence", "after.ece", "after.nll")

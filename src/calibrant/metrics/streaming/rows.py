@@ -45,7 +45,7 @@ def unpack_events(rows: Float[Tensor, "n 4"], num_events: int) -> list[Checked |
     return events
 
 
-def pack_classes(classes: Checked | None, num_classes: int) -> Float[Tensor, "n C+2"]:
+def pack_classes(classes: Checked | None, num_classes: int) -> Float[Tensor, "n {num_classes}+2"]:
     """Probabilities, label, weight."""
     if classes is None:
         return torch.empty((0, num_classes + 2), dtype=torch.float64)
@@ -53,7 +53,7 @@ def pack_classes(classes: Checked | None, num_classes: int) -> Float[Tensor, "n 
     return torch.cat([classes.scores.to(weights), classes.target[:, None].to(weights), weights[:, None]], 1)
 
 
-def unpack_classes(rows: Float[Tensor, "n C+2"]) -> Checked | None:
+def unpack_classes(rows: Float[Tensor, "n width"]) -> Checked | None:
     """The table of probabilities with its labels."""
     probs, labels, weights = rows[:, :-2], rows[:, -2].to(torch.int64), rows[:, -1].contiguous()
     if not bool(weights.any()):

@@ -1,0 +1,151 @@
+"""What predictions consist of once everything has been checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant._math.scores import top_label
+from calibrant.predictions.checks import Kind
+from calibrant.predictions.source import Source
+from calibrant.predictions.stores import ScoreStore
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int, UInt8
+    from torch import Tensor
+
+Space: TypeAlias = Literal["logits", "probs", "confidence"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Contents:
+    """Scores in a store and what is known about each sample; nothing here is checked again."""
+
+    kind: Kind
+    space: Space
+    store: ScoreStore
+    labels: Int[Tensor, " N"] | Int[Tensor, "N C"] | None
+    weights: Float[Tensor, " N"] | None
+    correct: Bool[Tensor, " N"] | None = None
+    class_names: tuple[str, ...] | None = None
+    split: UInt8[Tensor, " N"] | None = None
+    groups: tuple[str, ...] | None = None
+    source: Source | None = None
+    notes: tuple[str, ...]
+
+    @property
+    def num_samples(self) -> int:
+        """N."""
+        return self.store.shape[0]
+
+    @property
+    def num_classes(self) -> int | None:
+        """C; 2 for binary, None for top-label predictions."""
+        return {"binary": 2, "top_label": None}.get(self.kind, self.store.shape[-1])
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """The notes, and what was repaired in the rows read so far."""
+        return (*self.notes, *repairs) if (repairs := self.store.repairs) else self.notes
+
+    def scores(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
+        """Some rows as logits, log-probabilities or log-odds."""
+        self.refuse_top_label("scores")
+        values = self.store.read(rows)
+        if self.space == "logits":
+            return values
+        probs = values.to(torch.float64)
+        return probs.log() if self.kind == "multiclass" else probs.log() - torch.log1p(-probs)
+
+    def probs(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
+        """Some rows as probabilities, float64."""
+        self.refuse_top_label("probs")
+        values = self.store.read(rows).to(torch.float64)
+        if self.space == "logits":
+            return values.softmax(dim=1) if self.kind == "multiclass" else values.sigmoid()
+        return values
+
+    def refuse_top_label(self, what: str) -> None:
+        """Scores and probabilities of all classes cannot be had from the winner's alone."""
+        if self.kind == "top_label":
+            raise InputError(
+                f"`{what}` of all classes are not known: these predictions hold top-label confidences."
+            )
+
+    def top_labels(self) -> tuple[Tensor, Tensor]:
+        """Confidence and correctness, in pieces; without labels everything counts as wrong."""
+        shape = self.store.shape if self.kind != "multiclass" else self.store.shape[:1]
+        labels = torch.full(shape, -1) if self.labels is None else self.labels
+        # Filled in place: a list of small pieces between the freed large ones would leave the heap in holes.
+        confidence, correct = torch.empty(shape, dtype=torch.float64), torch.empty(shape, dtype=torch.bool)
+        for rows in self.store.pieces():
+            probs, true = self.probs(rows), labels[rows]
+            if self.kind == "multilabel":  # each label is an event of its own
+                found = top_label(probs.flatten(), true.flatten())
+            else:
+                found = top_label(probs, true)
+            confidence[rows] = found.confidence.view_as(true)
+            correct[rows] = found.correct.view_as(true)
+        return confidence, correct
+
+    def select(self, where: slice | Int[Tensor, " n"], what: str) -> Contents:
+        """The samples of some rows, which messages call ``what``."""
+        store = self.store.select(where)
+        if store.shape[0] < 2:
+            raise InputError(f"{what} must hold at least two samples; got {store.shape[0]}.")
+        weights = None if self.weights is None else self.weights[where]
+        if weights is not None and not bool(weights.any()):
+            raise InputError(f"{what} must not have weight zero throughout.")
+        groups = self.groups
+        if groups is not None:
+            groups = groups[where] if isinstance(where, slice) else tuple(groups[k] for k in where.tolist())
+        return replace(
+            self,
+            store=store,
+            labels=None if self.labels is None else self.labels[where],
+            correct=None if self.correct is None else self.correct[where],
+            split=None if self.split is None else self.split[where],
+            weights=weights,
+            groups=groups,
+        )
+
+    def arrays(self) -> dict[str, Any]:
+        """Tensors, and tuples of texts, that together say everything, by the names that files use."""
+        unsaid_kind = self.kind == "multilabel" and self.labels is None
+        arrays = {
+            self.space: self.store.read(slice(None)),
+            "labels": self.labels,
+            "correct": self.correct,
+            "split": self.split,
+            "weights": self.weights,
+            "class_names": self.class_names,
+            "groups": self.groups,
+            "kind": ("multilabel",) if unsaid_kind else None,
+        }
+        return {name: values for name, values in arrays.items() if values is not None}
+
+    def description(self) -> str:
+        """Kind, sizes and what else there is, parted by commas."""
+        parts = [self.kind, f"{self.num_samples} samples"]
+        if self.kind in {"multiclass", "multilabel"}:
+            parts.append(f"{self.num_classes} {'classes' if self.kind == 'multiclass' else 'labels'}")
+        parts.append(f"{self.space} {str(self.store.dtype).removeprefix('torch.')}")
+        if self.split is not None:
+            tests = int(self.split.sum())
+            parts.append(f"{self.num_samples - tests} calibration + {tests} test")
+        if self.labels is None and self.correct is None:
+            parts.append("no labels")
+        if self.class_names is not None:
+            parts.append("named classes")
+        if self.weights is not None:
+            parts.append("weighted")
+        if self.groups is not None:
+            parts.append(f"{len(set(self.groups))} groups")
+        if self.source is not None:
+            parts.append(f"from {self.source.name}")
+        if notes := self.all_notes:
+            parts.append(f"{len(notes)} {'note' if len(notes) == 1 else 'notes'}")
+        return ", ".join(parts)

@@ -1,0 +1,148 @@
+"""Scores that stay in their file, to be read in pieces at every pass and checked as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from calibrant._math.arrays import first_row
+from calibrant._math.errors import InputError
+from calibrant.predictions import checks
+from calibrant.predictions.checks import ROUNDING_TOLERANCE
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+PIECE = 1 << 22  # elements read at a time: 16 MiB of float32
+
+
+@runtime_checkable
+class ScoreFile(Protocol):
+    """A table ``(N, C)`` in a file, read some rows at a time."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N and C."""
+        ...
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of what is read."""
+        ...
+
+    def read(self, start: int, stop: int) -> Float[Tensor, "n C"]:
+        """Some consecutive rows, in memory of their own."""
+        ...
+
+
+class CheckedFile:
+    """A file whose rows are checked as they are read; a repair is counted once, however often it is made."""
+
+    def __init__(self, file: ScoreFile, space: Literal["logits", "probs"]) -> None:
+        self.shape = file.shape
+        self.dtype = file.dtype
+        self._file = file
+        self._space = space
+        self._repaired = np.zeros(file.shape[0], dtype=np.bool_)
+        self._largest = 0.0
+
+    def read(self, start: int, stop: int, *, keep: NDArray[np.int64]) -> Float[Tensor, "n C"]:
+        """The rows ``start + keep``, all below ``stop``."""
+        values = self._file.read(start, stop)
+        if not np.array_equal(keep, np.arange(stop - start)):  # rows may repeat
+            values = values[torch.from_numpy(keep)]
+        if self._space == "logits":
+            low, high = torch.aminmax(values)  # NaN propagates to both
+            if not (bool(low.isfinite()) and bool(high.isfinite())):
+                row = first_row(~values.isfinite())
+                bad = values[row][~values[row].isfinite()]
+                raise InputError(f"`logits` must be finite; row {start + keep[row]} holds {float(bad[0])}.")
+            return values
+        try:
+            sound, notes = checks.repair_rows(values, name="probs")
+        except InputError as error:
+            raise InputError(f"in rows {start:,} to {stop - 1:,}, counted from {start:,}: {error}") from error
+        if notes:
+            miss = (values.to(torch.float64).sum(dim=1) - 1).abs()
+            changed = (miss > ROUNDING_TOLERANCE) | (values > 1).any(dim=1)
+            self._repaired[start + keep[changed.numpy()]] = True
+            self._largest = max(self._largest, float(miss[changed].max()))
+        return sound
+
+    @property
+    def repairs(self) -> tuple[str, ...]:
+        """What was repaired so far, in a sentence."""
+        count = int(self._repaired.sum())
+        return (checks.rows_divided(count, len(self._repaired), self._largest),) if count else ()
+
+
+@dataclass(frozen=True, eq=False)
+class FileScores:
+    """Some rows of a file of scores, in some order."""
+
+    file: CheckedFile
+    index: NDArray[np.int64]
+    progress: Callable[[float], None] | None = None
+    streamed = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(N, C)``."""
+        return len(self.index), self.file.shape[1]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype in the file; rows that are repaired may need a wider one."""
+        return self.file.dtype
+
+    @property
+    def repairs(self) -> tuple[str, ...]:
+        """What was repaired in the rows of the file that were read so far."""
+        return self.file.repairs
+
+    def read(self, rows: slice) -> Float[Tensor, "n C"]:
+        """Some of these rows, in their order.
+
+        Raises:
+            InputError: If a value there is no score.
+        """
+        index = self.index[rows]
+        order = np.argsort(index, kind="stable")  # quick where it is sorted already
+        ranked = index[order]
+        values = torch.empty((len(index), self.shape[1]), dtype=self.dtype)
+        done = 0
+        while done < len(ranked):  # files are read forwards, a stretch that holds rows wanted at a time
+            start = int(ranked[done])
+            stop = min(start + self._step, int(ranked[-1]) + 1)
+            upto = int(np.searchsorted(ranked, stop))
+            piece = self.file.read(start, stop, keep=ranked[done:upto] - start)
+            values = values.to(torch.promote_types(values.dtype, piece.dtype))
+            values[torch.from_numpy(order[done:upto])] = piece.to(values.dtype)
+            done = upto
+        if self.progress is not None:
+            self.progress(min(1.0, rows.indices(len(self.index))[1] / len(self.index)))
+        return values
+
+    def select(self, rows: slice | Int[Tensor, " n"]) -> FileScores:
+        """Some of these rows; none is read."""
+        return replace(self, index=self.index[rows if isinstance(rows, slice) else rows.numpy()])
+
+    def pieces(self) -> Iterator[slice]:
+        """Slices of as many rows as are read at a time."""
+        for start in range(0, len(self.index), self._step):
+            yield slice(start, min(start + self._step, len(self.index)))
+
+    def watched(self, progress: Callable[[float], None]) -> FileScores:
+        """The same rows; ``progress`` is called whenever some of them are read."""
+        return replace(self, progress=progress)
+
+    @property
+    def _step(self) -> int:
+        """How many rows are read at a time."""
+        return max(1, PIECE // self.shape[1])

@@ -1,0 +1,263 @@
+"""The columns of a table with one row per sample, and the named arrays that they stand for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from calibrant._math.errors import InputError
+from calibrant.predictions.checks import as_texts, whole_numbers
+from calibrant.predictions.formats.contents import Arrays
+from calibrant.predictions.formats.names import Chosen, fields_of, listing
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | list[Any]"
+
+SPACES = {"logit": "logits", "prob": "probs"}
+FAMILIES = {"logits": "logit", "probs": "prob", "confidence": "confidence"}
+SINGLES = ("split", "weight", "group")
+KEYS = {"weight": "weights", "group": "groups"}  # an array has the plural for its name, a column may have
+BINARY_NAMES = ("negative_class", "positive_class")
+PAIR = ("true_label", "pred_label")
+ACCEPTED = (
+    "calibrant reads `label` with `logit_0`, `logit_1`, ... or `prob_0`, `prob_1`, ..., "
+    "or with `prob` (or `logit`) alone for a binary model, "
+    "or `confidence` with `correct` (or with `true_label` and `pred_label`)"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Which columns hold what."""
+
+    space: str
+    scores: tuple[str, ...]  # one column per class; one alone has shape (N,)
+    class_names: tuple[str, ...] | None
+    labels: tuple[str, ...]  # none, one column alone, or one per class
+    singles: tuple[str, ...]  # columns that go by a name of their own
+    unused: tuple[str, ...]
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """The column of weights, or none."""
+        return tuple(name for name in self.singles if KEYS.get(name, name) == "weights")
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The columns that may hold texts."""
+        return (*self.labels, *(name for name in self.singles if name not in self.weights))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """What is written: small columns first, then the scores."""
+
+    others: dict[str, list[Any]]
+    score_names: tuple[str, ...]
+    scores: Float[Tensor, "N k"]
+
+
+def layout_of(header: Sequence[str]) -> Layout:
+    """Decide from the header alone what a table says; refuse what is missing or says two things."""
+    families = [family for family in SPACES if family in header or _members(family, header)]
+    if len(families) > 1:
+        raise InputError("it holds both logits and probabilities; keep the columns of one of them.")
+    if not families and "confidence" not in header:
+        raise InputError(f"it holds {listing(header) or 'nothing'}, and no predictions; {ACCEPTED}.")
+    names: tuple[str, ...] | None = None
+    labels: tuple[str, ...] = ()
+    singles = [column for name in SINGLES for column in _named(name, header)]
+    if not families:
+        space, scores = "confidence", ("confidence",)
+        outcome = _outcome(header)
+        singles += outcome
+        labels = _named("label", header) if outcome == ("correct",) else ()
+    elif families[0] in header:
+        space, scores = SPACES[families[0]], (families[0],)
+        labels = _named("label", header)
+        if set(BINARY_NAMES) <= set(header):
+            singles += BINARY_NAMES
+        if extra := _members(families[0], header):
+            raise InputError(f"it holds both `{families[0]}` and `{families[0]}_{extra[0]}`; keep one form.")
+    else:
+        space = SPACES[families[0]]
+        suffixes, names = _classes(families[0], header)
+        scores = tuple(f"{families[0]}_{suffix}" for suffix in suffixes)
+        labels = _label_columns(header, suffixes, scores)
+    used = {*scores, *labels, *singles}
+    repeated = [name for name, count in Counter(header).items() if count > 1 and name in used]
+    if repeated:
+        raise InputError(f"it holds the column `{repeated[0]}` more than once.")
+    unused = tuple(name for name in header if name not in used)
+    return Layout(
+        space=space, scores=scores, class_names=names, labels=labels, singles=tuple(singles), unused=unused
+    )
+
+
+def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column]) -> dict[str, Any]:
+    """The arguments of ``Predictions`` from the scores ``(N, k)``, held or on file, and the other columns."""
+    arrays: dict[str, Any] = {layout.space: scores[:, 0] if len(layout.scores) == 1 else scores}
+    if layout.class_names is not None:
+        arrays["class_names"] = layout.class_names
+    elif BINARY_NAMES[0] in others:
+        arrays["class_names"] = [_constant(name, others[name]) for name in BINARY_NAMES]
+    labels = [others[name] for name in layout.labels]
+    several = len(layout.labels) > 1
+    if any(not _is_empty(column) for column in labels):
+        arrays["labels"] = (
+            _label_table(layout.labels, labels) if several else _label_column(labels[0], arrays)
+        )
+    elif several:
+        arrays["kind"] = "multilabel"
+    arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in BINARY_NAMES}
+    return fields_of(arrays, Chosen(layout.space, ("",), (), layout.unused))
+
+
+def table_of(arrays: Arrays) -> Table:
+    """The columns that say what the arrays do; the inverse of ``fields_of_columns``."""
+    space = next(space for space in FAMILIES if space in arrays)
+    names: tuple[str, ...] | None = arrays.get("class_names")
+    labels: Tensor | None = arrays.get("labels")
+    values: Tensor = arrays[space]
+    num_samples = len(values)
+    others: dict[str, list[Any]] = {}
+    suffixes: tuple[str, ...] = ()
+    if names is not None:
+        _refuse_ambiguous(names)
+    if values.ndim == 2:
+        suffixes = names or tuple(str(index) for index in range(values.shape[1]))
+    if "kind" in arrays:  # several labels, none of them known
+        others |= {f"label_{suffix}": [None] * num_samples for suffix in suffixes}
+    elif labels is not None and labels.ndim == 2:
+        columns: list[list[Any]] = labels.T.tolist()
+        others |= {f"label_{suffix}": column for suffix, column in zip(suffixes, columns, strict=True)}
+    elif labels is not None:
+        numbers: list[int] = labels.tolist()
+        others["label"] = numbers if names is None else [names[number] for number in numbers]
+    if "correct" in arrays:
+        others["correct"] = arrays["correct"].int().tolist()
+    if values.ndim == 1 and names is not None:
+        others |= {column: [name] * num_samples for column, name in zip(BINARY_NAMES, names, strict=True)}
+    if "split" in arrays:
+        others["split"] = ["test" if code else "calibration" for code in arrays["split"].tolist()]
+    if "weights" in arrays:
+        others["weight"] = arrays["weights"].tolist()
+    if "groups" in arrays:
+        others["group"] = list(arrays["groups"])
+    family = FAMILIES[space]
+    return Table(
+        others=others,
+        score_names=tuple(f"{family}_{suffix}" for suffix in suffixes) or (family,),
+        scores=values if values.ndim == 2 else values[:, None],
+    )
+
+
+def _named(name: str, header: Sequence[str]) -> tuple[str, ...]:
+    """The column of this name, or of its plural, as arrays have it."""
+    if name == "split":
+        return (name,) if name in header else ()
+    found = tuple(form for form in (name, f"{name}s") if form in header)
+    if len(found) > 1:
+        raise InputError(f"it holds both `{name}` and `{name}s`; keep one of them.")
+    return found
+
+
+def _members(family: str, header: Iterable[str]) -> list[str]:
+    """What follows ``family_`` in the names of columns."""
+    prefix = f"{family}_"
+    return [name.removeprefix(prefix) for name in header if name.startswith(prefix) and name != prefix]
+
+
+def _classes(family: str, header: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """The classes in order, and their names unless they are numbered from zero."""
+    suffixes = _members(family, header)
+    if len(suffixes) == 1:
+        raise InputError(
+            f"`{family}_{suffixes[0]}` is the only column of its kind; "
+            f"the single column of a binary model is named `{family}`."
+        )
+    if set(suffixes) == {str(index) for index in range(len(set(suffixes)))}:
+        return tuple(sorted(suffixes, key=int)), None
+    words = [suffix for suffix in suffixes if not suffix.isdigit()]
+    if 0 < len(words) < len(suffixes):
+        raise InputError(
+            f"the columns `{family}_...` must all be numbered or all be named; "
+            f"`{family}_{words[0]}` is named and others are numbered."
+        )
+    return tuple(suffixes), tuple(suffixes)
+
+
+def _label_columns(
+    header: Sequence[str], suffixes: tuple[str, ...], scores: tuple[str, ...]
+) -> tuple[str, ...]:
+    """``label``, or a column for each class."""
+    if alone := _named("label", header):
+        return alone
+    shared = set(_members("label", header)) & set(suffixes)
+    if shared and shared != set(suffixes):
+        absent = next(suffix for suffix in suffixes if suffix not in shared)
+        raise InputError(f"it holds no `label_{absent}` to go with `{scores[suffixes.index(absent)]}`.")
+    return tuple(f"label_{suffix}" for suffix in suffixes) if shared else ()
+
+
+def _outcome(header: Sequence[str]) -> tuple[str, ...]:
+    """The columns that say whether the predicted class was right."""
+    if "correct" in header:
+        return ("correct",)
+    if set(PAIR) <= set(header):
+        return PAIR
+    raise InputError(
+        "`confidence` needs `correct`, or `true_label` and `pred_label`, beside it; "
+        f"it holds {listing(header)}."
+    )
+
+
+def _refuse_ambiguous(names: tuple[str, ...]) -> None:
+    """Names that a header could not say, or that would be read back as something else."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise InputError(
+            f"columns must have different names, and two classes are called {repeated[0]!r}; write .npz."
+        )
+    digits = [name for name in names if name.isdigit()]
+    if digits and (len(digits) < len(names) or set(names) == {str(index) for index in range(len(names))}):
+        raise InputError(
+            f"the class name {digits[0]!r} would be taken for the number of a column in a table; write .npz."
+        )
+
+
+def _is_empty(column: Column) -> bool:
+    """Whether every cell is empty."""
+    return isinstance(column, list) and not any(column)
+
+
+def _label_column(column: Column, arrays: Mapping[str, Any]) -> Column:
+    """Labels as they stand; as texts where classes have names, which may be numbers."""
+    if "class_names" in arrays and isinstance(column, np.ndarray) and column.dtype.kind in "iu":
+        return [str(label) for label in column.tolist()]
+    return column
+
+
+def _label_table(names: tuple[str, ...], columns: list[Column]) -> np.ndarray[Any, np.dtype[Any]]:
+    """One column per label as an array ``(N, C)``."""
+    return np.column_stack([_numbers(name, column) for name, column in zip(names, columns, strict=True)])
+
+
+def _numbers(name: str, column: Column) -> Column:
+    texts = as_texts(column)
+    return column if texts is None else whole_numbers(texts, name)
+
+
+def _constant(name: str, column: Column) -> str:
+    """The one value of a column."""
+    texts = as_texts(column)
+    if texts is None or len(set(texts)) != 1:
+        raise InputError(f"`{name}` must hold one name, the same in every row.")
+    return texts[0]

@@ -1,0 +1,136 @@
+"""Columns as text, ``.csv`` (UTF-8) and ``.csv.gz``."""
+
+from __future__ import annotations
+
+import array
+import csv
+import gzip
+import io
+import itertools
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, TextIO
+
+import numpy as np
+
+from calibrant._math.arrays import row_slices
+from calibrant._math.errors import InputError
+from calibrant.predictions.checks import shown
+from calibrant.predictions.formats.columns import fields_of_columns, layout_of, table_of
+from calibrant.predictions.formats.contents import Arrays, FileContents, damaged, lines_named
+
+DELIMITERS = ",;\t|"  # the first of those that part a header into equally many cells
+
+
+def read(path: Path) -> FileContents:
+    """Read text row by row, so that memory holds the numbers and not the text."""
+    with _open_text(path) as file:
+        start, delimiter = _beginning(file)
+        lines = _lines(itertools.chain(start, file), delimiter)
+        _, header = next(lines, (0, []))
+        header = [name.strip() for name in header]
+        number = float if delimiter == "," else _number
+        layout = layout_of(header)
+        indices = [header.index(name) for name in (*layout.scores, *layout.weights)]
+        others: dict[str, list[str]] = {name: [] for name in layout.others}
+        columns = [(header.index(name), column) for name, column in others.items()]
+        numbers, places = array.array("d"), array.array("q")
+        for line, cells in lines:
+            places.append(line)
+            if len(cells) != len(header):
+                raise InputError(f"line {line} has {len(cells)} cells, and the header has {len(header)}.")
+            try:
+                numbers.extend([number(cells[index]) for index in indices])
+            except ValueError:
+                raise InputError(_not_a_number(line, header, cells, indices, number)) from None
+            for index, column in columns:
+                column.append(cells[index].strip())
+    table = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(indices))
+    weights = dict.fromkeys(layout.weights, table[:, -1])
+    scores = table[:, : len(layout.scores)]
+    with lines_named(places):
+        fields = fields_of_columns(layout, scores, others | weights)
+    return FileContents(fields=fields, lines=places)
+
+
+def write(arrays: Arrays, path: Path) -> None:
+    """Write text that says every float exactly: the shortest decimals that give it back in float64."""
+    table = table_of(arrays)
+    others = list(table.others.values())
+    with _open_text(path, "w") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*table.others, *table.score_names])
+        for rows in row_slices(table.scores):
+            scores: list[list[float]] = table.scores[rows].double().tolist()
+            cells = zip(*(column[rows] for column in others), strict=True) if others else [()] * len(scores)
+            writer.writerows([*first, *last] for first, last in zip(cells, scores, strict=True))
+
+
+@contextmanager
+def _open_text(path: Path, mode: Literal["r", "w"] = "r") -> Generator[TextIO]:
+    """A text file, compressed where the ending says so; the same text gives the same bytes."""
+    encoding = "utf-8" if mode == "w" else "utf-8-sig"
+    if path.suffix.lower() != ".gz":
+        with path.open(mode, encoding=encoding, newline="") as file:
+            yield file
+        return
+    with (
+        path.open(f"{mode}b") as raw,
+        gzip.GzipFile("", f"{mode}b", fileobj=raw, mtime=0) as packed,
+        io.TextIOWrapper(packed, encoding=encoding, newline="") as file,
+    ):
+        yield file
+
+
+def _beginning(file: TextIO) -> tuple[list[str], str]:
+    """The lines up to the header, and what parts it into the most cells: comma, semicolon, tab or bar."""
+    start: list[str] = []
+    with _readable():
+        for line in file:
+            start.append(line)
+            if line.strip():
+                break
+    header = start[-1:]
+    return start, max(DELIMITERS, key=lambda mark: len(next(csv.reader(header, delimiter=mark), [])))
+
+
+@contextmanager
+def _readable() -> Generator[None]:
+    """One sentence for text that cannot be read."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise InputError("it is not UTF-8 text; save it as such (in a spreadsheet: CSV UTF-8).") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(damaged("a .csv.gz file", error)) from error
+
+
+def _lines(file: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not blank, with the number of the line they end on."""
+    reader = csv.reader(file, strict=True, delimiter=delimiter)
+    try:
+        with _readable():
+            for cells in reader:
+                if cells:
+                    yield reader.line_num, cells
+    except csv.Error as error:
+        raise InputError(f"line {reader.line_num} is not CSV ({error}).") from error
+
+
+def _number(text: str) -> float:
+    """A number that may have a decimal comma, which cells that no comma parts can hold."""
+    return float(text.replace(",", "."))
+
+
+def _not_a_number(
+    line: int, header: list[str], cells: list[str], indices: list[int], number: Callable[[str], float]
+) -> str:
+    """Which cell of a row is no number."""
+    for index in indices:
+        try:
+            number(cells[index])
+        except ValueError:
+            return f"line {line}, column `{header[index]}`: {shown(cells[index])} is not a number."
+    raise AssertionError

@@ -1,0 +1,205 @@
+"""The names under which a file holds arrays, and what they mean together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from calibrant._math.arrays import as_label_tensor
+from calibrant._math.errors import InputError
+from calibrant.predictions.checks import KINDS, as_texts, whole_number
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ACCEPTED = (
+    "calibrant reads `logits` or `probs` with `labels`, "
+    "or `logits_val`, `labels_val`, `logits_test`, `labels_test` (or the same with `probs`), "
+    "or `confidence` with `correct` (or with `true_label` and `pred_label`)"
+)
+COMPANIONS = ("labels", "weights", "groups")  # of which there is one entry per sample
+OUTCOMES = ("correct", "true_label", "pred_label")
+PARTS = ("_val", "_test")
+TRUTH = frozenset({"labels", "correct"})
+# Names that others give to what is called `labels` here.
+TARGETS = frozenset(
+    {"label", "labels", "target", "targets", "true_label", "true_labels", "truth", "y", "y_test", "y_true"}
+)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which names of a file are used: ``space`` is given under ``space + suffix`` for every suffix."""
+
+    space: str
+    suffixes: tuple[str, ...]
+    used: tuple[str, ...]
+    unused: tuple[str, ...]
+
+
+def choose(found: Collection[str]) -> Chosen:
+    """Decide from the names alone what a file says; refuse what is missing or says two things."""
+    bases = [base for base in ("logits", "probs") if _forms(base, found)]
+    if len(bases) > 1:
+        raise InputError("it holds both logits and probabilities; keep one of them.")
+    if not bases and _forms("confidence", found):
+        bases = ["confidence"]
+    if not bases:
+        raise InputError(_nothing(found))
+    space = bases[0]
+    suffixes = _suffixes(space, found)
+    used = [space + suffix for suffix in suffixes]
+    companions = COMPANIONS
+    if space == "confidence":
+        outcome = _outcome(found, suffixes)
+        companions = ("weights", "groups", *outcome, *(("labels",) if outcome == ("correct",) else ()))
+    for base in companions:
+        present = [base + suffix for suffix in suffixes if base + suffix in found]
+        if present and len(present) < len(suffixes):
+            absent = next(base + suffix for suffix in suffixes if base + suffix not in found)
+            raise InputError(f"it holds `{present[0]}` and no `{absent}`.")
+        used += present
+    singles = ["kind"] if space == "confidence" else ["kind", "class_names"]
+    if len(suffixes) == 1:
+        singles.append("split")
+    used += [name for name in singles if name in found]
+    return Chosen(space, suffixes, tuple(used), tuple(name for name in found if name not in used))
+
+
+def fields_of(arrays: Mapping[str, Any], chosen: Chosen) -> dict[str, Any]:
+    """The arguments of ``Predictions`` from the arrays that were chosen, with a note on the others."""
+    fields: dict[str, Any] = {}
+    for base in (chosen.space, *COMPANIONS, *OUTCOMES):
+        parts = [
+            (base + suffix, arrays[base + suffix]) for suffix in chosen.suffixes if base + suffix in arrays
+        ]
+        if parts:
+            fields[base] = parts[0][1] if len(parts) == 1 else _joined(parts)
+    if len(chosen.suffixes) == 2:
+        fields["split"] = _split_of_parts(arrays, chosen)
+    fields |= {name: arrays[name] for name in ("split", "class_names") if name in arrays}
+    if "kind" in arrays:
+        fields["kind"] = known_kind(arrays["kind"])
+    if "true_label" in fields:
+        fields["labels"] = fields.pop("true_label")
+        fields["correct"] = _agreement(fields["labels"], fields.pop("pred_label"))
+    fields["notes"] = _unused_note(chosen, labelled=not TRUTH.isdisjoint(fields))
+    return fields
+
+
+def known_kind(value: Any) -> str:
+    """The kind, which formats hold as a text, a list of one or an array of one."""
+    texts = [value] if isinstance(value, str) else as_texts(value)
+    if texts is None or len(texts) != 1 or texts[0] not in KINDS:
+        got = type(value).__name__ if texts is None else " ".join(texts)
+        raise InputError(f"`kind` must be one of {', '.join(KINDS)}; got {got}.")
+    return texts[0]
+
+
+def listing(names: Iterable[str], *, most: int = 12) -> str:
+    """Names as they are shown in a message."""
+    known = [f"`{name[:60]}`" if name else "(no name)" for name in names]
+    return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
+
+
+def _forms(base: str, found: Collection[str]) -> list[str]:
+    return [base + suffix for suffix in ("", *PARTS) if base + suffix in found]
+
+
+def _suffixes(space: str, found: Collection[str]) -> tuple[str, ...]:
+    """One plain array, or a validation and a test part."""
+    forms = _forms(space, found)
+    if forms == [space]:
+        return ("",)
+    if space in forms:
+        raise InputError(f"it holds both `{space}` and `{forms[1]}`; keep one form.")
+    if len(forms) == 1:
+        (absent,) = {space + suffix for suffix in PARTS} - set(forms)
+        raise InputError(f"it holds `{forms[0]}` and no `{absent}`; a single set is named `{space}`.")
+    return PARTS
+
+
+def _outcome(found: Collection[str], suffixes: tuple[str, ...]) -> tuple[str, ...]:
+    """What says whether the predicted class was right."""
+    if any("correct" + suffix in found for suffix in suffixes):
+        return ("correct",)
+    pair = ("true_label", "pred_label")
+    if all(base + suffix in found for base in pair for suffix in suffixes):
+        return pair
+    raise InputError(
+        "`confidence` needs `correct`, or `true_label` and `pred_label`, beside it; "
+        f"it holds {listing(found)}."
+    )
+
+
+def _nothing(found: Collection[str]) -> str:
+    """What to say where no scores are found."""
+    top = [name for name in found if name.startswith("top") and name[3:4].isdigit()]
+    if top:
+        return (
+            f"it holds only the largest probabilities of each sample ({listing(top)}); "
+            "calibrant needs those of all classes as `probs`, "
+            "or the largest alone as `confidence` with `correct` (or with `true_label` and `pred_label`)."
+        )
+    return f"it holds {listing(found) or 'nothing'}, and no predictions; {ACCEPTED}."
+
+
+def _joined(parts: list[tuple[str, Any]]) -> Any:
+    """Validation and test part in one array."""
+    (first_name, first), (second_name, second) = parts
+    if isinstance(first, list | tuple) or isinstance(second, list | tuple):
+        return [*first, *second]
+    if first.ndim == 0 or second.ndim == 0 or first.shape[1:] != second.shape[1:]:
+        raise InputError(
+            f"`{first_name}` and `{second_name}` must have the same columns; "
+            f"got shapes {tuple(first.shape)} and {tuple(second.shape)}."
+        )
+    return torch.cat([first, second]) if isinstance(first, torch.Tensor) else np.concatenate([first, second])
+
+
+def _split_of_parts(arrays: Mapping[str, Any], chosen: Chosen) -> list[int]:
+    """0 for the validation part and 1 for the test part; each part has its own labels."""
+    split: list[int] = []
+    for code, suffix in enumerate(chosen.suffixes):
+        num_samples = len(arrays[chosen.space + suffix])
+        for base in (*COMPANIONS, *OUTCOMES):
+            if base + suffix in arrays and len(arrays[base + suffix]) != num_samples:
+                raise InputError(
+                    f"`{base + suffix}` must have {num_samples} entries, "
+                    f"one per row of `{chosen.space + suffix}`; got {len(arrays[base + suffix])}."
+                )
+        split += [code] * num_samples
+    return split
+
+
+def _agreement(true: Any, predicted: Any) -> Tensor:
+    """Where two arrays of labels, numbers or names, agree."""
+    true_texts, predicted_texts = as_texts(true), as_texts(predicted)
+    if true_texts is not None and predicted_texts is not None and len(true_texts) == len(predicted_texts):
+        true, predicted = ([whole_number(text) for text in texts] for texts in (true_texts, predicted_texts))
+        if None in true or None in predicted:  # names
+            return torch.tensor([a == b for a, b in zip(true_texts, predicted_texts, strict=True)])
+    first, second = as_label_tensor(true, name="true_label"), as_label_tensor(predicted, name="pred_label")
+    if first.shape != second.shape:
+        raise InputError(
+            "`true_label` and `pred_label` must have one entry per sample; "
+            f"got shapes {tuple(first.shape)} and {tuple(second.shape)}."
+        )
+    return first == second
+
+
+def _unused_note(chosen: Chosen, *, labelled: bool) -> tuple[str, ...]:
+    """What is not used; where the truth is missed, also which of it may be the truth by another name."""
+    if not chosen.unused:
+        return ()
+    remedy = ""
+    for name in () if labelled else chosen.unused:
+        suffix = next((part for part in chosen.suffixes if name.endswith(part)), None)
+        if suffix is not None and name.removesuffix(suffix).lower() in TARGETS:
+            remedy = f"; if `{name}` holds the true classes, name it `labels{suffix}`"
+            break
+    return (f"Not used: {listing(chosen.unused)}{remedy}.",)

@@ -1,0 +1,65 @@
+"""Archives of numpy arrays, ``.npz``; nothing in them is unpickled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import DAMAGE
+from calibrant.predictions.formats.contents import UNSAFE, Arrays, FileContents, damaged
+from calibrant.predictions.formats.names import choose, fields_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BY = "numpy.savez(path, logits=..., labels=...)"
+
+
+def read(path: Path) -> FileContents:
+    """Read those arrays that are used."""
+    with path.open("rb") as file:
+        try:
+            archive = np.load(file, allow_pickle=False)
+        except DAMAGE as error:
+            if "pickle" in str(error):
+                raise InputError(
+                    "it is not a .npz archive, and pickled objects are not loaded because they could run "
+                    f"code; write it by {BY}."
+                ) from error
+            raise InputError(damaged("a .npz archive", error)) from error
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise InputError(f"it holds one bare array; write it by {BY}.")
+        chosen = choose(archive.files)
+        arrays = {name: _member(archive, name) for name in chosen.used}
+    return FileContents(fields=fields_of(arrays, chosen))
+
+
+def write(arrays: Arrays, path: Path) -> None:
+    """Write tensors, and texts as arrays of texts."""
+    whole: dict[str, Any] = {
+        name: as_numpy(values) if isinstance(values, torch.Tensor) else np.array(values)
+        for name, values in arrays.items()
+    }
+    with path.open("wb") as file:
+        np.savez(file, **whole)
+
+
+def as_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
+    """The same values in a dtype that numpy knows (bfloat16 becomes float32)."""
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def _member(archive: np.lib.npyio.NpzFile, name: str) -> Any:
+    """One array of an archive."""
+    try:
+        return archive[name]
+    except DAMAGE as error:
+        if "allow_pickle" in str(error):
+            raise InputError(
+                f"`{name}` holds Python objects, {UNSAFE}; write numbers, or texts as `{name}`.astype(str)."
+            ) from error
+        raise InputError(damaged(f"`{name}`", error)) from error

@@ -1,0 +1,183 @@
+"""Typed columns, ``.parquet``; those of scores can be read some rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import DAMAGE
+from calibrant.predictions.file_scores import PIECE
+from calibrant.predictions.formats.columns import Column, Layout, fields_of_columns, layout_of, table_of
+from calibrant.predictions.formats.contents import Arrays, FileContents, damaged
+from calibrant.predictions.formats.npz import as_numpy
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+BUFFER = 1 << 16  # bytes of each column that are read ahead
+
+
+def read(path: Path) -> FileContents:
+    """Read those columns that are used."""
+    with _opened(path) as file:
+        layout = layout_of(file.schema_arrow.names)
+        dtypes = [_float_dtype(name, file) for name in layout.scores]
+        scores = np.empty((file.metadata.num_rows, len(dtypes)), dtype=np.result_type(*dtypes))
+        try:
+            for index, name in enumerate(layout.scores):  # one at a time: memory never holds the table twice
+                scores[:, index] = _numbers(name, file)
+            others = _other_columns(layout, file)
+        except InputError:
+            raise
+        except DAMAGE as error:
+            raise InputError(damaged("a .parquet file", error)) from error
+    return FileContents(fields=fields_of_columns(layout, scores, others))
+
+
+def write(arrays: Arrays, path: Path) -> None:
+    """Write typed columns."""
+    parquet = _parquet()
+    import pyarrow
+
+    table = table_of(arrays)
+    scores = as_numpy(table.scores)
+    columns: dict[str, Any] = {name: pyarrow.array(column) for name, column in table.others.items()}
+    columns |= {name: pyarrow.array(scores[:, index]) for index, name in enumerate(table.score_names)}
+    parquet.write_table(pyarrow.table(columns), path)
+
+
+def stream(path: Path) -> FileContents:
+    """The same as ``read``, with the scores left in the file."""
+    with _opened(path, BUFFER) as file:
+        layout = layout_of(file.schema_arrow.names)
+        others = _other_columns(layout, file)
+    return FileContents(fields=fields_of_columns(layout, ParquetRows(path, layout.scores), others))
+
+
+def size_of_scores(path: Path) -> int:
+    """Bytes of the scores, or 0 where they can only be read whole (an event, several labels per sample)."""
+    with _opened(path, BUFFER) as file:
+        layout = layout_of(file.schema_arrow.names)
+        if len(layout.scores) < 2 or len(layout.labels) > 1:
+            return 0
+        return file.metadata.num_rows * sum(_float_dtype(name, file).itemsize for name in layout.scores)
+
+
+class ParquetRows:
+    """Some columns of a Parquet file as a table, read forwards; going back starts anew at a row group."""
+
+    def __init__(self, path: Path, names: tuple[str, ...]) -> None:
+        self._path = path
+        self._names = list(names)
+        with _opened(path, BUFFER) as file:
+            self._ends = np.cumsum(
+                [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
+            )
+            dtypes = [_float_dtype(name, file) for name in names]
+        self._dtype = np.result_type(*dtypes)
+        self.shape: tuple[int, int] = (int(self._ends[-1]) if len(self._ends) else 0, len(names))
+        self.dtype: torch.dtype = torch.from_numpy(np.empty(0, self._dtype)).dtype
+        self._batches: Iterator[Any] = iter(())
+        self._held = np.empty((0, len(names)), self._dtype)
+        self._at = -1  # row of the first one held
+
+    def read(self, start: int, stop: int) -> Float[Tensor, "n C"]:
+        """Some consecutive rows."""
+        group = int(np.searchsorted(self._ends, start, side="right"))
+        first = int(self._ends[group - 1]) if group else 0
+        if self._at < first or self._at > start:  # skip whole groups, or go back
+            self._batches, self._at = self._from(group), first
+            self._held = self._held[:0]
+        parts: list[np.ndarray[Any, np.dtype[Any]]] = []
+        while self._at < stop:
+            if not len(self._held):
+                self._held = self._table(next(self._batches))
+            here = slice(max(0, start - self._at), min(len(self._held), stop - self._at))
+            if here.start < here.stop:
+                parts.append(self._held[here])
+            taken = max(1, min(len(self._held), stop - self._at))
+            self._held, self._at = self._held[taken:], self._at + taken
+        return torch.from_numpy(np.concatenate(parts))
+
+    def _from(self, group: int) -> Iterator[Any]:
+        """Batches from the beginning of a row group on."""
+        size = max(1, PIECE // len(self._names))
+        groups = list(range(group, len(self._ends)))
+        with _opened(self._path, BUFFER) as file:
+            try:
+                yield from file.iter_batches(size, row_groups=groups, columns=self._names)
+            except DAMAGE as error:
+                raise InputError(damaged("a .parquet file", error)) from error
+
+    def _table(self, batch: Any) -> np.ndarray[Any, np.dtype[Any]]:
+        """A batch of columns as rows."""
+        table = np.empty((batch.num_rows, len(self._names)), self._dtype)
+        for index, name in enumerate(self._names):
+            column = batch.column(name)
+            if column.null_count > 0:
+                raise InputError(f"`{name}` must hold a number in every row; some are empty.")
+            table[:, index] = column.to_numpy(zero_copy_only=False)
+        return table
+
+
+def _other_columns(layout: Layout, file: Any) -> dict[str, Column]:
+    """All columns in use but those of scores."""
+    weights = {name: _numbers(name, file) for name in layout.weights}
+    return {name: _column(file.read(columns=[name]).column(name)) for name in layout.others} | weights
+
+
+def _float_dtype(name: str, file: Any) -> np.dtype[Any]:
+    """The float dtype that holds a column of numbers."""
+    from pyarrow import types
+
+    given = file.schema_arrow.field(name).type
+    if types.is_floating(given):
+        return np.dtype(given.to_pandas_dtype())
+    if types.is_integer(given) or types.is_boolean(given):
+        return np.dtype(np.float64)
+    raise InputError(f"`{name}` must hold numbers; its type is {given}.")
+
+
+def _numbers(name: str, file: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    """A column of numbers without gaps."""
+    column = file.read(columns=[name]).column(name)
+    if column.null_count > 0:
+        row = column.is_null().to_pylist().index(True)
+        raise InputError(f"`{name}` must hold a number in every row; row {row} is empty.")
+    return column.to_numpy()
+
+
+def _column(column: Any) -> Column:
+    """Numbers as an array; everything else, and what has gaps, as texts."""
+    from pyarrow import types
+
+    numeric = types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)
+    if numeric and column.null_count == 0:
+        return column.to_numpy()
+    return ["" if value is None else str(value) for value in column.to_pylist()]
+
+
+def _opened(path: Path, read_ahead: int = 0) -> Any:
+    """The file; a limit on what is read ahead matters where a thousand columns each have a buffer."""
+    parquet = _parquet()
+    try:
+        return parquet.ParquetFile(path, buffer_size=read_ahead, pre_buffer=False)
+    except DAMAGE as error:
+        raise InputError(damaged("a .parquet file", error)) from error
+
+
+def _parquet() -> Any:
+    """The module of pyarrow, which not every installation has."""
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise InputError(
+            "it needs pyarrow: pip install 'calibrant[parquet]'; or use .csv or .npz."
+        ) from error
+    return parquet

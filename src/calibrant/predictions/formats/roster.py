@@ -1,0 +1,72 @@
+"""Every format of prediction files, by the ending that chooses it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import atomic_write
+from calibrant.predictions.formats import csv_file, npy, npz, parquet, pt, safetensors
+from calibrant.predictions.formats.contents import Arrays, FileContents
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """How files with one ending are read and written; ``stream`` leaves the scores in the file."""
+
+    read: Callable[[Path], FileContents]
+    write: Callable[[Arrays, Path], None] | None = None
+    stream: Callable[[Path], FileContents] | None = None
+    size_of_scores: Callable[[Path], int] = lambda _: 0
+    """In bytes; 0 where they can only be read whole."""
+
+
+def npy_format(labels: Path | None = None) -> Format:
+    """Arrays in ``.npy`` files, with the labels where they are said to stand."""
+    return Format(
+        read=partial(npy.read, labels=labels),
+        stream=partial(npy.stream, labels=labels),
+        size_of_scores=partial(npy.size_of_scores, labels=labels),
+    )
+
+
+FORMATS = {
+    ".npz": Format(read=npz.read, write=npz.write),
+    ".csv": Format(read=csv_file.read, write=csv_file.write),
+    ".csv.gz": Format(read=csv_file.read, write=csv_file.write),
+    ".parquet": Format(
+        read=parquet.read,
+        write=parquet.write,
+        stream=parquet.stream,
+        size_of_scores=parquet.size_of_scores,
+    ),
+    ".safetensors": Format(read=safetensors.read, write=safetensors.write),
+    ".pt": Format(read=pt.read, write=pt.write),
+    ".npy": npy_format(),
+}
+WRITERS = {ending: each.write for ending, each in FORMATS.items() if each.write is not None}
+
+
+def write(arrays: Arrays, path: str | os.PathLike[str]) -> None:
+    """Write arrays in the format that the ending chooses, whole or not at all."""
+    path = Path(path)
+    writer = WRITERS[known_ending(path, WRITERS)]
+    with atomic_write(path) as temporary:
+        try:
+            writer(arrays, temporary)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+
+def known_ending(path: Path, known: Collection[str]) -> str:
+    """The ending of a path, which must be one of those known."""
+    ending = "".join(path.suffixes[-2:]).lower()
+    if ending not in known:  # .csv.gz is, and v1.npz is no ending
+        ending = path.suffix.lower()
+    if ending not in known:
+        raise InputError(f"{path} must end in one of {', '.join(known)}; got {ending or 'no ending'!r}.")
+    return ending

@@ -1,0 +1,173 @@
+"""Scores of each kind of predictions, checked together with what belongs to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from calibrant._math.arrays import ArrayLike, first_row
+from calibrant._math.checks import Checked, check_logits, check_probs, check_weights
+from calibrant._math.errors import InputError
+from calibrant.predictions import checks
+from calibrant.predictions.checks import Kind
+from calibrant.predictions.contents import Contents, Space
+from calibrant.predictions.file_scores import CheckedFile, FileScores, ScoreFile
+from calibrant.predictions.oddities import oddities
+from calibrant.predictions.stores import HeldScores
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ClassSpace: TypeAlias = Literal["logits", "probs"]
+
+
+def check(
+    given: Mapping[Space, Any],
+    *,
+    correct: ArrayLike | None,
+    labels: ArrayLike | None,
+    class_names: ArrayLike | None,
+    weights: ArrayLike | None,
+    kind: Kind | None,
+) -> Contents:
+    """Contents of any kind; exactly one space is given."""
+    present: list[Space] = [space for space, values in given.items() if values is not None]
+    if len(present) != 1:
+        got = " and ".join(f"`{space}`" for space in present) or "none of them"
+        raise InputError(f"give exactly one of `logits`, `probs` and `confidence`; got {got}.")
+    space = present[0]
+    values = given[space]
+    rest: Any = {"labels": labels, "class_names": class_names, "weights": weights, "kind": kind}
+    if space == "confidence":
+        return confidences(values, correct=correct, **rest)
+    if correct is not None or kind == "top_label":
+        raise InputError(f"`correct` and the kind top_label go with `confidence`, not with `{space}`.")
+    if isinstance(values, ScoreFile):
+        return scores_on_file(space, values, **rest)
+    return scores_in_memory(space, values, **rest)
+
+
+def confidences(
+    given: ArrayLike,
+    *,
+    correct: ArrayLike | None,
+    labels: ArrayLike | None,
+    class_names: ArrayLike | None,
+    weights: ArrayLike | None,
+    kind: Kind | None,
+) -> Contents:
+    """Top-label confidences: one probability per sample."""
+    values = checks.as_scores(given, name="confidence")
+    if correct is None or class_names is not None or kind not in {None, "top_label"}:
+        raise InputError("`confidence` goes with `correct`, without `class_names` or other `kind`.")
+    if values.ndim != 1:
+        raise InputError(f"`confidence` must have shape (N,), one per sample; got {tuple(values.shape)}.")
+    values, repairs = checks.repair_events(values, name="confidence")
+    right = checks.as_correct(correct, len(values))
+    true = None if labels is None else checks.as_true_classes(labels, len(values))
+    return Contents(
+        kind="top_label",
+        space="confidence",
+        store=HeldScores(values),
+        labels=true,
+        weights=None if weights is None else check_weights(weights, len(values)).cpu(),
+        correct=right,
+        notes=(*repairs, *oddities("top_label", "confidence", values, true, None)),
+    )
+
+
+def scores_in_memory(
+    space: ClassSpace,
+    given: ArrayLike,
+    *,
+    labels: ArrayLike | None,
+    class_names: ArrayLike | None,
+    weights: ArrayLike | None,
+    kind: Kind | None,
+) -> Contents:
+    """Logits or probabilities; the shapes say the kind."""
+    values = checks.as_scores(given, name=space)
+    names = None if class_names is None else checks.as_names(class_names, name="class_names")
+    binary = values.ndim == 1
+    words: tuple[str, ...] = ()
+    if binary and names is None and labels is not None:
+        names = checks.yes_and_no(labels)
+        if names is not None:
+            words = (f"Labels are words: {names[1]} counts as class 1, {names[0]} as class 0.",)
+    targets = None if labels is None else checks.as_labels(labels, names, binary=binary)
+    cpu_weights = None if weights is None else check_weights(weights, len(values)).cpu()
+    checked, repairs = check_scores(space, values, targets, cpu_weights, kind)
+    names = None if names is None else checks.check_class_names(names, checked.num_classes)
+    return Contents(
+        kind=checked.task,
+        space=space,
+        store=HeldScores(checked.scores),
+        labels=checked.labels,
+        weights=checked.weights,
+        class_names=names,
+        notes=(*words, *repairs, *oddities(checked.task, space, checked.scores, checked.labels, names)),
+    )
+
+
+def scores_on_file(
+    space: ClassSpace,
+    file: ScoreFile,
+    *,
+    labels: ArrayLike | None,
+    class_names: ArrayLike | None,
+    weights: ArrayLike | None,
+    kind: Kind | None,
+) -> Contents:
+    """Scores of several classes that stay in their file; only the first of them are read now."""
+    if kind not in {None, "multiclass"}:
+        raise InputError(f"only multiclass predictions are read in pieces; got the kind {kind}.")
+    num_samples, num_classes = file.shape
+    if num_samples < 2:
+        raise InputError(f"`{space}` must hold at least two samples; got {num_samples}.")
+    names = None if class_names is None else checks.as_names(class_names, name="class_names")
+    targets = None if labels is None else _class_labels(labels, names, file.shape)
+    names = None if names is None else checks.check_class_names(names, num_classes)
+    store = FileScores(CheckedFile(file, space), np.arange(num_samples))
+    first = store.read(next(store.pieces()))
+    return Contents(
+        kind="multiclass",
+        space=space,
+        store=store,
+        labels=targets,
+        weights=None if weights is None else check_weights(weights, num_samples).cpu(),
+        class_names=names,
+        notes=oddities("multiclass", space, first, targets, names),
+    )
+
+
+def check_scores(
+    space: ClassSpace, values: Tensor, labels: Tensor | None, weights: Tensor | None, kind: Kind | None
+) -> tuple[Checked, tuple[str, ...]]:
+    """Logits or probabilities with what goes with them, and what had to be repaired."""
+    task = None if kind == "top_label" else kind
+    if space == "logits":
+        return check_logits(values, labels, weights, task=task), ()
+    repairs: tuple[str, ...] = ()
+    multilabel = kind == "multilabel" or (labels is not None and labels.ndim == 2)
+    if values.ndim == 1 or (values.ndim == 2 and multilabel):
+        values, repairs = checks.repair_events(values, name="probs")
+    elif values.ndim == 2 and values.shape[1] > 1:
+        values, repairs = checks.repair_rows(values, name="probs")
+    return check_probs(values, labels, weights, task=task), repairs
+
+
+def _class_labels(labels: ArrayLike, names: tuple[str, ...] | None, shape: tuple[int, int]) -> Tensor:
+    """True classes, one per row."""
+    found = checks.as_labels(labels, names)
+    num_samples, num_classes = shape
+    if found.shape != (num_samples,):
+        raise InputError(
+            f"`labels` must have shape ({num_samples},), one class per sample; got {tuple(found.shape)}."
+        )
+    bad = (found < 0) | (found >= num_classes)
+    if bool(bad.any()):
+        row = first_row(bad)
+        raise InputError(f"`labels` must be in 0..{num_classes - 1}; row {row} holds {int(found[row])}.")
+    return found

@@ -1,0 +1,228 @@
+"""Checks the shapes that annotations promise, whenever a test calls a function of the four lowest rooms.
+
+The package names jaxtyping under ``TYPE_CHECKING`` only, so users never import it. Here its annotations come
+to life: as soon as a module of a checked room has been imported, each of its functions with a shape in its
+signature is wrapped, and so are methods, properties, dataclasses and named tuples. At the first call the
+wrapper runs the module's ``if TYPE_CHECKING:`` blocks in a namespace of their own and evaluates the
+annotations; from then on jaxtyping and beartype check what goes in and what comes out.
+
+Left out: what numba compiles (not a Python function any more), anything traced by ``torch.compile`` or
+``torch.export``, and annotations without a shape, which are the type checker's business.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.abc
+import importlib.machinery
+import inspect
+import re
+import sys
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import is_dataclass
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import torch
+from beartype import beartype
+from jaxtyping import AbstractArray, AnnotationError, TypeCheckError, jaxtyped
+
+ROOMS = ("_math", "losses", "metrics", "calibrators")
+SHAPE = re.compile(r"\b(Bool|Float|Int|Num|Shaped|UInt8)\[")
+
+EXEMPT: dict[str, str] = {
+    "calibrant.losses.": "stricter than the code: one sample (C,) and labels of unsigned integers are taken",
+    "calibrant.calibrators.": "not yet read",
+}
+"""Beginnings of ``module:qualified name`` of what is not checked, and why."""
+
+_active = False
+
+
+class ShapeError(AssertionError):
+    """A function took or returned an array of another shape or type than its annotation says."""
+
+
+@contextmanager
+def checking(path: Path) -> Iterator[None]:
+    """Check while a test of one of the rooms runs; elsewhere the time is better spent."""
+    global _active  # noqa: PLW0603
+    before, _active = _active, any(room in path.parts for room in ROOMS)
+    try:
+        yield
+    finally:
+        _active = before
+
+
+def install() -> None:
+    """Check the modules of the rooms that are imported from now on."""
+    early = [name for name in sys.modules if _in_rooms(name)]
+    if early:
+        raise RuntimeError(f"imported before their shapes could be checked: {', '.join(sorted(early))}")
+    sys.meta_path.insert(0, _Finder())
+
+
+def check_module(module: ModuleType) -> None:
+    """Wrap what a module defines and annotates with shapes."""
+    for name, value in list(vars(module).items()):
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        if isinstance(value, FunctionType):
+            setattr(module, name, _checked(value, module))
+        elif inspect.isclass(value):
+            _check_class(value, module)
+
+
+def shape_annotated(module: ModuleType) -> Iterator[FunctionType]:
+    """The functions and methods of a module that are checked, as they were written."""
+    for value in vars(module).values():
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        for part in [value] if not inspect.isclass(value) else vars(value).values():
+            function = getattr(part, "__func__", getattr(part, "fget", part))
+            if hasattr(function, "shapes_are_checked"):
+                yield function.__wrapped__
+
+
+def evaluated(function: FunctionType, module: ModuleType) -> dict[str, Any]:
+    """Those annotations of a function that hold a shape."""
+    return _evaluated(function.__annotations__, module)
+
+
+def _in_rooms(name: str) -> bool:
+    package, _, rest = name.partition(".")
+    return package == "calibrant" and rest.partition(".")[0] in ROOMS
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds modules where Python does, and has them wrapped once they are executed."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if not _in_rooms(fullname):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is None or not isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            return spec
+        spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        check_module(module)
+
+
+def _check_class(cls: type, module: ModuleType) -> None:
+    for name, value in list(vars(cls).items()):
+        if isinstance(value, FunctionType) and value.__module__ == module.__name__:
+            setattr(cls, name, _checked(value, module))
+        elif isinstance(value, (staticmethod, classmethod)):
+            setattr(cls, name, type(value)(_checked(value.__func__, module)))
+        elif isinstance(value, property) and isinstance(value.fget, FunctionType):
+            setattr(cls, name, property(_checked(value.fget, module), value.fset, value.fdel, value.__doc__))
+    fields = vars(cls).get("__annotations__", {})
+    if is_dataclass(cls) and any(SHAPE.search(str(hint)) for hint in fields.values()):
+        _check_fields(cls, module)
+
+
+def _check_fields(cls: Any, module: ModuleType) -> None:
+    """Check a dataclass's fields after each construction."""
+    construct = cls.__init__
+
+    @functools.wraps(construct)
+    def checked(self: Any, *args: Any, **keywords: Any) -> None:
+        construct(self, *args, **keywords)
+        if _active and not torch.compiler.is_compiling():
+            check_fields()(**{name: getattr(self, name) for name in cls.__annotations__})
+
+    @functools.cache
+    def check_fields() -> Callable[..., None]:
+        names = ", ".join(cls.__annotations__)
+        space: dict[str, Any] = {}
+        exec(f"def {cls.__name__}(*, {names}): pass", space)
+        return _with_checks(space[cls.__name__], cls.__annotations__, module)
+
+    if not _exempt(cls, module):
+        cls.__init__ = checked
+
+
+def _checked(function: FunctionType, module: ModuleType) -> FunctionType:
+    """The function with its shapes checked, or as it is where it states none."""
+    hints = function.__annotations__
+    if not any(SHAPE.search(str(hint)) for hint in hints.values()):
+        return function
+    if inspect.isgeneratorfunction(function) or _exempt(function, module):
+        return function
+
+    @functools.cache
+    def with_checks() -> Callable[..., Any]:
+        return _with_checks(function, hints, module)
+
+    @functools.wraps(function)
+    def checked(*args: Any, **keywords: Any) -> Any:
+        if torch.compiler.is_compiling() or not _active:
+            return function(*args, **keywords)
+        try:
+            return with_checks()(*args, **keywords)
+        except (TypeCheckError, AnnotationError) as error:
+            # What a caller does wrong the function itself refuses, in its own words.
+            result = function(*args, **keywords)
+            _refuse(error)
+            return result
+
+    checked.shapes_are_checked = True  # pyright: ignore[reportFunctionMemberAccess]
+    return checked  # pyright: ignore[reportReturnType]
+
+
+def _refuse(error: Exception) -> None:
+    raise ShapeError(str(error)) from None
+
+
+def _exempt(thing: Any, module: ModuleType) -> bool:
+    place = f"{module.__name__}:{thing.__qualname__}"
+    return any(place.startswith(start) for start in EXEMPT)
+
+
+def _with_checks(function: Any, hints: dict[str, Any], module: ModuleType) -> Callable[..., Any]:
+    """A copy whose annotations are evaluated, those without a shape left out."""
+    code, space = function.__code__, function.__globals__
+    copy = FunctionType(code, space, function.__name__, function.__defaults__, function.__closure__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__qualname__, copy.__module__ = function.__qualname__, module.__name__
+    copy.__annotations__ = _evaluated(hints, module)
+    return jaxtyped(copy, typechecker=beartype)
+
+
+def _evaluated(hints: dict[str, Any], module: ModuleType) -> dict[str, Any]:
+    # The fields of a named tuple are references to strings.
+    texts = {name: getattr(hint, "__forward_arg__", hint) for name, hint in hints.items()}
+    found = {name: eval(text, _names(module)) for name, text in texts.items() if SHAPE.search(str(text))}
+    return {name: hint for name, hint in found.items() if _has_shape(hint)}
+
+
+def _has_shape(hint: Any) -> bool:
+    if inspect.isclass(hint) and issubclass(hint, AbstractArray):
+        return True
+    return any(_has_shape(part) for part in typing.get_args(hint))
+
+
+@functools.cache
+def _names(module: ModuleType) -> dict[str, Any]:
+    """What a type checker sees in a module: its globals, and what it imports under ``TYPE_CHECKING``."""
+    path = Path(str(module.__file__))
+    blocks = [
+        statement
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for statement in node.body
+    ]
+    names = dict(vars(module))
+    exec(compile(ast.Module(blocks, []), str(path), "exec"), names)
+    return names
