@@ -33,11 +33,8 @@ FLOORS = [
 FLOOR_OF = {room: floor for floor, members in enumerate(FLOORS) for room in members}
 
 # Still to be untangled and divided. Both sets may only shrink: an entry that is no longer true fails.
-WITH_CIRCLES = {"calibrators"}
-TOO_LONG = {
-    "calibrators/_objectives.py",
-    "calibrators/base.py",
-}
+WITH_CIRCLES: set[str] = set()
+TOO_LONG: set[str] = set()
 
 
 def arrows_up(graph: dict[str, set[str]]) -> dict[str, set[str]]:

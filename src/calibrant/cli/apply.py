@@ -45,7 +45,8 @@ def apply(
     check_output(out, option="--out", inputs=[calibrator, file])
     _refuse_two_corrections(label_shift, prior)
 
-    from calibrant.calibrators.group_files import GroupCalibrator, load_either
+    from calibrant.calibrators.cohorts.by_group import GroupCalibrator
+    from calibrant.calibrators.cohorts.files import load_either
     from calibrant.predictions import load_predictions
 
     with progress(f"reading {file.name}") as tell:
@@ -108,12 +109,8 @@ def _for_other_frequencies(
     fitted: Calibrator, probs: Tensor, stated: str | None
 ) -> tuple[Tensor, Sequence[str]]:
     """Probabilities for the class frequencies that are stated, or else estimated, and what to say."""
-    from calibrant.calibrators.label_shift import (
-        adjust_to_prior,
-        estimate_prior,
-        mends_frequencies,
-        source_prior_of,
-    )
+    from calibrant.calibrators import adjust_to_prior, estimate_prior
+    from calibrant.calibrators.drift.label_shift import source_prior_of
 
     source = source_prior_of(fitted)
     if stated:
@@ -121,7 +118,7 @@ def _for_other_frequencies(
         adjusted = adjust_to_prior(probs, prior=prior, source_prior=source)
         never = [each for each in (prior if isinstance(prior, list) else [prior, 1 - prior]) if each == 0]
         return adjusted, ["a class of frequency zero gets the probability zero everywhere"] if never else ()
-    if not mends_frequencies(fitted):
+    if not fitted.mends_frequencies:
         better = "platt" if fitted.kind_ == "binary" else "bias-corrected-temperature"
         raise InputError(
             f"--label-shift em needs a calibrator with a shift for every class, and {fitted.name} has none: "

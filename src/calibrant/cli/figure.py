@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch import Tensor
 
-    from calibrant.calibrators._objectives import Objective
+    from calibrant.calibrators.fitting.objectives import Objective
     from calibrant.predictions import Predictions
 
 ENDINGS = {
@@ -108,7 +108,7 @@ def _landscape(
 ) -> tuple[Figure, str]:
     """The landscape of a file, and what one sees on it."""
     from calibrant._math.checks import check_choice
-    from calibrant.calibrators._objectives import OBJECTIVES
+    from calibrant.calibrators.fitting.objectives import OBJECTIVES
 
     wanted = (objective or "nll").replace("-", "_")
     check_choice("--objective", wanted, OBJECTIVES)

@@ -58,7 +58,7 @@ def by_name(curves: Mapping[str, T] | T, kind: type[T]) -> dict[str, T]:
     return dict(named)
 
 
-def new_axes(ax: Axes | None, *, width: float, height: float) -> Axes:
+def new_axes(ax: Axes | None, *, width: float = 4.2, height: float = 3.4) -> Axes:
     """The axes given, or new ones in a figure that nothing else knows of."""
     return Figure(figsize=(width, height), layout="constrained").add_subplot() if ax is None else ax
 

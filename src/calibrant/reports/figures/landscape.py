@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from calibrant.calibrators.landscape import LEVEL, Landscape
+from calibrant.calibrators.choice.landscape import Landscape
+from calibrant.calibrators.choice.landscape_window import LEVEL
 from calibrant.reports.figures.drawing import OCHRE, VERMILLION, new_axes
 from calibrant.reports.words import metric, percent
 
