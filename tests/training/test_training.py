@@ -377,7 +377,7 @@ def test_top_level_names_are_the_trainers() -> None:
     ("setting", "words"),
     [
         ("loss=focl", "focal"),
-        ("loss=math:sqrt(x=1)", "cannot be called so"),
+        ("loss=math:sqrt(x=1)", "cannot be called with these settings"),
         ("loss=fractions:Fraction(numerator=1)", "must give a torch.nn.Module"),
         ("model=mpl", "mlp"),
         ("data.name=nonsense", "no data set 'nonsense'"),

@@ -19,7 +19,7 @@ import torch
 from calibrant import metrics
 from calibrant._math.errors import InputError
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling, temperature_ridge
-from calibrant.calibrators.focal_temperature import LINE_GAMMAS
+from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS
 from calibrant.data import load
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
