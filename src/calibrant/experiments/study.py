@@ -189,8 +189,10 @@ class Page:
 
     def rewrite(self, folder: Path) -> None:
         """Write the page again from the numbers that lie in a folder, after its words were changed."""
-        numbers = json.loads((folder / f"{self.name}.json").read_text(encoding="utf-8"))
-        write_text(folder / f"{self.name}.md", self.text(numbers))
+        text, data = (folder / name for name in self.files[:2])
+        numbers = json.loads(data.read_text(encoding="utf-8"))
+        write_text(text, self.text(numbers))
+        write_text(data, results_text(numbers))
 
 
 @dataclass(frozen=True, kw_only=True)
