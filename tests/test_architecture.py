@@ -33,7 +33,7 @@ FLOORS = [
 FLOOR_OF = {room: floor for floor, members in enumerate(FLOORS) for room in members}
 
 # Still to be untangled and divided. Both sets may only shrink: an entry that is no longer true fails.
-WITH_CIRCLES = {"calibrators", "reports"}
+WITH_CIRCLES = {"calibrators"}
 TOO_LONG = {
     "calibrators/_objectives.py",
     "calibrators/base.py",

@@ -26,6 +26,7 @@ ADDITIONS = [
 ]
 
 
+@pytest.mark.usefixtures("short_reports")
 @pytest.mark.parametrize("settings", ADDITIONS, ids=lambda settings: settings[-1])
 def test_killed_or_interrupted_it_goes_on_to_the_same_bits(
     recipe, tmp_path, same_numbers, killed_in_step, interrupted_in_step, monkeypatch, settings
@@ -48,6 +49,7 @@ def test_killed_or_interrupted_it_goes_on_to_the_same_bits(
     )
 
 
+@pytest.mark.usefixtures("short_reports")
 def test_the_check_of_resumption_bites(recipe, tmp_path, interrupted_in_step, monkeypatch) -> None:
     """Were the number of batches not restored, other vectors would be drawn and the numbers differ."""
     mine = recipe.with_settings(["curvature.weight=0.01"])
@@ -68,6 +70,7 @@ def test_the_check_of_resumption_bites(recipe, tmp_path, interrupted_in_step, mo
     assert (whole / "metrics.jsonl").read_text() != (tmp_path / "cut" / "metrics.jsonl").read_text()
 
 
+@pytest.mark.usefixtures("short_reports")
 def test_nothing_added_is_nothing_changed(recipe, tmp_path, same_numbers) -> None:
     """A weight and a radius of 0, whatever else these tables say, train as without them, and cost nothing."""
     plain = train(recipe, tmp_path / "plain")
@@ -96,6 +99,7 @@ def test_what_is_recorded(recipe, tmp_path, settings) -> None:
     assert ("SAM, ρ = 0.05" if settings == ADDITIONS[-1] else "0.01 × trace by") in report
 
 
+@pytest.mark.usefixtures("short_reports")
 def test_measuring_the_cost_changes_nothing(recipe, tmp_path) -> None:
     """The checkpoint holds the weights that the predictions were made by."""
     run = train(recipe.with_settings(["training.epochs=1", "curvature.weight=0.01"]), tmp_path / "run")
@@ -108,6 +112,7 @@ def test_measuring_the_cost_changes_nothing(recipe, tmp_path) -> None:
     )
 
 
+@pytest.mark.usefixtures("short_reports")
 def test_the_loop_is_that_of_ones_own(recipe, tmp_path) -> None:
     """One epoch of a recipe without noise is the loop that its documentation shows, vector for vector."""
     settings = [
@@ -139,6 +144,7 @@ def test_the_loop_is_that_of_ones_own(recipe, tmp_path) -> None:
         torch.testing.assert_close(own, theirs, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.usefixtures("short_reports")
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_the_trace_is_lowered(recipe, tmp_path, estimator) -> None:
     """With the penalty the finished network has half the trace at most, by the library's own estimate."""

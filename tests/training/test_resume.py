@@ -13,13 +13,9 @@ from calibrant.training import TrainingInterrupted, load_run, train
 from calibrant.training.learner import Learner
 from calibrant.training.run import RunFolder
 
+pytestmark = pytest.mark.usefixtures("short_reports")
+
 STEPS = 5  # batches in an epoch: 200 samples in batches of 48
-
-
-@pytest.fixture
-def whole(recipe, tmp_path):
-    """A training that nothing disturbed."""
-    return train(recipe, tmp_path / "whole").folder.path
 
 
 def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(

@@ -9,7 +9,6 @@ import sys
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from torch import nn
 
 import calibrant
@@ -20,6 +19,8 @@ from calibrant.training.learner import Learner
 from calibrant.training.loss import warn_of_dying_gradients
 from calibrant.training.recipe import ScheduleSection
 from calibrant.training.schedule import learning_rate
+
+pytestmark = pytest.mark.usefixtures("short_reports")
 
 QUICK = ["optimiser.name=adam", "optimiser.learning_rate=0.02", "training.epochs=3"]
 """A network this small learns something in 15 steps."""
@@ -91,7 +92,7 @@ def test_a_run_leaves_everything_behind(recipe, tmp_path) -> None:
     )
     assert run.evaluation is not None
     assert run.evaluation.command == "calibrant train x"
-    assert (tmp_path / "run" / "report.html").read_text().lower().startswith("<!doctype html>")
+    assert (tmp_path / "run" / "report.html").exists()
     last, calibration = lines[-1], predictions.calibration
     assert last["calibration_accuracy"] > 0.3  # by guessing, 0.1
     assert last["calibration_nll"] == pytest.approx(
@@ -337,20 +338,6 @@ def test_the_warning_comes_with_the_training(recipe, tmp_path) -> None:
         train(recipe.with_settings(["loss=focal(gamma=7)", "training.epochs=1"]), tmp_path / "run")
 
 
-def test_folders_of_images_train(recipe, tmp_path, rng) -> None:
-    """A folder with a folder of pictures for each class is data like any other."""
-    for kind, light in (("dark", 0), ("light", 150)):
-        (tmp_path / "images" / kind).mkdir(parents=True)
-        for place in range(30):
-            pixels = rng.integers(light, light + 100, (6, 6, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "images" / kind / f"{place}.png")
-    settings = [f"data.name={tmp_path / 'images'}", "data.train=0", "data.calibration=12", "data.test=12"]
-    run = train(recipe.with_settings([*QUICK, *settings]), tmp_path / "run")
-    assert run.predictions.class_names == ("dark", "light")
-    assert run.rows[-1]["calibration_accuracy"] > 0.9
-    assert (tmp_path / "run" / "report.html").read_text().count('<img class="sample"') >= 4
-
-
 @pytest.mark.real_data
 @pytest.mark.parametrize(
     ("name", "settings", "guessing"),
@@ -390,7 +377,7 @@ def test_top_level_names_are_the_trainers() -> None:
     ("setting", "words"),
     [
         ("loss=focl", "focal"),
-        ("loss=math:sqrt(x=1)", "cannot be called so"),
+        ("loss=math:sqrt(x=1)", "cannot be called with these settings"),
         ("loss=fractions:Fraction(numerator=1)", "must give a torch.nn.Module"),
         ("model=mpl", "mlp"),
         ("data.name=nonsense", "no data set 'nonsense'"),

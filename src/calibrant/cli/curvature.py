@@ -132,7 +132,7 @@ def _check_device(name: str) -> None:
 def _draw(found: list[dict[str, Any]], path: Path) -> None:
     from calibrant._math.files import atomic_write
     from calibrant.reports.curvature import spectrum_diagram
-    from calibrant.reports.svg import drawing_style
+    from calibrant.reports.figures.drawing import drawing_style
 
     with drawing_style(), atomic_write(path) as temporary:
         drawn: Any = spectrum_diagram(found).figure

@@ -205,7 +205,7 @@ def _save(drawn: Figure, path: Path) -> None:
     from matplotlib import rc_context
 
     from calibrant._math.files import atomic_write
-    from calibrant.reports.svg import drawing_style
+    from calibrant.reports.figures.drawing import drawing_style
 
     with drawing_style(), rc_context({"svg.hashsalt": path.stem}), atomic_write(path) as temporary:
         drawn.savefig(temporary, format=path.suffix[1:], dpi=150, metadata=ENDINGS[path.suffix])

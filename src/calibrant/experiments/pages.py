@@ -130,7 +130,7 @@ def results_text(numbers: Mapping[str, Any] | Sequence[Any]) -> str:
          "each": [1.5, 2]
         }
     """
-    text = json.dumps(numbers, indent=1, allow_nan=False, ensure_ascii=False)
+    text = json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False)
     return re.sub(r'\[\s+([^][{}"]*?)\s+\]', lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
 
 

@@ -18,9 +18,9 @@ from calibrant.evaluation.phrases import p_number
 from calibrant.evaluation.result import Arm, Comparison, Estimate, Evaluation
 from calibrant.reports import pictures, shapes, tables, words
 from calibrant.reports.commands import with_commands
+from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.groups import group_pairs
 from calibrant.reports.run_sections import Opening, Section
-from calibrant.reports.svg import drawing_style
 
 MOST_CLASSES = 30  # of one table; where there are more, the worst stand first
 WORST_CLASSES = 20

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 from pathlib import Path
 
 from calibrant._math.errors import InputError
-from calibrant.experiments.studies.loss_study_numbers import ArmNumbers
+from calibrant.experiments.studies.losses.settings import Arm
 
 DATA, NETWORK = "CIFAR-10", "ResNet-50"
 SOURCES = {
@@ -20,30 +19,17 @@ _OTHER_NAMES = {"cross-entropy": "weight-decay"}
 _METRICS = ("error", "ECE", "AdaECE", "classwise-ECE", "smCE", "NLL", "S99")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Quote:
-    """One printed number."""
+def quotes(folder: Path, arms: Collection[Arm]) -> list[dict[str, str]]:
+    """What the papers print for some arms, on CIFAR-10 with ResNet-50; each number once.
 
-    source: str
-    table: str
-    arm: str
-    metric: str
-    stage: str
-    value: str
-    """As printed: per cent, NLL in nats times 100."""
-    temperature: str
-    note: str
-
-
-def quotes(folder: Path, numbers: Sequence[ArmNumbers]) -> list[Quote]:
-    """What the papers print for the arms that are there, on CIFAR-10 with ResNet-50; each number once.
+    Values are as printed: per cent, NLL in nats times 100.
 
     Raises:
         InputError: If a table is missing.
     """
-    names = {each.arm.published: each.arm.key for each in numbers if each.arm.published}
+    names = {arm.published: arm.key for arm in arms if arm.published}
     names |= {other: names[own] for own, other in _OTHER_NAMES.items() if own in names}
-    found: dict[tuple[str, ...], Quote] = {}
+    found: dict[tuple[str, ...], dict[str, str]] = {}
     for file, source in SOURCES.items():
         path = folder / file
         if not path.is_file():
@@ -54,15 +40,8 @@ def quotes(folder: Path, numbers: Sequence[ArmNumbers]) -> list[Quote]:
                     continue
                 if row["method"] not in names or not row["value"]:
                     continue
-                quote = Quote(
-                    source=source,
-                    table=row["table"],
-                    arm=names[row["method"]],
-                    metric=row["metric"],
-                    stage=row["stage"],
-                    value=row["value"],
-                    temperature=row["temperature"],
-                    note=row["note"],
-                )
-                found.setdefault((source, quote.arm, quote.metric, quote.stage), quote)
+                arm = names[row["method"]]
+                kept = {name: row[name] for name in ("metric", "stage", "value", "temperature", "note")}
+                quote = {"source": source, "table": row["table"], "arm": arm, **kept}
+                found.setdefault((source, arm, row["metric"], row["stage"]), quote)
     return list(found.values())

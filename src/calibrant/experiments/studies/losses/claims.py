@@ -1,17 +1,16 @@
-"""What the papers claim of the losses, held against the runs of the study; every verdict is computed."""
+"""What the papers claim of the losses, held against the runs of the study."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
 
+from calibrant.experiments.claims import Claim, Verdict, above, all_of, below
 from calibrant.experiments.means import Mean
-from calibrant.experiments.studies.loss_study_numbers import ArmNumbers, Numbers, difference
+from calibrant.experiments.pages import plus_minus
+from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, Run, arms_of, difference
 
-Verdict: TypeAlias = Literal["held", "did not hold", "undecided"]
-Pick: TypeAlias = Callable[[Numbers], float]
-Arms: TypeAlias = Mapping[str, ArmNumbers]
+Arms: TypeAlias = Mapping[str, ArmRuns]
 
 MUKHOTI = "Mukhoti et al. (2020)"
 FCL = "focal calibration loss (2025)"
@@ -22,19 +21,9 @@ MOST_ERROR = 0.005
 """What may be lost for an accuracy to count as kept."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A claim, whether it held here, and the numbers that say so."""
-
-    source: str
-    statement: str
-    verdict: Verdict
-    evidence: str
-
-
-def claims(numbers: Sequence[ArmNumbers]) -> list[Claim]:
+def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Every claim for which the arms of a setting are there."""
-    arms = {each.arm.key: each for each in numbers}
+    arms = {arm.key: arm for arm in arms_of(numbers)}
     return [claim for test in _TESTS for claim in test(arms)]
 
 
@@ -44,7 +33,7 @@ def metric(stage: str, name: str) -> Pick:
 
 
 def _is_below(
-    arms: Arms, first: str, second: str, pick: Pick, *, source: str, statement: str, unit: str
+    arms: Arms, first: str, second: str, pick: Pick, *, key: str, source: str, statement: str, unit: str
 ) -> Iterator[Claim]:
     """The claim that an arm's value lies below another's, by the interval of their paired difference."""
     if first not in arms or second not in arms:
@@ -53,18 +42,18 @@ def _is_below(
     if found is None:
         return
     evidence = (
-        f"{arms[first].arm.title}: {shown(arms[first].mean(pick), unit)}; "
-        f"{arms[second].arm.title}: {shown(arms[second].mean(pick), unit)}; "
+        f"{arms[first].title}: {shown(arms[first].mean(pick), unit)}; "
+        f"{arms[second].title}: {shown(arms[second].mean(pick), unit)}; "
         f"difference {shown(found, unit, signed=True)}, n = {found.n}"
     )
-    yield Claim(source=source, statement=statement, verdict=_sign(found), evidence=evidence)
-
-
-def _sign(found: Mean) -> Verdict:
-    """Whether a difference that was claimed to be negative is so, by its interval."""
-    if found.high < 0:
-        return "held"
-    return "did not hold" if found.low > 0 else "undecided"
+    yield Claim(
+        key=key,
+        source=source,
+        statement=statement,
+        verdict=below(found),
+        evidence=evidence,
+        arms=(first, second),
+    )
 
 
 def shown(found: Mean, unit: str, *, signed: bool = False) -> str:
@@ -77,22 +66,18 @@ def shown(found: Mean, unit: str, *, signed: bool = False) -> str:
         '0.500'
     """
     scale, digits = (100.0, 2) if unit == "%" else (1.0, 3)
-    sign = "+" if signed else ""
-    text = f"{found.value * scale:{sign}.{digits}f}"
-    if found.half_width is not None:
-        text += f" ± {found.half_width * scale:.{digits}f}"
-    return f"{text} {unit}".rstrip()
+    return f"{plus_minus(found, digits, scale, signed=signed)} {unit}".rstrip()
 
 
 def _overconfident(arms: Arms) -> Iterator[Claim]:
     if "cross-entropy" not in arms:
         return
     found = arms["cross-entropy"].parameter("temperature")
-    verdict: Verdict = "held" if found.low > 1 else "did not hold" if found.high < 1 else "undecided"
     yield Claim(
+        key="over-confident",
         source=MUKHOTI,
-        statement="Cross-entropy ends over-confident: its temperature is above 1.",
-        verdict=verdict,
+        statement="Cross-entropy ends over-confident: its temperature is above 1",
+        verdict=above(found, 1.0),
         evidence=f"T = {shown(found, '')}, n = {found.n}",
     )
     yield from _is_below(
@@ -100,8 +85,9 @@ def _overconfident(arms: Arms) -> Iterator[Claim]:
         "cross-entropy",
         "cross-entropy-no-decay",
         metric("before", "ece"),
+        key="weight-decay",
         source=MUKHOTI,
-        statement="Weight decay lowers cross-entropy's ECE.",
+        statement="Weight decay lowers cross-entropy's ECE",
         unit="%",
     )
 
@@ -119,8 +105,9 @@ def _focal(arms: Arms) -> Iterator[Claim]:
             "sample-focal",
             "cross-entropy",
             metric(stage, name),
+            key=f"flsd-{name}-{stage}",
             source=MUKHOTI,
-            statement=f"FLSD-53 has a lower {_name(name)} than cross-entropy {when}.",
+            statement=f"FLSD-53 has a lower {_name(name)} than cross-entropy {when}",
             unit=unit,
         )
     for key in ("focal-3", "sample-focal"):
@@ -133,14 +120,13 @@ def _same_error(arms: Arms, key: str) -> Iterator[Claim]:
         return
     found = difference(arms[key], arms["cross-entropy"], metric("before", "error"))
     if found is not None:
-        verdict: Verdict = "undecided"
-        if found.high < MOST_ERROR or found.low > MOST_ERROR:
-            verdict = "held" if found.high < MOST_ERROR else "did not hold"
+        title = arms[key].title
         yield Claim(
+            key=f"no-cost-{key}",
             source=MUKHOTI,
-            statement=f"{arms[key].arm.title[:1].upper()}{arms[key].arm.title[1:]} costs no accuracy "
-            "(less than half a percentage point of error).",
-            verdict=verdict,
+            statement=f"{title[:1].upper()}{title[1:]} costs no accuracy (less than half a percentage point "
+            "of error)",
+            verdict=below(found, MOST_ERROR),
             evidence=f"error less cross-entropy's {shown(found, '%', signed=True)}, n = {found.n}",
         )
 
@@ -153,21 +139,17 @@ def _best_gamma(arms: Arms) -> Iterator[Claim]:
     for name, unit in (("ece", "%"), ("adaptive_ece", "%"), ("smce", "%"), ("nll", "")):
         pick = metric("before", name)
         found = [difference(arms["focal-3"], arms[key], pick) for key in others]
-        verdicts = [_sign(each) for each in found if each is not None]
+        verdicts = [below(each) for each in found if each is not None]
         if len(verdicts) < len(others):
             return
-        verdict: Verdict = "undecided"
-        if "did not hold" in verdicts:
-            verdict = "did not hold"
-        elif all(each == "held" for each in verdicts):
-            verdict = "held"
         values = "; ".join(
             f"γ = {key[-1]}: {shown(arms[key].mean(pick), unit)}" for key in (*others, "focal-3")
         )
         yield Claim(
+            key=f"best-gamma-{name}",
             source=MUKHOTI,
-            statement=f"γ = 3 has the lowest {_name(name)} of γ = 1, 2, 3, before temperature scaling.",
-            verdict=verdict,
+            statement=f"γ = 3 has the lowest {_name(name)} of γ = 1, 2, 3, before temperature scaling",
+            verdict=all_of(verdicts),
             evidence=f"{values}; n = {len(arms['focal-3'].runs)}",
         )
 
@@ -179,11 +161,12 @@ def _temperatures(arms: Arms) -> Iterator[Claim]:
             continue
         papers, likely = arms[key].parameter("ece_temperature"), arms[key].parameter("temperature")
         low, high = NEAR_ONE
-        near: Verdict = "held" if low - 1e-9 <= papers.value <= high + 1e-9 else "did not hold"
+        near: Verdict = "holds" if low - 1e-9 <= papers.value <= high + 1e-9 else "does not hold"
         yield Claim(
+            key=f"temperature-{key}",
             source=source,
-            statement=f"After {arms[key].arm.title} the temperature that minimises ECE is near 1 "
-            f"({low:g} to {high:g}).",
+            statement=f"After {arms[key].title} the temperature that minimises ECE is near 1 "
+            f"({low:g} to {high:g})",
             verdict=near if papers.n > 1 else "undecided",
             evidence=f"T by ECE {shown(papers, '')}; T by likelihood {shown(likely, '')}; n = {papers.n}",
         )
@@ -196,13 +179,14 @@ def _confident_share(arms: Arms) -> Iterator[Claim]:
         "cross-entropy",
         "sample-focal",
         metric("temperature", "share_above_99"),
+        key="confident-share",
         source=MUKHOTI,
-        statement="After temperature scaling FLSD-53 leaves more samples above 0.99 than cross-entropy.",
+        statement="After temperature scaling FLSD-53 leaves more samples above 0.99 than cross-entropy",
         unit="%",
     )
 
 
-def crossing(first: Numbers, second: Numbers) -> tuple[float, float, int | None]:
+def crossing(first: Run, second: Run) -> tuple[float, float, int | None]:
     """Difference of the last layer's norms (first less second) after the first and the last epoch of both.
 
     With them the first epoch from which it keeps the sign it ends with, if that is not the first.
@@ -232,16 +216,17 @@ def _norms(arms: Arms) -> Iterator[Claim]:
     if not pairs:
         return
     crossed = [first < 0 < last for first, last, _ in pairs]
-    verdict: Verdict = "held" if all(crossed) else "undecided" if any(crossed) else "did not hold"
+    verdict: Verdict = "holds" if all(crossed) else "undecided" if any(crossed) else "does not hold"
     ends = "; ".join(
         f"{first:+.3f} after the first epoch, {last:+.3f} after the last"
         + ("" if epoch is None else f", of one sign from epoch {epoch}")
         for first, last, epoch in pairs
     )
     yield Claim(
+        key="norms-cross",
         source=MUKHOTI,
         statement="The norm of the last layer's weights is at first larger under focal loss (γ = 3), "
-        "in the end larger under cross-entropy.",
+        "in the end larger under cross-entropy",
         verdict=verdict if len(pairs) > 1 else "undecided",
         evidence=f"cross-entropy's less focal's, seed by seed: {ends}; n = {len(pairs)}",
     )
@@ -255,9 +240,10 @@ def _fcl(arms: Arms) -> Iterator[Claim]:
                 "focal-calibration",
                 other,
                 metric("before", "ece"),
+                key=f"fcl-{other}",
                 source=FCL,
-                statement=f"Focal calibration loss has a lower ECE than {arms[other].arm.title}, "
-                "before temperature scaling.",
+                statement=f"Focal calibration loss has a lower ECE than {arms[other].title}, "
+                "before temperature scaling",
                 unit="%",
             )
 
@@ -276,10 +262,11 @@ def _focal_temperature(arms: Arms) -> Iterator[Claim]:
             )
             relative = gain.value / arm.metric("temperature", name).value
             yield Claim(
+                key=f"focal-temperature-{key}-{name}",
                 source=KULL,
-                statement=f"After {arm.arm.title}, focal temperature scaling has a lower {_name(name)} than "
-                "temperature scaling.",
-                verdict=_sign(gain),
+                statement=f"After {arm.title}, focal temperature scaling has a lower {_name(name)} than "
+                "temperature scaling",
+                verdict=below(gain),
                 evidence=f"difference {shown(gain, unit, signed=True)} ({100 * relative:+.1f} % of it), "
                 f"n = {gain.n}",
             )
@@ -291,14 +278,15 @@ def _weights(arms: Arms) -> Iterator[Claim]:
         weighted = f"{key}-alpha"
         if key not in arms or weighted not in arms:
             continue
-        title = arms[key].arm.title
+        title = arms[key].title
         yield from _is_below(
             arms,
             key,
             weighted,
             lambda run: sum(run["classes"]["before"]["recall"][-3:]) / 3,
+            key=f"weights-recall-{key}",
             source=PRACTICE,
-            statement=f"Class weights raise the recall of the three rarest classes ({title}).",
+            statement=f"Class weights raise the recall of the three rarest classes ({title})",
             unit="%",
         )
         for name, unit in (("error", "%"), ("ece", "%")):
@@ -307,8 +295,9 @@ def _weights(arms: Arms) -> Iterator[Claim]:
                 weighted,
                 key,
                 metric("before", name),
+                key=f"weights-{name}-{key}",
                 source=PRACTICE,
-                statement=f"Class weights lower the {_name(name)} on the balanced test set ({title}).",
+                statement=f"Class weights lower the {_name(name)} on the balanced test set ({title})",
                 unit=unit,
             )
 
