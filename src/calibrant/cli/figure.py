@@ -22,11 +22,7 @@ ENDINGS = {
     ".png": {},
     ".pdf": {"CreationDate": None},
 }  # what keeps the bytes the same
-LANDSCAPE = "landscape"
 _MOST_NAMED = 6  # labels
-LANDSCAPE_SUMMARY = (
-    "Of a FILE of predictions: focal temperature scaling's objective over exponent and temperature."
-)
 
 
 def figure(
@@ -61,15 +57,20 @@ def figure(
         return
     if name is None:
         raise InputError("which figure? `calibrant figure --list` lists them.")
+    from calibrant.experiments.figure_roster import figure_named
+
+    chosen = figure_named(name)
     path = out or Path(f"{name}.svg")
-    if name == LANDSCAPE:
+    if chosen.draw is None:
         _check_ending(path)
         drawn, note = _landscape(
             file, objective=objective, label=label, every_row=every_row, resamples=resamples, seed=seed
         )
     else:
         given = {"--objective": objective, "--label": label, "--all": every_row, "--resamples": resamples}
-        drawn, note = _theory(name, path, file, [option for option, value in given.items() if value])
+        _refuse(name, file, [option for option, value in given.items() if value])
+        _check_ending(path)
+        drawn, note = chosen.draw(), chosen.note
     _save(drawn, path)
     typer.echo(path)
     if note:
@@ -77,24 +78,18 @@ def figure(
 
 
 def _list() -> None:
-    from calibrant.experiments.studies.figure_roster import FIGURES
+    from calibrant.experiments.figure_roster import FIGURES
 
     for each in FIGURES:
         typer.echo(f"{each.name}  {each.summary}")
-    typer.echo(f"{LANDSCAPE}  {LANDSCAPE_SUMMARY}")
 
 
-def _theory(name: str, path: Path, file: Path | None, options: list[str]) -> tuple[Figure, str]:
-    """A figure that needs no file, and what its published caption gets wrong."""
-    from calibrant.experiments.studies.figure_roster import figure_named
-
-    chosen = figure_named(name, others=(LANDSCAPE,))
+def _refuse(name: str, file: Path | None, options: list[str]) -> None:
+    """What goes with a file alone."""
     if file is not None:
         raise InputError(f"the figure {name} is of the theory and takes no file; got {file}.")
     if options:
-        raise InputError(f"{', '.join(options)} goes with the figure {LANDSCAPE} alone.")
-    _check_ending(path)
-    return chosen.draw(), chosen.note
+        raise InputError(f"{', '.join(options)} goes with the figure landscape alone.")
 
 
 def _landscape(
@@ -113,9 +108,7 @@ def _landscape(
     wanted = (objective or "nll").replace("-", "_")
     check_choice("--objective", wanted, OBJECTIVES)
     if file is None:
-        raise InputError(
-            f"the figure {LANDSCAPE} is of a file; name it: `calibrant figure {LANDSCAPE} FILE`."
-        )
+        raise InputError("the figure landscape is of a file; name it: `calibrant figure landscape FILE`.")
 
     from matplotlib.figure import Figure
 
