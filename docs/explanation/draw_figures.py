@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from calibrant.experiments.figure_roster import figure_named
-from calibrant.experiments.pages import save_figure
+from calibrant.reports.figures.drawing import save_figure
 
 FIGURES = (
     "focal-decomposition",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from calibrant.calibrators.focal_temperature import LINE_GAMMAS
+from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS
 from calibrant.cli.main import app
 from calibrant.experiments.records import Record
 from calibrant.experiments.studies.demo_networks import Setting

@@ -121,7 +121,7 @@ def chosen(data: Labelled) -> Calibrator:
 
 def refuse_to_replace_another_file(out: Path) -> None:
     """Predictions may end in .safetensors too; only a calibrator may be replaced by a calibrator."""
-    from calibrant.calibrators.group_files import load_either
+    from calibrant.calibrators.cohorts.files import load_either
 
     if not out.exists():
         return

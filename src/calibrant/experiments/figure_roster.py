@@ -31,7 +31,8 @@ class StudyFigure:
 
 LANDSCAPE = StudyFigure(
     name="landscape",
-    summary="For a FILE of predictions: focal temperature scaling's objective over exponent and temperature.",
+    summary="The objective of focal temperature scaling over exponent and temperature, for a FILE of "
+    "predictions.",
     draw=None,
 )
 

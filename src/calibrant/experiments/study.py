@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
 from calibrant.experiments.claims import Claim
-from calibrant.experiments.pages import render, results_text, save_figure
+from calibrant.experiments.pages import render, results_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -184,6 +184,8 @@ class Page:
         write_text(written[0], self.text(numbers))
         write_text(written[1], results_text(numbers))
         for figure, path in zip(figures, written[2:], strict=True):
+            from calibrant.reports.figures.drawing import save_figure
+
             save_figure(figure, path)
         return written
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from calibrant.calibrators import Calibrator
-from calibrant.calibrators.select import AS_THEY_CAME, candidates_for, select
+from calibrant.calibrators.choice.select import AS_THEY_CAME, select
+from calibrant.calibrators.choice.usual import usual_candidates
 from calibrant.evaluation.fitting.templates import Labelled, Template, templates
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.predictions import Predictions
@@ -68,7 +69,7 @@ def further(calibration: Predictions, tried: Sequence[Template]) -> list[Templat
     if calibration.kind == "top_label":
         return []
     names = {template.name for template in tried}
-    texts = candidates_for(
+    texts = usual_candidates(
         calibration.kind,
         min(calibration.num_samples, _most_rows(calibration)),
         _width(calibration),

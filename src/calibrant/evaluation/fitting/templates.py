@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
+from calibrant._math.folds import out_of_fold
 from calibrant.calibrators import Calibrator, build
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.result import Fit, Kind
@@ -115,13 +116,10 @@ def _defaults(kind: Kind) -> tuple[str, ...]:
 
 def cross_fit(template: Template, data: Labelled, folds: Indices) -> Tensor:
     """Probabilities of every sample from a calibrator fitted on the other folds; float64."""
-    fold = torch.from_numpy(folds)
-    probs = torch.empty(data.scores.shape, dtype=torch.float64)
-    for k in range(int(fold.max()) + 1):
-        held_out = fold == k
-        calibrator = template.fit(data.rows(~held_out))
-        probs[held_out] = calibrator.predict_proba(data.scores[held_out])
-    return probs
+    return out_of_fold(
+        torch.from_numpy(folds),
+        lambda inside: template.fit(data.rows(~inside)).predict_proba(data.scores[inside]),
+    )
 
 
 def fit_summary(calibrator: Calibrator) -> Fit:
