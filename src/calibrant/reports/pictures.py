@@ -63,7 +63,7 @@ def error_pictures(parts: Sequence[Arm | ComparedModel], found: Evaluation | Com
 
 
 def diagrams(evaluation: Evaluation) -> Iterator[Diagrams]:
-    """For each curve of the whole: before, beside it after, and below it what else was tried."""
+    """For each curve of the whole: before, next to it after, and below them what else was tried."""
     before, after = evaluation.arms[0], tables.shown_second(evaluation)
     shown = [before] if after is None else [before, after]
     others = [arm for arm in evaluation.arms if arm not in shown]
