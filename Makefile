@@ -1,12 +1,15 @@
 # Everything runs in .venv, which is made from constraints.txt on first use.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+# Windows keeps an environment's programs in a folder of another name.
+PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := $(VENV)/$(PROGRAMS)
 
-.PHONY: demo test test-slow test-all lint format bench-check clean
+.PHONY: demo test test-slow test-all lint lint-style lint-types format bench-check docs-check wheel wheel-check clean
 .DEFAULT_GOAL := test
 # A process per core, up to four, and one thread in each.
-TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses=4 --dist=loadfile
+TEST := $(BIN)/python -m pytest -q -n auto --maxprocesses=4 --dist=worksteal
+test test-slow test-all docs-check: export OMP_NUM_THREADS := 1
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -22,11 +25,16 @@ test: $(VENV)/installed  ## the suite, without what is marked slow
 test-slow: $(VENV)/installed  ## only what is marked slow
 	$(TEST) -m slow
 
-test-all: test-slow test  ## the whole suite
+test-all: $(VENV)/installed  ## the whole suite
+	$(TEST)
 
-lint: $(VENV)/installed  ## style and types
+lint: lint-style lint-types  ## style and types
+
+lint-style: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+lint-types: $(VENV)/installed
 	$(BIN)/basedpyright
 
 format: $(VENV)/installed
@@ -36,6 +44,18 @@ format: $(VENV)/installed
 bench-check: $(VENV)/installed  ## hold benchmarks/results against the bars; measures nothing
 	$(BIN)/python benchmarks/check.py
 	$(BIN)/python benchmarks/readme_table.py --check
+
+docs-check: bench-check  ## run what the pages show, and look that their links and paths lead somewhere
+	$(BIN)/python -m pytest -q $(wildcard tests/test_readme.py tests/test_how_to.py tests/test_explanation.py tests/test_contributing.py)
+
+wheel: $(VENV)/installed  ## dist/calibrant-VERSION-py3-none-any.whl
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+wheel-check: wheel  ## install the wheel into an environment of its own and use it there
+	$(PYTHON) -m venv --clear build/wheel
+	build/wheel/$(PROGRAMS)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	build/wheel/$(PROGRAMS)/python .ci/use_wheel.py
 
 clean:
 	rm -rf $(VENV) build dist demo .pytest_cache .ruff_cache .hypothesis

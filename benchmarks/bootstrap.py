@@ -18,11 +18,10 @@ import torch
 from environment import environment, write
 
 from calibrant import Predictions
-from calibrant.evaluation.bootstrap import replicate
-from calibrant.evaluation.judge import METRICS
-from calibrant.evaluation.null import draw_null
-from calibrant.evaluation.reduce import reduce_predictions
-from calibrant.evaluation.resampling import Resamples
+from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.judging.replicates import replicate
+from calibrant.evaluation.resampling.null import draw_null
+from calibrant.evaluation.resampling.resamples import Resamples
 
 SIZES = ((10_000, 100), (10_000, 1000), (100_000, 10))
 BAR = {"num_samples": 10_000, "num_classes": 100, "threads": 2, "seconds": 5.0}
@@ -70,7 +69,7 @@ def main() -> None:
                 "num_classes": num_classes,
                 "num_resamples": arguments.resamples,
                 "threads": threads,
-                "metrics": sorted(set(METRICS) & set(replicate(small, NUM_BINS, Resamples(100, 2, (0,))))),
+                "metrics": sorted(replicate(small, NUM_BINS, Resamples(100, 2, (0,)))),
                 "reduce": timed(lambda p=predictions: reduce_predictions(p, NUM_BINS), arguments.repeats),
                 "bootstrap": timed(
                     lambda r=reduced, s=resamples: replicate(r, NUM_BINS, s), arguments.repeats

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from calibrant.experiments.pages import save_figure
 from calibrant.experiments.studies.figure_roster import figure_named
-from calibrant.experiments.studies.study_records import save_figure
 
 FIGURES = (
     "focal-decomposition",

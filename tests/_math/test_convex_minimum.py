@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from calibrant._math.convex_minimum import convex_minimum
+from calibrant._math.convex_minimum import Slopes, _Knot, _root_between, best_temperature, convex_minimum
 
 
 @pytest.mark.parametrize("target", [0.011, 0.3, 1.0, 7.5, 99.0])
@@ -28,3 +28,30 @@ def test_minimum_at_an_end() -> None:
     assert convex_minimum(lambda x: (x, 1.0), 0.01, 100) == 0.01
     assert convex_minimum(lambda x: (-1 / x, 1 / x**2), 0.01, 100) == 100
     assert convex_minimum(lambda _: (0.0, 0.0), 0.01, 100) == 0.01
+
+
+def test_newton_finds_roots_that_plain_newton_overshoots() -> None:
+    """The safeguard holds where the second derivative vanishes on one side (a hinge, smoothed)."""
+
+    def slopes(beta: float) -> Slopes:
+        # Softplus of 50 (beta - 30): flat below 30, straight above, minus a small slope.
+        x = 50 * (beta - 30)
+        sigmoid = 1 / (1 + math.exp(-x)) if x > -700 else 0.0
+        return Slopes(50 * (sigmoid - 1e-3), 2500 * sigmoid * (1 - sigmoid))
+
+    root = best_temperature(slopes)
+    assert root.settled
+    assert 1 / root.temperature == pytest.approx(30 + math.log(1e-3 / (1 - 1e-3)) / 50, rel=1e-9)
+
+
+def test_short_steps_use_the_last_derivatives_too() -> None:
+    """Where the place is a cubic in the derivative, one step from two places hits the zero."""
+
+    def place(value: float) -> float:
+        return 0.3 - 0.7 * value + 0.2 * value**2 - 0.05 * value**3
+
+    def knot(value: float) -> _Knot:
+        return _Knot(place(value), value, 1 / (-0.7 + 0.4 * value - 0.15 * value**2))
+
+    assert _root_between(knot(0.9), knot(-0.2)) == pytest.approx(0.3, rel=1e-14)
+    assert _root_between(knot(0.4), knot(0.4)) == pytest.approx(knot(0.4).place - 0.4 / knot(0.4).slope)

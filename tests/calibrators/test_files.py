@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 import calibrant
 from calibrant import InputError, NotFittedError, load_calibrator
 from calibrant.calibrators import FocalTemperatureScaling, PlattScaling, TemperatureScaling
-from calibrant.calibrators.files import FORMAT_VERSION
+from calibrant.calibrators.file_format import FORMAT_VERSION
 
 KEY = "calibrant.calibrator"
 

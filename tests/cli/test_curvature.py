@@ -18,7 +18,7 @@ from calibrant.cli.main import app
 from calibrant.curvature import HessianOperator
 from calibrant.models import build
 from calibrant.training import Recipe, load_run, train
-from calibrant.training import curvature as core
+from calibrant.training import curvature_measurement as core
 from calibrant.training import curvature_subject as subjects
 
 RECIPE = Recipe.read(
@@ -168,7 +168,7 @@ def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path: Path) -> 
         (("absent",), "there is no run absent"),
         (("run/recipe.toml",), "is a file"),
         (("empty",), "holds no run"),
-        (("begun",), "begun is not finished; `calibrant train begun` goes on with it"),
+        (("begun",), "begun is not finished; `calibrant train begun` resumes it"),
         (("run", "--loss", "brier"), "--loss goes with module:factory"),
         (("calibrant.models.mlp:MLP",), "needs --weights"),
         (("calibrant.models.mlp:MLP", "--weights", "no.pt", "--data", "digits"), "needs --loss"),

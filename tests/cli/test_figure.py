@@ -100,14 +100,14 @@ def test_landscape_of_one_label(files: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["landscape"], "the figure landscape is of a file; name it: `calibrant figure landscape FILE`"),
+        (["landscape"], "the figure landscape needs a file: `calibrant figure landscape FILE`"),
         (["landscpe", "one.npz"], "there is no figure 'landscpe'; did you mean 'landscape'?"),
-        (["focal-arrows", "one.npz"], "the figure focal-arrows is of the theory and takes no file; got "),
-        (["focal-arrows", "--label", "b", "--all"], "--label, --all goes with the figure landscape alone"),
+        (["focal-arrows", "one.npz"], "the figure focal-arrows shows theory and takes no file; got "),
+        (["focal-arrows", "--label", "b", "--all"], "--label, --all goes only with the figure landscape"),
         (["landscape", "one.npz", "-o", "x.gif"], "`--out` must end in .svg, .png, .pdf; got 'x.gif'"),
         (["landscape", "one.npz", "--objective", "auc"], '`--objective` must be one of "nll"'),
         (["landscape", "one.npz", "--label", "b"], "one.npz is multiclass"),
-        (["landscape", "several.npz"], "has 3 labels per sample; say by --label which: a, b, c, or 0 to 2"),
+        (["landscape", "several.npz"], "has 3 labels per sample; choose one by --label: a, b, c, or 0 to 2"),
         (["landscape", "several.npz", "--label", "d"], "has no label 'd'; there is 'a', 'b', 'c'."),
         (
             ["landscape", "several.npz", "--label", "7"],

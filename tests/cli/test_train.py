@@ -101,14 +101,14 @@ def test_killed_and_interrupted_runs_go_on_to_the_same_numbers(run, folder) -> N
     assert not (folder / "killed" / "evaluation.json").exists()
     done = run("train", "recipe.toml", "--out", "killed")
     assert done.returncode == 0, done.stderr
-    assert "going on after epoch" in done.stderr
+    assert "resuming after epoch" in done.stderr
     assert same_numbers(folder / "whole", folder / "killed")
 
     process = started(folder, "stopped")
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "all is saved, `calibrant train stopped` goes on from there" in said
+    assert "everything is saved, and `calibrant train stopped` resumes from there" in said
     assert "Traceback" not in said
     done = run("train", "stopped")
     assert done.returncode == 0, done.stderr

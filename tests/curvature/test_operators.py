@@ -239,12 +239,19 @@ def test_bad_arguments(change, message, tiny, batches) -> None:
 
 
 def test_bad_data_and_losses(tiny, batches) -> None:
-    """An iterator, no batches, a loss per sample and a vector of another length are refused."""
-    with pytest.raises(InputError, match="`data` must be iterable again and again"):
+    """An iterator, no batches, a bare batch, a loss per sample and a vector of another length are refused."""
+    with pytest.raises(InputError, match="`data` must be iterable many times"):
         HessianOperator(tiny, nn.CrossEntropyLoss(), iter(batches))
     ones = torch.ones(92, dtype=torch.float64)
     with pytest.raises(InputError, match="`data` must hold at least one batch"):
         _ = HessianOperator(tiny, nn.CrossEntropyLoss(), []) @ ones
+    for data in (batches[0], [batches[0][0]], [{"inputs": batches[0][0], "labels": batches[0][1]}]):
+        with pytest.raises(
+            InputError, match=r"`data` must give batches.* is passed as \[\(inputs, labels\)\]"
+        ):
+            _ = HessianOperator(tiny, nn.CrossEntropyLoss(), data) @ ones
+    with pytest.raises(InputError, match="`loss` must return a tensor with a gradient; got float"):
+        _ = HessianOperator(tiny, lambda *_: 1.0, batches) @ ones
     with pytest.raises(InputError, match="`loss` must return the mean of a batch"):
         _ = HessianOperator(tiny, nn.CrossEntropyLoss(reduction="none"), batches) @ ones
     with pytest.raises(InputError, match=r"`vectors` must have shape \(92,\)"):

@@ -97,7 +97,9 @@ def test_folders_of_images_are_read(tmp_path, rng) -> None:
     assert found.input_shape == (1, 7, 5)
     assert torch.equal(found.test.inputs[:, 0, 0, 0] > 100, found.test.labels == 1)
     Image.fromarray(np.zeros((3, 3), dtype=np.uint8)).save(tmp_path / "train" / "cat" / "zz.png")
-    with pytest.raises(InputError, match=r"must be of one size: 00.png has 5 × 7 pixels, zz.png has 3 × 3"):
+    with pytest.raises(
+        InputError, match=r"must all have the same size: 00.png has 5 × 7 pixels, zz.png has 3 × 3"
+    ):
         data.load(str(tmp_path))
 
 

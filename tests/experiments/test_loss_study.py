@@ -13,45 +13,36 @@ from typer.testing import CliRunner
 
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
-from calibrant.experiments.studies import loss_study
-from calibrant.experiments.studies.loss_study import (
-    BASE,
-    SETTINGS,
-    Arm,
-    Setting,
+from calibrant.experiments.means import mean_of
+from calibrant.experiments.studies.losses import measure, settings, write_results
+from calibrant.experiments.studies.losses.claims import claims, crossing
+from calibrant.experiments.studies.losses.measure import (
     WeightNorms,
-    places,
-    run_loss_study,
-    setting_named,
-)
-from calibrant.experiments.studies.loss_study_claims import claims, crossing
-from calibrant.experiments.studies.loss_study_numbers import (
-    ArmNumbers,
+    base_recipe,
     by_class,
     collect,
-    difference,
     judged,
-    mean_of,
+    places,
+    run_loss_study,
 )
-from calibrant.experiments.studies.loss_study_published import quotes
-from calibrant.experiments.studies.loss_study_report import write_results
+from calibrant.experiments.studies.losses.numbers import ArmRuns, difference
+from calibrant.experiments.studies.losses.published import quotes
+from calibrant.experiments.studies.losses.settings import SETTINGS, Arm, Setting, setting_named
 from calibrant.experiments.studies.roster import STUDIES
-from calibrant.training import Recipe, load_recipe, load_run
+from calibrant.training import load_recipe, load_run
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 
 TINY = Setting(
     key="tiny",
     title="Digits",
-    base=Recipe.read(
-        {
-            "model": "mlp(widths=(8,))",
-            "data": {"name": "digits", "calibration": 200, "test": 0.5, "train": 300},
-            "training": {"epochs": 1},
-            "hardware": {"threads": 1, "accelerator": "cpu"},
-            "evaluation": {"calibrators": ["temperature"], "bootstrap": 10},
-        }
-    ),
+    base={
+        "model": "mlp(widths=(8,))",
+        "data": {"name": "digits", "calibration": 200, "test": 0.5, "train": 300},
+        "training": {"epochs": 1},
+        "hardware": {"threads": 1, "accelerator": "cpu"},
+        "evaluation": {"calibrators": ["temperature"], "bootstrap": 10},
+    },
     arms=(
         Arm(
             key="cross-entropy",
@@ -77,13 +68,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def numbers(key: str, values: dict[int, float], **parameters: float) -> ArmNumbers:
+def numbers(key: str, values: dict[int, float], **parameters: float) -> ArmRuns:
     """An arm whose runs have one value for every metric."""
     stage = dict.fromkeys(
         ("error", "nll", "ece", "adaptive_ece", "smce", "classwise_ece", "share_above_99"), 0.0
     )
     runs = {
         seed: {
+            "seed": seed,
             "stages": {
                 name: dict.fromkeys(stage, value) for name in ("before", "temperature", "focal-temperature")
             },
@@ -93,7 +85,7 @@ def numbers(key: str, values: dict[int, float], **parameters: float) -> ArmNumbe
         }
         for seed, value in values.items()
     }
-    return ArmNumbers(setting=TINY, arm=Arm(key=key, title=key, changes=()), runs=runs)
+    return ArmRuns(key=key, title=key, runs=runs)
 
 
 def test_finished_runs_are_not_trained_again(store, monkeypatch) -> None:
@@ -104,7 +96,7 @@ def test_finished_runs_are_not_trained_again(store, monkeypatch) -> None:
         raise AssertionError("this was finished")
 
     with monkeypatch.context() as patch:
-        patch.setattr(loss_study, "train", refuse)
+        patch.setattr(measure, "train", refuse)
         assert len(run_loss_study(store, settings=[TINY], seeds=[0])) == 2
     assert len(run_loss_study(store, settings=[TINY], seeds=[0, 1])) == 4
     assert all(path.stat().st_mtime_ns == when for path, when in before.items())
@@ -115,7 +107,7 @@ def test_an_unfinished_run_goes_on(tmp_path, monkeypatch) -> None:
     run_loss_study(tmp_path, settings=[dataclasses.replace(TINY, arms=TINY.arms[:1])], seeds=[0])
     folder = tmp_path / "tiny" / "cross-entropy" / "seed-0"
     (folder / "evaluation.json").unlink()
-    assert collect(tmp_path, TINY, [0]) == []
+    assert collect(tmp_path, TINY, [0]) == {}
     lines: list[str] = []
     run_loss_study(
         tmp_path, settings=[dataclasses.replace(TINY, arms=TINY.arms[:1])], seeds=[0], tell=lines.append
@@ -140,23 +132,25 @@ def test_order_makes_a_study_cut_short_useful() -> None:
 def test_the_arms_are_the_ones_asked_for() -> None:
     """Twelve or more, cross-entropy with and without weight decay, and class weights where they matter."""
     balanced, tail = SETTINGS
-    losses = [balanced.recipe(arm, 0).loss for arm in balanced.arms]
-    decays = {arm.key: balanced.recipe(arm, 0).optimiser.weight_decay for arm in balanced.arms}
-    assert len(losses) >= 12
+    recipes = {f"{each.setting.key}/{each.arm.key}": each.recipe for each in places(Path("store"), seeds=[0])}
+    decays = {arm.key: recipes[f"fashion-mnist/{arm.key}"].optimiser.weight_decay for arm in balanced.arms}
+    assert len({recipes[f"fashion-mnist/{arm.key}"].loss for arm in balanced.arms}) >= 12
     assert decays.pop("cross-entropy-no-decay") == 0
     assert set(decays.values()) == {5e-4}
-    weighted = [arm.key for arm in tail.arms if tail.recipe(arm, 0).training.class_weights == "balanced"]
+    weighted = [
+        arm.key for arm in tail.arms if recipes[f"long-tail/{arm.key}"].training.class_weights == "balanced"
+    ]
     assert weighted == ["cross-entropy-alpha", "focal-3-alpha"]
-    assert tail.base.data.imbalance == 100
-    assert balanced.base.data.imbalance == 1
+    assert base_recipe(tail).data.imbalance == 100
+    assert base_recipe(balanced).data.imbalance == 1
     with pytest.raises(InputError, match=r"no setting 'long_tail' in this study; did you mean 'long-tail'"):
         setting_named("long_tail")
 
 
 def test_the_recipe_in_the_folder_is_the_study_s() -> None:
     """The recipes of both settings are what the study trains by."""
-    assert load_recipe(RECIPES / "fashion-mnist-losses.toml") == BASE
-    assert load_recipe(RECIPES / "fashion-mnist-long-tail.toml") == setting_named("long-tail").base
+    assert load_recipe(RECIPES / "fashion-mnist-losses.toml") == base_recipe(settings.BALANCED)
+    assert load_recipe(RECIPES / "fashion-mnist-long-tail.toml") == base_recipe(settings.LONG_TAIL)
 
 
 def test_mean_and_interval() -> None:
@@ -182,8 +176,8 @@ def test_differences_are_paired_by_seed() -> None:
 @pytest.mark.parametrize(
     ("ours", "verdict"),
     [
-        ({0: 0.10, 1: 0.11, 2: 0.10}, "held"),
-        ({0: 0.40, 1: 0.41, 2: 0.40}, "did not hold"),
+        ({0: 0.10, 1: 0.11, 2: 0.10}, "holds"),
+        ({0: 0.40, 1: 0.41, 2: 0.40}, "does not hold"),
         ({0: 0.10, 1: 0.40, 2: 0.15}, "undecided"),
         ({0: 0.10}, "undecided"),
     ],
@@ -191,7 +185,8 @@ def test_differences_are_paired_by_seed() -> None:
 def test_verdicts_follow_the_interval(ours, verdict) -> None:
     """A difference clear of zero decides either way; one that is not, or a single seed, does not."""
     arms = [numbers("cross-entropy", {0: 0.2, 1: 0.2, 2: 0.2}), numbers("sample-focal", ours)]
-    found = [claim for claim in claims(arms) if "lower ECE than cross-entropy before" in claim.statement]
+    results = {"arms": [{"arm": arm.key, "title": arm.title, "runs": [*arm.runs.values()]} for arm in arms]}
+    found = [claim for claim in claims(results) if "lower ECE than cross-entropy before" in claim.statement]
     assert [claim.verdict for claim in found] == [verdict]
     assert f"n = {len(ours)}" in found[0].evidence
 
@@ -221,7 +216,7 @@ def test_numbers_by_hand() -> None:
 
 def test_pages_say_what_was_found(store, tmp_path) -> None:
     """Markdown, JSON and figures show the numbers of the runs, say n, and are the same when made again."""
-    written = write_results(store, tmp_path / "results", settings=[TINY], seeds=[0, 2])
+    written = write_results(store, tmp_path / "results", wanted=[TINY], seeds=[0, 2], published=None)
     names = {path.name for path in written}
     assert names == {"tiny.md", "tiny.json", "tiny-ece.svg", "tiny-weight-norms.svg"}
     content = json.loads((tmp_path / "results" / "tiny.json").read_text(encoding="utf-8"))
@@ -234,16 +229,16 @@ def test_pages_say_what_was_found(store, tmp_path) -> None:
     row = next(line for line in text.splitlines() if line.startswith("| cross-entropy | 1 |"))
     assert f"{100 * arm['test']['before']['error']['mean']:.2f}" in row
     assert "2 seeds are wanted; fewer have: cross-entropy; focal, γ = 3." in text
-    assert "## Which claims held" in text
+    assert "## Which claims hold" in text
     assert "Published" not in text
-    again = write_results(store, tmp_path / "again", settings=[TINY], seeds=[0, 2])
+    again = write_results(store, tmp_path / "again", wanted=[TINY], seeds=[0, 2], published=None)
     assert [path.read_bytes() for path in again] == [path.read_bytes() for path in written]
 
 
 def test_an_empty_store_is_said(tmp_path) -> None:
     """Without finished runs there is no table."""
     with pytest.raises(InputError, match="holds no finished run of this study"):
-        write_results(tmp_path, tmp_path / "results", settings=[TINY])
+        write_results(tmp_path, tmp_path / "results", wanted=[TINY], seeds=[0], published=None)
 
 
 def test_published_values_are_quoted_as_printed(tmp_path) -> None:
@@ -258,14 +253,13 @@ def test_published_values_are_quoted_as_printed(tmp_path) -> None:
     (tmp_path / "mukhoti-2020-focal-loss-calibration.csv").write_text(head + rows)
     other = "q,1,CIFAR-10,ResNet-50,weight-decay,ECE,percent,post,2.5,1.37,,\n"
     (tmp_path / "focal-calibration-loss-2025.csv").write_text(head + other)
-    arm = dataclasses.replace(numbers("cross-entropy", {0: 0.1}), arm=TINY.arms[0])
-    found = quotes(tmp_path, [arm])
-    assert [(quote.arm, quote.value, quote.temperature) for quote in found] == [
+    found = quotes(tmp_path, TINY.arms[:1])
+    assert [(quote["arm"], quote["value"], quote["temperature"]) for quote in found] == [
         ("cross-entropy", "4.35", ""),
         ("cross-entropy", "1.37", "2.5"),
     ]
     with pytest.raises(InputError, match="there is no mukhoti"):
-        quotes(tmp_path / "elsewhere", [arm])
+        quotes(tmp_path / "elsewhere", TINY.arms)
 
 
 def test_weight_norms_are_those_of_the_checkpoint(store) -> None:
@@ -295,7 +289,7 @@ def test_command_lists_studies_and_refuses_others() -> None:
 
 def test_command_writes_tables_of_a_store(store, tmp_path, monkeypatch) -> None:
     """``--table`` trains nothing and prints the files it wrote."""
-    monkeypatch.setattr(loss_study, "SETTINGS", (TINY,))
+    monkeypatch.setattr(settings, "SETTINGS", (TINY,))
     done = CliRunner().invoke(
         app,
         ["study", "losses", "--out", str(store), "--seeds", "1", "--table", str(tmp_path / "results")],

@@ -11,16 +11,16 @@ import pytest
 from typer.testing import CliRunner
 
 from calibrant.cli.main import app
+from calibrant.experiments.records import Record
 from calibrant.experiments.studies.demo_networks import Setting
-from calibrant.experiments.studies.study_records import Record
-from calibrant.experiments.studies.temperature_line import GAMMAS, LOSSES, World, run_temperature_line
-from calibrant.experiments.studies.temperature_line_numbers import (
+from calibrant.experiments.studies.temperature_line.measure import GAMMAS, LOSSES, World, run_temperature_line
+from calibrant.experiments.studies.temperature_line.numbers import (
     anchored_line,
     file_curves,
     line_of,
     network_curves,
 )
-from calibrant.experiments.studies.temperature_line_page import write_temperature_line
+from calibrant.experiments.studies.temperature_line.page import write_temperature_line
 
 SMALL = World(
     title="digits, small",

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from calibrant import theory
 from calibrant.cli.main import app
-from calibrant.experiments.studies.theory_on_data import (
+from calibrant.experiments.studies.theory_on_data.measure import (
     GAMMAS,
     PUBLISHED,
     like_the_map,
@@ -21,7 +21,7 @@ from calibrant.experiments.studies.theory_on_data import (
     stored_temperatures,
     theory_on_files,
 )
-from calibrant.experiments.studies.theory_on_data_page import write_theory_on_data
+from calibrant.experiments.studies.theory_on_data.page import write_theory_on_data
 
 
 @pytest.fixture(scope="module")

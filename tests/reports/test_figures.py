@@ -177,7 +177,7 @@ def test_many_curves_can_be_told_apart() -> None:
 
 def test_nothing_to_compare_is_refused() -> None:
     """A comparison of no curves says so."""
-    with pytest.raises(ValueError, match=r"`curves` must name one curve or more"):
+    with pytest.raises(ValueError, match=r"`curves` must hold at least one curve"):
         reliability_comparison({})
 
 

@@ -50,7 +50,7 @@ def test_several_models_are_named_and_drawn_apart() -> None:
         shown = " ".join(text.get_text() for text in ax.get_legend().get_texts())
         assert "_a" in shown
         assert "b $x$" in shown
-        with pytest.raises(InputError, match="one curve or more"):
+        with pytest.raises(InputError, match="at least one curve"):
             diagram({})
     curves = dict.fromkeys("ab", m.corp_reliability_curve(PROBS, LABELS))
     with pytest.raises(InputError, match="`band` belongs to one curve"):

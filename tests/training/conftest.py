@@ -4,22 +4,45 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from calibrant.training import Recipe
-from calibrant.training.engine import Engine
+from calibrant.training import Recipe, train
+from calibrant.training.learner import Learner
 
 
 class Killed(BaseException):
     """Stands for a process that dies: nothing catches it."""
 
 
+@contextmanager
+def drawing_nothing() -> Iterator[None]:
+    """Leave out the report's pictures, on which so small a run spends nine tenths of its time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("calibrant.reports.html.report_text", lambda *_given, **_sections: "<!doctype html>")
+        yield
+
+
 @pytest.fixture
+def short_reports() -> Iterator[None]:
+    """The reports of runs are short."""
+    with drawing_nothing():
+        yield
+
+
+@pytest.fixture(scope="session")
+def whole(recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training that nothing disturbed; not to be written to."""
+    with drawing_nothing():
+        return train(recipe, tmp_path_factory.mktemp("runs") / "whole").folder.path
+
+
+@pytest.fixture(scope="session")
 def recipe() -> Recipe:
     """Digits on a small network with dropout and augmentation: everything that draws random numbers."""
     return Recipe.read(
@@ -73,14 +96,14 @@ def same_numbers() -> Callable[[Path, Path], None]:
 
 
 def _at_step(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], Any]) -> None:
-    step, count = Engine._step, iter(range(10**9))
+    learn, count = Learner.learn, iter(range(10**9))
 
-    def counted(self: Engine, rows: Any, place: int) -> None:
+    def counted(self: Learner, rows: Any, **where: int) -> Any:
         if next(count) == number:
             act()
-        step(self, rows, place)
+        return learn(self, rows, **where)
 
-    monkeypatch.setattr(Engine, "_step", counted)
+    monkeypatch.setattr(Learner, "learn", counted)
 
 
 def _die() -> None:

@@ -11,8 +11,7 @@ import calibrant
 from calibrant.data.prepare import to_unit
 from calibrant.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant.training import load_run, train
-from calibrant.training.carry_out import read_data
-from calibrant.training.engine import preparation
+from calibrant.training.data import preparation, read_data
 
 
 @pytest.fixture
@@ -23,6 +22,7 @@ def recorded(recipe):
     )
 
 
+@pytest.mark.usefixtures("short_reports")
 def test_recorded_numbers_are_those_of_the_saved_network(recorded, tmp_path) -> None:
     """The last row's dynamics agree with the final network's own logits on both splits."""
     run = train(recorded, tmp_path / "run")
@@ -51,6 +51,7 @@ def test_recorded_numbers_are_those_of_the_saved_network(recorded, tmp_path) -> 
     assert found["last_layer_norm"] == pytest.approx(float(model.layers[-1].weight.detach().norm()), rel=1e-5)
 
 
+@pytest.mark.usefixtures("short_reports")
 def test_gradient_norms_are_those_of_one_backward_pass_per_sample(recorded, tmp_path) -> None:
     """The product of two norms equals the norm of the gradient of each sample's own loss (float32)."""
     run = train(recorded.with_settings(["data.train=30"]), tmp_path / "run")
@@ -82,6 +83,7 @@ def test_snapshots_count_every_sample(recorded, tmp_path) -> None:
     assert "http" not in page.replace("http-equiv", "")
 
 
+@pytest.mark.usefixtures("short_reports")
 def test_recording_changes_nothing(recorded, recipe, tmp_path) -> None:
     """Watching draws no random numbers: the network is bitwise the one that nobody watched."""
     watched = train(recorded, tmp_path / "watched")
@@ -99,6 +101,7 @@ def test_nothing_recorded_draws_nothing(recipe, tmp_path) -> None:
     assert np.isfinite(run.rows[0]["train_loss"])
 
 
+@pytest.mark.usefixtures("short_reports")
 def test_several_runs_share_their_pictures(recorded, recipe, tmp_path) -> None:
     """Figure 3's eight quantities, a line for each run that recorded them; the others are named."""
     found = {}

@@ -1,4 +1,4 @@
-"""Whatever ends a training, going on gives the bits of one that was never disturbed."""
+"""Whatever ends a training, resuming gives the bits of one that was never disturbed."""
 
 from __future__ import annotations
 
@@ -10,16 +10,12 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant.training import TrainingInterrupted, load_run, train
-from calibrant.training.engine import Engine
+from calibrant.training.learner import Learner
 from calibrant.training.run import RunFolder
 
+pytestmark = pytest.mark.usefixtures("short_reports")
+
 STEPS = 5  # batches in an epoch: 200 samples in batches of 48
-
-
-@pytest.fixture
-def whole(recipe, tmp_path):
-    """A training that nothing disturbed."""
-    return train(recipe, tmp_path / "whole").folder.path
 
 
 def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(
@@ -54,7 +50,7 @@ def test_ctrl_c_saves_even_the_batch(
 ) -> None:
     """Ctrl-C stops after the batch, says how to go on, and that gives the same final numbers."""
     interrupted_in_step(step)
-    with pytest.raises(TrainingInterrupted, match=r"`calibrant train .*cut` goes on from there"):
+    with pytest.raises(TrainingInterrupted, match=r"`calibrant train .*cut` resumes from there"):
         train(recipe, tmp_path / "cut")
     saved = RunFolder(tmp_path / "cut").load_checkpoint()
     assert saved is not None
@@ -69,7 +65,7 @@ def test_the_check_of_resumption_bites(
 ) -> None:
     """Were the state of the random numbers not restored, the comparison would see it."""
     interrupted_in_step(STEPS + 2)
-    with pytest.raises(TrainingInterrupted, match="stopped after 1 whole epochs"):
+    with pytest.raises(TrainingInterrupted, match="stopped after 1 complete epoch;"):
         train(recipe, tmp_path / "cut")
     monkeypatch.undo()
     monkeypatch.setattr(torch, "set_rng_state", lambda _state: None)
@@ -82,7 +78,7 @@ def test_the_check_of_resumption_bites(
 def test_being_killed_while_writing_does_no_harm(
     recipe, tmp_path, whole, same_numbers, monkeypatch, moment
 ) -> None:
-    """Whatever file is being written, what was there before stays whole and going on mends the rest."""
+    """Whatever file is being written, what was there before stays whole and resuming mends the rest."""
 
     def die(*_arguments: object, **_settings: object) -> None:
         raise RuntimeError(moment)
@@ -113,7 +109,7 @@ def test_being_killed_while_writing_does_no_harm(
         monkeypatch.setattr(np, "savez_compressed", die)
         monkeypatch.setattr("calibrant.predictions.Predictions.save", die)
     else:
-        monkeypatch.setattr("calibrant.training.carry_out.write_report", die)
+        monkeypatch.setattr("calibrant.training.results.write_report", die)
     with pytest.raises(RuntimeError, match=moment):
         train(recipe, tmp_path / "cut")
     assert not (tmp_path / "cut" / "evaluation.json").exists()
@@ -128,7 +124,7 @@ def test_being_killed_while_writing_does_no_harm(
 def test_a_finished_run_is_not_done_again(recipe, tmp_path, monkeypatch) -> None:
     """Training once more in the same directory trains nothing and returns the same."""
     first = train(recipe, tmp_path / "run")
-    monkeypatch.setattr(Engine, "_step", None)
+    monkeypatch.setattr(Learner, "learn", None)
     again = train(recipe, tmp_path / "run")
     assert again.rows == first.rows
     assert again.evaluation == first.evaluation
@@ -150,7 +146,7 @@ def test_another_recipe_is_refused(recipe, tmp_path) -> None:
 
 
 def test_other_data_are_refused(recipe, tmp_path, rng, killed_in_step, monkeypatch) -> None:
-    """If a file of data changed since the training began, going on would mix two."""
+    """If a file of data changed since the training began, resuming would mix two."""
     path = tmp_path / "data.npz"
     labels = np.arange(300) % 3
     np.savez(path, x_train=rng.normal(size=(300, 4)), y_train=labels)
@@ -172,5 +168,5 @@ def test_a_broken_checkpoint_is_named(recipe, tmp_path) -> None:
     with pytest.raises(InputError, match=r"checkpoint.pt cannot be read"):
         load_run(tmp_path / "run")
     torch.save({"format": 99}, tmp_path / "run" / "checkpoint.pt")
-    with pytest.raises(InputError, match="no checkpoint that this version"):
+    with pytest.raises(InputError, match="not a checkpoint that this version"):
         load_run(tmp_path / "run")

@@ -9,17 +9,18 @@ import sys
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from torch import nn
 
 import calibrant
 from calibrant import losses
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
 from calibrant.training import Listener, load_recipe, load_run, train
-from calibrant.training.carry_out import warn_of_dying_gradients
-from calibrant.training.engine import Engine
+from calibrant.training.learner import Learner
+from calibrant.training.loss import warn_of_dying_gradients
 from calibrant.training.recipe import ScheduleSection
 from calibrant.training.schedule import learning_rate
+
+pytestmark = pytest.mark.usefixtures("short_reports")
 
 QUICK = ["optimiser.name=adam", "optimiser.learning_rate=0.02", "training.epochs=3"]
 """A network this small learns something in 15 steps."""
@@ -91,7 +92,7 @@ def test_a_run_leaves_everything_behind(recipe, tmp_path) -> None:
     )
     assert run.evaluation is not None
     assert run.evaluation.command == "calibrant train x"
-    assert (tmp_path / "run" / "report.html").read_text().lower().startswith("<!doctype html>")
+    assert (tmp_path / "run" / "report.html").exists()
     last, calibration = lines[-1], predictions.calibration
     assert last["calibration_accuracy"] > 0.3  # by guessing, 0.1
     assert last["calibration_nll"] == pytest.approx(
@@ -105,8 +106,7 @@ def test_a_run_leaves_everything_behind(recipe, tmp_path) -> None:
 def test_the_saved_network_is_the_one_that_was_judged(recipe, tmp_path) -> None:
     """``Run.model`` gives, on prepared test images, the logits of predictions.npz (float32)."""
     from calibrant.data.prepare import to_unit
-    from calibrant.training.carry_out import read_data
-    from calibrant.training.engine import preparation
+    from calibrant.training.data import preparation, read_data
 
     run = train(recipe, tmp_path / "run")
     data = read_data(recipe.data)
@@ -156,19 +156,19 @@ def test_one_step_of_plain_gradient_descent_by_hand(recipe, tmp_path, monkeypatc
             ]
         )
         before = {}
-        step = Engine._step
+        learn = Learner.learn
 
-        def remembering(self, rows, number, step=step, before=before) -> None:
-            inputs, labels = self._taken("train", rows)
+        def remembering(self, rows, *, epoch, batch, learn=learn, before=before):
+            inputs, labels = self._samples.take("train", rows)
             layer = self.model.layers[1]
-            logits = layer(self._prepared(inputs).flatten(1))
+            logits = layer(self._samples.prepare(inputs).flatten(1))
             loss = nn.functional.cross_entropy(logits, labels)
             (before["grad"],) = torch.autograd.grad(loss, layer.weight)
             before["weight"] = layer.weight.detach().clone()
-            step(self, rows, number)
+            return learn(self, rows, epoch=epoch, batch=batch)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Engine, "_step", remembering)
+            patch.setattr(Learner, "learn", remembering)
             run = train(mine, tmp_path / reduction)
         factor = 40 if reduction == "sum" else 1
         after = run.model().layers[1].weight.detach()
@@ -199,7 +199,7 @@ def test_clipping_bounds_the_step(recipe, tmp_path) -> None:
 def test_losses_that_follow_are_told(recipe, tmp_path, monkeypatch) -> None:
     """Epochs before each epoch; confidences and correctness of the policy split after it."""
     loss = Following()
-    monkeypatch.setattr("calibrant.training.carry_out.build_loss", lambda _recipe, _data: loss)
+    monkeypatch.setattr("calibrant.training.launch.build_loss", lambda _recipe, _data: loss)
     train(recipe.with_settings(["data.policy=60"]), tmp_path / "run")
     assert loss.epochs == [0, 1, 2, 3]
     assert [len(confidences) for confidences, _ in loss.seen] == [60] * 4
@@ -218,7 +218,7 @@ def test_adafocal_moves_its_exponents_and_survives_a_stop(
     assert len(rows[-1]["gammas"]) == 5
     assert rows[-1]["gammas"] != rows[0]["gammas"]
     interrupted_in_step(12)
-    with pytest.raises(KeyboardInterrupt, match="goes on from there"):
+    with pytest.raises(KeyboardInterrupt, match="resumes from there"):
         train(mine, tmp_path / "cut")
     monkeypatch.undo()
     train(mine, tmp_path / "cut")
@@ -296,7 +296,7 @@ def test_every_way_of_training_learns_and_resumes(
     mine = recipe.with_settings([*QUICK, *settings])
     assert train(mine, tmp_path / "whole").rows[-1]["calibration_accuracy"] > 0.2  # by guessing, 0.1
     interrupted_in_step(7)
-    with pytest.raises(KeyboardInterrupt, match="goes on from there"):
+    with pytest.raises(KeyboardInterrupt, match="resumes from there"):
         train(mine, tmp_path / "cut")
     monkeypatch.undo()
     train(mine, tmp_path / "cut")
@@ -338,20 +338,6 @@ def test_the_warning_comes_with_the_training(recipe, tmp_path) -> None:
         train(recipe.with_settings(["loss=focal(gamma=7)", "training.epochs=1"]), tmp_path / "run")
 
 
-def test_folders_of_images_train(recipe, tmp_path, rng) -> None:
-    """A folder with a folder of pictures for each class is data like any other."""
-    for kind, light in (("dark", 0), ("light", 150)):
-        (tmp_path / "images" / kind).mkdir(parents=True)
-        for place in range(30):
-            pixels = rng.integers(light, light + 100, (6, 6, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "images" / kind / f"{place}.png")
-    settings = [f"data.name={tmp_path / 'images'}", "data.train=0", "data.calibration=12", "data.test=12"]
-    run = train(recipe.with_settings([*QUICK, *settings]), tmp_path / "run")
-    assert run.predictions.class_names == ("dark", "light")
-    assert run.rows[-1]["calibration_accuracy"] > 0.9
-    assert (tmp_path / "run" / "report.html").read_text().count('<img class="sample"') >= 4
-
-
 @pytest.mark.real_data
 @pytest.mark.parametrize(
     ("name", "settings", "guessing"),
@@ -391,7 +377,7 @@ def test_top_level_names_are_the_trainers() -> None:
     ("setting", "words"),
     [
         ("loss=focl", "focal"),
-        ("loss=math:sqrt(x=1)", "cannot be called so"),
+        ("loss=math:sqrt(x=1)", "cannot be called with these settings"),
         ("loss=fractions:Fraction(numerator=1)", "must give a torch.nn.Module"),
         ("model=mpl", "mlp"),
         ("data.name=nonsense", "no data set 'nonsense'"),
@@ -412,6 +398,13 @@ def test_the_extra_is_named_where_it_is_missing(recipe, tmp_path, monkeypatch) -
     monkeypatch.setitem(sys.modules, "lightning_fabric", None)
     with pytest.raises(InputError, match=r"pip install 'calibrant\[train\]'"):
         train(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_path_is_no_recipe(tmp_path) -> None:
+    """Whoever passes the path of a recipe is told how to read it."""
+    with pytest.raises(TypeError, match="got str: read a file with"):
+        train("recipe.toml", tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

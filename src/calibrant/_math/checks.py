@@ -120,6 +120,12 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
         raise InputError(f"`{name}` must be one of {known}; got {value!r}.")
 
 
+def check_at_least(name: str, value: float, least: float) -> None:
+    """Refuse a value of the argument ``name`` below ``least``."""
+    if not value >= least:
+        raise InputError(f"`{name}` must be at least {least}; got {value}.")
+
+
 def check_is_number(name: str, value: object) -> None:
     """Refuse a text, a list or anything else that is no number."""
     if isinstance(value, bool) or not isinstance(value, float | int | Real):  # the common ones first

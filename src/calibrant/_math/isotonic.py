@@ -1,18 +1,16 @@
-r"""The best increasing function of the scores, by pooling adjacent violators.
+r"""The best increasing function of the scores.
 
 .. math:: \min_f \sum_i w_i \left( f(x_i) - y_i \right)^2 , \qquad f \text{ never falling}
 
-Samples of equal score share a value. Neighbours in the wrong order are pooled to their mean until none are
-left; one pass with a stack does it in O(n). The values are block means, so for outcomes in {0, 1} the same f
+Samples of equal score share a value. The values are block means, so for outcomes in {0, 1} the same f
 minimises every proper score, not only squares (Barlow and Brunk 1972).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -34,34 +32,21 @@ class IsotonicBlocks(NamedTuple):
 
 def isotonic_blocks(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> IsotonicBlocks:
     """Regress outcomes ``(N,)`` on scores ``(N,)``; samples of weight zero do not count."""
+    from scipy.optimize import isotonic_regression  # heavy
+
     if weights is not None:
         counted = weights > 0
         scores, outcomes, weights = scores[counted], outcomes[counted], weights[counted]
-    order = np.argsort(scores)
-    masses = np.ones(len(order)) if weights is None else weights[order]
-    return IsotonicBlocks(*_pool(scores[order], masses, masses * outcomes[order]))
-
-
-@njit(cache=True, nogil=True)
-def _pool(scores: Vector, masses: Vector, sums: Vector) -> tuple[Vector, Vector, Vector, Vector]:
-    """Pool ascending scores with their weights and weighted outcomes."""
-    n = scores.shape[0]
-    lower, upper, weight, total = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    top = -1
-    i = 0
-    while i < n:
-        top += 1
-        lower[top] = upper[top] = scores[i]
-        weight[top] = total[top] = 0.0
-        while i < n and scores[i] == upper[top]:  # a tie enters as one
-            weight[top] += masses[i]
-            total[top] += sums[i]
-            i += 1
-        # Multiplied out, sums of counts compare exactly. Equal means are pooled too.
-        while top > 0 and total[top - 1] * weight[top] >= total[top] * weight[top - 1]:
-            upper[top - 1] = upper[top]
-            weight[top - 1] += weight[top]
-            total[top - 1] += total[top]
-            top -= 1
-    steps = top + 1
-    return lower[:steps].copy(), upper[:steps].copy(), total[:steps] / weight[:steps], weight[:steps].copy()
+    points, place = np.unique(scores, return_inverse=True)  # ties enter as one
+    masses = np.bincount(place, weights).astype(np.float64)
+    sums = np.bincount(place, outcomes if weights is None else weights * outcomes)
+    fitted: Any = isotonic_regression(sums / masses, weights=masses)
+    starts = fitted.blocks[:-1]
+    weight, total = np.add.reduceat(masses, starts), np.add.reduceat(sums, starts)
+    # Multiplied out, sums of counts compare exactly. Equal means are pooled too.
+    rises = np.append(True, total[:-1] * weight[1:] < total[1:] * weight[:-1])
+    first = np.flatnonzero(rises)
+    starts = starts[first]
+    weight, total = np.add.reduceat(weight, first), np.add.reduceat(total, first)
+    ends = np.append(starts[1:], len(points)) - 1
+    return IsotonicBlocks(points[starts], points[ends], total / weight, weight)

@@ -8,20 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector: TypeAlias = NDArray[np.float64]
-Matrix: TypeAlias = NDArray[np.float64]
+from calibrant._math.newton import Expansion, Matrix, Vector, minimise_in_box
 
 FLOOR = 1e-12  # probabilities closer to 0 or 1 than this count as this close
 ALIKE = "undefined: all outcomes are alike"
 NO_SPREAD = "undefined: all probabilities are alike"
 SEPARATED = "infinite: the probabilities separate the outcomes"
 
-_MAX_STEPS = 200
+_TOLERANCE = 1e-13  # of derivatives
 _FAR = 1e6  # no bound of an interval is looked for beyond
 
 
@@ -74,39 +72,33 @@ class LogisticFit:
 
 
 def fit(sample: Sample, *, slope: float | None = None, intercept: float | None = None) -> LogisticFit:
-    """Least mean log loss over intercept and slope, of which one may be given; Newton with halved steps."""
+    """Least mean log loss over intercept and slope, of which one may be given; by Newton's method."""
     free = [k for k, given in enumerate((intercept, slope)) if given is None]
     start = np.array([0.0 if intercept is None else intercept, 1.0 if slope is None else slope])
     design = np.stack([np.ones_like(sample.log_odds), sample.log_odds], axis=1)
+    columns = design[:, free]
     sign = 1 - 2 * sample.outcomes
 
-    def loss_at(place: Vector) -> float:
-        return float(sample.shares @ np.logaddexp(0.0, sign * (design @ place)))
+    def expansion(free_part: Vector) -> Expansion:
+        place = start.copy()
+        place[free] = free_part
+        log_odds = design @ place
+        residuals, information = _derivatives(sample, log_odds, columns)
+        loss = float(sample.shares @ np.logaddexp(0.0, sign * log_odds))
+        return Expansion(loss, -(columns.T @ (sample.shares * residuals)), information)
 
-    place, loss = start, loss_at(start)
-    columns = design[:, free]
     if not free:
-        return LogisticFit(place[:0], loss, columns, np.empty((0, 0)))
-    for _ in range(_MAX_STEPS):
-        residuals, information = _derivatives(sample, design @ place, columns)
-        gradient = columns.T @ (sample.shares * residuals)
-        step = np.linalg.lstsq(information, gradient, rcond=None)[0]
-        decrement = float(gradient @ step)
-        if decrement <= 1e-24 * max(1.0, loss):
-            break
-        for halving in range(60):
-            trial = place.copy()
-            trial[free] += step / 2**halving
-            found = loss_at(trial)
-            if found <= loss - 1e-4 * decrement / 2**halving or decrement < 1e-14 * max(1.0, loss):
-                break
-        else:
-            break
-        place, loss = trial, found
+        return LogisticFit(start[:0], expansion(start[:0]).value, columns, np.empty((0, 0)))
+    unbounded = np.full(len(free), math.inf)
+    found = minimise_in_box(
+        expansion, start[free], -unbounded, unbounded, tolerance=_TOLERANCE, longest_step=math.inf
+    )
+    place = start.copy()
+    place[free] = found.point
     residuals, information = _derivatives(sample, design @ place, columns)
     right: Matrix = (columns * residuals[:, None]).T
     influence: Any = np.linalg.lstsq(information, right, rcond=None)[0].T
-    return LogisticFit(place[free], loss, influence, information)
+    return LogisticFit(found.point, found.value, influence, information)
 
 
 def profile_bounds(

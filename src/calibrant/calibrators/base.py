@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import inspect
-import math
-import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from calibrant._math.arrays import ArrayLike, row_slices
 from calibrant._math.checks import Task, check_logits
-from calibrant._math.errors import CalibrantWarning, InputError, NotFittedError
-from calibrant._math.focal_map import back_to, working_dtype
+from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant._math.simplex import back_to, working_dtype
 from calibrant._math.threads import threads_for
-from calibrant.calibrators._fit_data import drop_weightless, fingerprint, finite_scores, with_trouble
-from calibrant.calibrators._folds import held_out, over_correction
-from calibrant.calibrators._objectives import Objective
-from calibrant.calibrators._tables import stack_tables
-from calibrant.calibrators._zeros import floor_zero_probabilities, floored
-from calibrant.calibrators.profile import profile_of
-from calibrant.calibrators.result import FitResult, Solution, join
+from calibrant.calibrators.affine import Affine, merged
+from calibrant.calibrators.fitting.cross_validation import held_out, over_correction
+from calibrant.calibrators.fitting.data import CalibrationData
+from calibrant.calibrators.fitting.doubts import with_degeneracy
+from calibrant.calibrators.fitting.tables import stack_tables
+from calibrant.calibrators.fitting.zeros import floor_zero_probabilities, floored
+from calibrant.calibrators.inputs import check_like_fit, check_shape_like_fit
+from calibrant.calibrators.module import FittedModule
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-
-    from calibrant.calibrators.fold import Affine
-
-_SET_BY_FIT = ("fit_result_", "kind_", "num_classes_", "class_names_")
+    from calibrant.calibrators.fitting.results import FitResult, Solution
+    from calibrant.calibrators.fitting.samples import Samples
 
 
-class Calibrator(nn.Module):
+class Calibrator(FittedModule):
     """Fitted on calibration logits and labels; maps logits to calibrated log-probabilities.
 
     Scores are logits ``(N, C)`` of a multiclass model, log-odds ``(N,)`` of a binary one, or log-odds
@@ -48,69 +43,21 @@ class Calibrator(nn.Module):
     how to fit one problem (``_solve``) and how to map scores (``_transform``).
     """
 
-    name: ClassVar[str]
-    """What the command line and files call it."""
-    title: ClassVar[str]
-    """What people call it."""
-    kinds: ClassVar[tuple[Task, ...]] = ("binary", "multiclass", "multilabel")
-    """The kinds of predictions it can be fitted on."""
-    parameter_ranges: ClassVar[Mapping[str, tuple[float, float]]]
-    """Names of the fitted parameters, and between which values they lie."""
-    parameter_shapes: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Of parameters that are tables the dimensions: C is the number of classes, other letters are free."""
-
-    objective: Objective
-    fit_result_: FitResult
-    kind_: Task
-    num_classes_: int
-    class_names_: tuple[str, ...] | None
+    for_other_kinds: ClassVar[str] = ""
+    """What to use instead, where it is not for all kinds of predictions."""
 
     def __init__(self) -> None:
         super().__init__()
         self._starts: list[dict[str, float]] = []  # of each problem, where there was a fit before
-        for name in self.parameter_ranges:
-            self.register_buffer(name, torch.tensor(math.nan, dtype=torch.float64))
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-
-    @property
-    def text(self) -> str:
-        """What :func:`build` makes it from: the name, and in brackets what differs from the defaults."""
-        defaults = inspect.signature(type(self)).parameters
-        said = [
-            f"{name}=" + (f'"{value}"' if isinstance(value, str) else repr(value))
-            for name, value in self.settings.items()
-            if value != defaults[name].default
-        ]
-        return self.name + (f"({', '.join(said)})" if said else "")
-
-    @property
-    def size(self) -> int:
-        """How many numbers are fitted."""
-        return sum(getattr(self, name).numel() for name in self.parameter_ranges)
 
     @abstractmethod
-    def _solve(
-        self,
-        scores: Float[Tensor, "N C"] | Float[Tensor, " N"],
-        labels: Int[Tensor, " N"],
-        weights: Float[Tensor, " N"] | None,
-    ) -> Solution:
+    def _solve(self, samples: Samples) -> Solution:
         """Fit one multiclass problem, or one binary one."""
 
-    def _solve_near(
-        self,
-        start: Mapping[str, float],
-        scores: Float[Tensor, "N C"] | Float[Tensor, " N"],
-        labels: Int[Tensor, " N"],
-        weights: Float[Tensor, " N"] | None,
-    ) -> Solution:
+    def _solve_near(self, start: Mapping[str, float], samples: Samples) -> Solution:
         """The same, where the parameters of a fit to similar data are known."""
         del start
-        return self._solve(scores, labels, weights)
+        return self._solve(samples)
 
     @abstractmethod
     def _transform(self, scores: Tensor) -> Tensor:
@@ -131,10 +78,10 @@ class Calibrator(nn.Module):
             logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
             labels: Classes ``(N,)``, or zeros and ones ``(N, C)`` with one column per label.
             weights: Sample weights ``(N,)``; a weight of k counts like k copies.
-            folds: If not 0, into how many folds to cut the data, to fit on the others and judge on each in
-                turn. ``fit_result_.held_out`` then tells what was found; where over-confidence became
-                under-confidence by more than two standard errors, that is warned of.
-            seed: Of the folds.
+            folds: Number of cross-validation folds; 0 for none. ``fit_result_.held_out`` then tells how
+                calibrators fitted on the other folds do on each fold, and a warning says where
+                over-confidence became under-confidence by more than two standard errors.
+            seed: For the division into folds.
 
         Returns:
             The calibrator itself; ``fit_result_`` tells how the fit went.
@@ -155,34 +102,19 @@ class Calibrator(nn.Module):
             0.7
         """
         checked = check_logits(logits, labels, weights, allow_minus_inf=True)
-        if checked.labels is None:
-            raise InputError("`labels` must be given to fit; got None.")
         self._check_kind(checked.task)
-        sha256 = fingerprint(checked)
-        scores, notes = finite_scores(checked)
-        scores, targets, shares = drop_weightless(scores, checked.labels, checked.weights)
-        with threads_for(scores.numel()):
-            solutions = self._solve_all(scores, targets, shares, checked.task)
-            solutions = with_trouble(solutions, scores, targets, checked.task)
-            profile = profile_of(scores, targets, shares, checked.task)
-        result = join(
-            solutions,
-            objective=self.objective,
-            notes=notes,
-            num_samples=checked.num_samples,
-            data_sha256=sha256,
-            profile=profile,
-        )
+        data = CalibrationData.of(checked).weighted(checked.weights)
+        with threads_for(data.scores.numel()):
+            solutions = self._solve_all(data)
+            result = data.result(solutions, self.objective)
         parameters = {
             name: stack_tables([solution.tables[name] for solution in solutions])
             if name in self.parameter_shapes
-            else torch.tensor(result.parameters[name], dtype=torch.float64, device=scores.device)
+            else torch.tensor(result.parameters[name], dtype=torch.float64, device=data.scores.device)
             for name in self.parameter_ranges
         }
         if folds:
-            result = self._with_held_out(
-                result, checked.task, scores, targets, shares, folds=folds, seed=seed
-            )
+            result = self._with_held_out(result, data, folds=folds, seed=seed)
         self.restore(parameters, result, kind=checked.task, num_classes=checked.num_classes, class_names=None)
         if result.warnings:
             warnings.warn(f"{self.name}: {'; '.join(result.warnings)}.", CalibrantWarning, stacklevel=2)
@@ -223,59 +155,31 @@ class Calibrator(nn.Module):
         again._starts = []  # what it is fitted to next need not be similar
         return again
 
-    def _solve_all(
-        self, scores: Tensor, labels: Tensor, weights: Tensor | None, kind: Task
-    ) -> list[Solution]:
+    def _solve_all(self, data: CalibrationData) -> list[Solution]:
         """One solution, or one for each label of multilabel data."""
-        if kind != "multilabel":
-            problems = [(scores, labels, weights)]
-        else:
-            columns = range(scores.shape[1])
-            problems = [(scores[:, column], labels[:, column], weights) for column in columns]
-        if len(self._starts) != len(problems):
-            return [self._solve(*problem) for problem in problems]
+        count = data.scores.shape[1] if data.kind == "multilabel" else 1
+        starts = self._starts if len(self._starts) == count else [None] * count
         return [
-            self._solve_near(start, *problem) for start, problem in zip(self._starts, problems, strict=True)
+            with_degeneracy(
+                self._solve(samples) if start is None else self._solve_near(start, samples), samples
+            )
+            for start, samples in zip(starts, data.problems(), strict=True)
         ]
 
-    def _with_held_out(
-        self,
-        result: FitResult,
-        kind: Task,
-        scores: Tensor,
-        labels: Tensor,
-        weights: Tensor | None,
-        *,
-        folds: int,
-        seed: int,
-    ) -> FitResult:
+    def _with_held_out(self, result: FitResult, data: CalibrationData, *, folds: int, seed: int) -> FitResult:
         """The result, with what cross-validation tells."""
 
-        def make() -> Calibrator:
-            return type(self)(**self.settings)
+        def refitted(others: CalibrationData, scores: Tensor) -> Tensor:
+            calibrator = type(self)(**self.settings)
+            return calibrator.fit(others.scores, others.labels, weights=others.weights)(scores)
 
-        found = held_out(make, kind, scores, labels, weights, folds=folds, seed=seed)
+        found = held_out(data, refitted, folds=folds, seed=seed)
         told = over_correction(found)
         return replace(
             result,
             held_out={**result.held_out, **found},
             warnings=(*result.warnings, told) if told else result.warnings,
         )
-
-    def restore(
-        self,
-        parameters: Mapping[str, Tensor],
-        result: FitResult,
-        *,
-        kind: Task,
-        num_classes: int,
-        class_names: tuple[str, ...] | None,
-    ) -> None:
-        """Become what an earlier fit made."""
-        for name in self.parameter_ranges:
-            self._buffers[name] = parameters[name]
-        self.fit_result_, self.kind_ = result, kind
-        self.num_classes_, self.class_names_ = num_classes, class_names
 
     def forward(self, logits: ArrayLike) -> Tensor:
         """Calibrated log-probabilities ``(N, C)``, or log-odds in the shape of the log-odds given.
@@ -300,7 +204,9 @@ class Calibrator(nn.Module):
             tensor([4.0000, 0.2500])
         """
         if torch.compiler.is_compiling() and isinstance(logits, Tensor):
-            return self._traced(logits)
+            check_shape_like_fit(self.name, self.kind_, self.num_classes_, logits)
+            wide = logits.to(working_dtype(logits.dtype))
+            return back_to(self._transform(floored(wide, self.kind_)), logits.dtype)
         scores = self._check(logits)
         if isinstance(logits, Tensor) and logits.is_floating_point():
             scores = logits  # with its gradient
@@ -339,34 +245,6 @@ class Calibrator(nn.Module):
             probs[rows] = link(self._calibrate(scores[rows].to(torch.float64)))
         return probs
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted calibrator to a file, which is complete or not there.
-
-        Args:
-            path: Where to; the name ends in ``.safetensors``.
-
-        Raises:
-            InputError: If the name has another ending.
-            NotFittedError: If ``fit`` was not called.
-            OSError: If the folder is missing or not writable.
-
-        Note:
-            :func:`calibrant.load_calibrator` reads it back, and predicts bit for bit the same.
-
-        Example:
-            >>> import tempfile
-            >>> from calibrant.calibrators import TemperatureScaling, load_calibrator
-            >>> calibrator = TemperatureScaling().fit([4.0] * 10, [1] * 7 + [0] * 3)
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     calibrator.save(f"{folder}/fitted.safetensors")
-            ...     loaded = load_calibrator(f"{folder}/fitted.safetensors")
-            >>> torch.equal(loaded.temperature, calibrator.temperature)
-            True
-        """
-        from calibrant.calibrators.files import save_calibrator
-
-        save_calibrator(self, path)
-
     def affine(self) -> Affine | None:
         """The calibrator as a weight and a bias of logits; None where it is no such map.
 
@@ -385,7 +263,7 @@ class Calibrator(nn.Module):
         return None
 
     def fold_into(self, linear: nn.Linear) -> nn.Linear:
-        """The last layer of a network, with the calibrator in its weights: it costs nothing any more.
+        """The last layer of a network, with the calibrator merged into its weights, at no further cost.
 
         Args:
             linear: The layer that gives the logits (one output where they are log-odds ``(N,)``). It is left
@@ -413,97 +291,35 @@ class Calibrator(nn.Module):
             >>> torch.allclose(probs.double(), calibrator.predict_proba(head(features)), atol=1e-6)
             True
         """
-        from calibrant.calibrators.fold import fold
-
-        return fold(self, linear)
-
-    def _traced(self, logits: Tensor) -> Tensor:
-        """``forward`` in operations that do not depend on values."""
-        wanted = (self.num_classes_,) if self.kind_ != "binary" else ()
-        if logits.shape[1:] != wanted:
-            shape = ", ".join(("N", *map(str, wanted))) + ("" if wanted else ",")
+        if not isinstance(linear, nn.Linear):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"`linear` must be an nn.Linear; got {type(linear).__name__}.")
+        affine = self.affine()
+        if affine is None:
             raise InputError(
-                f"`logits` must have the shape ({shape}) that {self.name} was fitted on; "
-                f"got {tuple(logits.shape)}."
+                f"`linear` cannot take up {self.name} as it was fitted, which is no affine map of logits; "
+                "use CalibratedModel(model, calibrator), which keeps it as a module."
             )
-        wide = logits.to(working_dtype(logits.dtype))
-        return back_to(self._transform(floored(wide, self.kind_)), logits.dtype)
+        count = self.num_outputs()
+        if linear.out_features != count:
+            raise InputError(
+                f"`linear` must have {count} output{'s' if count > 1 else ''}, which {self.name} was "
+                f"fitted on; got {linear.out_features}."
+            )
+        return merged(linear, affine)
 
     def _calibrate(self, scores: Tensor) -> Tensor:
         return self._transform(floor_zero_probabilities(scores, self.kind_)[0])
 
     def _check(self, logits: ArrayLike) -> Tensor:
         """The scores, if they are of the kind that was fitted."""
-        kind = self.kind_
-        checked = check_logits(logits, task=kind, allow_minus_inf=True)
-        if checked.num_classes != self.num_classes_:
-            raise InputError(
-                f"`logits` must have the {self.num_classes_} columns that {self.name} was fitted on; "
-                f"got {checked.num_classes}."
-            )
-        return checked.scores
+        return check_like_fit(self.name, self.kind_, self.num_classes_, logits).scores
 
     def _check_kind(self, kind: Task) -> None:
         if kind not in self.kinds:
-            kinds = " or ".join(self.kinds)
-            raise InputError(f"`logits` must be {kinds} ones, which {self.name} is for; got {kind} ones.")
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _SET_BY_FIT:
-            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(logits, labels) first.")
-        return super().__getattr__(name)
-
-    def extra_repr(self) -> str:
-        """The settings, and what was fitted."""
-        parts = [f"{name}={value!r}" for name, value in self.settings.items()]
-        if "fit_result_" in self.__dict__:
-            parts += [f"{name}={value}" for name, value in self.fit_result_.parameters.items()]
-        return ", ".join(parts)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Move parameters to another device, but leave them float64."""
-        del recurse  # there are no modules inside
-        for name, value in self._buffers.items():
-            if value is not None:
-                device = fn(torch.empty(0, device=value.device)).device
-                self._buffers[name] = value if device.type == "mps" else value.to(device)
-        return self
-
-    def get_extra_state(self) -> dict[str, Any] | None:
-        """What a ``state_dict`` holds beside the parameters."""
-        if "fit_result_" not in self.__dict__:
-            return None
-        return {
-            "kind": self.kind_,
-            "num_classes": self.num_classes_,
-            "class_names": self.class_names_,
-            "result": asdict(self.fit_result_),
-        }
-
-    def set_extra_state(self, state: dict[str, Any] | None) -> None:
-        """Restore what ``get_extra_state`` gave."""
-        if state is None:
-            for name in _SET_BY_FIT:
-                self.__dict__.pop(name, None)
-            return
-        self.fit_result_ = FitResult.from_dict(state["result"])
-        self.kind_, self.num_classes_ = state["kind"], state["num_classes"]
-        self.class_names_ = state["class_names"]
-
-    def _load_from_state_dict(
-        self,
-        state_dict: Mapping[str, Any],
-        prefix: str,
-        local_metadata: Mapping[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        """Take parameters of any number of labels, not only as many as this has now."""
-        for name in self.parameter_ranges:
-            if f"{prefix}{name}" in state_dict:
-                self._buffers[name] = torch.empty_like(state_dict[f"{prefix}{name}"])
-        super()._load_from_state_dict(
-            dict(state_dict), prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
+            wanted = "multiclass ones, (N, C) with `labels` (N,)"
+            if "multiclass" not in self.kinds:
+                wanted = "log-odds, (N,) or (N, C) with `labels` (N, C)"
+            raise InputError(
+                f"`logits` must be {wanted}, which {self.name} is for; got {kind} ones; "
+                f"{self.for_other_kinds}."
+            )

@@ -17,31 +17,32 @@ if TYPE_CHECKING:
 def curvature(
     run: Annotated[str, typer.Argument(help="The directory of a finished run, or module:factory.")],
     split: Annotated[Literal["train", "test"], typer.Option(help="Which samples.")] = "train",
-    samples: Annotated[int, typer.Option(min=0, help="How many of them, drawn by lot; 0: all.")] = 1000,
+    samples: Annotated[int, typer.Option(min=0, help="How many of them, drawn at random; 0: all.")] = 1000,
     top: Annotated[int, typer.Option(min=1, help="How many of the largest eigenvalues.")] = 1,
     products: Annotated[
-        int, typer.Option(min=6, help="Products with the Hessian that the trace may cost.")
+        int, typer.Option(min=6, help="Products with the Hessian to spend on the trace.")
     ] = 60,
-    density: Annotated[bool, typer.Option(help="Take the density of all eigenvalues, too.")] = True,
+    density: Annotated[bool, typer.Option(help="Also estimate the density of all eigenvalues.")] = True,
     weights: Annotated[
-        Path | None, typer.Option(help="Of a factory: its weights, .safetensors or .pt.")
+        Path | None, typer.Option(help="For module:factory: its weights, .safetensors or .pt.")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="Of a factory: a named set, an .npz file or a folder of images.")
+        str | None, typer.Option(help="For module:factory: a named set, an .npz file or a folder of images.")
     ] = None,
     loss: Annotated[
-        str | None, typer.Option(help='Of a factory: what it was trained by, such as "focal(gamma=3)".')
+        str | None,
+        typer.Option(help='For module:factory: what it was trained with, such as "focal(gamma=3)".'),
     ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
-            help="Of a factory: a recipe's setting, such as data.normalise=none; may be repeated.",
+            help="For module:factory: a recipe's setting, such as data.normalise=none; may be repeated.",
         ),
     ] = None,
     json: Annotated[
         Path | None,
-        typer.Option(help="Write the numbers to this .json file; of a run also RUN/curvature.json."),
+        typer.Option(help="Write the numbers to this .json file; for a run also RUN/curvature.json."),
     ] = None,
     figure: Annotated[
         Path | None, typer.Option(help="Draw the density into this file: .svg, .png or .pdf.")
@@ -49,10 +50,10 @@ def curvature(
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda or mps.")] = "cpu",
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
 ) -> None:
-    """How sharply the training loss, and cross-entropy, bend at a network's parameters.
+    """The curvature of the training loss, and of cross-entropy, at a network's parameters.
 
     The Hessian's largest eigenvalue with its residual, its trace with its standard error and the density of
-    its eigenvalues. Of a run the numbers are kept in its directory and shown in its report.
+    its eigenvalues. For a run the numbers are kept in its directory and shown in its report.
     """
     check_output(json, endings=(".json",), option="--json", inputs=[weights] if weights else [])
     check_output(figure, endings=(".svg", ".png", ".pdf"), option="--figure")
@@ -61,7 +62,7 @@ def curvature(
     given = {"--weights": weights, "--data": data, "--loss": loss, "--set": setting}
 
     from calibrant._math.files import write_text
-    from calibrant.training.curvature import (
+    from calibrant.training.curvature_measurement import (
         Effort,
         add_to_run,
         curvature_text,
@@ -71,7 +72,7 @@ def curvature(
 
     subject = _subject(run, given, weights, data, loss, setting or [])
     if subject.run is not None:
-        read_curvature(subject.run.folder)  # what cannot be added to is found so before the work
+        read_curvature(subject.run.folder)  # fails before the work where the file cannot be extended
     effort = Effort(
         num_samples=samples,
         num_eigenvalues=top,
@@ -105,7 +106,7 @@ def _subject(
     loss: str | None,
     settings: list[str],
 ) -> Subject:
-    """A run, or a factory with all that a run would know."""
+    """A run, or a factory with everything that a run would know."""
     from calibrant.training.curvature_subject import subject_of_factory, subject_of_run
 
     if Path(run).exists() or ":" not in run:
@@ -115,7 +116,7 @@ def _subject(
         return subject_of_run(run)
     if weights is None or data is None or loss is None:
         missing = next(option for option in ("--weights", "--data", "--loss") if given[option] is None)
-        raise InputError(f"{run} needs {missing}; of a run it would be known.")
+        raise InputError(f"{run} needs {missing}; only a run has its own.")
     return subject_of_factory(run, weights, data, loss=loss, settings=settings)
 
 
@@ -129,13 +130,12 @@ def _check_device(name: str) -> None:
 
 
 def _draw(found: list[dict[str, Any]], path: Path) -> None:
-    from calibrant._math.files import atomic_write
     from calibrant.reports.curvature import spectrum_diagram
-    from calibrant.reports.svg import drawing_style
+    from calibrant.reports.figures.drawing import drawing_style, save_figure
 
-    with drawing_style(), atomic_write(path) as temporary:
+    with drawing_style():
         drawn: Any = spectrum_diagram(found).figure
-        drawn.savefig(temporary, format=path.suffix[1:].lower(), dpi=150)
+    save_figure(drawn, path)
 
 
 def _show(found: list[dict[str, Any]]) -> None:
@@ -161,4 +161,4 @@ def _show(found: list[dict[str, Any]]) -> None:
             values = ", ".join(number(value) for value in each["eigenvalues"])
             typer.echo(f"largest eigenvalues, {each['loss']}: {values}")
         if not each["converged"]:
-            typer.echo(f"note: λ_max of {each['loss']} has not converged; its residual holds.")
+            typer.echo(f"note: λ_max of {each['loss']} has not converged; its residual still holds.")

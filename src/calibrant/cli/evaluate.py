@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from calibrant.cli.terminal import METHODS, check_output, command_line, progress
+from calibrant.cli.terminal import METHODS, alternatives, check_output, command_line, progress
+from calibrant.evaluation.quantities.roster import extras
 
 
 def evaluate(
@@ -43,6 +44,10 @@ def evaluate(
         list[str] | None,
         typer.Option(metavar="METHOD", help=f"{METHODS}. May be repeated. Default: those that suit FILE."),
     ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help=f"Also measure {alternatives(extras())}. May be repeated."),
+    ] = None,
     bins: Annotated[
         int, typer.Option(min=1, metavar="N", help="Number of bins of the calibration errors.")
     ] = 15,
@@ -65,22 +70,25 @@ def evaluate(
     from calibrant.evaluation import evaluate as evaluate_predictions
     from calibrant.predictions import open_predictions
     from calibrant.reports import render
+    from calibrant.reports.commands import with_commands
 
     with progress(f"reading {file.name}", quiet=quiet) as tell:
         predictions = open_predictions(file, labels=labels)
-        found = evaluate_predictions(
+        answer = evaluate_predictions(
             predictions,
             calibration=None if calibration is None else open_predictions(calibration),
             calibrators=method or None,
             num_bins=bins,
             bootstrap=bootstrap,
             level=level,
+            metrics=metric or (),
             ood=None if ood is None else open_predictions(ood),
             ood_score=ood_score,
             seed=seed,
             command=command_line(),
             progress=tell,
         )
+        found = with_commands(answer)
         if report is not None:
             tell("writing the report", 0.99)
             from calibrant.reports import write_report  # with matplotlib, half a second

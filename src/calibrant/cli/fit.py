@@ -13,7 +13,7 @@ from calibrant.cli.terminal import METHODS, check_output, progress
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
-    from calibrant.evaluation.arms import Labelled
+    from calibrant.evaluation.fitting.templates import Labelled
     from calibrant.predictions import Predictions
 
 
@@ -39,7 +39,7 @@ def fit(
     check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
 
     from calibrant.calibrators import build
-    from calibrant.evaluation.arms import Labelled, fit_quietly
+    from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
     from calibrant.predictions import load_predictions
 
     calibrator = None if method is None else build(method)
@@ -109,7 +109,7 @@ def fit_by_group(calibrator: Calibrator, rows: Predictions, out: Path) -> list[s
 def chosen(data: Labelled) -> Calibrator:
     """The best by cross-validation, which is printed; temperature scaling where none is clearly better."""
     from calibrant.calibrators import build, select
-    from calibrant.evaluation.arms import fit_quietly
+    from calibrant.evaluation.fitting.templates import fit_quietly
 
     selection = select(data.scores, data.labels, weights=data.weights)
     typer.echo(f"{selection}\n")
@@ -121,7 +121,7 @@ def chosen(data: Labelled) -> Calibrator:
 
 def refuse_to_replace_another_file(out: Path) -> None:
     """Predictions may end in .safetensors too; only a calibrator may be replaced by a calibrator."""
-    from calibrant.calibrators.group_files import load_either
+    from calibrant.calibrators.cohorts.files import load_either
 
     if not out.exists():
         return

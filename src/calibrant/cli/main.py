@@ -1,4 +1,4 @@
-"""The ``calibrant`` command: its subcommands, and what becomes of errors and warnings."""
+"""The ``calibrant`` command: its subcommands, and how errors and warnings are shown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from calibrant.cli.demo import demo
 from calibrant.cli.evaluate import evaluate
 from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
-from calibrant.cli.study import study
+from calibrant.cli.study import app as study
 from calibrant.cli.terminal import errors
 from calibrant.cli.train import train
 
@@ -30,8 +30,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (evaluate, fit, apply, compare, check, demo, train, study, figure, curvature):
+for command in (evaluate, fit, apply, compare, check, demo, train, figure, curvature):
     app.command()(command)
+app.add_typer(study, name="study")
 
 
 def _print_version(wanted: bool) -> None:
@@ -46,7 +47,7 @@ def about(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Is a classifier's "90 % sure" right nine times in ten? Say so, and repair it where it is not."""
+    """Is a classifier that says "90 % sure" right nine times in ten? Measure it, and repair it if not."""
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -54,7 +55,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """What the system says about a file, without its number; every other error is a sentence already."""
+    """What the system says about a file, without the error number; other errors are sentences already."""
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
     name = str(error.filename)[:200]
@@ -62,7 +63,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _interrupted(end: BaseException) -> bool:
-    """Whether Ctrl-C came and no command has said so: typer has made a silent exit of it."""
+    """Whether the user pressed Ctrl-C, which typer turns into a silent exit."""
     cause: BaseException | None = end
     while cause is not None and not isinstance(cause, KeyboardInterrupt):
         cause = cause.__context__

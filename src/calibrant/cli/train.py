@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 
 def train(
-    recipe: Annotated[
-        Path, typer.Argument(help="A recipe (.toml), or the directory of a run to go on with.")
-    ],
+    recipe: Annotated[Path, typer.Argument(help="A recipe (.toml), or the directory of a run to resume.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The run's directory. Default: runs/RECIPE-LOSS-seedN.")
     ] = None,
@@ -44,16 +42,16 @@ def train(
     ] = "after",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Train what RECIPE says, judge it, write everything into one directory; or go on where it stopped."""
+    """Train what RECIPE says, evaluate it and write everything into one directory; or resume a run."""
     from calibrant.training import TrainingInterrupted, load_recipe, load_run
     from calibrant.training import select as select_loss
     from calibrant.training import train as carry_out
     from calibrant.training.display import Display
-    from calibrant.training.selection import file_name
+    from calibrant.training.loss_selection import file_name
 
     if recipe.is_dir():
         if out is not None and out.resolve() != recipe.resolve():
-            raise InputError(f"{recipe} is a run already; go on with it without --out, or name a recipe.")
+            raise InputError(f"{recipe} is already a run; resume it without --out, or name a recipe.")
         file, out = load_run(recipe).folder.recipe, recipe
     else:
         file = recipe
@@ -99,7 +97,7 @@ def _show(run: Run) -> None:
     from rich.console import Console
 
     from calibrant.reports import render
-    from calibrant.training.regularised import cost_facts
+    from calibrant.training.step_cost import cost_facts
 
     if run.evaluation is not None:
         render(run.evaluation, Console())

@@ -1,18 +1,18 @@
 """The Hessian of any loss on any network: products, extreme eigenvalues, trace, spectrum.
 
 Networks, losses and data come as arguments: any ``nn.Module``, any callable of logits and labels that returns
-their mean loss, any iterable of ``(inputs, labels)``. Results carry how sure they are and how many products
-they cost.
+their mean loss, any iterable of ``(inputs, labels)``. Results carry their uncertainty and the number of
+products they cost.
 """
 
 from __future__ import annotations
 
 from calibrant.curvature.density import SpectralDensity, spectral_density
 from calibrant.curvature.eigenvalues import Eigenvalues, top_eigenvalues
-from calibrant.curvature.norms import CurvatureSizes, curvature_sizes
 from calibrant.curvature.operators import CurvatureOperator, GaussNewtonOperator, HessianOperator
 from calibrant.curvature.regularizer import CurvatureRegularizer, Penalised
 from calibrant.curvature.sam import SAM
+from calibrant.curvature.sizes import CurvatureSizes, curvature_sizes
 from calibrant.curvature.trace import Trace, hessian_trace
 
 __all__ = [

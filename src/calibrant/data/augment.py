@@ -1,8 +1,7 @@
 """Random changes to training images, a batch at a time and on any device.
 
-What is drawn (on the CPU, from a given generator) is apart from what is done with it, so that several
-processes
-can draw for the whole batch and each change its own share: the result does not depend on how many there are.
+Drawing (on the CPU, from a given generator) is separate from applying, so that several processes can draw for
+the whole batch and each change its own share: the result does not depend on how many there are.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ class Augmentation(ABC):
 
     @abstractmethod
     def draw(self, num_samples: int, generator: torch.Generator) -> Int[Tensor, "N K"]:
-        """What to do with each of so many images."""
+        """Draw what to do with each image."""
 
     @abstractmethod
     def apply(self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]) -> Float[Tensor, "N C H W"]:
-        """Do what was drawn."""
+        """Change the images as drawn."""
 
 
 class Crop(Augmentation):
@@ -40,7 +39,7 @@ class Crop(Augmentation):
         padding: Pixels on each side.
 
     Raises:
-        InputError: If ``padding`` is no positive integer.
+        InputError: If ``padding`` is not a positive integer.
     """
 
     def __init__(self, padding: int = 4) -> None:
@@ -65,7 +64,7 @@ class Crop(Augmentation):
 
 
 def check_padding(padding: object) -> None:
-    """Refuse what a recipe may hold and a crop cannot use."""
+    """Refuse a padding that is not a positive integer."""
     if isinstance(padding, bool) or not isinstance(padding, int) or padding < 1:
         raise InputError(f"`padding` must be an integer of 1 or more; got {padding!r}.")
 
@@ -78,7 +77,7 @@ class Flip(Augmentation):
         return torch.randint(0, 2, (num_samples, 1), generator=generator)
 
     def apply(self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]) -> Float[Tensor, "N C H W"]:
-        """Mirror those."""
+        """Mirror the images that were drawn."""
         chosen = drawn.to(images.device).bool()[:, :, None, None]
         return torch.where(chosen, images.flip(3), images)
 
@@ -87,7 +86,7 @@ def build_augmentation(texts: Sequence[str], input_shape: tuple[int, ...]) -> tu
     """Make the augmentations that ``texts`` describe, such as ``crop(padding=4)`` and ``flip``.
 
     Raises:
-        InputError: If a name or setting is unknown, or the inputs are no images.
+        InputError: If a name or setting is unknown, or the inputs are not images.
 
     Example:
         >>> [type(each).__name__ for each in build_augmentation(["crop(padding=2)", "flip"], (3, 32, 32))]

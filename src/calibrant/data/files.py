@@ -14,7 +14,7 @@ from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
-from calibrant.data.table import RawData, Source
+from calibrant.data.table import RawData, RawPart
 
 Array = np.ndarray[Any, Any]
 
@@ -35,12 +35,12 @@ def read_npz(
         InputError: If the file cannot be read, lacks the training data, or its arrays do not fit together.
     """
     arrays = _arrays(path)
-    found: dict[str, Source] = {}
+    found: dict[str, RawPart] = {}
     for split, words in _SPLITS.items():
         for word in words:
             x, y = (key.format(word) for key in keys.split())
             if x in arrays and y in arrays and split not in found:
-                found[split] = _source(arrays[x], arrays[y], path, x, y)
+                found[split] = _raw_part(arrays[x], arrays[y], path, x, y)
             elif x in arrays and split not in found:
                 raise InputError(f"{path.name} has {x!r} but no labels {y!r}.")
         if "{}" not in keys:  # one part only
@@ -55,7 +55,7 @@ def read_npz(
 
 
 def read_folder(path: Path) -> RawData:
-    """Read ``train/CLASS/*.png`` (and ``val``, ``test`` beside it), or ``CLASS/*.png``.
+    """Read ``train/CLASS/*.png`` (with ``val`` and ``test`` alongside), or ``CLASS/*.png``.
 
     Raises:
         InputError: If there are no images, they differ in size, or a class is not among the training ones.
@@ -67,11 +67,11 @@ def read_folder(path: Path) -> RawData:
         raise InputError(f"{path} has folders of splits but none called train.")
     class_names = tuple(sorted(folder.name for folder in splits["train"].iterdir() if folder.is_dir()))
     if len(class_names) < 2:
-        raise InputError(f"{splits['train']} must hold a folder of images for each of two classes or more.")
+        raise InputError(f"{splits['train']} must hold a folder of images for each of at least two classes.")
     listed = {split: _listed(folder, class_names) for split, folder in splits.items()}
     grey = all(_is_grey(file) for files in listed.values() for file, _ in files)
     found = {
-        split: Source(
+        split: RawPart(
             inputs=_pictures([file for file, _ in files], "L" if grey else "RGB", splits[split]),
             labels=torch.tensor([label for _, label in files]),
         )
@@ -88,14 +88,14 @@ def read_jpeg_archive(path: Path, *, name: str, class_names: Sequence[str]) -> R
         InputError: If the file cannot be read or lacks an array.
     """
     arrays = _arrays(path)
-    found: dict[str, Source] = {}
+    found: dict[str, RawPart] = {}
     for split in ("train", "test"):
         wanted = [f"{word}_{split}" for word in ("jpeg", "offset", "y")]
         missing = [key for key in wanted if key not in arrays]
         if missing:
             raise InputError(f"{path.name} has no {missing[0]!r}; it holds {', '.join(arrays)}.")
         bytes_, offsets, labels = (arrays[key] for key in wanted)
-        found[split] = Source(
+        found[split] = RawPart(
             inputs=JpegImages(bytes_, offsets), labels=torch.from_numpy(labels.astype(np.int64))
         )
     return RawData(name=name, class_names=tuple(class_names), **found)
@@ -132,7 +132,7 @@ def _arrays(path: Path) -> Mapping[str, Array]:
         raise InputError(f"{path} cannot be read as .npz: {error}.") from error
 
 
-def _source(inputs: Array, labels: Array, path: Path, x: str, y: str) -> Source:
+def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> RawPart:
     """Images with channels first, or features, and int64 labels."""
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim != 1 or labels.dtype.kind not in "biu":
@@ -159,24 +159,22 @@ def _source(inputs: Array, labels: Array, path: Path, x: str, y: str) -> Source:
         tensor = tensor[:, None]
     elif inputs.ndim == 4:
         tensor = tensor.permute(0, 3, 1, 2).contiguous()
-    return Source(inputs=tensor, labels=torch.from_numpy(labels.astype(np.int64)))
+    return RawPart(inputs=tensor, labels=torch.from_numpy(labels.astype(np.int64)))
 
 
-def _class_names(arrays: Mapping[str, Array], found: Mapping[str, Source]) -> tuple[str, ...]:
-    """Those of the file, or numbers."""
+def _class_names(arrays: Mapping[str, Array], found: Mapping[str, RawPart]) -> tuple[str, ...]:
+    """The names in the file, or numbers."""
     if "class_names" in arrays:
         return tuple(str(name) for name in arrays["class_names"].tolist())
-    return tuple(
-        str(number) for number in range(max(int(source.labels.max()) for source in found.values()) + 1)
-    )
+    return tuple(str(number) for number in range(max(int(part.labels.max()) for part in found.values()) + 1))
 
 
-def _check_parts(found: Mapping[str, Source], num_classes: int, file: str) -> None:
+def _check_parts(found: Mapping[str, RawPart], num_classes: int, file: str) -> None:
     """Refuse labels out of range."""
     if num_classes < 2:
-        raise InputError(f"{file} must have two classes or more; got {num_classes}.")
-    for split, source in found.items():
-        low, high = int(source.labels.min()), int(source.labels.max())
+        raise InputError(f"{file} must have at least two classes; got {num_classes}.")
+    for split, part in found.items():
+        low, high = int(part.labels.min()), int(part.labels.max())
         if low < 0 or high >= num_classes:
             raise InputError(
                 f"{file}: labels must lie in 0 … {num_classes - 1}; the {split} split has {low} … {high}."
@@ -205,7 +203,7 @@ def _is_grey(file: Path) -> bool:
 
 
 def _pictures(files: Sequence[Path], mode: str, folder: Path) -> Tensor:
-    """Decode pictures of one size to uint8 ``(N, C, H, W)``."""
+    """Decode pictures of the same size to uint8 ``(N, C, H, W)``."""
     from PIL import Image
 
     decoded: list[Array] = []
@@ -215,8 +213,8 @@ def _pictures(files: Sequence[Path], mode: str, folder: Path) -> Tensor:
         if decoded[-1].shape != decoded[0].shape:
             (height, width), (first, second) = decoded[-1].shape[:2], decoded[0].shape[:2]
             raise InputError(
-                f"the images in {folder} must be of one size: {files[0].name} has {second} × {first} pixels, "
-                f"{file.name} has {width} × {height}; scale them first."
+                f"the images in {folder} must all have the same size: {files[0].name} has {second} × {first} "
+                f"pixels, {file.name} has {width} × {height}; scale them first."
             )
     stacked = torch.from_numpy(np.stack(decoded))
     return stacked[:, None] if stacked.ndim == 3 else stacked.permute(0, 3, 1, 2).contiguous()

@@ -1,4 +1,4 @@
-"""From samples as they are kept to what a network is fed."""
+"""From stored samples to the inputs of a network."""
 
 from __future__ import annotations
 

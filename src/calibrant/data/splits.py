@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant.data.prepare import to_unit
 from calibrant.data.table import Dataset, Part, RawData
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def split(
 
 
 def _complete(parts: dict[str, Part | None]) -> dict[str, Any]:
-    """The parts, if each has samples enough to be judged by."""
+    """The parts, if each has at least two samples."""
     for name, part in parts.items():
         if part is not None and len(part) < 2:
             raise InputError(f"the {name} split must hold at least two samples; got {len(part)}.")
@@ -95,7 +96,7 @@ def _complete(parts: dict[str, Part | None]) -> dict[str, Any]:
 
 
 def _count(name: str, size: Size, total: int) -> int:
-    """Number of samples that ``size`` means."""
+    """The number of samples that ``size`` stands for."""
     number = round(size * total) if isinstance(size, float) and size < 1 else size
     if number != math.floor(number) or not 1 <= number < total:
         raise InputError(
@@ -138,7 +139,7 @@ def shrink(part: Part, factor: int) -> Part:
     """Images averaged over squares of ``factor`` pixels.
 
     Raises:
-        InputError: If the samples are no images, or the factor does not divide their sides.
+        InputError: If the samples are not images, or the factor does not divide their sides.
     """
     if factor == 1:
         return part
@@ -147,5 +148,4 @@ def shrink(part: Part, factor: int) -> Part:
         raise InputError(
             f"`downsample` must divide the sides of images; got {factor} for {tuple(inputs.shape[1:])}."
         )
-    wide = inputs.float() / 255 if inputs.dtype == torch.uint8 else inputs
-    return Part(inputs=torch.nn.functional.avg_pool2d(wide, factor), labels=part.labels)
+    return Part(inputs=torch.nn.functional.avg_pool2d(to_unit(inputs), factor), labels=part.labels)

@@ -1,4 +1,4 @@
-"""What a set of data is, before and after it is cut into splits."""
+"""A data set before and after it is cut into splits."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Inputs(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
-    """Samples as they lie in a file, with their labels."""
+class RawPart:
+    """One split as it is stored, with its labels."""
 
     inputs: Inputs
     labels: Int[Tensor, " N"]
@@ -50,12 +50,12 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class RawData:
-    """A set of data as it came, with the splits that it brings."""
+    """A data set as it came, with the splits that it has."""
 
     name: str
-    train: Source
-    calibration: Source | None = None
-    test: Source | None = None
+    train: RawPart
+    calibration: RawPart | None = None
+    test: RawPart | None = None
     class_names: tuple[str, ...]
 
 
@@ -105,6 +105,6 @@ class Dataset:
         return digest.hexdigest()
 
     def summary(self) -> str:
-        """How many samples there are of what."""
+        """Sizes and shapes in one line."""
         sizes = ", ".join(f"{len(part)} {name}" for name, part in self.parts.items())
         return f"{self.name}: {sizes}; {self.num_classes} classes; inputs {self.input_shape}"

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from calibrant.evaluation.chance import NullDistribution, PairedTest, null_distribution, paired_test
-from calibrant.evaluation.compare import compare
-from calibrant.evaluation.evaluate import evaluate
-from calibrant.evaluation.gate import check
-from calibrant.evaluation.gate_result import Check, GateResult
-from calibrant.evaluation.result import Comparison, Evaluation
-from calibrant.evaluation.smooth_band import smooth_consistency_band
+from typing import TYPE_CHECKING
+
+from calibrant._math.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from calibrant.evaluation.comparison import compare
+    from calibrant.evaluation.gate.check import check
+    from calibrant.evaluation.gate.result import Check, GateResult
+    from calibrant.evaluation.judging.smooth_band import smooth_consistency_band
+    from calibrant.evaluation.pipeline import evaluate
+    from calibrant.evaluation.resampling.chance import (
+        NullDistribution,
+        PairedTest,
+        null_distribution,
+        paired_test,
+    )
+    from calibrant.evaluation.result import Comparison, Evaluation
 
 __all__ = [
     "Check",
@@ -24,3 +34,17 @@ __all__ = [
     "paired_test",
     "smooth_consistency_band",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    __all__,
+    {
+        "comparison": ["compare"],
+        "gate.check": ["check"],
+        "gate.result": ["Check", "GateResult"],
+        "judging.smooth_band": ["smooth_consistency_band"],
+        "pipeline": ["evaluate"],
+        "resampling.chance": ["NullDistribution", "PairedTest", "null_distribution", "paired_test"],
+        "result": ["Comparison", "Evaluation"],
+    },
+)

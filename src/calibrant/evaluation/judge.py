@@ -1,304 +1,80 @@
-"""One arm judged: metrics with intervals, what chance would give, diagrams, classes."""
+"""The third stage: judge the test samples as they came and after each calibrator."""
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypedDict
+from dataclasses import dataclass
 
-import numpy as np
-
-from calibrant._math.checks import check_choice
-from calibrant._math.errors import InputError
-from calibrant._math.threads import in_threads
-from calibrant.evaluation.bootstrap import replicate
-from calibrant.evaluation.curves import reliability_curve
-from calibrant.evaluation.intervals import (
-    INTERVALS,
-    Bounds,
-    Intervals,
-    effective_number,
-    normal_interval,
-    resampled_interval,
-    share_interval_at_end,
-    too_few,
-)
-from calibrant.evaluation.null import ROUNDING, NullDraws, draw_null, null_error
-from calibrant.evaluation.ranking import standard_error
-from calibrant.evaluation.reduce import EVENT_ERRORS, Reduced
-from calibrant.evaluation.resampling import Deletions, Events, Matrix, Resamples, Vector
-from calibrant.evaluation.result import Curve, Estimate, Kind, NullError
-from calibrant.evaluation.streams import Stream, stream_seed
-
-METRICS = (
-    "accuracy",
-    "mean_confidence",
-    "gap",
-    "nll",
-    "brier",
-    "ece",
-    "adaptive_ece",
-    "smce",
-    "l2_ece",
-    "mce",
-    "classwise_ece",
-    "slope",
-    "intercept",
-    "auroc",
-    "entropy",
-    "entropy_correct",
-    "entropy_incorrect",
-    "high_confidence_share",
-    "high_confidence_accuracy",
-)
-MORE_METRICS: Mapping[Kind, tuple[str, ...]] = {
-    "binary": (
-        "event_ece",
-        "event_adaptive_ece",
-        "event_smce",
-        "event_slope",
-        "event_intercept",
-        "mean_probability",
-        "prevalence",
-    ),
-    "multilabel": ("mean_probability", "prevalence"),
-}
-# Of what is so or not.
-SHARES = {"accuracy", "high_confidence_share", "high_confidence_accuracy", "prevalence"}
-ANYTHING: Bounds = (-math.inf, math.inf)
-BOUNDS: Mapping[str, Bounds] = {  # of the others: 0 to 1
-    "gap": (-1.0, 1.0),
-    "slope": ANYTHING,
-    "intercept": ANYTHING,
-    "event_slope": ANYTHING,
-    "event_intercept": ANYTHING,
-    "nll": (0.0, math.inf),
-    "brier": (0.0, 2.0),
-    "entropy": (0.0, math.inf),
-    "entropy_correct": (0.0, math.inf),
-    "entropy_incorrect": (0.0, math.inf),
-}
+from calibrant.evaluation.fit import Fitted
+from calibrant.evaluation.fitting.recommend import UNCALIBRATED
+from calibrant.evaluation.fitting.templates import FittedCalibrator, fit_summary
+from calibrant.evaluation.judging.groups import group_rows
+from calibrant.evaluation.judging.measure import Measured, change, measure, nulls_and_curves
+from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
+from calibrant.evaluation.judging.shapes import shapes_of_arm
+from calibrant.evaluation.out_of_distribution import detect
+from calibrant.evaluation.prepare import Prepared
+from calibrant.evaluation.result import Arm, OutOfDistribution
 
 
 @dataclass(frozen=True, kw_only=True)
-class Procedure:
-    """How every arm is judged."""
-
-    kind: Kind
-    num_bins: int
-    num_resamples: int
-    num_draws: int
-    level: float
-    seed: int
-    intervals: Intervals = "centred"
-    _resamples: dict[tuple[int, int], Resamples] = field(default_factory=dict, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        check_choice("intervals", self.intervals, INTERVALS)
-        for name, value, least in (
-            ("num_bins", self.num_bins, 1),
-            ("bootstrap", self.num_resamples, 2),
-            ("null_draws", self.num_draws, 1),
-            ("seed", self.seed, 0),
-        ):
-            if value < least:
-                raise InputError(f"`{name}` must be at least {least}; got {value}.")
-        if not 0 < self.level < 1:
-            raise InputError(f"`level` must lie between 0 and 1, as in 0.95; got {self.level}.")
-
-    def resamples(self, num_samples: int, part: int) -> Resamples:
-        """The same for every arm of a part."""
-        kept = self._resamples.get((num_samples, part))
-        if kept is None:
-            seed = stream_seed(self.seed, Stream.BOOTSTRAP, part)
-            kept = Resamples(num_samples, self.num_resamples, seed)
-            self._resamples[num_samples, part] = kept
-        return kept
-
-
-@dataclass(frozen=True)
 class Judged:
-    """An arm's metrics, and the resampled ones that differences between arms are made of."""
+    """Every arm with its numbers."""
 
-    reduced: Reduced
-    replicates: Mapping[str, Vector]
-    deleted: Mapping[str, Vector]
-    """The values without single samples, where BCa intervals are wanted."""
-    intervals: Intervals
-    metrics: dict[str, Estimate]
-
-
-def judge(
-    reduced: Reduced,
-    procedure: Procedure,
-    progress: Callable[[float], None] = lambda _: None,
-    *,
-    part: int = 0,
-) -> Judged:
-    """Metrics with intervals; arms of the same ``part`` are resampled alike."""
-    resamples = procedure.resamples(reduced.num_samples, part)
-    replicates = replicate(reduced, procedure.num_bins, resamples, progress)
-    deleted: dict[str, Vector] = {}
-    if procedure.intervals == "bca":
-        groups = stream_seed(procedure.seed, Stream.JACKKNIFE, part)
-        deleted = replicate(reduced, procedure.num_bins, Deletions(reduced.num_samples, groups))
-    metrics: dict[str, Estimate] = {}
-    for name in (*METRICS, *MORE_METRICS.get(procedure.kind, ())):
-        value, bounds = reduced.values.get(name), BOUNDS.get(name, (0.0, 1.0))
-        if value is None:
-            metrics[name] = Estimate(value=None, reason=reduced.reasons[name])
-        elif name in reduced.influences:
-            metrics[name] = _influence_estimate(
-                value, standard_error(reduced.influences[name], reduced.weights), procedure.level, bounds
-            )
-        else:
-            estimate = _resampled_estimate(
-                value,
-                replicates[name],
-                deleted.get(name),
-                level=procedure.level,
-                bounds=bounds,
-                intervals=procedure.intervals,
-            )
-            metrics[name] = _not_of_nothing(name, estimate, reduced, procedure.level)
-    return Judged(reduced, replicates, deleted, procedure.intervals, metrics)
+    fitted: Fitted
+    arms: tuple[Arm, ...]
+    uncalibrated: Measured
+    """What the verdict needs of the first arm."""
+    out_of_distribution: OutOfDistribution | None
 
 
-def _not_of_nothing(name: str, estimate: Estimate, reduced: Reduced, level: float) -> Estimate:
-    """An interval also where resamples are all alike: all that count are right, or there is one only."""
-    if estimate.value is None or estimate.low is None or estimate.high is None:
-        return estimate
-    if estimate.high - estimate.low > ROUNDING or name not in reduced.ratios:
-        return estimate
-    counted = reduced.ratios[name][1]
-    if name in SHARES and not ROUNDING < estimate.value < 1 - ROUNDING:
-        low, high = share_interval_at_end(estimate.value, effective_number(counted), level)
-        return Estimate(value=estimate.value, low=low, high=high)
-    if np.count_nonzero(counted) == 1:
-        return Estimate(value=estimate.value, reason="no interval: it is that of one sample")
-    return estimate
+def judge(fitted: Fitted) -> Judged:
+    """Judge every arm on the same resamples, and how well samples of another kind are told apart."""
+    prepared = fitted.prepared
+    request, test = prepared.request, prepared.split.test
+    told = prepared.steps.watching(test)
+    prepared.steps.next("judging the predictions as they came")
+    reduced = _reduce(None, prepared)
+    uncalibrated = measure(reduced, prepared.procedure, told)
+    arms = [_arm(None, uncalibrated, None, prepared)]
+    for each in fitted.calibrators:
+        prepared.steps.next(f"judging {each.name}")
+        reduced = _reduce(each, prepared)
+        arms.append(_arm(each, measure(reduced, prepared.procedure, told), uncalibrated, prepared))
+    detected = None
+    if request.ood is not None:
+        prepared.steps.next("telling foreign samples apart")
+        detected = detect(test, request.ood, request.ood_score, fitted.calibrators, prepared.procedure)
+    prepared.steps.finish()
+    return Judged(fitted=fitted, arms=tuple(arms), uncalibrated=uncalibrated, out_of_distribution=detected)
 
 
-def change(after: Judged, before: Judged, level: float, *, paired: bool = True) -> dict[str, Estimate]:
-    """What differs between two arms; ``paired`` if they were judged on the same samples."""
-    changes: dict[str, Estimate] = {}
-    few = too_few(min(each.reduced.effective_samples for each in (after, before)), level)
-    for name, estimate in after.metrics.items():
-        other = before.metrics[name]
-        if estimate.value is None or other.value is None:
-            changes[name] = Estimate(
-                value=None, reason=estimate.reason if estimate.value is None else other.reason
-            )
-            continue
-        value = estimate.value - other.value
-        if few:
-            changes[name] = Estimate(value=value, reason="no interval: too few samples")
-        elif name in after.reduced.influences:
-            error = _error_of_change(name, after.reduced, before.reduced, paired=paired)
-            changes[name] = _influence_estimate(value, error, level, ANYTHING)
-        else:
-            changes[name] = _resampled_estimate(
-                value,
-                after.replicates[name] - before.replicates[name],
-                _deleted_of_change(name, after, before, paired=paired),
-                level=level,
-                bounds=ANYTHING,
-                intervals=after.intervals,
-            )
-    return changes
+def _reduce(fitted: FittedCalibrator | None, prepared: Prepared) -> Reduced:
+    """The test samples as they came, after a calibrator, or as judged by those that were fitted on others."""
+    samples, calibrate = prepared.split.test, None
+    if fitted is not None and fitted.in_turn is not None:
+        samples = fitted.in_turn
+    elif fitted is not None:
+        calibrate = fitted.calibrator.predict_proba
+    procedure = prepared.procedure
+    return reduce_predictions(samples, procedure.num_bins, calibrate, metrics=procedure.metrics)
 
 
-def _resampled_estimate(
-    value: float,
-    replicates: Vector,
-    deleted: Vector | None,
-    *,
-    level: float,
-    bounds: Bounds,
-    intervals: Intervals,
-) -> Estimate:
-    interval = resampled_interval(intervals, value, replicates, deleted, level, bounds)
-    if interval is not None:
-        return Estimate(value=value, low=interval[0], high=interval[1])
-    reason = "no interval: undefined in the resamples"
-    if intervals == "bca" and np.count_nonzero(~np.isnan(replicates)) > 1:
-        reason = "no BCa interval: the resampled values lie on one side of the value"
-    return Estimate(value=value, reason=reason)
-
-
-def _influence_estimate(value: float, error: float, level: float, bounds: Bounds) -> Estimate:
-    low, high = normal_interval(value, error, level, bounds)
-    return Estimate(value=value, low=low, high=high)
-
-
-def _error_of_change(name: str, after: Reduced, before: Reduced, *, paired: bool) -> float:
-    """Standard error of a difference."""
-    if paired:
-        return standard_error(after.influences[name] - before.influences[name], after.weights)
-    return math.hypot(*(standard_error(each.influences[name], each.weights) for each in (after, before)))
-
-
-def _deleted_of_change(name: str, after: Judged, before: Judged, *, paired: bool) -> Vector | None:
-    """The difference without single samples; without those of one model, then of the other if unpaired."""
-    if not after.deleted:
-        return None
-    mine, theirs = after.deleted[name], before.deleted[name]
-    return mine - theirs if paired else np.concatenate([mine - np.nanmean(mine), np.nanmean(theirs) - theirs])
-
-
-class NullsAndCurves(TypedDict):
-    """What arms and compared models have in common, by the names of their fields."""
-
-    null: tuple[NullError, ...]
-    curves: tuple[Curve, ...]
-
-
-def nulls_and_curves(reduced: Reduced, procedure: Procedure, label_names: tuple[str, ...]) -> NullsAndCurves:
-    """What a calibrated model of this size would show, beside what this one does."""
-    nulls: list[NullError] = []
-    curves: list[Curve] = []
-
-    def draw(event: Events, part: int) -> NullDraws:
-        seed = stream_seed(procedure.seed, Stream.NULL, part)
-        return draw_null(event, procedure.num_bins, procedure.num_draws, seed)
-
-    parts = [(event, part) for events in reduced.events.values() for part, event in enumerate(events)]
-    drawn = in_threads(lambda pair: draw(*pair), parts)
-    for prefix, events in reduced.events.items():
-        names = ("positive class",) if prefix else label_names if len(events) > 1 else ("top label",)
-        means, found = _null_of(events, list(itertools.islice(drawn, len(events))), names, procedure)
-        curves = [*found, *curves]  # the positive class before the top label
-        for name, draws in means.items():
-            metric = prefix + name
-            nulls.append(null_error(metric, reduced.values[metric], draws, procedure.level))
-    return {"null": tuple(nulls), "curves": tuple(curves)}
-
-
-def _null_of(
-    events: tuple[Events, ...], drawn: Sequence[NullDraws], names: tuple[str, ...], procedure: Procedure
-) -> tuple[dict[str, Vector], list[Curve]]:
-    """Mean errors under calibration, and a diagram of each event; of several also one of all."""
-    num_bins, level = procedure.num_bins, procedure.level
-    errors = {name: np.zeros(procedure.num_draws) for name in EVENT_ERRORS}
-    pooled: Matrix = np.zeros((num_bins, procedure.num_draws))
-    curves: list[Curve] = []
-    for title, event, draws in zip(names, events, drawn, strict=True):
-        for name, total in errors.items():
-            total += getattr(draws, name) / len(events)
-        pooled += draws.outcomes
-        curves.append(reliability_curve(title, event, draws.outcomes, num_bins, level))
-    if len(events) > 1:
-        curves.insert(0, reliability_curve("all labels", pool(events), pooled, num_bins, level))
-    return errors, curves
-
-
-def pool(events: tuple[Events, ...]) -> Events:
-    """The events of all labels as one."""
-    weights = [event.weights for event in events if event.weights is not None]
-    return Events(
-        np.concatenate([event.confidences for event in events]),
-        np.concatenate([event.outcomes for event in events]),
-        np.concatenate(weights) if weights else None,
+def _arm(
+    fitted: FittedCalibrator | None, measured: Measured, uncalibrated: Measured | None, prepared: Prepared
+) -> Arm:
+    """One arm; without a calibrator the first, against which the others change."""
+    procedure, test = prepared.procedure, prepared.split.test
+    reduced = measured.reduced
+    names = tuple(str(name) for name in test.class_names or range(test.num_classes or 0))
+    return Arm(
+        name=UNCALIBRATED if fitted is None else fitted.name,
+        title="Uncalibrated" if fitted is None else fitted.title,
+        parameters={} if fitted is None else dict(fitted.calibrator.fit_result_.parameters),
+        fit=None if fitted is None else fit_summary(fitted.calibrator),
+        metrics=measured.metrics,
+        change={} if uncalibrated is None else change(measured, uncalibrated, procedure.level),
+        classes=reduced.classes,
+        shapes=shapes_of_arm(reduced, procedure.kind, level=procedure.level, seed=procedure.seed),
+        groups=group_rows(reduced, test.groups, procedure),
+        **nulls_and_curves(reduced, procedure, names),
     )

@@ -9,22 +9,24 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.intervals import centred_interval, normal_interval
+from calibrant.evaluation.fitting.recommend import UNCALIBRATED
+from calibrant.evaluation.fitting.split import has_both_parts
+from calibrant.evaluation.judging.labelled_probs import ROW_BLOCK
+from calibrant.evaluation.judging.shapes import thinned_roc
 from calibrant.evaluation.phrases import span
-from calibrant.evaluation.ranking import auroc_influence, standard_error
-from calibrant.evaluation.recommend import UNCALIBRATED
-from calibrant.evaluation.resampling import Vector, block_bounds
+from calibrant.evaluation.resampling.events import Vector
+from calibrant.evaluation.resampling.intervals import centred_interval, normal_interval
+from calibrant.evaluation.resampling.ranking import auroc_influence, standard_error
+from calibrant.evaluation.resampling.resamples import block_bounds
+from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.result import Detection, Estimate, OutOfDistribution
-from calibrant.evaluation.shapes import thinned_roc
-from calibrant.evaluation.split import has_both_parts
-from calibrant.evaluation.streams import Stream, generator
-from calibrant.evaluation.table import ROW_BLOCK
 from calibrant.metrics import RocCurve, out_of_distribution_scores
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore, Ranking
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
-    from calibrant.evaluation.judge import Procedure
+    from calibrant.evaluation.fitting.templates import FittedCalibrator
+    from calibrant.evaluation.procedure import Procedure
     from calibrant.predictions import Predictions
 
 Masses: TypeAlias = tuple[Vector, Vector]  # weights of the test samples, and of the foreign ones
@@ -38,21 +40,11 @@ NAMES: Mapping[OutOfDistributionScore, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Repaired:
-    """A calibrator with its name, and, where it was fitted in turn, the test samples judged by the others."""
-
-    name: str
-    title: str
-    calibrator: Calibrator
-    in_turn: Predictions | None
-
-
 def detect(
     test: Predictions,
     foreign: Predictions,
     score: OutOfDistributionScore | None,
-    repaired: Sequence[Repaired],
+    repaired: Sequence[FittedCalibrator],
     procedure: Procedure,
 ) -> OutOfDistribution:
     """Score both kinds of samples, as they came and after each calibrator where that leaves a score.
@@ -75,9 +67,9 @@ def detect(
             arms.append((each.name, each.title, inside, _scores(foreign, score, each.calibrator)))
     masses = (_masses(test), _masses(foreign))
     found: list[Detection] = []
-    first: _Judged | None = None
+    first: _Detected | None = None
     for name, title, inside, outside in arms:
-        judged = _Judged.of(inside, outside, masses, procedure)
+        judged = _Detected.of(inside, outside, masses, procedure)
         found.append(
             Detection(
                 name=name,
@@ -165,7 +157,7 @@ class _Sample:
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _Detected:
     """Values and resampled values of one arm."""
 
     values: dict[str, float]
@@ -175,7 +167,7 @@ class _Judged:
     roc: RocCurve
 
     @classmethod
-    def of(cls, inside: Vector, outside: Vector, masses: Masses, procedure: Procedure) -> _Judged:
+    def of(cls, inside: Vector, outside: Vector, masses: Masses, procedure: Procedure) -> _Detected:
         """Judge the scores of both kinds."""
         scores, weights = np.concatenate([inside, outside]), np.concatenate(masses)
         is_foreign = np.repeat([False, True], [len(inside), len(outside)])
@@ -198,14 +190,14 @@ class _Judged:
         """The values with their intervals."""
         return {name: self._estimate(name, value, level) for name, value in self.values.items()}
 
-    def change(self, first: _Judged, level: float) -> dict[str, Estimate]:
+    def change(self, first: _Detected, level: float) -> dict[str, Estimate]:
         """This arm minus the first one."""
         return {
             name: self._estimate(name, value - first.values[name], level, first)
             for name, value in self.values.items()
         }
 
-    def _estimate(self, name: str, value: float, level: float, other: _Judged | None = None) -> Estimate:
+    def _estimate(self, name: str, value: float, level: float, other: _Detected | None = None) -> Estimate:
         bounds = (0.0, 1.0) if other is None else (-1.0, 1.0)
         if name == "auroc":
             influence = self.influence if other is None else self.influence - other.influence
@@ -246,8 +238,8 @@ def _sentence(
     high = value if area.high is None else area.high
     name = "foreign samples" if foreign.source is None else f"samples of {foreign.source.name}"
     said = (
-        f"By {NAMES[score]}, {foreign.num_samples:,} {name} are told from {num_in:,} test samples with an "
-        f"AUROC of {value:.3f} ({100 * level:g} % interval {span(area)}; 0.5 is guessing)"
+        f"By {NAMES[score]}, {foreign.num_samples:,} {name} are distinguished from {num_in:,} test samples "
+        f"with an AUROC of {value:.3f} ({100 * level:g} % interval {span(area)}; 0.5 is guessing)"
     )
     if low > 0.5:
         return f"{said}."

@@ -79,7 +79,7 @@ class Witness:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection:
+class SelectiveRisk:
     """What is left of the errors when the least confident samples are not answered."""
 
     curve: RiskCoverageCurve  # some of its points
@@ -95,7 +95,7 @@ class Shapes:
     corp: CorpReliabilityCurve
     band: Band  # of the CORP curve
     witness: Witness
-    selection: Selection | None  # of decisions
+    selection: SelectiveRisk | None  # of decisions
     roc: RocCurve | None  # of events; some of its points
 
 
@@ -181,6 +181,17 @@ class OutOfDistribution:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Repair:
+    """What fits the recommended calibrator anew; ``calibrant.reports`` makes commands of it."""
+
+    method: str  # text that the calibrator is built from
+    file: str | None  # that holds the calibration samples; None: they came from memory
+    all_rows: bool  # whether all of its rows are calibration samples; else those of its calibration split
+    format: str  # of the predictions, in which new ones are expected
+    space: Literal["logits", "probs", "confidence"]  # that the predictions are in
+
+
+@dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The answer in plain words; ``headline`` is the first sentence a reader sees."""
 
@@ -191,7 +202,8 @@ class Verdict:
     reason: str | None = None  # the sentence that says why that arm, or why none
     condition: str | None = None  # on what the recommendation depends: "if the lower NLL matters"
     caution: str | None = None  # the sentence that says what else the recommended arm changes
-    commands: tuple[str, ...] = ()  # that fit and apply the recommended arm
+    repair: Repair | None = None  # None where nothing is to be repaired
+    commands: tuple[str, ...] = ()  # that fit and apply the recommended arm; filled in by the command line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,6 +218,7 @@ class Settings:
     calibration: str  # how the calibration samples came about, in words
     calibrators: tuple[str, ...]
     intervals: Intervals = "centred"
+    metrics: tuple[str, ...] = ()  # those that were asked for beside the usual ones
 
 
 @dataclass(frozen=True, kw_only=True)

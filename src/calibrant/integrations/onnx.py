@@ -29,7 +29,7 @@ Output: TypeAlias = Literal["probs", "scores"]
 
 ENDING = ".onnx"
 TOLERANCE = 1e-6
-_NUM_ROWS = 7  # of the example; no number that a graph would take for a constant
+_NUM_ROWS = 7  # of the example; a number that no graph would take for a constant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Exported:
     output: str
     """Name of its output: ``probs``, ``log_probs`` or ``log_odds``."""
     largest_difference: float | None
-    """Between onnxruntime's output for the example and ours; None where onnxruntime is not installed."""
+    """Between onnxruntime's output for the example and ours; None if onnxruntime is not installed."""
 
 
 def export_onnx(
@@ -59,19 +59,18 @@ def export_onnx(
     Every calibrator of calibrant can be written. The file is complete or not there, takes any number of
     samples, and where onnxruntime is installed is run and compared with this process before it gets its name.
     The calibrator's part computes in float64 whatever the logits are, as ONNX has no operators that are
-    accurate where probabilities come near one. What the calibrator is and the names of the classes stand in
-    the metadata.
+    accurate where probabilities come near one. The metadata name the calibrator and the classes.
 
     Args:
-        calibrator_or_model: Fitted. Of a calibrator the graph's input is ``logits``; of a model what that
-            takes.
-        path: Where to; the name ends in ``.onnx``.
-        example: What the model takes, a tensor or a tuple of them with at least two samples in the first
-            dimension; of a calibrator made up if not given.
+        calibrator_or_model: Fitted. The input of the graph is ``logits`` for a calibrator and whatever the
+            model takes for a model.
+        path: The file to write; the name ends in ``.onnx``.
+        example: An input of the model, a tensor or a tuple of them with at least two samples in the first
+            dimension; not needed for a calibrator.
         output: ``"probs"`` for probabilities, ``"scores"`` for log-probabilities (log-odds of binary and
             multilabel predictions).
-        dtype: Of a calibrator's ``logits`` where no example is given: float32 or float64; the output has the
-            same.
+        dtype: The dtype of a calibrator's ``logits`` and of its output where no example is given: float32 or
+            float64.
         opset: Version of ONNX's operators; by default torch's choice.
 
     Returns:
@@ -132,7 +131,7 @@ def export_onnx(
 
 
 class _Graph(nn.Module):
-    """What is written: the calibrator in float64, and its output in the type of the logits."""
+    """The module to export: the calibrator in float64, with its output in the dtype of the logits."""
 
     def __init__(self, source: Calibrator | CalibratedModel, *, probs: bool) -> None:
         super().__init__()
@@ -158,7 +157,7 @@ def _inputs(
 ) -> tuple[Tensor, ...]:
     """What to trace with."""
     if isinstance(source, CalibratedModel):
-        source.calibrator.kind_  # noqa: B018 (an unfitted one is refused before anything else)
+        source.calibrator.kind_  # noqa: B018 (an unfitted calibrator is refused first)
         if example is None:
             raise InputError("`example` must be given for a model: the tensor, or tensors, that it takes.")
     elif example is None:
@@ -203,7 +202,7 @@ def _program(
 
 @contextmanager
 def _quiet_exporter() -> Generator[None]:
-    """Without what torch's exporter warns of about itself and packages that are not needed."""
+    """Silence torch's exporter, which warns about itself and about packages that are not needed."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -218,7 +217,7 @@ def _quiet_exporter() -> Generator[None]:
 def _difference(
     path: Path, graph: nn.Module, inputs: tuple[Tensor, ...], names: Sequence[str]
 ) -> float | None:
-    """The largest between onnxruntime's output for the example and ours."""
+    """The largest difference between onnxruntime's output for the example and ours."""
     if importlib.util.find_spec("onnxruntime") is None:
         return None
     from onnxruntime import InferenceSession
@@ -232,7 +231,7 @@ def _difference(
 
 
 def _metadata(calibrator: Calibrator) -> dict[str, str]:
-    """What the file tells beside the graph."""
+    """The metadata of the file."""
     told: dict[str, Any] = {
         "version": calibrant.__version__,
         "name": calibrator.name,

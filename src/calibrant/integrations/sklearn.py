@@ -40,7 +40,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     By default the data are cut into folds, a clone of the estimator is fitted on all folds but one and scores
     that one, in turn; one calibrator is fitted on all these scores, and the estimator itself on all the data.
-    With ``cv="prefit"`` the estimator was fitted before, on other data, and all data serve the calibrator.
+    With ``cv="prefit"`` the estimator was fitted before, on other data, and all data go to the calibrator.
 
     Args:
         estimator: A classifier with ``decision_function`` or ``predict_proba``; by default
@@ -51,8 +51,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         cv: Number of folds (stratified), a splitter, pairs of indices, or ``"prefit"``. A
             ``FrozenEstimator`` counts as prefit whatever this says.
         response: Whether the calibrator gets what ``decision_function`` says, or the logarithms of what
-            ``predict_proba`` says; ``"auto"`` takes the first that the estimator has. Of margins, as those of
-            support vectors, prefer a method with an intercept, such as ``"platt"``.
+            ``predict_proba`` says; ``"auto"`` takes the first that the estimator has. For margins, such as
+            those of support vector machines, prefer a method with an intercept, such as ``"platt"``.
         n_jobs: Processes that fit folds side by side.
 
     Attributes:
@@ -65,8 +65,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     Note:
         Scores of clones fitted on less data than the final estimator stand in for its own, as in every
-        cross-fit. Sample weights go to the calibrator, and to the estimator if its ``fit`` takes them. Of two
-        classes calibrators that are for several only get two logits.
+        cross-fit. Sample weights go to the calibrator, and to the estimator if its ``fit`` takes them. With
+        two classes, a calibrator that is only for several gets two logits.
 
     Example:
         >>> from sklearn.datasets import make_classification
@@ -245,7 +245,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return np.concatenate([test for _, test in splits]), np.concatenate(found)
 
     def _scores(self, estimator: Any, X: Any) -> Scores:
-        """Logits, or of two classes log-odds of the second."""
+        """Logits, or the log-odds of the second of two classes."""
         wanted = _RESPONSES if self.response == "auto" else (self.response,)
         name = next((each for each in wanted if hasattr(estimator, each)), None)
         if name is None:
@@ -264,7 +264,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _fit_calibrator(
         self, scores: Scores, targets: NDArray[np.int64], weights: NDArray[np.float64] | None
     ) -> None:
-        """Fit the calibrator that the method says."""
+        """Fit the calibrator that ``method`` names."""
         logits, labels = torch.from_numpy(np.ascontiguousarray(scores)), torch.from_numpy(targets)
         if self.method == "auto":
             self.selection_: Selection = select(logits, labels, weights=weights)
@@ -279,7 +279,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 
 def _fitted(estimator: Any, X: Any, labels: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:
-    """Fitted, with weights where it takes them."""
+    """The estimator, fitted with weights if it takes them."""
     if weights is None or not has_fit_parameter(estimator, "sample_weight"):
         return estimator.fit(X, labels)
     return estimator.fit(X, labels, sample_weight=weights)

@@ -1,4 +1,4 @@
-"""Checks of what a network is built from."""
+"""Checks of the settings of a network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from calibrant._math.errors import InputError
 
 
 def positive(name: str, value: object) -> int:
-    """``value`` if it is an integer of one or more."""
+    """``value``, if it is a positive integer."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"`{name}` must be an integer of 1 or more; got {value!r}.")
     return value

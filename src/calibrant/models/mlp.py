@@ -21,7 +21,7 @@ class MLP(nn.Module):
     Args:
         input_shape: Shape of one sample.
         num_classes: How many logits to give.
-        widths: Of the hidden layers; none makes it logistic regression.
+        widths: Widths of the hidden layers; with none it is logistic regression.
         dropout: Share of hidden units left out in training.
 
     Raises:

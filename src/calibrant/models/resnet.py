@@ -19,15 +19,13 @@ class ResNet(nn.Module):
     Each stage after the first halves the image and doubles the channels; where the shape changes the shortcut
     is a 1 × 1 convolution with batch normalisation.
 
-    ============================================================
-    ==============================================
-    ``blocks=(3, 3, 3), width=16`` (default)                      ResNet-20 of He et al.
-    ``blocks=(18, 18, 18), width=16``                             ResNet-110 of He et al.
-    ``blocks=(2, 2, 2, 2), width=64``                             ResNet-18
-    ``blocks=(3, 4, 6, 3), width=64, bottleneck=True``            ResNet-50
-    ``blocks=(3, 4, 26, 3), width=64, bottleneck=True``           "ResNet-110" of Mukhoti et al.
-    ============================================================
-    ==============================================
+    ===================================================  ==================================
+    ``blocks=(3, 3, 3), width=16`` (default)             ResNet-20 of He et al.
+    ``blocks=(18, 18, 18), width=16``                    ResNet-110 of He et al.
+    ``blocks=(2, 2, 2, 2), width=64``                    ResNet-18
+    ``blocks=(3, 4, 6, 3), width=64, bottleneck=True``   ResNet-50
+    ``blocks=(3, 4, 26, 3), width=64, bottleneck=True``  "ResNet-110" of Mukhoti et al.
+    ===================================================  ==================================
 
     Args:
         input_shape: Channels, height and width of one image.

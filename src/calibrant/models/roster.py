@@ -1,4 +1,4 @@
-"""Which networks there are, by the names that recipes and the command line use."""
+"""The networks by the names that recipes and the command line use."""
 
 from __future__ import annotations
 
@@ -37,19 +37,18 @@ def build(text: str, *, input_shape: tuple[int, ...], num_classes: int) -> nn.Mo
 
     Args:
         text: Such as ``mlp(widths=(64, 64))`` or ``resnet(blocks=(3, 3, 3), width=16)``; or a function of
-            your
-            own as ``module:factory`` or ``module:factory(setting=value)``, which is given ``input_shape`` and
-            ``num_classes`` where it has parameters of these names.
+            your own as ``module:factory`` or ``module:factory(setting=value)``, which is given
+            ``input_shape`` and ``num_classes`` if it has parameters of these names.
         input_shape: Shape of one sample: (channels, height, width), or (features,).
         num_classes: How many logits to give.
 
     Returns:
-        A module that maps ``(N, *input_shape)`` to logits ``(N, num_classes)``; random as torch's generator
-        is.
+        A module that maps ``(N, *input_shape)`` to logits ``(N, num_classes)``, initialised from torch's
+        global generator.
 
     Raises:
         InputError: If the name or a setting is unknown or out of range, or the factory cannot be imported or
-            gives no module.
+            does not return a module.
 
     Example:
         >>> build("mlp(widths=(4,))", input_shape=(2,), num_classes=3).layers[1]
@@ -66,7 +65,7 @@ def build(text: str, *, input_shape: tuple[int, ...], num_classes: int) -> nn.Mo
 
 
 def imported(text: str, given: Mapping[str, object]) -> Any:
-    """Call ``module:factory(setting=value)``, with those of ``given`` that it has parameters for.
+    """Call ``module:factory(setting=value)`` with those entries of ``given`` that it has parameters for.
 
     Raises:
         InputError: If the module or the factory does not exist or does not take a setting.
@@ -90,13 +89,11 @@ def imported(text: str, given: Mapping[str, object]) -> Any:
     try:
         signature = inspect.signature(factory)
     except ValueError as error:  # some built-in functions have none
-        raise InputError(
-            f"{module_name}:{name} does not say what it takes, so it cannot be called."
-        ) from error
+        raise InputError(f"{module_name}:{name} has no signature to read, so it cannot be called.") from error
     parameters = signature.parameters
     passed = {key: value for key, value in given.items() if key in parameters}
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        # Such as torchvision's models; the number of classes is the one thing all of them take.
+        # Such as torchvision's models; all of them take the number of classes.
         passed |= {key: value for key, value in given.items() if key == "num_classes"}
     else:
         for setting in settings:
@@ -108,7 +105,7 @@ def imported(text: str, given: Mapping[str, object]) -> Any:
     try:
         signature.bind(**passed)
     except TypeError as error:
-        raise InputError(f"{module_name}:{name} cannot be called so: {error}.") from error
+        raise InputError(f"{module_name}:{name} cannot be called with these settings: {error}.") from error
     return factory(**passed)
 
 

@@ -128,7 +128,7 @@ class Contents:
         return {name: values for name, values in arrays.items() if values is not None}
 
     def description(self) -> str:
-        """Kind, sizes and what else there is, parted by commas."""
+        """Kind, sizes and what else there is, separated by commas."""
         parts = [self.kind, f"{self.num_samples} samples"]
         if self.kind in {"multiclass", "multilabel"}:
             parts.append(f"{self.num_classes} {'classes' if self.kind == 'multiclass' else 'labels'}")

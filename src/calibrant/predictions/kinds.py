@@ -129,6 +129,7 @@ def scores_on_file(
     names = None if class_names is None else checks.as_names(class_names, name="class_names")
     targets = None if labels is None else _class_labels(labels, names, file.shape)
     names = None if names is None else checks.check_class_names(names, num_classes)
+    mass = None if weights is None else check_weights(weights, num_samples).cpu()
     store = FileScores(CheckedFile(file, space), np.arange(num_samples))
     first = store.read(next(store.pieces()))
     return Contents(
@@ -136,7 +137,7 @@ def scores_on_file(
         space=space,
         store=store,
         labels=targets,
-        weights=None if weights is None else check_weights(weights, num_samples).cpu(),
+        weights=mass,
         class_names=names,
         notes=oddities("multiclass", space, first, targets, names),
     )

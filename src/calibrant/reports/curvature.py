@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from calibrant.reports.figures.drawing import new_axes, series
+from calibrant.reports.figures.drawing import drawing_style, new_axes, open_frame, series
 from calibrant.reports.pictures import Picture
 from calibrant.reports.run_sections import Section, Table
-from calibrant.reports.svg import drawing_style, to_svg
+from calibrant.reports.svg import to_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ def spectrum_diagram(found: Sequence[Measurement], *, ax: Axes | None = None) ->
     ax.set_yscale("log")
     ax.set_ylim(_FLOOR * highest, 3 * highest)
     ax.set(xlabel="eigenvalue", ylabel="density")
-    ax.spines[["top", "right"]].set_visible(False)
+    open_frame(ax)
     legend = ax.legend(frameon=False, fontsize="small")
     for text in legend.get_texts():
         text.set_parse_math(False)

@@ -1,4 +1,4 @@
-"""How a network's likelihood, entropy and calibration went in training: figures, and sections of a report."""
+"""Likelihood, entropy and calibration of a network in the course of training: figures and report sections."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from calibrant.reports.figures import BLUE, GREEN, GREY, VERMILLION, series
+from calibrant.reports.figures.drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    VERMILLION,
+    diagonal,
+    drawing_style,
+    new_axes,
+    open_frame,
+    series,
+)
 from calibrant.reports.pictures import Picture, legend
 from calibrant.reports.run_sections import Section
-from calibrant.reports.svg import drawing_style, to_svg
+from calibrant.reports.svg import to_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +63,7 @@ def split_curves(rows: Rows, quantity: Quantity, split: Split, *, ax: Axes | Non
         >>> [line.get_label() for line in ax.get_lines()]
         ['all', 'right', 'wrong']
     """
-    ax = _axes(ax)
+    ax = new_axes(ax, width=4.2, height=3.0)
     for ending, (label, colour, dashes) in _GROUPS.items():
         _line(ax, rows, (split, f"{quantity}{ending}"), label, colour, dashes)
     return _finished(ax, _QUANTITIES[quantity])
@@ -69,7 +79,7 @@ def error_curves(rows: Rows, *, ax: Axes | None = None) -> Axes:
     Returns:
         The axes drawn into.
     """
-    ax = _axes(ax)
+    ax = new_axes(ax, width=4.2, height=3.0)
     for split, (label, colour, dashes) in _SPLITS.items():
         _line(ax, rows, (split, "error"), f"{label} error", colour, dashes)
     _line(ax, rows, ("test", "ece"), "test ECE", VERMILLION, ":")
@@ -86,7 +96,7 @@ def weight_norm_curve(rows: Rows, *, ax: Axes | None = None) -> Axes:
     Returns:
         The axes drawn into.
     """
-    ax = _axes(ax)
+    ax = new_axes(ax, width=4.2, height=3.0)
     _line(ax, rows, ("last_layer_norm",), "last layer", BLUE, "-")
     return _finished(ax, "norm of the last layer's weights")
 
@@ -102,18 +112,18 @@ def snapshot_reliability(snapshot: Snapshot, split: Split, *, ax: Axes | None = 
     Returns:
         The axes drawn into, both running from 0 to 1.
     """
-    ax = _axes(ax)
+    ax = new_axes(ax, width=4.2, height=3.0)
     counts = snapshot[f"{split}_counts"]
     edges = np.linspace(0, 1, len(counts) + 1)
     ax.stairs(
         counts / max(counts.sum(), 1), edges, fill=True, color=GREY, alpha=0.3, label="share of samples"
     )
-    ax.plot([0, 1], [0, 1], color=GREY, linestyle=(0, (4, 3)), linewidth=1)
+    diagonal(ax)
     confidence, accuracy = snapshot[f"{split}_confidence"], snapshot[f"{split}_accuracy"]
     known = ~np.isnan(confidence)
     ax.plot(confidence[known], accuracy[known], color=BLUE, marker="o", markersize=3, label="share right")
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence")
-    ax.spines[["top", "right"]].set_visible(False)
+    open_frame(ax)
     ax.legend(frameon=False, fontsize="small", loc="upper left")
     return ax
 
@@ -128,7 +138,7 @@ def gradient_histogram(snapshots: Mapping[int, Snapshot], *, ax: Axes | None = N
     Returns:
         The axes drawn into.
     """
-    ax = _axes(ax)
+    ax = new_axes(ax, width=4.2, height=3.0)
     norms = {epoch: each["gradient_norms"] for epoch, each in snapshots.items() if "gradient_norms" in each}
     highest = max((float(values.max()) for values in norms.values()), default=0) or 1.0
     edges = np.linspace(0, highest, 41)
@@ -138,7 +148,7 @@ def gradient_histogram(snapshots: Mapping[int, Snapshot], *, ax: Axes | None = N
         ax.stairs(shares, edges, color=colour, linestyle=dashes, label=f"epoch {epoch}")
     ax.set_yscale("log")
     ax.set(xlabel="norm of a sample's gradient", ylabel="share of samples")
-    ax.spines[["top", "right"]].set_visible(False)
+    open_frame(ax)
     if norms:
         ax.legend(frameon=False, fontsize="small")
     return ax
@@ -272,10 +282,6 @@ def _picture(caption: str, name: str, draw: Callable[[Axes], Axes]) -> Picture:
     return Picture(to_svg(figure, label=caption, name=name), caption)
 
 
-def _axes(ax: Axes | None) -> Axes:
-    return Figure(figsize=(4.2, 3.0), layout="constrained").add_subplot() if ax is None else ax
-
-
 def _line(ax: Axes, rows: Rows, keys: Sequence[str], label: str, colour: str, dashes: str) -> None:
     """One value of each row that has dynamics; what is None is left out."""
     epochs: list[int] = []
@@ -296,7 +302,7 @@ def _line(ax: Axes, rows: Rows, keys: Sequence[str], label: str, colour: str, da
 def _finished(ax: Axes, what: str, *, named: bool = True) -> Axes:
     ax.set(xlabel="epoch", ylabel=what)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.spines[["top", "right"]].set_visible(False)
+    open_frame(ax)
     if named and len(ax.get_lines()) > 1:
         ax.legend(frameon=False, fontsize="small")
     return ax

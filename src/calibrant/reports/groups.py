@@ -9,9 +9,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from calibrant.evaluation.finding import significance
 from calibrant.evaluation.phrases import p_number
 from calibrant.evaluation.result import Evaluation, GroupRow
+from calibrant.evaluation.thresholds import significance
 from calibrant.reports.words import count, interval, number, shortened
 
 MOST_SHOWN = 12  # in the terminal
@@ -29,7 +29,7 @@ class GroupPair:
 
     @property
     def p_value(self) -> str:
-        """Of the group alone."""
+        """The p-value of the group alone."""
         return p_number(self.before.null)
 
     @property

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from calibrant.evaluation.gate_result import Check, GateResult
+from calibrant.evaluation.gate.result import Check, GateResult
+from calibrant.evaluation.quantities.roster import gated
 
 
 def junit_text(found: GateResult) -> str:
     """One test case per check, with its sentence as the message of a failure or as output.
 
     Example:
-        >>> from calibrant.evaluation.gate import check
+        >>> from calibrant.evaluation import check
         >>> from calibrant.predictions import Predictions
         >>> predictions = Predictions(confidence=[0.9] * 50, correct=[1] * 45 + [0] * 5)
         >>> text = junit_text(check(predictions, {"ece": 0.03}))
@@ -39,4 +40,4 @@ def junit_text(found: GateResult) -> str:
 def _name(each: Check) -> str:
     if each.kind == "baseline":
         return f"{each.metric} no worse than the baseline"
-    return f"{each.metric} at {'least' if each.metric == 'accuracy' else 'most'} {each.against:g}"
+    return f"{each.metric} at {'least' if gated()[each.metric].sign < 0 else 'most'} {each.against:g}"

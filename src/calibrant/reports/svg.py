@@ -6,15 +6,12 @@ import io
 import re
 import warnings
 import xml.etree.ElementTree as ET
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import Any
 
-import matplotlib
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from calibrant.reports.figures import BLUE, GREEN, GREY, OCHRE, PINK, SKY, VERMILLION
+from calibrant.reports.figures.drawing import BLUE, GREEN, GREY, OCHRE, PINK, SKY, VERMILLION
+from calibrant.reports.figures.drawing import drawing_style as drawing_style  # where it used to stand
 
 # What a figure draws in these colours, the page draws in its own, which differ in light and in dark.
 PROPERTY_OF = {
@@ -31,22 +28,11 @@ _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _LONG_DECIMAL = re.compile(r"-?\d+\.\d{3,}")
 
 
-@contextmanager
-def drawing_style() -> Generator[None]:
-    """Matplotlib's defaults whatever style the user has set, and words kept as words; undone afterwards."""
-    style: dict[Any, Any] = {
-        key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"
-    }
-    style |= {"svg.fonttype": "none", "font.size": 9, "axes.linewidth": 0.6}
-    with matplotlib.rc_context(style):
-        yield
-
-
 def to_svg(figure: Figure, *, label: str, name: str) -> Markup:
     """The figure as an ``<svg>`` element for use inside HTML, the same for the same figure.
 
     Args:
-        figure: Drawn within :func:`drawing_style`.
+        figure: Drawn within :func:`~calibrant.reports.figures.drawing.drawing_style`.
         label: What a reader who cannot see the picture is told; empty for mere decoration.
         name: Starts every identifier, so that no two pictures of a page share one.
     """

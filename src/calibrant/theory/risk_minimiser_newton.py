@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from calibrant._math.newton import halved
+
 if TYPE_CHECKING:
     from jaxtyping import Float
 
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 _DENSE = 50  # classes up to which the matrix of second derivatives is written out
 _LONGEST_STEP = 4.0
 _SMALL = 1e-13  # change of a probability that ends the search
-_LEAST_PART = 1e-9  # of a Newton step
+_HALVINGS = 30  # of a Newton step
+_ROUNDING = 1e-13  # of the risk, relative
+_FLATTER = 0.9  # by how much the gradient must then shrink
 _DIFFERENCE = 1e-5  # step in a logit where second derivatives must be differences of first ones
 
 
@@ -148,15 +152,16 @@ def descend(risk: Risk, start: Float[Tensor, " C"], *, max_steps: int = 300) -> 
 
 def _search_along(risk: Risk, local: _Local, step: Float[Tensor, " C"]) -> _Local | None:
     """The first of the halved steps that lessens the risk, or at its rounding the gradient."""
-    slope = float(local.gradient @ step)
-    rounding = 1e-13 * (1 + abs(local.value))
-    old = float(local.gradient.norm())
-    part = 1.0
-    while part > _LEAST_PART:
+    slope, old = float(local.gradient @ step), float(local.gradient.norm())
+
+    def at(part: float) -> tuple[float, float, _Local]:
         trial = _Local(risk, local.logits + part * step)
-        if trial.value <= local.value + 1e-4 * part * slope:
-            return trial
-        if trial.value <= local.value + rounding and float(trial.gradient.norm()) < 0.9 * old:
-            return trial
-        part /= 2
-    return None
+        return trial.value, part * slope, trial
+
+    return halved(
+        at,
+        local.value,
+        flatter=lambda trial: float(trial.gradient.norm()) < _FLATTER * old,
+        rounding=_ROUNDING,
+        halvings=_HALVINGS,
+    )

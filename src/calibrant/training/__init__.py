@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from calibrant._math.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from calibrant.training.carry_out import TrainingInterrupted, train
+    from calibrant.training.launch import TrainingInterrupted, train
     from calibrant.training.listener import Listener
+    from calibrant.training.loss_selection import Selection, alternatives, select
     from calibrant.training.recipe import Recipe, load_recipe
     from calibrant.training.run import Run, load_run
-    from calibrant.training.selection import Selection, alternatives, select
 
 __all__ = [
     "Listener",
@@ -30,10 +30,10 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     __all__,
     {
-        "carry_out": ["TrainingInterrupted", "train"],
+        "launch": ["TrainingInterrupted", "train"],
         "listener": ["Listener"],
         "recipe": ["Recipe", "load_recipe"],
         "run": ["Run", "load_run"],
-        "selection": ["Selection", "alternatives", "select"],
+        "loss_selection": ["Selection", "alternatives", "select"],
     },
 )

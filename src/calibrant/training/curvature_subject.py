@@ -1,4 +1,4 @@
-"""A trained network whose curvature is asked for: a finished run, or a factory with weights and data."""
+"""The trained network whose curvature is measured: a finished run, or a factory with weights and data."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant.data import Dataset
 from calibrant.models import build as build_model
-from calibrant.training.carry_out import build_loss
 from calibrant.training.data import read_data
-from calibrant.training.engine import FollowsEpochs
+from calibrant.training.loss import FollowsEpochs, build_loss
 from calibrant.training.recipe import Recipe
 from calibrant.training.run import Run, load_run
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A trained network, what it was trained by, and its data."""
+    """A trained network with its training loss and its data."""
 
     title: str
     recipe: Recipe
@@ -47,11 +46,12 @@ def subject_of_run(path: str | os.PathLike[str]) -> Subject:
         raise InputError(f"{path} is a file; name the directory of a run, or module:factory.")
     run = load_run(path)
     if run.evaluation is None:
-        raise InputError(f"{path} is not finished; `calibrant train {path}` goes on with it.")
+        raise InputError(f"{path} is not finished; `calibrant train {path}` resumes it.")
     dataset = read_data(run.recipe.data)
     if dataset.sha256() != run.data_sha256:
         raise InputError(
-            f"{path} was trained on other data than {dataset.name} holds now; its curvature cannot be taken."
+            f"{path} was trained on other data than {dataset.name} holds now, so its curvature cannot be "
+            "measured."
         )
     return Subject(
         title=str(path),
@@ -66,18 +66,18 @@ def subject_of_run(path: str | os.PathLike[str]) -> Subject:
 def subject_of_factory(
     factory: str, weights: str | os.PathLike[str], data: str, *, loss: str, settings: Sequence[str] = ()
 ) -> Subject:
-    """A network of one's own: a factory (or a name that recipes know), a file of weights, and data.
+    """A network given by a factory (or a name that recipes know), a file of weights, and data.
 
     Args:
         factory: As a recipe's ``model``.
         weights: A state dictionary: ``.safetensors``, or what ``torch.save`` wrote.
         data: As a recipe's ``data.name``.
-        loss: What the network was trained by, as a recipe's ``loss``.
+        loss: What the network was trained with, as a recipe's ``loss``.
         settings: Further settings of a recipe that say how samples are cut and prepared, such as
             ``data.normalise=none``.
 
     Raises:
-        InputError: If the network cannot be made, or the weights are not its own.
+        InputError: If the network cannot be built, or the weights do not fit it.
     """
     recipe = Recipe.read({"model": factory, "loss": loss, "data": {"name": data}}).with_settings(settings)
     dataset = read_data(recipe.data)

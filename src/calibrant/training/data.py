@@ -1,19 +1,19 @@
-"""The data that a recipe names."""
+"""The data that a recipe names, and how they are prepared."""
 
 from __future__ import annotations
 
 import torch
 
 from calibrant._math.errors import InputError
-from calibrant.data import Dataset, Part, load, shrink, split
+from calibrant.data import Dataset, Part, Preparation, load, shrink, split
 from calibrant.training.recipe_sections import DataSection
 
 
 def read_data(settings: DataSection) -> Dataset:
-    """The data that a recipe names, cut as it says.
+    """The data that a recipe names, split as it says.
 
     Raises:
-        InputError: If there are no such data, or they cannot be cut so.
+        InputError: If there are no such data, or they cannot be split so.
     """
     return split(
         load(settings.name),
@@ -43,3 +43,15 @@ def read_foreign(name: str, dataset: Dataset, *, downsample: int) -> Part:
             f"{dataset.name} has; those of {name} are {shape}."
         )
     return part
+
+
+def preparation(settings: DataSection, dataset: Dataset) -> Preparation:
+    """How the recipe wants the samples prepared."""
+    channels = dataset.input_shape[0]
+    if settings.normalise == "given":
+        return Preparation.given(list(settings.mean), list(settings.std), channels)
+    return (
+        Preparation.fitted(dataset.train.inputs)
+        if settings.normalise == "train"
+        else Preparation.none(channels)
+    )

@@ -32,7 +32,7 @@ class Display(Listener):
         for name, text in facts.items():
             console.print(f"{name:<{width}}  {text}", markup=False, highlight=False)
         if epoch:
-            console.print(f"going on after epoch {epoch} of {epochs}", markup=False, highlight=False)
+            console.print(f"resuming after epoch {epoch} of {epochs}", markup=False, highlight=False)
         self._epochs = epochs
         self._bar = Progress(
             TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),

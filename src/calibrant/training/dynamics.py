@@ -1,4 +1,4 @@
-"""What Mukhoti et al. (2020) plot of a network in training."""
+"""The training dynamics that Mukhoti et al. (2020) plot."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def bins_of(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str
 
 
 def quarters(epochs: int) -> tuple[int, ...]:
-    """Four epochs of equal distance, the last one among them.
+    """Four evenly spaced epochs, the last one included.
 
     Example:
         >>> quarters(350), quarters(2)

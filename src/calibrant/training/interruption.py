@@ -1,4 +1,4 @@
-"""Ctrl-C that lets the batch at hand finish."""
+"""Ctrl-C that lets the current batch finish."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 
 class Interruption:
-    """While entered, the first SIGINT or SIGTERM is only noted; a second one acts as it always does."""
+    """While entered, the first SIGINT or SIGTERM is only noted; a second one has its usual effect."""
 
     def __init__(self) -> None:
         self.requested = False

@@ -41,13 +41,13 @@ class Recipe(Section):
     """
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Of the initial weights, the order of the samples and everything random in training."""
+    """For the initial weights, the order of the samples and everything random in training."""
     model: str = "mlp"
     """As ``calibrant.models.build`` takes it, or ``module:factory``."""
     loss: str = "cross-entropy"
     """As ``calibrant.losses.build`` takes it, or ``module:factory``."""
     reduction: Literal["mean", "sum"] = "mean"
-    """Of the loss over a batch; the sum is the batch size times the mean."""
+    """How the loss is reduced over a batch; the sum is the batch size times the mean."""
     data: DataSection = DataSection()
     optimiser: OptimiserSection = OptimiserSection()
     schedule: ScheduleSection = ScheduleSection()
@@ -91,7 +91,7 @@ class Recipe(Section):
             raise InputError(f"{source}: {_sentence(error, content)}") from None
 
     def with_settings(self, settings: Sequence[str]) -> Recipe:
-        """The recipe with some settings changed, each given as ``training.epochs=5`` or ``seed=1``.
+        """The recipe with some settings changed, given as ``training.epochs=5`` or ``seed=1``.
 
         Raises:
             InputError: If one has another form, is unknown or has a value that it cannot have.
@@ -131,11 +131,11 @@ class Recipe(Section):
         return _flat(self.model_dump(mode="json"))
 
     def same_training(self, other: Recipe) -> bool:
-        """Whether both make the same network: equal but for the hardware and the judgement."""
+        """Whether both train the same network: equal except for hardware and evaluation."""
         return not self.differences(other)
 
     def differences(self, other: Recipe) -> list[str]:
-        """What keeps two recipes from making the same run, as ``loss: 'a' there, 'b' here``."""
+        """The settings that make two recipes different runs, as ``loss: 'a' there, 'b' here``."""
         mine, theirs = self.settings(), other.settings()
         return [
             f"{key}: {theirs[key]!r} there, {mine[key]!r} here"

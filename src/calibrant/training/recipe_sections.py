@@ -24,39 +24,39 @@ class DataSection(Section):
     name: str = "digits"
     """A named set, the path of an ``.npz`` file, or of a folder of images."""
     calibration: Size = 0.1
-    """Training samples (a share if below 1) held out where the data bring no such split."""
+    """Training samples (a share if below 1) held out where the data have no such split."""
     test: Size = 0.2
     """The same for the test split."""
     policy: Size = 0
-    """The same for a split that drives AdaFocal; 0: it is driven by the calibration split."""
+    """The same for a split that drives AdaFocal; 0: the calibration split drives it."""
     train: Annotated[int, Field(ge=0)] = 0
-    """Keep only so many training samples; 0: all."""
+    """Keep only this many training samples; 0: all."""
     imbalance: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
     """Ratio of the first class's training samples to the last one's; 1: as they are."""
     downsample: Count = 1
     """Shrink images by this factor."""
     normalise: Literal["train", "none", "given"] = "train"
-    """With the training samples' mean and deviation, not at all, or with ``mean`` and ``std``."""
+    """By the mean and deviation of the training samples, not at all, or by ``mean`` and ``std``."""
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     augment: tuple[str, ...] = ()
     """Random changes to training images: ``crop(padding=4)``, ``flip``."""
     seed: Annotated[int, Field(ge=0)] = 0
-    """Decides which samples go into which split; apart from the seed of the training."""
+    """Decides which samples go into which split; independent of the seed of the training."""
 
 
 class OptimiserSection(Section):
-    """How the weights are changed."""
+    """How the weights are updated."""
 
     name: Literal["sgd", "adam", "adamw"] = "sgd"
     learning_rate: Positive = 0.1
     weight_decay: NotNegative = 0.0
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """Of sgd."""
+    """For sgd."""
     nesterov: bool = False
-    """Of sgd."""
+    """For sgd."""
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
-    """Of adam and adamw."""
+    """For adam and adamw."""
     clip_norm: NotNegative = 0.0
     """Gradients longer than this are scaled down to it; 0: never."""
 
@@ -68,15 +68,15 @@ class OptimiserSection(Section):
 
 
 class ScheduleSection(Section):
-    """What becomes of the learning rate, from epoch to epoch."""
+    """How the learning rate changes from epoch to epoch."""
 
     name: Literal["constant", "steps", "cosine"] = "constant"
     milestones: tuple[Count, ...] = ()
-    """Of steps: epochs (completed) after which the rate is multiplied by ``factor``."""
+    """For steps: completed epochs after which the rate is multiplied by ``factor``."""
     factor: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """Of steps."""
+    """For steps."""
     floor: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Of cosine: share of the rate that is left in the end."""
+    """For cosine: share of the rate that is left at the end."""
     warmup: Annotated[int, Field(ge=0)] = 0
     """Epochs in which the rate rises to its full value."""
 
@@ -93,24 +93,24 @@ class CurvatureSection(Section):
     """Lower the trace of the loss's Hessian too; see :class:`calibrant.curvature.CurvatureRegularizer`."""
 
     weight: NotNegative = 0.0
-    """Of the trace beside the loss; 0: the loss alone."""
+    """Weight of the trace beside the loss; 0: the loss alone."""
     estimator: Literal["hutchinson", "gauss-newton", "last-layer"] = "hutchinson"
-    """The Hessian's by a random vector, the same without the network's own bend, or the last layer's."""
+    """Trace of the Hessian by a random vector, of the Gauss-Newton matrix, or of the last layer's block."""
     every: Count = 1
     """Penalise one of so many batches, so many times as strongly."""
     num_probes: Count = 1
-    """Random vectors per batch, of hutchinson and gauss-newton."""
+    """Random vectors per batch, for hutchinson and gauss-newton."""
     negative: Literal["keep", "clip"] = "keep"
-    """What becomes of a negative estimate: it counts, or it counts as zero."""
+    """Whether a negative estimate is kept, or counts as zero."""
     parameters: tuple[str, ...] = ()
-    """Names of parameters or modules whose trace it is; without any, all."""
+    """Names of the parameters or modules that are penalised; if empty, all."""
 
 
 class SAMSection(Section):
     """Sharpness-aware minimisation around the optimiser; see :class:`calibrant.curvature.SAM`."""
 
     rho: NotNegative = 0.0
-    """Length of the step to the worst point near by, 0.05 in the paper; 0: the optimiser alone."""
+    """Length of the step to the worst nearby point, 0.05 in the paper; 0: the optimiser alone."""
 
 
 class TrainingSection(Section):
@@ -118,54 +118,54 @@ class TrainingSection(Section):
 
     epochs: Count = 20
     batch_size: Annotated[int, Field(ge=2)] = 128
-    """Of all processes together."""
+    """Counted over all processes."""
     class_weights: Literal["none", "balanced"] = "none"
     """Whether the loss weights classes by the inverse of their frequency (alpha)."""
     patience: Annotated[int, Field(ge=0)] = 0
-    """Stop when so many epochs brought no lower calibration NLL after temperature scaling; 0: never."""
+    """Stop after this many epochs without a lower calibration NLL after temperature scaling; 0: never."""
     keep: Literal["last", "best"] = "last"
-    """Whose weights are judged: the last epoch's, or those of the lowest such NLL."""
+    """Which weights are evaluated: those of the last epoch, or of the epoch with the lowest such NLL."""
     precision: Literal["32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true"] = "32-true"
 
 
 class HardwareSection(Section):
-    """Where it runs; a run may go on elsewhere, though bits are promised on one CPU only."""
+    """Where it runs; a run may be resumed elsewhere, but the same bits are promised on one CPU only."""
 
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
     devices: Count = 1
     """Processes on this machine, one for each device."""
     nodes: Count = 1
     strategy: Literal["auto", "ddp", "ddp_spawn"] = "auto"
-    """How several processes come about; auto: spawned on one machine, ddp on several."""
+    """How several processes are started; auto: spawned on one machine, ddp on several."""
     threads: Annotated[int, Field(ge=0)] = 0
-    """Of each process, on a CPU; 0: as torch has it. Small networks are fastest with one."""
+    """Per process, on a CPU; 0: torch's default. Small networks are fastest with one."""
     compile: bool = False
     """Compile the network with ``torch.compile``."""
     channels_last: bool = False
     """Memory layout of images that some GPUs prefer."""
     resident: bool = True
-    """Hold the data on the device."""
+    """Keep the data on the device."""
 
 
 class RecordSection(Section):
-    """What is recorded beside the usual."""
+    """What is recorded in addition."""
 
     dynamics: bool = False
     """Likelihood, entropy, errors and more on the train and test split, as in Mukhoti et al. (2020)."""
     every: Count = 1
-    """Record dynamics after every so many epochs."""
+    """Record dynamics every so many epochs."""
     epochs: tuple[Count, ...] = ()
-    """Epochs whose reliability and gradient norms are recorded; without any, four of equal distance."""
+    """Epochs whose reliability and gradient norms are recorded; if empty, four evenly spaced ones."""
 
 
 class EvaluationSection(Section):
-    """How the finished run is judged."""
+    """How the finished run is evaluated."""
 
     calibrators: tuple[str, ...] = ()
-    """Such as ``temperature``; without any, those that suit the predictions."""
+    """Such as ``temperature``; if empty, those that suit the predictions."""
     bootstrap: Annotated[int, Field(ge=2)] = 1000
     num_bins: Count = 15
     batch_size: Count = 512
-    """Samples at a time where nothing is learned."""
+    """Batch size where nothing is learned."""
     out_of_distribution: str = ""
-    """Data of another kind, named as in ``data.name``: how well are they told from the test samples?"""
+    """Out-of-distribution data, named as in ``data.name``, to be told from the test samples."""

@@ -1,4 +1,4 @@
-"""The directory of a run: what lies where, who may use it, and reading it back."""
+"""The directory of a run: what is where, which recipe owns it, and reading it back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from calibrant.training.recipe import Recipe, load_recipe
 
 
 class RunFolder:
-    """Paths inside a run's directory, and writing there so that everything is whole or not there."""
+    """Paths inside a run's directory; files there are written whole or not at all."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -44,17 +44,17 @@ class RunFolder:
 
     @property
     def holds_run(self) -> bool:
-        """Whether a run was begun here; a recipe beside other things is none."""
+        """Whether a run was begun here; a recipe beside unrelated files is not a run."""
         if not self.recipe.is_file():
             return False
         others = (entry for entry in self.path.iterdir() if entry != self.recipe)
         return self.environment.is_file() or all(_is_left_over(entry) for entry in others)
 
     def claim(self, recipe: Recipe) -> None:
-        """Make the directory, or go on in one that the same recipe made.
+        """Create the directory, or take over one that the same recipe made.
 
         Raises:
-            InputError: If another recipe made it, or it holds other things and no run.
+            InputError: If another recipe made it, or it holds other files and no run.
         """
         if self.holds_run:
             differences = recipe.differences(load_recipe(self.recipe))
@@ -117,10 +117,10 @@ class RunFolder:
         self.write(self.environment, json.dumps({"sessions": sessions}, indent=2) + "\n")
 
     def load_checkpoint(self) -> dict[str, Any] | None:
-        """What was saved last, on the CPU, or None.
+        """The last checkpoint, on the CPU, or None.
 
         Raises:
-            InputError: If the file is no checkpoint.
+            InputError: If the file is not a checkpoint.
         """
         if not self.checkpoint.is_file():
             return None
@@ -129,7 +129,9 @@ class RunFolder:
         except DAMAGE as error:
             raise InputError(f"{self.checkpoint} cannot be read: {str(error).splitlines()[0]}.") from error
         if not isinstance(state, dict) or state.get("format") != CHECKPOINT_FORMAT:
-            raise InputError(f"{self.checkpoint} is no checkpoint that this version of calibrant can read.")
+            raise InputError(
+                f"{self.checkpoint} is not a checkpoint that this version of calibrant can read."
+            )
         return state
 
 
@@ -138,18 +140,18 @@ CHECKPOINT_FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run as it lies in its directory."""
+    """A run, read from its directory."""
 
     folder: RunFolder
     recipe: Recipe
     rows: tuple[Mapping[str, Any], ...]
     """One per epoch, as in ``metrics.jsonl``."""
     evaluation: Evaluation | None
-    """None until it is finished."""
+    """None until the run is finished."""
 
     @property
     def data_sha256(self) -> str:
-        """Fingerprint of the data that it was trained on and judged by."""
+        """Fingerprint of the data for training and evaluation."""
         sessions = json.loads(self.folder.environment.read_text(encoding="utf-8"))["sessions"]
         return str(sessions[-1]["data_sha256"])
 
@@ -160,7 +162,7 @@ class Run:
 
     @property
     def snapshots(self) -> dict[int, dict[str, np.ndarray[Any, Any]]]:
-        """What was recorded at chosen epochs, by epoch: bins of each split, and ``gradient_norms``."""
+        """Recordings of chosen epochs, by epoch: bins of each split, and ``gradient_norms``."""
         found: dict[int, dict[str, np.ndarray[Any, Any]]] = {}
         for path in sorted(self.folder.dynamics.glob("epoch-*.npz")):
             with np.load(path, allow_pickle=False) as archive:
@@ -169,7 +171,7 @@ class Run:
 
     @property
     def cost(self) -> Mapping[str, Any] | None:
-        """What a step took against one of plain cross-entropy; None where the recipe adds nothing."""
+        """Time of a step against one of plain cross-entropy; None where the recipe adds nothing to it."""
         if not self.folder.cost.is_file():
             return None
         found: dict[str, Any] = json.loads(self.folder.cost.read_text(encoding="utf-8"))
@@ -177,7 +179,7 @@ class Run:
 
     @property
     def kept_row(self) -> Mapping[str, Any]:
-        """The row of the epoch whose weights are judged: the last, or the best if the recipe keeps that.
+        """The row of the epoch whose weights are evaluated: the last, or the best if the recipe keeps that.
 
         Raises:
             InputError: If no epoch is done yet.
@@ -232,5 +234,5 @@ def _json_line(row: Mapping[str, Any]) -> str:
 
 
 def _is_left_over(entry: Path) -> bool:
-    """Whether this is what a killed process had not yet renamed."""
+    """Whether this is a temporary file that a killed process left."""
     return entry.name.startswith(".calibrant-")

@@ -1,4 +1,4 @@
-"""What a run's report shows beside the evaluation, and what a comparison of runs shows beside its numbers."""
+"""The sections that a run's report adds to the evaluation, and those that a comparison of runs adds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from calibrant._math.errors import InputError
 from calibrant.calibrators import TemperatureScaling
 from calibrant.data import Dataset, Part
-from calibrant.evaluation.arms import Labelled, fit_quietly
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.metrics import out_of_distribution_detection, out_of_distribution_scores
 from calibrant.predictions import Predictions
 from calibrant.reports import write_report
@@ -18,10 +18,11 @@ from calibrant.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant.reports.run_sections import Section, Table
 from calibrant.reports.words import number
 from calibrant.training.data import read_data
-from calibrant.training.panel import panel
 from calibrant.training.recipe import Recipe
-from calibrant.training.regularised import cost_facts, regularised_facts
+from calibrant.training.regularizer import regularizer_facts
 from calibrant.training.run import Run
+from calibrant.training.sample_images import panel
+from calibrant.training.step_cost import cost_facts
 
 SCORES = ("entropy", "max_probability")
 _NAMES = {"entropy": "entropy", "max_probability": "maximum probability"}
@@ -40,13 +41,13 @@ def run_facts(
         "model": f"{recipe.model}, {num_parameters:,} parameters",
         "loss": f"{recipe.loss}, {averaged} batches of {training.batch_size}",
         "optimiser": f"{rate}, weight decay {optimiser.weight_decay:g}{clip}",
-        **regularised_facts(recipe),
+        **regularizer_facts(recipe),
         "runs on": f"{device}, processes: {processes}, {training.precision}",
     }
 
 
 def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) -> None:
-    """Write the report of a finished run anew, with further sections at its end.
+    """Rewrite the report of a finished run, with further sections at its end.
 
     Raises:
         InputError: If the run is not finished.
@@ -82,7 +83,7 @@ def run_sections(
     class_names: tuple[str, ...],
     detection: Mapping[str, Any] | None,
 ) -> tuple[Section, ...]:
-    """How it was trained, some images with its answers, how it learned, and how it sees foreign samples."""
+    """How it was trained, some images with its answers, foreign samples, and how it learned."""
     found = [
         Section(title="How it was trained", facts={**facts, **cost_facts(run.cost)}),
         panel({"Answer": predictions}, test, class_names),
@@ -129,24 +130,24 @@ def _foreign_section(found: Mapping[str, Any]) -> Section:
     return Section(
         title="Samples of another kind",
         text=(
-            f"{found['name']}: {found['num_foreign']} samples that the network cannot know.",
-            f"How well does its doubt tell them from the {found['num_test']} test samples?",
+            f"{found['name']}: {found['num_foreign']} samples of a kind that the network was not trained on.",
+            f"How well does its uncertainty tell them from the {found['num_test']} test samples?",
         ),
         table=Table(
             label="Telling foreign samples",
             columns=("Told by", "AUROC", "AUPR", "FPR at 95 % TPR"),
             rows=rows,
         ),
-        note="Foreign samples are the positives. An AUROC of 0.5 is guessing; an AUPR is to be held against "
+        note="Foreign samples are the positives. An AUROC of 0.5 is guessing; compare an AUPR with "
         f"their share, {number(found['num_foreign'] / (found['num_foreign'] + found['num_test']))}.",
     )
 
 
 def comparison_sections(runs: Mapping[str, Run]) -> tuple[Section, ...]:
-    """What the runs differ in, the same images under each, and how each learned.
+    """How the runs differ, the same images under each, and how each learned.
 
     Args:
-        runs: What each run shall be called, and the finished run.
+        runs: The finished runs, by name.
     """
     found = [
         _differences(runs),
@@ -157,7 +158,7 @@ def comparison_sections(runs: Mapping[str, Run]) -> tuple[Section, ...]:
 
 
 def _differences(runs: Mapping[str, Run]) -> Section | None:
-    """The settings in which the recipes are not all alike."""
+    """The settings in which the recipes differ."""
     flat = {name: run.recipe.settings() for name, run in runs.items()}
     first = next(iter(flat.values()))
     differing = [
@@ -180,7 +181,7 @@ def _differences(runs: Mapping[str, Run]) -> Section | None:
 
 
 def _common_panel(runs: Mapping[str, Run]) -> Section | None:
-    """The same images under every run, where all have the same data and these can still be read."""
+    """The same images under every run, where all share the same data and these can still be read."""
     fingerprints = [run.data_sha256 for run in runs.values()]
     if any(one != other for one, other in pairwise(fingerprints)):
         return None
@@ -194,4 +195,4 @@ def _data_of(run: Run) -> Dataset | None:
     try:
         return read_data(run.recipe.data)
     except (InputError, OSError):
-        return None  # the data have moved; a comparison of logits does not need them
+        return None  # the data are gone; a comparison of logits does not need them

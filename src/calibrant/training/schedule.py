@@ -13,7 +13,7 @@ from calibrant.training.recipe_sections import OptimiserSection, ScheduleSection
 
 
 def learning_rate(schedule: ScheduleSection, *, base: float, epoch: int, epochs: int) -> float:
-    """Learning rate after ``epoch`` completed epochs; a function of the epoch, so there is no state to keep.
+    """Learning rate after ``epoch`` completed epochs; a function of the epoch, without state.
 
     Example:
         >>> steps = ScheduleSection(name="steps", milestones=(150, 250))

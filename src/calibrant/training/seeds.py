@@ -20,5 +20,5 @@ def derived(seed: int, purpose: int, *place: int) -> int:
 
 
 def generator(seed: int, purpose: int, *place: int) -> torch.Generator:
-    """A generator on the CPU with such a seed."""
+    """A generator on the CPU, seeded with :func:`derived`."""
     return torch.Generator().manual_seed(derived(seed, purpose, *place))

@@ -15,10 +15,10 @@ import torch
 from calibrant import metrics
 from calibrant._math.errors import InputError
 from calibrant.calibrators import available, build
-from calibrant.evaluation.arms import FIT_FAILURES, Labelled, fit_quietly
-from calibrant.evaluation.split import stratified_folds
+from calibrant.evaluation.fitting.split import stratified_folds
+from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled, fit_quietly
+from calibrant.experiments.records import Records
 from calibrant.experiments.studies.prediction_files import prediction_files
-from calibrant.experiments.studies.study_records import Records
 from calibrant.predictions import Predictions
 
 AS_THEY_CAME = "uncalibrated"

@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from calibrant._math.files import write_text
-from calibrant.evaluation.evaluate import versions
+from calibrant.evaluation.versions import versions
+from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.studies.calibrator_study import (
     CRITERIA,
     FITTED_BY,
     MEASURES,
     Trial,
 )
-from calibrant.experiments.studies.loss_study_numbers import Mean, mean_of
 
 SHOWN = ("nll", "brier", "ece", "classwise", "smce", "accuracy")
 TITLES = {

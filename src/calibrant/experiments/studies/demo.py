@@ -13,12 +13,13 @@ from torch import Tensor
 from calibrant._math.files import write_text
 from calibrant.calibrators import build
 from calibrant.evaluation import Evaluation, evaluate
-from calibrant.evaluation.arms import Labelled, fit_quietly
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.experiments.studies import demo_page
 from calibrant.experiments.studies.demo_comparison import ALL, FEW, Half, carry_out
 from calibrant.experiments.studies.demo_networks import digits, train_together
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import write_report
+from calibrant.reports.commands import with_commands
 
 NUM_SEEDS = 5
 SETTING = (
@@ -87,7 +88,7 @@ def run_demo(
         opening=demo_page.opening(num_seeds),
         before=demo_page.sections(few, everything),
     )
-    write_text(result["json"], evaluation.to_json() + "\n")
+    write_text(result["json"], with_commands(evaluation).to_json() + "\n")
     return DemoResult(
         findings=demo_page.summary((("Little data, much training", few), ("All the data", everything))),
         setting=SETTING,

@@ -29,12 +29,12 @@ class StudyFigure:
 
 
 def _linear_model() -> Figure:
-    from calibrant.experiments.studies.linear_model import run_linear_model
-    from calibrant.experiments.studies.linear_model_page import draw_figure
+    from calibrant.experiments.studies.linear_model.figures import draw_figure
+    from calibrant.experiments.studies.linear_model.measure import run_linear_model
 
     with tempfile.TemporaryDirectory() as store:
         runs = run_linear_model(Path(store), seeds=[0], tell=lambda _: None)
-    return draw_figure(list(runs.values()))
+    return draw_figure(runs)
 
 
 def _decision_boundaries() -> Figure:

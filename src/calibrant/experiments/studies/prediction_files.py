@@ -13,11 +13,12 @@ import numpy as np
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
-from calibrant.evaluation.evaluate import versions
-from calibrant.evaluation.finding import find
-from calibrant.evaluation.judge import Procedure, judge, nulls_and_curves
-from calibrant.evaluation.reduce import Reduced, reduce_predictions
+from calibrant.evaluation.judging.measure import measure, nulls_and_curves
+from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
+from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.result import Direction, Estimate, Kind
+from calibrant.evaluation.verdict.finding import find
+from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions, load_predictions
 
 ENDINGS = (".npz", ".csv", ".parquet", ".safetensors", ".pt")
@@ -198,7 +199,7 @@ def _row(
         seed=seed,
     )
     reduced = reduce_predictions(predictions, 15)
-    judged = judge(reduced, procedure)
+    judged = measure(reduced, procedure)
     names = tuple(str(k) for k in range(predictions.num_classes or 0))
     nulls = nulls_and_curves(reduced, procedure, names)["null"]
     prefix = "event_" if predictions.kind == "binary" else ""

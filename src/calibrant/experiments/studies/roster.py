@@ -1,58 +1,30 @@
-"""Which studies there are."""
+"""Which studies there are: a line each."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
-
-
-@dataclass(frozen=True, kw_only=True)
-class Study:
-    """An experiment that one command repeats."""
-
-    name: str
-    summary: str
-
+from calibrant.experiments.studies.calibrators import STUDY as CALIBRATORS
+from calibrant.experiments.studies.curvature import STUDY as CURVATURE
+from calibrant.experiments.studies.generalisation_gap import STUDY as GENERALISATION_GAP
+from calibrant.experiments.studies.linear_model import STUDY as LINEAR_MODEL
+from calibrant.experiments.studies.losses import STUDY as LOSSES
+from calibrant.experiments.studies.predictions import STUDY as PREDICTIONS
+from calibrant.experiments.studies.properness import STUDY as PROPERNESS
+from calibrant.experiments.studies.temperature_line import STUDY as TEMPERATURE_LINE
+from calibrant.experiments.studies.theory_on_data import STUDY as THEORY_ON_DATA
+from calibrant.experiments.study import Study
 
 STUDIES = (
-    Study(
-        name="losses",
-        summary="The losses on Fashion-MNIST, as it is and long-tailed: some twenty arms, three seeds each.",
-    ),
-    Study(
-        name="calibrators",
-        summary="Every calibrator on every file of logits in a folder, over ten divisions into halves.",
-    ),
-    Study(
-        name="predictions",
-        summary="Every file of predictions in a folder, judged as it came: one row each.",
-    ),
-    Study(
-        name="properness",
-        summary="Every loss: is it proper, does it keep the class, is it convex, how sure does it make one.",
-    ),
-    Study(
-        name="curvature",
-        summary="Does focal loss calibrate by lowering curvature? Some 300 small networks, measured.",
-    ),
-    Study(
-        name="linear-model",
-        summary="Cross-entropy and focal loss on a linear model: norms, confidence of mistakes, curvature.",
-    ),
-    Study(
-        name="generalisation-gap",
-        summary="Where the truth is known: over-confidence by sample size, capacity and exponent.",
-    ),
-    Study(
-        name="temperature-line",
-        summary="How linear the best temperature is in the exponent: prediction files and small networks.",
-    ),
-    Study(
-        name="theory-on-data",
-        summary="The focal map on real files and stored runs: lowered confidences, products of temperatures.",
-    ),
+    LOSSES,
+    CALIBRATORS,
+    PREDICTIONS,
+    PROPERNESS,
+    CURVATURE,
+    LINEAR_MODEL,
+    GENERALISATION_GAP,
+    TEMPERATURE_LINE,
+    THEORY_ON_DATA,
 )
 
 

@@ -56,7 +56,7 @@ class Layout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class Columns:
     """What is written: small columns first, then the scores."""
 
     others: dict[str, list[Any]]
@@ -120,7 +120,7 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     return fields_of(arrays, Chosen(layout.space, ("",), (), layout.unused))
 
 
-def table_of(arrays: Arrays) -> Table:
+def columns_of(arrays: Arrays) -> Columns:
     """The columns that say what the arrays do; the inverse of ``fields_of_columns``."""
     space = next(space for space in FAMILIES if space in arrays)
     names: tuple[str, ...] | None = arrays.get("class_names")
@@ -152,7 +152,7 @@ def table_of(arrays: Arrays) -> Table:
     if "groups" in arrays:
         others["group"] = list(arrays["groups"])
     family = FAMILIES[space]
-    return Table(
+    return Columns(
         others=others,
         score_names=tuple(f"{family}_{suffix}" for suffix in suffixes) or (family,),
         scores=values if values.ndim == 2 else values[:, None],

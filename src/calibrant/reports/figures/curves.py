@@ -14,12 +14,18 @@ from calibrant.evaluation.result import Band, Witness
 from calibrant.metrics import CorpReliabilityCurve, SmoothCalibrationWitness, SmoothReliabilityCurve
 from calibrant.reports.figures.drawing import (
     BLUE,
+    DASHED,
     GREY,
     VERMILLION,
+    add_curve,
     add_legend,
+    by_name,
+    diagonal,
     floats,
     new_axes,
+    open_frame,
     series,
+    unit_square,
 )
 from calibrant.reports.words import number
 
@@ -27,7 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-DASHED = (0, (4, 3))
 COUNTS_HEIGHT = 0.14  # of the bars of counts, as a share of the diagram
 
 
@@ -54,7 +59,7 @@ def corp_diagram(
         The axes drawn into, both running from 0 to 1.
 
     Raises:
-        InputError: If there is no curve, or a band beside several.
+        InputError: If there is no curve, or a band with several.
 
     References:
         Dimitriadis, Gneiting and Jordan, "Stable reliability diagrams for probabilistic classifiers", PNAS
@@ -66,16 +71,11 @@ def corp_diagram(
         >>> corp_diagram(curve).get_ylabel()
         'recalibrated probability'
     """
-    several = {"": curves} if isinstance(curves, CorpReliabilityCurve) else dict(curves)
-    _check_some(several, band)
-    ax, entries = _diagonal(ax, "recalibrated probability")
-    _add_band(ax, entries, band)
+    several = by_name(curves, CorpReliabilityCurve)
+    ax, entries = _square(ax, "stated probability", "recalibrated probability", several, band)
     for position, (name, curve) in enumerate(several.items()):
-        colour, _, dashes = series(position)
         knots = np.stack([curve.lower, curve.upper], axis=1).ravel()
-        (line,) = ax.plot(
-            knots, np.repeat(curve.values, 2), color=colour, linestyle=dashes, linewidth=1.4, clip_on=False
-        )
+        line = add_curve(ax, position, knots, np.repeat(curve.values, 2), clip_on=False)
         if not name:
             _counts(ax, curve)
         entries.append((name or "found", line))
@@ -97,7 +97,7 @@ def smooth_diagram(
 
     Args:
         curves: A curve of :func:`calibrant.metrics.smooth_reliability_curve`, or several by name.
-        band: Of the one curve, from :func:`calibrant.evaluation.smooth_consistency_band`: chance alone.
+        band: What chance alone gives the one curve (:func:`calibrant.evaluation.smooth_consistency_band`).
         ax: Where to draw; a new figure if ``None``.
         legend: Name the curves inside the diagram.
 
@@ -105,7 +105,7 @@ def smooth_diagram(
         The axes drawn into, both running from 0 to 1.
 
     Raises:
-        InputError: If there is no curve, or a band beside several.
+        InputError: If there is no curve, or a band with several.
 
     References:
         Błasiok and Nakkiran, "Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing", ICLR 2024.
@@ -116,17 +116,15 @@ def smooth_diagram(
         >>> smooth_diagram(curve).get_xlabel()
         'stated, smoothed'
     """
-    several = {"": curves} if isinstance(curves, SmoothReliabilityCurve) else dict(curves)
-    _check_some(several, band)
-    ax, entries = _diagonal(ax, "found, smoothed")
-    ax.set_xlabel("stated, smoothed")
-    _add_band(ax, entries, band)
+    several = by_name(curves, SmoothReliabilityCurve)
+    ax, entries = _square(ax, "stated, smoothed", "found, smoothed", several, band)
     for position, (name, curve) in enumerate(several.items()):
-        colour, _, dashes = series(position)
         stated, found = floats(curve.confidence), floats(curve.outcome)
         half = 0.03 * np.array(curve.density) / max(*curve.density, 1e-300)
-        ax.fill_between(stated, found - half, found + half, color=colour, alpha=0.35, linewidth=0)
-        (line,) = ax.plot(stated, found, color=colour, linestyle=dashes, linewidth=1.4)
+        ax.fill_between(
+            stated, found - half, found + half, color=series(position)[0], alpha=0.35, linewidth=0
+        )
+        line = add_curve(ax, position, stated, found)
         entries.append((name or "found; wide where samples are many", line))
     if legend:
         add_legend(ax, entries)
@@ -158,10 +156,7 @@ def witness_diagram(
         'smCE 0.3500'
     """
     ax = new_axes(ax, width=4.2, height=2.6)
-    points, values = (
-        np.asarray(witness.points, dtype=np.float64),
-        np.asarray(witness.values, dtype=np.float64),
-    )
+    points, values = (np.asarray(each, dtype=np.float64) for each in (witness.points, witness.values))
     crossings = _with_zeros(points, values)
     ax.axhline(0, color=ax.xaxis.label.get_color(), linewidth=0.8)
     entries: list[tuple[str, Artist]] = []
@@ -176,37 +171,28 @@ def witness_diagram(
     ax.set_xlabel("stated probability")
     ax.set_ylabel("witness")
     ax.set_title(f"smCE {number(witness.value)}", fontsize="medium")
-    ax.spines[["top", "right"]].set_visible(False)
+    open_frame(ax)
     if legend:
         add_legend(ax, entries)
     return ax
 
 
-def _check_some(curves: Mapping[str, Any], band: Band | None) -> None:
-    if not curves:
-        msg = "`curves` must name one curve or more; got none."
-        raise InputError(msg)
+def _square(
+    ax: Axes | None, across: str, up: str, curves: Mapping[str, object], band: Band | None
+) -> tuple[Axes, list[tuple[str, Artist]]]:
+    """Both axes from 0 to 1, the line of a calibrated model, and the band of the one curve."""
     if band is not None and len(curves) > 1:
-        msg = f"`band` belongs to one curve; got {len(curves)} curves."
-        raise InputError(msg)
-
-
-def _diagonal(ax: Axes | None, found: str) -> tuple[Axes, list[tuple[str, Artist]]]:
-    """Both axes from 0 to 1, and the line of a calibrated model."""
+        raise InputError(f"`band` belongs to one curve; got {len(curves)} curves.")
     ax = new_axes(ax, width=4.2, height=4.2)
-    ticks = np.linspace(0, 1, 6)
-    ax.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks, aspect="equal")
-    ax.set_xlabel("stated probability")
-    ax.set_ylabel(found)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.plot([0, 1], [0, 1], color=GREY, linestyle=DASHED, linewidth=1)
-    return ax, [("calibrated", Line2D([], [], color=GREY, linestyle=DASHED, linewidth=1))]
-
-
-def _add_band(ax: Axes, entries: list[tuple[str, Artist]], band: Band | None) -> None:
+    unit_square(ax, across, up)
+    diagonal(ax)
+    entries: list[tuple[str, Artist]] = [
+        ("calibrated", Line2D([], [], color=GREY, linestyle=DASHED, linewidth=1))
+    ]
     if band is not None:
         ax.fill_between(band.positions, band.low, band.high, color=GREY, alpha=0.3, linewidth=0)
         entries.append(("its band: chance alone", Patch(color=GREY, alpha=0.3, linewidth=0)))
+    return ax, entries
 
 
 def _counts(ax: Axes, curve: CorpReliabilityCurve) -> None:

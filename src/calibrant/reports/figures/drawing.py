@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import atomic_write
 
 if TYPE_CHECKING:
     from jaxtyping import Float
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
     from numpy import ndarray
+
+T = TypeVar("T")
 
 BLUE, VERMILLION, GREEN, PINK, OCHRE, SKY = "#0072b2", "#d55e00", "#009e73", "#b8609a", "#a87400", "#3d8fc4"
 GREY = "#808080"  # bands and guides; readable on white and on black
@@ -20,6 +29,8 @@ SERIES = (BLUE, VERMILLION, GREEN, PINK, OCHRE, SKY)
 Dashes = Literal["-", "--", ":"]
 DASHES: tuple[Dashes, ...] = ("-", "--", ":")
 DASHED = (0, (4, 3))  # guides
+ENDINGS: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".png": {}, ".pdf": {"CreationDate": None}}
+"""What figures are saved as, and what keeps the date out of them."""
 SHAPES = ("o", "s", "D", "^", "v", "P", "X")
 
 
@@ -28,7 +39,37 @@ def series(position: int) -> tuple[str, str, Dashes]:
     return SERIES[position % len(SERIES)], SHAPES[position % len(SHAPES)], DASHES[position // 6 % 3]
 
 
-def new_axes(ax: Axes | None, *, width: float, height: float) -> Axes:
+@contextmanager
+def drawing_style() -> Generator[None]:
+    """Matplotlib's defaults whatever style the user has set, and words kept as words; undone afterwards."""
+    style: dict[Any, Any] = {
+        key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"
+    }
+    style |= {"svg.fonttype": "none", "font.size": 9, "axes.linewidth": 0.6}
+    with matplotlib.rc_context(style):
+        yield
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure, whole or not at all; the ending says how, and the same figure gives the same bytes."""
+    ending = path.suffix.lower()
+    with drawing_style(), matplotlib.rc_context({"svg.hashsalt": path.stem}), atomic_write(path) as temporary:
+        figure.savefig(temporary, format=ending[1:], dpi=150, metadata=ENDINGS[ending])
+
+
+def by_name(curves: Mapping[str, T] | T, kind: type[T]) -> dict[str, T]:
+    """Curves by name; one that was given alone has the empty name.
+
+    Raises:
+        InputError: If there is no curve.
+    """
+    named: Mapping[str, T] = {"": curves} if isinstance(curves, kind) else cast("Mapping[str, T]", curves)
+    if not named:
+        raise InputError("`curves` must hold at least one curve; got none.")
+    return dict(named)
+
+
+def new_axes(ax: Axes | None, *, width: float = 4.2, height: float = 3.4) -> Axes:
     """The axes given, or new ones in a figure that nothing else knows of."""
     return Figure(figsize=(width, height), layout="constrained").add_subplot() if ax is None else ax
 
@@ -41,9 +82,36 @@ def finish(
     columns: int = 1,
 ) -> Axes:
     """Without the frame's upper and right side, and with a legend."""
-    ax.spines[["top", "right"]].set_visible(False)
+    open_frame(ax)
     ax.legend(frameon=False, fontsize=size, loc=legend, ncols=columns)
     return ax
+
+
+def open_frame(ax: Axes) -> None:
+    """Without the frame's upper and right side."""
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def unit_square(ax: Axes, across: str, up: str) -> None:
+    """Both axes from 0 to 1 with the same ticks, and what they mean."""
+    ticks = np.linspace(0, 1, 6)
+    ax.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks, aspect="equal")
+    ax.set_xlabel(across)
+    ax.set_ylabel(up)
+    open_frame(ax)
+
+
+def diagonal(ax: Axes, label: str | None = None) -> Line2D:
+    """The dashed line where both axes say the same."""
+    (line,) = ax.plot([0, 1], [0, 1], color=GREY, linestyle=DASHED, linewidth=1, label=label)
+    return line
+
+
+def add_curve(ax: Axes, position: int, x: Any, y: Any, label: str | None = None, **style: Any) -> Line2D:
+    """The curve at ``position`` of a series, in its colour and dashes."""
+    colour, _, dashes = series(position)
+    (line,) = ax.plot(x, y, color=colour, linestyle=dashes, linewidth=1.4, label=label, **style)
+    return line
 
 
 def floats(values: Iterable[float | None]) -> Float[ndarray, " B"]:

@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant._math.errors import InputError
 from calibrant.metrics import RiskCoverageCurve, RocCurve
-from calibrant.reports.figures.drawing import GREY, add_legend, new_axes, series
+from calibrant.reports.figures.drawing import (
+    GREY,
+    add_curve,
+    add_legend,
+    by_name,
+    diagonal,
+    new_axes,
+    open_frame,
+    unit_square,
+)
 from calibrant.reports.words import number
 
 if TYPE_CHECKING:
@@ -47,15 +55,13 @@ def risk_coverage_diagram(
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('share of samples answered', 'error rate among them')
     """
-    several = {"": curves} if isinstance(curves, RiskCoverageCurve) else dict(curves)
-    _check_some(several)
+    several = by_name(curves, RiskCoverageCurve)
     ax = new_axes(ax, width=4.2, height=3.0)
     entries: list[tuple[str, Artist]] = []
     for position, (name, curve) in enumerate(several.items()):
-        colour, _, dashes = series(position)
         # The risk holds from one threshold to the next; the first stretch has the first risk.
         x, y = np.append(0.0, curve.coverage), np.append(curve.risk[0], curve.risk)
-        (line,) = ax.plot(x, y, color=colour, linestyle=dashes, linewidth=1.4)
+        line = add_curve(ax, position, x, y)
         entries.append((f"{name or 'found'} (area {number(curve.area)})", line))
         if not name:
             overall = curve.risk[-1]
@@ -67,7 +73,7 @@ def risk_coverage_diagram(
     ax.set(xlim=(0, 1), ylim=(0, 1.08 * highest or 1), xticks=np.linspace(0, 1, 6))
     ax.set_xlabel("share of samples answered")
     ax.set_ylabel("error rate among them")
-    ax.spines[["top", "right"]].set_visible(False)
+    open_frame(ax)
     if legend:
         add_legend(ax, entries)
     return ax
@@ -98,33 +104,13 @@ def roc_diagram(
         >>> [text.get_text() for text in ax.get_legend().get_texts()]
         ['guessing', 'network']
     """
-    several = {"": curves} if isinstance(curves, RocCurve) else dict(curves)
-    _check_some(several)
+    several = by_name(curves, RocCurve)
     ax = new_axes(ax, width=4.2, height=4.2)
-    (guessing,) = ax.plot([0, 1], [0, 1], color=GREY, linestyle=(0, (4, 3)), linewidth=1)
-    entries: list[tuple[str, Artist]] = [("guessing", guessing)]
+    entries: list[tuple[str, Artist]] = [("guessing", diagonal(ax))]
     for position, (name, curve) in enumerate(several.items()):
-        colour, _, dashes = series(position)
-        (line,) = ax.plot(
-            curve.false_positive_rate,
-            curve.true_positive_rate,
-            color=colour,
-            linestyle=dashes,
-            linewidth=1.4,
-            clip_on=False,
-        )
+        line = add_curve(ax, position, curve.false_positive_rate, curve.true_positive_rate, clip_on=False)
         entries.append((name or "found", line))
-    ticks = np.linspace(0, 1, 6)
-    ax.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks, aspect="equal")
-    ax.set_xlabel("false positives: share of negatives")
-    ax.set_ylabel("true positives: share of positives")
-    ax.spines[["top", "right"]].set_visible(False)
+    unit_square(ax, "false positives: share of negatives", "true positives: share of positives")
     if legend:
         add_legend(ax, entries)
     return ax
-
-
-def _check_some(curves: Mapping[str, object]) -> None:
-    if not curves:
-        msg = "`curves` must name one curve or more; got none."
-        raise InputError(msg)

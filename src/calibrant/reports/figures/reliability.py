@@ -9,18 +9,22 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from calibrant._math.errors import InputError
 from calibrant.evaluation.result import Curve
 from calibrant.reports.figures.drawing import (
     BLUE,
+    DASHED,
     GREEN,
     GREY,
     PINK,
     VERMILLION,
     add_legend,
+    by_name,
+    diagonal,
     floats,
     new_axes,
+    open_frame,
     series,
+    unit_square,
 )
 from calibrant.reports.words import count
 
@@ -60,17 +64,17 @@ def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = 
     """
     ax = new_axes(ax, width=4.2, height=4.2)
     ink = ax.xaxis.label.get_color()
-    unit_square(ax, curve)
+    _square(ax, curve)
     stated, found = floats(curve.confidence), floats(curve.accuracy)
     low, high = floats(curve.expected_low), floats(curve.expected_high)
     ax.stairs(high, curve.edges, baseline=low, fill=True, color=GREY, alpha=0.3, linewidth=0)
-    ax.plot([0, 1], [0, 1], color=GREY, linestyle=(0, (4, 3)), linewidth=1)
+    diagonal(ax)
 
     entries: list[tuple[str, Artist]] = [
-        ("calibrated", Line2D([], [], color=GREY, linestyle=(0, (4, 3)), linewidth=1)),
+        ("calibrated", Line2D([], [], color=GREY, linestyle=DASHED, linewidth=1)),
         ("its band: chance alone", Patch(color=GREY, alpha=0.3, linewidth=0)),
     ]
-    area = areas(curve.counts)
+    area = _areas(curve.counts)
     for label, chosen, colour, shape in (
         (WITHIN, ~((found < low) | (found > high)), ink, "o"),
         (BELOW, found < low, VERMILLION, "v"),
@@ -124,19 +128,16 @@ def reliability_comparison(
         >>> [text.get_text() for text in ax.get_legend().get_texts()]
         ['calibrated', 'network A', 'network B']
     """
-    if not curves:
-        msg = "`curves` must name one curve or more; got none."
-        raise InputError(msg)
+    curves = by_name(curves, Curve)
     ax = new_axes(ax, width=4.2, height=4.2)
-    unit_square(ax, next(iter(curves.values())))
-    (calibrated,) = ax.plot([0, 1], [0, 1], color=GREY, linestyle=(0, (4, 3)), linewidth=1)
-    entries: list[tuple[str, Artist]] = [("calibrated", calibrated)]
+    _square(ax, next(iter(curves.values())))
+    entries: list[tuple[str, Artist]] = [("calibrated", diagonal(ax))]
     for position, (name, curve) in enumerate(curves.items()):
         colour, shape, dashes = series(position)
         stated, found = floats(curve.confidence), floats(curve.accuracy)
         _intervals(ax, curve, ~np.isnan(found), colour, alpha=0.5)
         ax.plot(stated, found, color=colour, linewidth=1, linestyle=dashes, alpha=0.6)
-        area = areas(curve.counts) / 3
+        area = _areas(curve.counts) / 3
         ax.scatter(stated, found, s=area, color=colour, marker=shape, linewidths=0, clip_on=False, zorder=3)
         line = Line2D([], [], color=colour, linewidth=1, linestyle=dashes, marker=shape, markersize=4)
         entries.append((name, line))
@@ -187,7 +188,7 @@ def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:
     ax.set_xticks(np.linspace(0, 1, 6))
     ax.set_xlabel(_stated(curve))
     ax.set_ylabel("samples")
-    ax.spines[["top", "right"]].set_visible(False)
+    open_frame(ax)
     up, down = ("right", "wrong") if _is_top_label(curve) else ("positive", "negative")
     side, where = ("left", 0.02) if _emptier_left(right, wrong) else ("right", 0.98)
     for label, height, total in ((up, 0.99, right.sum()), (down, 0.01, wrong.sum())):
@@ -218,16 +219,13 @@ def _stated(curve: Curve) -> str:
     return "confidence" if _is_top_label(curve) else "stated probability"
 
 
-def unit_square(ax: Axes, curve: Curve) -> None:
-    """Both axes from 0 to 1 with the same ticks, and what they mean."""
-    ticks = np.linspace(0, 1, 6)
-    ax.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks, aspect="equal")
-    ax.set_xlabel(_stated(curve))
-    ax.set_ylabel("share that was right" if _is_top_label(curve) else "share that was positive")
-    ax.spines[["top", "right"]].set_visible(False)
+def _square(ax: Axes, curve: Curve) -> None:
+    """Both axes from 0 to 1, and what they mean."""
+    found = "share that was right" if _is_top_label(curve) else "share that was positive"
+    unit_square(ax, _stated(curve), found)
 
 
-def areas(counts: Sequence[int]) -> Float[ndarray, " B"]:
+def _areas(counts: Sequence[int]) -> Float[ndarray, " B"]:
     """Marker areas in square points, between 14 and 90: the fullest bin has the largest."""
     shares = np.array(counts, dtype=np.float64) / max(*counts, 1)
     return 14 + 76 * shares

@@ -1,4 +1,7 @@
-"""Where the focal calibration map raises the top probability and where it lowers it."""
+"""Where the focal calibration map raises the top probability and where it lowers it.
+
+Each function draws into ``ax`` or a new figure and returns the axes.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,6 @@ def confidence_regions(
     ax: Axes | None = None,
 ) -> Axes:
     """Top probabilities that the focal map always raises, never raises, or may do either with.
-
-    Args:
-        gamma: Exponent, above 0.
-        num_classes: Numbers of classes.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into, numbers of classes across on a logarithmic scale.
 
     Example:
         >>> confidence_regions(num_classes=(3, 4, 10)).get_ylabel()

@@ -1,4 +1,7 @@
-"""Focal calibration loss: the function from which its order follows, and what it elicits."""
+"""Focal calibration loss: the function from which its order follows, and what it elicits.
+
+Each function draws into ``ax`` or a new figure and returns the axes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from calibrant import theory
-from calibrant.reports.figures.drawing import DASHED, GREY, finish, new_axes, series
+from calibrant.reports.figures.drawing import DASHED, GREY, add_curve, finish, new_axes, series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,32 +24,23 @@ def phi_curves(
 ) -> Axes:
     """The function phi of focal calibration loss, with its root where it has one.
 
-    Args:
-        options: Pairs of exponent and weight of the squared distance.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
-
-    References:
-        "Towards Trustworthy Deep Neural Network through Euclidean Distance" (focal calibration loss), 2025,
-        figure 5 and appendix A.6.
+    "Towards Trustworthy Deep Neural Network through Euclidean Distance" (focal calibration loss), 2025,
+    figure 5 and appendix A.6. ``options`` are pairs of the exponent and the weight of the squared distance.
 
     Example:
         >>> phi_curves(options=((2.0, 0.5),)).get_ylabel()
         'φ(v)'
     """
-    ax = new_axes(ax, width=4.2, height=3.4)
+    ax = new_axes(ax)
     values = torch.linspace(0.02, 0.9999, 400, dtype=torch.float64)
     ax.axhline(0, color=GREY, linewidth=1, linestyle=DASHED)
     for place, (gamma, weight) in enumerate(options):
-        colour, shape, dashes = series(place)
         phi = theory.focal_calibration_phi(values, gamma=gamma, calibration_weight=weight)
         root = theory.focal_calibration_root(gamma=gamma, calibration_weight=weight)
         ended = "no root" if root is None else f"root {root:.3f}"
-        label = f"γ = {gamma:g}, λ = {weight:g}: {ended}"
-        ax.plot(values, phi, color=colour, linestyle=dashes, linewidth=1.4, label=label)
+        add_curve(ax, place, values, phi, f"γ = {gamma:g}, λ = {weight:g}: {ended}")
         if root is not None:
+            colour, shape, _ = series(place)
             ax.plot(root, 0, shape, color=colour, markersize=4)
     ax.set(xlim=(0, 1), ylim=(-4, 8), xlabel="v", ylabel="φ(v)")
     return finish(ax)
@@ -61,28 +55,20 @@ def elicited_by_weight(
 ) -> Axes:
     """The probability that focal calibration loss elicits, against the weight of its squared distance.
 
-    Args:
-        event_rate: The true probability.
-        gammas: Exponents.
-        max_weight: The largest weight.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into; a strictly proper loss would elicit the truth at every weight.
+    A strictly proper loss would elicit the truth at every weight.
 
     Example:
         >>> len(elicited_by_weight(gammas=(2.0,)).lines)
         2
     """
-    ax = new_axes(ax, width=4.2, height=3.4)
+    ax = new_axes(ax)
     ax.axhline(event_rate, color=GREY, linewidth=1, linestyle=DASHED, label="truth")
     weights = torch.linspace(0, max_weight, 41).tolist()
     for place, gamma in enumerate(gammas):
-        colour, _, dashes = series(place)
         elicited = [
             theory.focal_calibration_minimiser([event_rate], gamma=gamma, calibration_weight=weight).item()
             for weight in weights
         ]
-        ax.plot(weights, elicited, color=colour, linestyle=dashes, linewidth=1.4, label=f"γ = {gamma:g}")
+        add_curve(ax, place, weights, elicited, f"γ = {gamma:g}")
     ax.set(xlim=(0, max_weight), xlabel="weight λ of the squared distance", ylabel="elicited probability")
     return finish(ax)

@@ -1,4 +1,7 @@
-"""Focal loss's gradient against cross-entropy's, and the probabilities that focal loss elicits."""
+"""Focal loss's gradient against cross-entropy's, and the probabilities that focal loss elicits.
+
+Figures of Mukhoti et al. (2020). Each function draws into ``ax`` or a new figure and returns the axes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,17 @@ from typing import TYPE_CHECKING
 import torch
 
 from calibrant import theory
-from calibrant.reports.figures.drawing import BLUE, DASHED, GREY, VERMILLION, finish, new_axes, series
+from calibrant.reports.figures.drawing import (
+    BLUE,
+    DASHED,
+    GREY,
+    VERMILLION,
+    add_curve,
+    diagonal,
+    finish,
+    new_axes,
+    series,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,27 +30,18 @@ if TYPE_CHECKING:
 def gradient_factors(*, gammas: Sequence[float] = (1.0, 2.0, 3.0, 5.0, 7.0), ax: Axes | None = None) -> Axes:
     """Focal loss's gradient over cross-entropy's, against the probability of the true class.
 
-    Args:
-        gammas: Exponents.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into; a dot on each curve marks where the factor is 1.
-
-    References:
-        Mukhoti et al., 2020, figure 4 (a).
+    Figure 4 (a). A dot on each curve marks where the factor is 1.
 
     Example:
         >>> gradient_factors(gammas=(1.0,)).get_ylabel()
         'g(p, γ)'
     """
-    ax = new_axes(ax, width=4.2, height=3.4)
+    ax = new_axes(ax)
     probs = torch.linspace(0, 1, 501, dtype=torch.float64)
     ax.axhline(1, color=GREY, linewidth=1, linestyle=DASHED, label="γ = 0 (cross-entropy)")
     for place, gamma in enumerate(gammas):
-        colour, shape, dashes = series(place)
-        factors = theory.gradient_factor(probs, gamma=gamma)
-        ax.plot(probs, factors, color=colour, linestyle=dashes, linewidth=1.4, label=f"γ = {gamma:g}")
+        add_curve(ax, place, probs, theory.gradient_factor(probs, gamma=gamma), f"γ = {gamma:g}")
+        colour, shape, _ = series(place)
         ax.plot(theory.gradient_threshold(gamma=gamma), 1, shape, color=colour, markersize=4)
     ax.set(xlim=(0, 1), ylim=(0, None), xlabel="probability p of the true class", ylabel="g(p, γ)")
     return finish(ax)
@@ -46,21 +50,13 @@ def gradient_factors(*, gammas: Sequence[float] = (1.0, 2.0, 3.0, 5.0, 7.0), ax:
 def gradient_thresholds(*, max_gamma: float = 10.0, ax: Axes | None = None) -> Axes:
     """Where focal loss begins to push less than cross-entropy, and where it pushes most, by the exponent.
 
-    Args:
-        max_gamma: The largest exponent.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
-
-    References:
-        Mukhoti et al., 2020, proposition 2.
+    Proposition 2.
 
     Example:
         >>> len(gradient_thresholds().lines)
         4
     """
-    ax = new_axes(ax, width=4.2, height=3.4)
+    ax = new_axes(ax)
     gammas = torch.linspace(0, max_gamma, 201).tolist()
     thresholds = [theory.gradient_threshold(gamma=gamma) for gamma in gammas]
     turns = [theory.gradient_turning_point(gamma=gamma).probability for gamma in gammas]
@@ -79,15 +75,7 @@ def elicited_probabilities(
 ) -> Axes:
     """The probability of an event that focal loss elicits, against the true one.
 
-    Args:
-        gammas: Exponents.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into, both running from 0 to 1.
-
-    References:
-        Mukhoti et al., 2020, figure 7.
+    Figure 7.
 
     Example:
         >>> elicited_probabilities(gammas=(2.0,)).get_xlabel()
@@ -95,11 +83,10 @@ def elicited_probabilities(
     """
     ax = new_axes(ax, width=3.8, height=3.8)
     event = torch.linspace(0, 1, 401, dtype=torch.float64)
-    ax.plot([0, 1], [0, 1], color=GREY, linestyle=DASHED, linewidth=1, label="γ = 0 (cross-entropy)")
+    diagonal(ax, "γ = 0 (cross-entropy)")
     for place, gamma in enumerate(gammas):
-        colour, _, dashes = series(place)
         elicited = theory.inverse_focal_calibration_map(event, gamma=gamma)
-        ax.plot(event, elicited, color=colour, linestyle=dashes, linewidth=1.4, label=f"γ = {gamma:g}")
+        add_curve(ax, place, event, elicited, f"γ = {gamma:g}")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.set(xlabel="true probability", ylabel="probability that focal loss elicits")
     return finish(ax)
@@ -110,29 +97,20 @@ def entropy_shifts(
 ) -> Axes:
     """Entropy that focal loss's minimiser has more than the truth, where all classes but one are equal.
 
-    Args:
-        gamma: Exponent.
-        num_classes: Numbers of classes, a curve each.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into; below zero focal loss makes a network more certain than it should be.
-
-    References:
-        Mukhoti et al., 2020, appendix H, says that it is always above zero.
+    Appendix H says that it is always above zero. Below zero focal loss makes a network more certain than it
+    should be.
 
     Example:
         >>> bool(min(entropy_shifts(num_classes=(100,)).lines[1].get_ydata()) < -0.04)
         True
     """
-    ax = new_axes(ax, width=4.2, height=3.8)
+    ax = new_axes(ax, height=3.8)
     ax.axhline(0, color=GREY, linewidth=1, linestyle=DASHED)
     for place, count in enumerate(num_classes):
-        colour, _, dashes = series(place)
         top = torch.linspace(1 / count, 0.9999, 400, dtype=torch.float64)
         rest = ((1 - top) / (count - 1))[:, None].expand(-1, count - 1)
         shift = theory.entropy_shift(torch.cat([top[:, None], rest], dim=1), gamma=gamma)
-        ax.plot(top, shift, color=colour, linestyle=dashes, linewidth=1.4, label=f"{count} classes")
+        add_curve(ax, place, top, shift, f"{count} classes")
     ax.set(xlim=(0, 1), xlabel="true probability of the top class", ylabel="entropy gained (nats)")
     ax.set_title(f"γ = {gamma:g}, the other classes equal", fontsize="medium")
     return finish(ax)

@@ -1,15 +1,27 @@
-"""The focal calibration map and its relation to temperature scaling, as curves."""
+"""The focal calibration map and its relation to temperature scaling, as curves.
+
+Figures of Komisarenko and Kull (2024). Each function draws into ``ax`` or a new figure and returns the axes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from calibrant import theory
-from calibrant.reports.figures.drawing import BLUE, DASHED, GREY, VERMILLION, finish, new_axes, series
+from calibrant.reports.figures.drawing import (
+    BLUE,
+    DASHED,
+    GREY,
+    VERMILLION,
+    diagonal,
+    finish,
+    new_axes,
+    series,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,21 +30,13 @@ if TYPE_CHECKING:
 def proper_part_curves(*, gammas: Sequence[float] = (0.5, 3.0), ax: Axes | None = None) -> Axes:
     """Loss of a positive event against its probability: focal, its proper part, and cross-entropy.
 
-    Args:
-        gammas: Exponents.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
-
-    References:
-        Komisarenko and Kull, 2024, figure 1, left.
+    Figure 1, left.
 
     Example:
         >>> len(proper_part_curves().lines)
         5
     """
-    ax = new_axes(ax, width=4.2, height=3.4)
+    ax = new_axes(ax)
     event = torch.linspace(0.005, 0.999, 400, dtype=torch.float64)
     ax.plot(event, -event.log(), color=GREY, linewidth=1.4, label="cross-entropy")
     for place, gamma in enumerate(gammas):
@@ -50,15 +54,7 @@ def focal_map_curves(
 ) -> Axes:
     """The focal calibration map of an event.
 
-    Args:
-        gammas: Exponents.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into, both running from 0 to 1.
-
-    References:
-        Komisarenko and Kull, 2024, figure 1, right.
+    Figure 1, right.
 
     Example:
         >>> focal_map_curves().get_xlabel()
@@ -66,7 +62,7 @@ def focal_map_curves(
     """
     ax = new_axes(ax, width=3.8, height=3.8)
     event = torch.linspace(0, 1, 501, dtype=torch.float64)
-    ax.plot([0, 1], [0, 1], color=GREY, linestyle=DASHED, linewidth=1, label="γ = 0")
+    diagonal(ax, "γ = 0")
     for place, gamma in enumerate(gammas):
         mapped = theory.focal_calibration_map(event, gamma=gamma)
         ax.plot(event, mapped, color=series(place)[0], linewidth=1.4, label=f"γ = {gamma:g}")
@@ -85,24 +81,13 @@ def temperature_line(
 ) -> Axes:
     """Inverse temperature closest to the focal map against its exponent, with the straight line through it.
 
-    Args:
-        num_classes: Of how many classes.
-        max_gamma: The largest exponent.
-        num_gammas: How many.
-        published: Slope and intercept of another line, to be drawn beside it.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
-
-    References:
-        Komisarenko and Kull, 2024, figures 2 and 6, left.
+    Figures 2 and 6, left. The dashed line has the slope and intercept ``published``.
 
     Example:
         >>> temperature_line(max_gamma=5, num_gammas=5).get_ylabel()
         'inverse temperature 1/T'
     """
-    ax = new_axes(ax, width=4.2, height=3.4)
+    ax = new_axes(ax)
     fit = theory.temperature_fit(num_classes, max_gamma=max_gamma, num_gammas=num_gammas)
     gammas = np.array(fit.gammas)
     ends = np.array([0.0, max_gamma])
@@ -123,23 +108,13 @@ def temperature_errors(
 ) -> Axes:
     """How far the closest temperature still is from the focal map, against the exponent.
 
-    Args:
-        num_classes: Of how many classes.
-        max_gamma: The largest exponent.
-        num_gammas: How many.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
-
-    References:
-        Komisarenko and Kull, 2024, figure 6, right.
+    Figure 6, right.
 
     Example:
         >>> temperature_errors(num_classes=2, num_gammas=4).get_xlabel()
         'γ'
     """
-    ax = new_axes(ax, width=4.2, height=3.4)
+    ax = new_axes(ax)
     gammas = np.linspace(0, max_gamma, num_gammas + 1)
     errors = [theory.closest_temperature(float(gamma), num_classes).error for gamma in gammas]
     worst = max(errors)
@@ -153,21 +128,13 @@ def temperature_errors(
 def log_odds_maps(*, gammas: Sequence[float] = (0.5, 3.0), ax: Axes | None = None) -> Axes:
     """The focal map on the scale of log-odds, with the closest temperatures.
 
-    Args:
-        gammas: Exponents.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
-
-    References:
-        Komisarenko and Kull, 2024, figure 2, right.
+    Figure 2, right.
 
     Example:
         >>> log_odds_maps().get_xlabel()
         'log-odds'
     """
-    ax = new_axes(ax, width=4.2, height=3.4)
+    ax = new_axes(ax)
     log_odds = torch.linspace(-4, 4, 401, dtype=torch.float64)
     ax.plot(log_odds, log_odds.sigmoid(), color=GREY, linewidth=1, label="γ = 0")
     for place, gamma in enumerate(gammas):
@@ -187,44 +154,24 @@ def temperature_bound_curves(
 ) -> Axes:
     """Temperatures between which the binary map lies: proved, and tight over a range of log-odds.
 
-    Args:
-        max_gamma: The largest exponent.
-        max_log_odds: Range of the tight bounds.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
-
-    References:
-        Komisarenko and Kull, 2024, figure 3, left.
+    Figure 3, left.
 
     Example:
         >>> len(temperature_bound_curves().lines)
         4
     """
-    ax = new_axes(ax, width=4.2, height=3.4)
+    ax = new_axes(ax)
     gammas, bounds = _bounds(max_gamma, max_log_odds)
-    shown: tuple[tuple[str, Callable[[theory.TemperatureBounds], float], str, bool], ...] = (
-        ("upper, proved", lambda each: each.upper, VERMILLION, False),
-        (
-            f"upper, tight for log-odds up to {max_log_odds:g}",
-            lambda each: each.tight_upper,
-            VERMILLION,
-            True,
-        ),
-        (f"lower, tight for log-odds up to {max_log_odds:g}", lambda each: each.tight_lower, BLUE, True),
-        ("lower, proved", lambda each: each.lower, BLUE, False),
-    )
-    for label, value, colour, tight in shown:
-        style = DASHED if tight else "-"
-        ax.plot(
-            gammas,
-            [value(each) for each in bounds],
-            color=colour,
-            linestyle=style,
-            linewidth=1.3,
-            label=label,
-        )
+    tight = f"tight for log-odds up to {max_log_odds:g}"
+    for name, label, colour in (
+        ("upper", "upper, proved", VERMILLION),
+        ("tight_upper", f"upper, {tight}", VERMILLION),
+        ("tight_lower", f"lower, {tight}", BLUE),
+        ("lower", "lower, proved", BLUE),
+    ):
+        style = DASHED if name.startswith("tight") else "-"
+        values = [getattr(each, name) for each in bounds]
+        ax.plot(gammas, values, color=colour, linestyle=style, linewidth=1.3, label=label)
     ax.set(xlim=(0, max_gamma), yscale="log", xlabel="γ", ylabel="temperature T")
     ticks = [0.1, 0.2, 0.3, 0.5, 0.7, 1.0]
     ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -237,22 +184,13 @@ def temperature_bound_widths(
 ) -> Axes:
     """How far apart the bounds are.
 
-    Args:
-        max_gamma: The largest exponent.
-        max_log_odds: Range of the tight bounds.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
-
-    References:
-        Komisarenko and Kull, 2024, figure 3, right.
+    Figure 3, right.
 
     Example:
         >>> len(temperature_bound_widths().lines)
         2
     """
-    ax = new_axes(ax, width=4.2, height=3.4)
+    ax = new_axes(ax)
     gammas, bounds = _bounds(max_gamma, max_log_odds)
     ax.plot(gammas, [each.upper - each.lower for each in bounds], color=BLUE, linewidth=1.3, label="proved")
     tight = [each.tight_upper - each.tight_lower for each in bounds]

@@ -14,7 +14,7 @@ from calibrant.reports.figures import theory_fcl as fcl
 from calibrant.reports.figures import theory_gradients as gradients
 from calibrant.reports.figures import theory_maps as maps
 from calibrant.reports.figures import theory_simplex as simplex
-from calibrant.reports.svg import drawing_style
+from calibrant.reports.figures.drawing import drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ class TheoryFigure:
     """Each takes ``ax`` by name."""
     columns: int = 2
     note: str = ""
-    """Where the published caption does not reproduce: what the exact value is."""
+    """The exact values, where those of the published caption cannot be reproduced."""
 
     def draw(self) -> Figure:
         """All panels, in a figure that nothing else knows of."""
@@ -40,6 +40,11 @@ class TheoryFigure:
             for place, panel in enumerate(self.panels):
                 panel(ax=figure.add_subplot(rows, self.columns, place + 1))
         return figure
+
+
+def _by_gamma(panel: Callable[..., Axes], *gammas: float) -> tuple[Callable[..., Axes], ...]:
+    """The same panel for several exponents."""
+    return tuple(functools.partial(panel, gamma=gamma) for gamma in gammas)
 
 
 _MUKHOTI = "Mukhoti et al. 2020, figure"
@@ -86,18 +91,15 @@ FIGURES = (
         panels=(
             functools.partial(simplex.risk_isolines, loss="brier"),
             functools.partial(simplex.risk_isolines, loss="cross-entropy"),
-            functools.partial(simplex.risk_isolines, gamma=1.0),
-            functools.partial(simplex.risk_isolines, gamma=3.0),
+            *_by_gamma(simplex.risk_isolines, 1.0, 3.0),
         ),
     ),
     TheoryFigure(
         name="focal-arrows",
         summary=f"Where the focal map and its closest temperature take three probabilities ({_PAPER} 5).",
         panels=(
-            functools.partial(simplex.map_arrows, gamma=1.0),
-            functools.partial(simplex.map_arrows, gamma=3.0),
-            functools.partial(simplex.closest_temperature_arrows, gamma=1.0),
-            functools.partial(simplex.closest_temperature_arrows, gamma=3.0),
+            *_by_gamma(simplex.map_arrows, 1.0, 3.0),
+            *_by_gamma(simplex.closest_temperature_arrows, 1.0, 3.0),
         ),
         note="The caption's T = 0.81 and 0.46 are what the published line gives for gamma = 0.5 and 2; the "
         "closest for 1 and 3 are 0.658 and 0.357.",
@@ -115,20 +117,14 @@ FIGURES = (
     TheoryFigure(
         name="temperature-differences",
         summary=f"Focal map against its closest temperature over the triangle ({_PAPER} 7).",
-        panels=(
-            functools.partial(simplex.temperature_differences, gamma=0.5),
-            functools.partial(simplex.temperature_differences, gamma=3.0),
-        ),
+        panels=_by_gamma(simplex.temperature_differences, 0.5, 3.0),
         note="The text sees the largest differences near the corners; they lie along the sides and around "
         "the centre, and vanish at the corners.",
     ),
     TheoryFigure(
         name="confidence-regions",
         summary="Top probabilities that the focal map raises or lowers, by the number of classes.",
-        panels=(
-            functools.partial(confidence.confidence_regions, gamma=1.0),
-            functools.partial(confidence.confidence_regions, gamma=3.0),
-        ),
+        panels=_by_gamma(confidence.confidence_regions, 1.0, 3.0),
         note="The published proposition 5 says that every top probability is raised.",
     ),
     TheoryFigure(

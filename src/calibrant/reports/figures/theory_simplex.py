@@ -1,4 +1,7 @@
-"""Losses and maps on the triangle of three probabilities."""
+"""Losses and maps on the triangle of three probabilities.
+
+Figures of Komisarenko and Kull (2024). Each function draws into ``ax`` or a new figure and returns the axes.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +34,7 @@ def risk_isolines(
 ) -> Axes:
     """Lines of equal expected loss around the true probabilities.
 
-    Args:
-        loss: Of which loss.
-        gamma: Exponent of the properized focal loss.
-        truth: The true probabilities of three classes.
-        percentiles: Share of the triangle, in per cent, that each line encloses.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into: an equilateral triangle.
-
-    References:
-        Komisarenko and Kull, 2024, figure 4.
+    Figure 4. Each line encloses one of the ``percentiles`` of the triangle.
 
     Example:
         >>> risk_isolines(gamma=3).get_title()
@@ -73,16 +65,7 @@ def map_arrows(
 ) -> Axes:
     """Where the focal map, or a temperature, takes the points of the triangle.
 
-    Args:
-        gamma: Exponent of the focal map, or ``None``.
-        temperature: In its place, what divides the logits.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into: an equilateral triangle with a dot and an arrow for each point.
-
-    References:
-        Komisarenko and Kull, 2024, figure 5.
+    Figure 5. Where ``gamma`` is ``None``, ``temperature`` divides the logits.
 
     Example:
         >>> map_arrows(gamma=None, temperature=0.5).get_title()
@@ -115,13 +98,6 @@ def map_arrows(
 def closest_temperature_arrows(*, gamma: float = 1.0, ax: Axes | None = None) -> Axes:
     """Where the temperature closest to a focal map takes the points of the triangle.
 
-    Args:
-        gamma: Exponent of the focal map.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
-
     Example:
         >>> closest_temperature_arrows(gamma=1).get_title()
         'closest to γ = 1: T = 0.658'
@@ -135,15 +111,7 @@ def closest_temperature_arrows(*, gamma: float = 1.0, ax: Axes | None = None) ->
 def temperature_differences(*, gamma: float = 0.5, ax: Axes | None = None) -> Axes:
     """Largest difference of a probability between the focal map and its closest temperature.
 
-    Args:
-        gamma: Exponent of the focal map.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into: an equilateral triangle, with a bar for the colours.
-
-    References:
-        Komisarenko and Kull, 2024, figure 7.
+    Figure 7.
 
     Example:
         >>> temperature_differences(gamma=0.5).get_title()

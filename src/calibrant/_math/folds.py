@@ -1,0 +1,46 @@
+"""Judging every sample without having seen it: one loop for all that is cross-validated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from calibrant._math.threads import in_threads
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int, Shaped
+    from torch import Tensor
+
+
+def out_of_fold(
+    folds: Int[Tensor, " N"],
+    judge: Callable[[Bool[Tensor, " N"]], Shaped[Tensor, "n ..."]],
+    *,
+    threads: int | None = 1,
+) -> Shaped[Tensor, "N ..."]:
+    """For each sample, what is found on its fold by a fit to the other folds.
+
+    Args:
+        folds: The fold of each sample.
+        judge: Given which samples lie in a fold: fits to the others, and returns one row for each inside.
+        threads: How many folds are worked on at once; None for as many as there are processors.
+
+    Example:
+        >>> import torch
+        >>> values = torch.tensor([1.0, 2.0, 3.0, 6.0])
+        >>> out_of_fold(torch.tensor([0, 0, 1, 1]), lambda inside: values[~inside].mean().expand(2))
+        tensor([4.5000, 4.5000, 1.5000, 1.5000])
+    """
+
+    def one(fold: int) -> tuple[Tensor, Tensor]:
+        inside = folds == fold
+        return inside, judge(inside)
+
+    found: Tensor | None = None
+    for inside, values in in_threads(one, folds.unique().tolist(), most=threads):
+        if found is None:
+            found = values.new_empty((len(folds), *values.shape[1:]))
+        found[inside] = values
+    if found is None:
+        raise ValueError("there are no folds")
+    return found

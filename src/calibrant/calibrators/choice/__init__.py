@@ -1,0 +1,1 @@
+"""Which calibrator to use, and how well the data determine its parameters."""

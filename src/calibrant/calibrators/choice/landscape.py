@@ -1,0 +1,305 @@
+"""Focal temperature scaling's objective over exponent and temperature, with all that is found on it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.checks import check_choice
+from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
+from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant.calibrators.choice.landscape_window import (
+    LEVEL,
+    LINEAR_UP_TO,
+    middle,
+    ridge_gammas,
+    shown_gammas,
+    shown_temperatures,
+)
+from calibrant.calibrators.choice.ridge import TemperatureRidge, ridge_of
+from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA
+from calibrant.calibrators.fitting.data import single_problem
+from calibrant.calibrators.fitting.descent import smooth_minimum
+from calibrant.calibrators.fitting.doubts import CONSTANT, degenerate
+from calibrant.calibrators.fitting.focal_searches import line_through
+from calibrant.calibrators.fitting.grid import Place, best_on_grid, best_on_line, table_of_values
+from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, JUDGED, OBJECTIVES, Objective, in_effect
+from calibrant.calibrators.fitting.temperatures import PAPER_GRID, fit_temperature
+from calibrant.calibrators.methods.focal_temperature import FocalTemperatureScaling
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from numpy import ndarray
+    from numpy.typing import NDArray
+
+    from calibrant.calibrators.fitting.samples import Samples
+
+_RATIO = 16.0  # of likelihoods, twice its logarithm: four standard errors
+_PIXELS, _FEWER_PIXELS, _FEWEST_PIXELS = (111, 121), (61, 81), (41, 51)  # exponents and temperatures
+_RESAMPLES = {True: 100, False: 20}
+_WIDE = 10.0  # ratio of 1 + gamma; of two classes that is about a ratio of temperatures
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Landscape:
+    """An objective over exponent and temperature; made by :func:`objective_landscape`."""
+
+    objective: Objective
+    num_samples: int
+    gammas: Float[ndarray, " G"]
+    temperatures: Float[ndarray, " K"]
+    values: Float[ndarray, "G K"]
+    """The objective at all pairs, interpolated to about the thickness of a line in a picture."""
+    ridge: TemperatureRidge
+    line: Float[ndarray, "L 2"]
+    """Exponent and temperature of every point that the search along the line looks at."""
+    anchors: tuple[Place, Place]
+    """The two best points of the grid that the line goes through."""
+    best_on_line: Place
+    plain: Place
+    """Temperature scaling: exponent 0."""
+    chosen: Place
+    """Focal temperature scaling by the full search."""
+    cloud: Float[ndarray, "R 2"]
+    """Exponent and temperature chosen in each resample."""
+    notes: tuple[str, ...]
+    """What the fit warned of."""
+    trouble: tuple[str, ...] = ()
+    """Why the samples determine little: too few, of one class, all right or all wrong."""
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """Whether so large exponents or temperatures are shown that only logarithms have room for them."""
+        return bool(self.gammas[-1] > LINEAR_UP_TO[0] or self.temperatures[-1] > LINEAR_UP_TO[1])
+
+    @property
+    def gamma_interval(self) -> tuple[float, float]:
+        """Between which exponents 95 % of the resamples lie."""
+        return middle(self.cloud[:, 0])
+
+    @property
+    def temperature_interval(self) -> tuple[float, float]:
+        """Between which temperatures 95 % of the resamples lie."""
+        return middle(self.cloud[:, 1])
+
+    @property
+    def zero_is_within(self) -> bool:
+        """Whether exponent 0, which is temperature scaling, lies between those exponents."""
+        low, high = self.gamma_interval
+        return low <= 0 <= high
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why the samples do not fix exponent and temperature; empty where nothing speaks against it.
+
+        They determine little by themselves; or the chosen point or some of the resamples (more than lie
+        outside the interval on one side) are at an end of the range searched; or 1 + gamma is more than ten
+        times as large at one end of its interval as at the other.
+        """
+        count, ended = len(self.cloud), int(_at_end(self.cloud).sum())
+        there = ["the best point"] if _at_end(np.array([self.chosen[:2]])).any() else []
+        if ended > (1 - LEVEL) / 2 * count:
+            there.append(f"{ended} of {count} refits")
+        said = list(self.trouble)
+        if there:
+            lie = "lies" if there == ["the best point"] else "lie"
+            said.append(f"{' and '.join(there)} {lie} at an end of what is searched")
+        low, high = self.gamma_interval
+        if 1 + high > _WIDE * (1 + low):
+            said.append(f"the refits spread over gamma from {low:.3g} to {high:.3g}")
+        return tuple(said)
+
+
+@torch.no_grad()
+def objective_landscape(
+    logits: ArrayLike,
+    labels: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    objective: Objective = "nll",
+    num_resamples: int | None = None,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> Landscape:
+    r"""The objective of focal temperature scaling over exponent and temperature.
+
+    .. math:: (\gamma, T) \mapsto L(\rho_\gamma(\mathrm{softmax}(z / T)))
+
+    With it the ridge (the best T of each exponent), the points of the search along a line, the point that
+    :class:`FocalTemperatureScaling` chooses, temperature scaling at exponent 0, and the points chosen in
+    bootstrap resamples of the rows. At least the exponents from -0.5 to 5 are covered.
+
+    Args:
+        logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
+        labels: Classes ``(N,)``.
+        weights: Sample weights ``(N,)``.
+        objective: As for :class:`FocalTemperatureScaling`.
+        num_resamples: How many refits; by default 100 for the likelihood loss and the Brier score, and 20 for
+            calibration errors.
+        seed: For the resamples.
+        progress: Told the share that is done.
+
+    Returns:
+        All of it as frozen data.
+
+    Raises:
+        InputError: If shapes disagree, a label is out of range, a value is NaN, there are several labels per
+            sample, or fewer than two resamples are asked for.
+
+    Note:
+        Refits of the likelihood loss and the Brier score descend from the chosen point, from every other
+        local minimum of the ridge, and from exponent 0 unless that is out of the question; those of
+        calibration errors are full searches, which take as long as the fit itself.
+
+    References:
+        Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
+        Properness", ECAI 2024.
+
+    Example:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> logits = 4 * torch.randn(500, 5, generator=generator)
+        >>> labels = torch.multinomial(torch.softmax(logits / 2, dim=1), 1, generator=generator)[:, 0]
+        >>> landscape = objective_landscape(logits, labels, num_resamples=10)
+        >>> landscape.chosen.value <= landscape.plain.value, landscape.cloud.shape
+        (True, (10, 2))
+    """
+    check_choice("objective", objective, OBJECTIVES)
+    count = _RESAMPLES[objective in DIFFERENTIABLE] if num_resamples is None else num_resamples
+    if count < 2:
+        raise InputError(f"`num_resamples` must be at least 2; got {count}.")
+    samples = single_problem(logits, labels, weights)
+    wanted = in_effect(objective, samples)
+    chosen, notes = _fitted(samples, wanted)
+    simpler = fit_temperature(samples, wanted, "continuous")
+    plain = Place(0.0, simpler.parameters["temperature"], simpler.after)
+    tell = progress or (lambda _: None)
+    tell(0.1)
+
+    ridge = ridge_of(samples, wanted, ridge_gammas(chosen.gamma, chosen.gamma))
+    starts = _starts(ridge, chosen, plain, samples.num_samples)
+    cloud = _cloud(samples, wanted, starts, count, seed, lambda share: tell(0.1 + 0.7 * share))
+    low, high = middle(cloud[:, 0])
+    low, high = min(low, chosen.gamma), max(high, chosen.gamma)
+    if low < ridge.gammas[0] or high > ridge.gammas[-1]:
+        ridge = ridge_of(samples, wanted, ridge_gammas(low, high))
+    tell(0.85)
+
+    first, second = (best_on_grid(samples, wanted, (gamma,), PAPER_GRID)[0] for gamma in (0.0, 1.0))
+    points = line_through(first, second)
+    better = min(first, second, key=lambda anchor: anchor.value)
+    on_line, _ = best_on_line(samples, wanted, points, best=better)
+    num_gammas, num_temperatures = _pixels(wanted)
+    gammas = shown_gammas(low, high, num_gammas)
+    marked = [chosen.temperature, plain.temperature, *middle(cloud[:, 1])]
+    temperatures = shown_temperatures(
+        marked, ridge.temperatures, num_temperatures, logarithmic=gammas[-1] > LINEAR_UP_TO[0]
+    )
+    values = table_of_values(samples, wanted, gammas, temperatures)
+    tell(1.0)
+    return Landscape(
+        objective=wanted,
+        num_samples=samples.num_samples,
+        gammas=np.array(gammas),
+        temperatures=np.array(temperatures),
+        values=values,
+        ridge=ridge,
+        line=np.array([(gamma, temperature) for temperature, gamma in points]).reshape(-1, 2),
+        anchors=(first, second),
+        best_on_line=on_line,
+        plain=plain,
+        chosen=chosen,
+        cloud=cloud,
+        notes=notes,
+        trouble=_trouble(samples),
+    )
+
+
+def _fitted(samples: Samples, objective: Objective) -> tuple[Place, tuple[str, ...]]:
+    """What focal temperature scaling chooses, and what it warns of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        fitted = FocalTemperatureScaling(objective=objective).fit(
+            samples.scores, samples.labels, weights=samples.weights
+        )
+    result = fitted.fit_result_
+    return Place(float(fitted.gamma), float(fitted.temperature), result.after), result.warnings
+
+
+def _trouble(samples: Samples) -> tuple[str, ...]:
+    """Why the samples determine little."""
+    return (CONSTANT,) if samples.is_constant else degenerate(samples)
+
+
+def _at_end(places: Float[ndarray, "R 2"]) -> NDArray[np.bool_]:
+    """Which pairs of exponent and temperature lie at an end of what is searched."""
+    gammas, temperatures = places.T
+    ends = np.isin(gammas, [LOWEST_GAMMA, HIGHEST_GAMMA])
+    return ends | np.isin(temperatures, [LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE])
+
+
+def _starts(ridge: TemperatureRidge, chosen: Place, plain: Place, num_samples: int) -> list[Place]:
+    """The chosen point, other minima along the ridge, and exponent 0 where chance may make it better."""
+    values, gammas = ridge.values, ridge.gammas
+    inner = np.flatnonzero((values[1:-1] < values[:-2]) & (values[1:-1] < values[2:])) + 1
+    others = [
+        Place(float(gammas[at]), float(ridge.temperatures[at]), float(values[at]))
+        for at in inner.tolist()
+        if not gammas[at - 1] <= chosen.gamma <= gammas[at + 1]
+    ]
+    if 2 * num_samples * (plain.value - chosen.value) < _RATIO:
+        others.append(plain)
+    return [chosen, *others]
+
+
+def _cloud(
+    samples: Samples,
+    objective: Objective,
+    starts: Sequence[Place],
+    num_resamples: int,
+    seed: int,
+    tell: Callable[[float], None],
+) -> Float[ndarray, "R 2"]:
+    """What is chosen in each bootstrap resample of the rows."""
+    rng = np.random.default_rng(seed)
+    count = samples.num_samples
+    found = np.empty((num_resamples, 2))
+    for place in range(num_resamples):
+        drawn = torch.from_numpy(np.bincount(rng.integers(0, count, count), minlength=count))
+        drawn = drawn.to(samples.scores.device)
+        kept = drawn > 0
+        part = samples.part(kept)
+        shares = drawn[kept] * (1.0 if part.weights is None else part.weights)
+        found[place] = _refit(replace(part, weights=shares.to(torch.float64)), objective, starts)
+        tell((place + 1) / num_resamples)
+    return found
+
+
+def _refit(samples: Samples, objective: Objective, starts: Sequence[Place]) -> tuple[float, float]:
+    if objective not in DIFFERENTIABLE:
+        chosen, _ = _fitted(samples, objective)
+        return chosen.gamma, chosen.temperature
+    minima = [
+        smooth_minimum(
+            samples,
+            objective,
+            [(start.temperature, start.gamma)],
+            lowest_gamma=LOWEST_GAMMA,
+            highest_gamma=HIGHEST_GAMMA,
+        )
+        for start in starts
+    ]
+    best = min(minima, key=lambda minimum: minimum.value)
+    return best.gamma, best.temperature
+
+
+def _pixels(objective: Objective) -> tuple[int, int]:
+    """Fewer of what cannot be interpolated by the exponent, fewest of what cannot be interpolated at all."""
+    if objective in DIFFERENTIABLE:
+        return _PIXELS
+    return _FEWER_PIXELS if objective in JUDGED else _FEWEST_PIXELS

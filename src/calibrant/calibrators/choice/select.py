@@ -1,0 +1,274 @@
+"""Which calibrator to use: judged on samples that it was not fitted on."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.checks import Checked, check_choice, check_logits
+from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
+from calibrant._math.folds import out_of_fold
+from calibrant._math.simplex import log_softmax
+from calibrant._math.threads import threads_for
+from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.choice.usual import usual_candidates
+from calibrant.calibrators.fitting.cross_validation import check_folds, fold_numbers, log_losses
+from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
+from calibrant.calibrators.roster import build
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+Criterion: TypeAlias = Literal["nll", "brier"]
+
+AS_THEY_CAME = "none"
+"""Name of the candidate that changes nothing."""
+
+DEFAULT_FOLDS = 5
+_TITLES = {"nll": "log-loss", "brier": "Brier score"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A calibrator, and how it did on samples it was not fitted on."""
+
+    text: str
+    """What :func:`build` makes it from, or ``"none"`` for probabilities as they came."""
+    size: int
+    """How many numbers it fits."""
+    loss: float
+    """Mean over all samples, each judged by a calibrator fitted on the other folds."""
+    behind: float
+    """By how much the loss exceeds the lowest one."""
+    standard_error: float
+    """Standard error of ``behind``, from the differences sample by sample."""
+
+    @property
+    def level(self) -> bool:
+        """Whether it is within one standard error of the best."""
+        return self.behind <= self.standard_error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What :func:`select` chose, and why; ``print`` it."""
+
+    calibrator: Calibrator | None
+    """Fitted on all samples; None where probabilities are best left as they came."""
+    chosen: Candidate
+    candidates: tuple[Candidate, ...]
+    """From the fewest fitted numbers to the most."""
+    fitted: Mapping[str, Calibrator]
+    """Every candidate that could be fitted, on all samples, by its text."""
+    criterion: Criterion
+    folds: int
+    num_samples: int
+    failures: tuple[str, ...]
+    """A sentence on every candidate that could not be fitted."""
+
+    def __str__(self) -> str:
+        width = max(len(candidate.text) for candidate in self.candidates)
+        title = _TITLES[self.criterion]
+        lines = [
+            f"{self.num_samples} samples, {self.folds}-fold cross-validated {title} (lower is better):",
+            f"  {'':{width}}  numbers fitted      loss  behind the best",
+        ]
+        for each in self.candidates:
+            mark = "*" if each is self.chosen else " "
+            behind = f"{each.behind:.5f} ± {each.standard_error:.5f}" if each.behind > 0 else "best"
+            lines.append(f"{mark} {each.text:{width}}  {each.size:14d}  {each.loss:8.5f}  {behind}")
+        return "\n".join([*lines, self._reason(), *self.failures])
+
+    def _reason(self) -> str:
+        best = min(self.candidates, key=lambda each: each.behind)
+        what = (
+            "leave the probabilities as they came" if self.calibrator is None else f"use {self.chosen.text}"
+        )
+        if self.chosen is best:
+            others = [each for each in self.candidates if each.size < best.size]
+            why = (
+                "it has the lowest loss, and everything that fits fewer numbers is more than one standard "
+                "error behind"
+                if others
+                else "it has the lowest loss, and nothing else fits fewer numbers"
+            )
+        else:
+            why = f"it fits the fewest numbers of those within one standard error of the best, {best.text}"
+        return f"Choice: {what}; {why}."
+
+
+def select(
+    logits: ArrayLike,
+    labels: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    calibrators: Sequence[str | Calibrator] | None = None,
+    criterion: Criterion = "nll",
+    folds: int = DEFAULT_FOLDS,
+    seed: int = 0,
+) -> Selection:
+    """Choose a calibrator by cross-validation with the one-standard-error rule.
+
+    Every candidate is fitted on all folds but one and judged on that one, in turn. Among those whose mean
+    loss is within one standard error of the lowest, the one that fits the fewest numbers is taken; the
+    standard error is that of the paired differences, sample by sample. Changing nothing is always a
+    candidate. Calibration error is no criterion: a calibrator that says the same of every sample can have
+    none.
+
+    Args:
+        logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
+        labels: Classes ``(N,)``, or zeros and ones ``(N, C)`` with one column per label.
+        weights: Sample weights ``(N,)``.
+        calibrators: Candidates as :func:`build` takes them, or calibrators, which are fitted anew; by default
+            those that suit the predictions, with at least ten samples for each number that they fit; where
+            a class does not occur, none with numbers for each class.
+        criterion: ``"nll"`` or ``"brier"``, both proper.
+        folds: How many, from 2 to half the number of samples.
+        seed: For the division into folds.
+
+    Returns:
+        The choice, fitted on all samples, and how every candidate did; print it to read why.
+
+    Raises:
+        InputError: If shapes disagree, a value is NaN, a setting or candidate is unknown, or only one class
+            occurs and no candidates are given.
+
+    Note:
+        As many fits as folds for every candidate, and one more. Warnings of the fits on folds are not shown.
+
+    References:
+        Breiman, Friedman, Olshen and Stone, "Classification and Regression Trees", 1984, section 3.4.3.
+
+    Example:
+        >>> import torch
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> log_odds = 2 * torch.randn(600, generator=generator)
+        >>> labels = torch.bernoulli(torch.sigmoid(log_odds), generator=generator)
+        >>> selection = select(3 * log_odds, labels, calibrators=["temperature", "platt"])
+        >>> selection.chosen.text
+        'temperature'
+    """
+    check_choice("criterion", criterion, get_args(Criterion))
+    checked = check_logits(logits, labels, weights, allow_minus_inf=True)
+    check_folds(folds, checked.num_samples, default=DEFAULT_FOLDS)
+    if calibrators is None:
+        wanted = usual_candidates(checked.task, *checked.scores.shape, missing=_missing(checked))
+    else:
+        wanted = calibrators
+    if not wanted:
+        raise InputError("`calibrators` must name at least one; got none.")
+    # An unknown one is refused before anything is fitted.
+    made = {each if isinstance(each, str) else each.text: _unfitted(each) for each in wanted}
+    numbers = _folds_of(checked, folds, seed)
+    losses = {AS_THEY_CAME: _losses(_as_they_came(checked), checked, criterion)}
+    fitted: dict[str, Calibrator] = {}
+    failures: list[str] = []
+    with threads_for(checked.scores.numel()), warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)  # they stand in the results of the fits
+        for text, calibrator in made.items():
+            try:
+                whole = calibrator.fit(checked.scores, checked.target, weights=checked.weights)
+                losses[text] = _held_out_losses(whole, checked, numbers, criterion)
+                fitted[text] = whole
+            except (InputError, ConvergenceError) as error:
+                failures.append(f"{text} could not be fitted: {error}")
+    candidates = _ranked(losses, {text: each.size for text, each in fitted.items()}, checked.weights)
+    chosen = next(each for each in candidates if each.level)
+    return Selection(
+        calibrator=fitted.get(chosen.text),
+        chosen=chosen,
+        candidates=candidates,
+        fitted=fitted,
+        criterion=criterion,
+        folds=folds,
+        num_samples=checked.num_samples,
+        failures=tuple(failures),
+    )
+
+
+def _missing(checked: Checked) -> int:
+    """How many classes do not occur; where only one does, there is nothing to choose by."""
+    labels = checked.target if checked.task == "multilabel" else checked.target[:, None]
+    if bool((labels == labels[:1]).all()):
+        raise InputError(
+            "`labels` must hold more than one class to choose a calibrator by: samples of one alone do not "
+            "tell how often it is wrong; name the calibrator to fit it all the same."
+        )
+    return checked.num_classes - len(checked.target.unique()) if checked.task == "multiclass" else 0
+
+
+def _unfitted(wanted: str | Calibrator) -> Calibrator:
+    return build(wanted) if isinstance(wanted, str) else type(wanted)(**wanted.settings)
+
+
+def _ranked(
+    losses: dict[str, Tensor], sizes: dict[str, int], weights: Tensor | None
+) -> tuple[Candidate, ...]:
+    """The candidates, from the fewest numbers fitted to the most."""
+    first = next(iter(losses.values()))
+    shares = torch.ones_like(first) if weights is None else weights.to(first)
+    shares = shares / shares.sum()
+    means = {text: float(loss @ shares) for text, loss in losses.items()}
+    best = min(means, key=lambda text: (means[text], sizes.get(text, 0)))
+    found: list[Candidate] = []
+    for text, loss in losses.items():
+        difference = loss - losses[best]
+        spread = (shares.square() @ (difference - difference @ shares).square()).item()
+        found.append(
+            Candidate(
+                text=text,
+                size=sizes.get(text, 0),
+                loss=means[text],
+                behind=means[text] - means[best],
+                standard_error=math.sqrt(spread),
+            )
+        )
+    return tuple(sorted(found, key=lambda each: (each.size, each.loss)))
+
+
+def _held_out_losses(
+    calibrator: Calibrator, checked: Checked, numbers: Int[Tensor, " N"], criterion: Criterion
+) -> Float[Tensor, " N"]:
+    """Each sample's loss under the calibrator refitted on the other folds."""
+
+    def calibrated(inside: Tensor) -> Tensor:
+        weights = None if checked.weights is None else checked.weights[~inside]
+        fitted = calibrator.refit(checked.scores[~inside], checked.target[~inside], weights=weights)
+        return fitted(checked.scores[inside].to(torch.float64)).detach()
+
+    return _losses(out_of_fold(numbers, calibrated, threads=None), checked, criterion)
+
+
+def _as_they_came(checked: Checked) -> Tensor:
+    """Log-probabilities, or log-odds."""
+    scores = floor_zero_probabilities(checked.scores, checked.task)[0].to(torch.float64)
+    return log_softmax(scores) if checked.task == "multiclass" else scores
+
+
+def _losses(calibrated: Tensor, checked: Checked, criterion: Criterion) -> Float[Tensor, " N"]:
+    """Log-loss or squared error of each sample; of several labels their mean."""
+    labels = checked.target
+    if criterion == "nll":
+        return log_losses(calibrated, labels, checked.task)
+    if checked.task == "multiclass":
+        return (calibrated.exp() - one_hot(labels, calibrated.shape[1])).square().sum(dim=1)
+    losses = (calibrated.sigmoid() - labels).square()
+    return losses if losses.ndim == 1 else losses.mean(dim=1)
+
+
+def _folds_of(checked: Checked, folds: int, seed: int) -> Int[Tensor, " N"]:
+    """Folds alike in confidence and labels."""
+    scores = checked.scores.to(torch.float64)
+    if checked.task == "multiclass":
+        return fold_numbers(log_softmax(scores).amax(dim=1), checked.target.to(torch.float64), folds, seed)
+    if checked.task == "binary":
+        return fold_numbers(scores, checked.target.to(torch.float64), folds, seed)
+    return fold_numbers(scores.sum(dim=1), checked.target.to(torch.float64).sum(dim=1), folds, seed)

@@ -1,0 +1,1 @@
+"""Calibrators for groups of samples, and temperatures of many models."""

@@ -1,0 +1,303 @@
+"""A calibrator for each group of samples, each borrowing from all."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from calibrant._math.arrays import ArrayLike, as_float_tensor
+from calibrant._math.checks import Checked, check_choice, check_logits
+from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
+from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.cohorts.group_temperatures import (
+    GroupedData,
+    are_fitted_in_step,
+    fit_group_temperatures,
+)
+from calibrant.calibrators.file_format import FORMAT_VERSION, GROUPS_KEY, write_file
+from calibrant.calibrators.roster import build
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+UnknownGroup: TypeAlias = Literal["error", "pooled"]
+POOLED = "pooled"
+_MOST_NAMED = 5
+
+
+class GroupCalibrator(nn.Module):
+    """A calibrator for each group of samples, and the pooled one of all; made by :func:`fit_groups`.
+
+    It maps every row by the calibrator of its group. With ``unknown="pooled"`` rows of groups that were not
+    in the fit are mapped by the pooled one; otherwise they are refused.
+
+    Args:
+        pooled: Fitted on all samples.
+        by_group: The calibrator of every group, of the same kind.
+        borrowed: How many samples' worth of all groups each of them borrowed.
+        unknown: What becomes of other groups.
+
+    Raises:
+        InputError: If a calibrator is of another kind than the pooled one.
+
+    Example:
+        >>> calibrator = fit_groups(
+        ...     "temperature", [4.0] * 20, [1] * 9 + [0] + [1] * 6 + [0] * 4, groups=["a"] * 10 + ["b"] * 10,
+        ...     borrowed=0,
+        ... )
+        >>> [round(p, 4) for p in calibrator.predict_proba([4.0, 4.0], groups=["a", "b"]).tolist()]
+        [0.9, 0.6]
+    """
+
+    def __init__(
+        self,
+        pooled: Calibrator,
+        by_group: Mapping[str, Calibrator],
+        *,
+        borrowed: float,
+        unknown: UnknownGroup = "error",
+    ) -> None:
+        super().__init__()
+        check_choice("unknown", unknown, get_args(UnknownGroup))
+        for name, each in by_group.items():
+            if (each.kind_, each.num_classes_) != (pooled.kind_, pooled.num_classes_):
+                raise InputError(f"the calibrator of group {name!r} is of another kind than the pooled one.")
+        self.pooled = pooled
+        self.borrowed = borrowed
+        self.unknown: UnknownGroup = unknown
+        self._names = tuple(by_group)
+        self._parts = nn.ModuleList(by_group.values())  # by number: a name may hold a dot
+
+    @property
+    def by_group(self) -> dict[str, Calibrator]:
+        """The calibrator of every group."""
+        return {
+            name: part
+            for name, part in zip(self._names, self._parts, strict=True)
+            if isinstance(part, Calibrator)
+        }
+
+    def forward(self, logits: ArrayLike, *, groups: ArrayLike) -> Tensor:
+        """Calibrated log-probabilities ``(N, C)``, or log-odds in the shape of the log-odds given.
+
+        Args:
+            logits: What the model gives, of the kind it was fitted on.
+            groups: The group of each row, ``(N,)`` names or numbers.
+
+        Returns:
+            In the dtype and on the device of ``logits``; differentiable with respect to them.
+
+        Raises:
+            InputError: If a group is unknown, the shape is not that of the fit, or a value is NaN.
+        """
+        given = logits if isinstance(logits, Tensor) else as_float_tensor(logits, name="logits")
+        parts = [(rows, calibrator(given[rows])) for rows, calibrator in self._divided(given, groups)]
+        order = torch.cat([rows for rows, _ in parts]).argsort()
+        return torch.cat([part for _, part in parts])[order.to(given.device)]
+
+    @torch.no_grad()
+    def predict_proba(self, logits: ArrayLike, *, groups: ArrayLike) -> Tensor:
+        """Calibrated probabilities.
+
+        Args:
+            logits: What the model gives, of the kind it was fitted on.
+            groups: The group of each row, ``(N,)`` names or numbers.
+
+        Returns:
+            float64: ``(N, C)`` with rows that sum to one, or the probability of class 1 in the shape of the
+            log-odds.
+
+        Raises:
+            InputError: If a group is unknown, the shape is not that of the fit, or a value is NaN.
+        """
+        given = as_float_tensor(logits, name="logits")
+        probs = torch.empty(given.shape, dtype=torch.float64, device=given.device)
+        for rows, calibrator in self._divided(given, groups):
+            probs[rows] = calibrator.predict_proba(given[rows])
+        return probs
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all of it to one file, which is complete or not there.
+
+        Args:
+            path: Where to; the name ends in ``.safetensors``.
+
+        Raises:
+            InputError: If the name has another ending.
+            OSError: If the folder is missing or not writable.
+
+        Note:
+            :func:`load_group_calibrator` reads it back, and predicts bit for bit the same.
+        """
+        parts = [self.pooled, *self.by_group.values()]
+        content = {
+            "format_version": FORMAT_VERSION,
+            "groups": list(self._names),
+            "borrowed": self.borrowed,
+            "unknown": self.unknown,
+            "parts": [asdict(part.header()) for part in parts],
+        }
+        tensors = {
+            f"{place}.{name}": value
+            for place, part in enumerate(parts)
+            for name, value in part.named_buffers()
+        }
+        write_file(path, GROUPS_KEY, content, tensors)
+
+    def extra_repr(self) -> str:
+        """How many groups, and what is borrowed."""
+        return f"{len(self._names)} groups, borrowed={self.borrowed:g}, unknown={self.unknown!r}"
+
+    def _divided(self, logits: Tensor, groups: ArrayLike) -> list[tuple[Tensor, Calibrator]]:
+        """The rows of every group that there is, with its calibrator."""
+        names = group_names(groups, len(logits))
+        known = self.by_group
+        if self.unknown == "error":
+            for row, name in enumerate(names):
+                if name not in known:
+                    raise InputError(
+                        f"`groups` must name groups of the fit; row {row} is of group {name!r}. To map such "
+                        'rows by the calibrator of all groups, set `unknown` to "pooled" (in a command: '
+                        "--unknown-groups pooled)."
+                    )
+        return [
+            (rows.to(logits.device), known.get(name, self.pooled))
+            for name, rows in rows_by_group(names).items()
+        ]
+
+
+def fit_groups(
+    calibrator: str | Calibrator,
+    logits: ArrayLike,
+    labels: ArrayLike,
+    *,
+    groups: ArrayLike,
+    weights: ArrayLike | None = None,
+    borrowed: float = 100.0,
+    unknown: UnknownGroup = "error",
+) -> GroupCalibrator:
+    r"""Fit a calibrator for each group of samples: scanners, languages, customers.
+
+    .. math:: \arg\min \sum_{i \in g} \omega_i L_i + \kappa \, \frac{\sum_i \omega_i L_i}{\sum_i \omega_i}
+
+    Each group's objective is that of its own samples plus that of all, the latter counted like
+    :math:`\kappa` = ``borrowed`` samples. So a small group has nearly the pooled calibrator, a large one its
+    own, and none has to fit a curve to five samples. Groups with fewer samples than are borrowed are warned
+    of.
+
+    Args:
+        calibrator: As :func:`build` takes it, or a calibrator, whose settings are used.
+        logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
+        labels: Classes ``(N,)``, or zeros and ones ``(N, C)`` with one column per label.
+        groups: The group of each sample, ``(N,)`` names or numbers.
+        weights: Sample weights ``(N,)``.
+        borrowed: How many samples' worth; 0 lets each group see its own samples alone.
+        unknown: What becomes of rows of other groups when the calibrators are used: ``"error"``, or
+            ``"pooled"`` for the calibrator of all groups.
+
+    Returns:
+        The calibrators, which ``predict_proba(logits, groups=...)`` uses.
+
+    Raises:
+        InputError: If shapes disagree, a value is NaN, ``borrowed`` is negative, or a group cannot be fitted;
+            the message names it.
+
+    Note:
+        Temperature scaling by likelihood (``"temperature"`` as it comes) is fitted for all groups in step:
+        with ``borrowed=0`` a step of Newton's is one pass over the samples, however many groups there are,
+        and otherwise one more for each group, as the mean over all is needed at every group's temperature.
+        All other calibrators are fitted one after another, each to all samples that count in its group. For
+        models of equal size, or heads of one model, see :func:`fit_temperatures`.
+
+        A calibrator of its own may serve a group worse than the pooled one on new samples: judge both by
+        ``evaluate`` on a file with ``groups``.
+
+    Example:
+        >>> labels = [1] * 90 + [0] * 10 + [1] * 60 + [0] * 40
+        >>> groups = ["a"] * 100 + ["b"] * 100
+        >>> fitted = fit_groups("temperature", [4.0] * 200, labels, groups=groups, borrowed=50)
+        >>> [round(p, 2) for p in fitted.predict_proba([4.0, 4.0], groups=["a", "b"]).tolist()]
+        [0.85, 0.65]
+        >>> round(fitted.pooled.predict_proba([4.0]).item(), 2)
+        0.75
+    """
+    if not borrowed >= 0 or not np.isfinite(borrowed):
+        raise InputError(f"`borrowed` must be finite and not negative; got {borrowed}.")
+    check_choice("unknown", unknown, get_args(UnknownGroup))
+    template = build(calibrator) if isinstance(calibrator, str) else calibrator
+    if not isinstance(template, Calibrator):  # pyright: ignore[reportUnnecessaryIsInstance]
+        msg = f"`calibrator` must be a name or a calibrator, as in `TemperatureScaling()`; got {template!r}."
+        raise TypeError(msg)
+    checked = check_logits(logits, labels, weights, allow_minus_inf=True)
+    if checked.labels is None:
+        raise InputError("`labels` must be given to fit; got None.")
+    rows = rows_by_group(group_names(groups, checked.num_samples))
+    data = GroupedData(checked, rows, float(borrowed))
+    pooled = _fitted(template, checked, checked.weights, "all groups")
+    by_group: Mapping[str, Calibrator] = (
+        fit_group_temperatures(data)
+        if are_fitted_in_step(template)
+        else {name: _fitted(template, checked, data.weights(name), f"group {name!r}") for name in rows}
+    )
+    named = {"all groups": pooled, **{f"group {name!r}": each for name, each in by_group.items()}}
+    notes = [f"{what}: {warning}" for what, each in named.items() for warning in each.fit_result_.warnings]
+    small = [name for name in rows if data.mass(name) < borrowed]
+    if small:
+        notes.insert(0, _said_of_small(small, borrowed))
+    if notes:
+        warnings.warn(f"{template.name}: {'; '.join(notes)}.", CalibrantWarning, stacklevel=2)
+    return GroupCalibrator(pooled, by_group, borrowed=data.borrowed, unknown=unknown)
+
+
+def group_names(groups: ArrayLike, num_samples: int) -> list[str]:
+    """One name per sample; numbers count by how they are written."""
+    listed: Sequence[Any] = groups.tolist() if isinstance(groups, Tensor | np.ndarray) else list(groups)
+    if len(listed) != num_samples:
+        raise InputError(f"`groups` must hold {num_samples} names, one per sample; got {len(listed)}.")
+    for row, name in enumerate(listed):
+        if not isinstance(name, str | int) or isinstance(name, bool) or name == "":
+            raise InputError(f"`groups` must hold names or whole numbers; row {row} holds {name!r}.")
+    return [str(name) for name in listed]
+
+
+def rows_by_group(names: Sequence[str]) -> dict[str, Tensor]:
+    """The rows of every group, in the order of their first."""
+    found: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        found.setdefault(name, []).append(row)
+    return {name: torch.tensor(rows) for name, rows in found.items()}
+
+
+def _fitted(
+    template: Calibrator,
+    data: Checked,
+    weights: Float[Tensor, " N"] | None,
+    what: str,
+) -> Calibrator:
+    """A fitted copy; it warns of nothing, and errors name the group."""
+    calibrator = type(template)(**template.settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        try:
+            calibrator.fit(data.scores, data.labels if data.labels is not None else [], weights=weights)
+        except (InputError, ConvergenceError) as error:
+            raise type(error)(f"{what}: {error}") from error
+    return calibrator
+
+
+def _said_of_small(small: Sequence[str], borrowed: float) -> str:
+    named = ", ".join(repr(name) for name in small[:_MOST_NAMED])
+    more = f" and {len(small) - _MOST_NAMED} more" if len(small) > _MOST_NAMED else ""
+    which = "group" if len(small) == 1 else "groups"
+    holds = "holds" if len(small) == 1 else "hold"
+    return (
+        f"{which} {named}{more} {holds} fewer samples than the {borrowed:g} that are borrowed from all: what "
+        "is fitted there is mostly the pooled calibrator"
+    )

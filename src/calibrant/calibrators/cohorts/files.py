@@ -1,0 +1,70 @@
+"""Loading calibrators of groups from files."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from calibrant.calibrators.cohorts.by_group import GroupCalibrator
+from calibrant.calibrators.file_format import GROUPS_KEY, damaged, holds_groups, read_file
+from calibrant.calibrators.files import headers_of, load_calibrator, restored
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from calibrant.calibrators.base import Calibrator
+
+
+def load_group_calibrator(path: str | os.PathLike[str]) -> GroupCalibrator:
+    """Read calibrators of groups that :meth:`GroupCalibrator.save` wrote.
+
+    Nothing in the file is executed.
+
+    Args:
+        path: A ``.safetensors`` file.
+
+    Returns:
+        The fitted calibrators, on the CPU.
+
+    Raises:
+        InputError: If the file holds no calibrators of groups, is damaged, or was written by a newer version.
+        OSError: If it cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> from calibrant.calibrators import fit_groups
+        >>> groups = [1, 2, 3] * 6
+        >>> fitted = fit_groups("temperature", [4.0] * 18, [1, 1, 0, 0, 1, 1] * 3, groups=groups, borrowed=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     fitted.save(f"{folder}/groups.safetensors")
+        ...     list(load_group_calibrator(f"{folder}/groups.safetensors").by_group)
+        ['1', '2', '3']
+    """
+    content, tensors = read_file(path, GROUPS_KEY, "calibrators of groups")
+    try:
+        headers = headers_of(path, content["parts"])
+        groups, borrowed, unknown = content["groups"], float(content["borrowed"]), content["unknown"]
+        names = {name for name in groups if isinstance(name, str)}
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(path, "its header does not have the form of a group calibrator's") from error
+    if len(headers) != len(groups) + 1 or len(names) != len(groups):
+        raise damaged(path, "it does not hold one calibrator for each group")
+    pooled, *parts = (restored(path, header, _part(tensors, place)) for place, header in enumerate(headers))
+    by_group: dict[str, Calibrator] = dict(zip(groups, parts, strict=True))
+    return GroupCalibrator(pooled, by_group, borrowed=borrowed, unknown=unknown)
+
+
+def _part(tensors: dict[str, Tensor], place: int) -> dict[str, Tensor]:
+    """The tensors of one calibrator, under their own names."""
+    start = f"{place}."
+    return {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
+
+
+def load_either(path: str | os.PathLike[str]) -> Calibrator | GroupCalibrator:
+    """A calibrator, or those of groups, whichever the file holds.
+
+    Raises:
+        InputError: If the file holds neither, is damaged, or was written by a newer version.
+        OSError: If it cannot be read.
+    """
+    return load_group_calibrator(path) if holds_groups(path) else load_calibrator(path)

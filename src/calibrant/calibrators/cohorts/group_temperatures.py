@@ -1,0 +1,171 @@
+"""Samples in groups; and temperature scaling by likelihood of all groups in step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from calibrant._math.arrays import CACHED_ELEMENTS, DEVICE_ELEMENTS
+from calibrant._math.checks import Checked, check_weights
+from calibrant._math.convex_minimum import best_temperatures
+from calibrant._math.errors import InputError
+from calibrant._math.threads import threads_for
+from calibrant.calibrators.fitting.data import CalibrationData
+from calibrant.calibrators.fitting.doubts import with_degeneracy, with_doubts_of_temperature
+from calibrant.calibrators.fitting.likelihood import likelihood_terms
+from calibrant.calibrators.fitting.results import Solution
+from calibrant.calibrators.fitting.samples import Block, Samples
+from calibrant.calibrators.fitting.temperatures import LARGE, likeliest_of_some, of_likeliest
+from calibrant.calibrators.methods.temperature import TemperatureScaling
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedData:
+    """Samples of several groups; each counts all samples together like ``borrowed`` of its own."""
+
+    checked: Checked
+    rows: Mapping[str, Int[Tensor, " n"]]
+    borrowed: float
+
+    @cached_property
+    def own(self) -> Float[Tensor, " N"]:
+        """What each sample weighs in its group."""
+        given, scores = self.checked.weights, self.checked.scores
+        return torch.ones(len(scores), dtype=torch.float64).to(scores.device) if given is None else given
+
+    @cached_property
+    def numbers(self) -> Int[Tensor, " N"]:
+        """The group of each sample, counted in the order of ``rows``."""
+        numbers = torch.empty(self.checked.num_samples, dtype=torch.int64)
+        for number, rows in enumerate(self.rows.values()):
+            numbers[rows] = number
+        return numbers.to(self.checked.scores.device)
+
+    def mass(self, name: str) -> float:
+        """What the samples of a group weigh together."""
+        return float(self.own[self.rows[name].to(self.own.device)].sum())
+
+    def weights(self, name: str) -> Float[Tensor, " N"]:
+        """What each sample weighs in the fit of a group."""
+        rows = self.rows[name].to(self.own.device)
+        weights = self.own * (self.borrowed / self.own.sum())
+        weights[rows] += self.own[rows]
+        return weights
+
+
+def are_fitted_in_step(template: object) -> bool:
+    """Whether :func:`fit_group_temperatures` is for copies of this calibrator."""
+    return (
+        type(template) is TemperatureScaling
+        and template.objective == "nll"
+        and template.search == "continuous"
+    )
+
+
+def fit_group_temperatures(data: GroupedData) -> dict[str, TemperatureScaling]:
+    """What ``TemperatureScaling`` finds for each group's weights, with all that it tells; without warning."""
+    _refuse_weightless(data)
+    given = CalibrationData.of(data.checked)
+    fitted: dict[str, TemperatureScaling] = {}
+    with threads_for(given.scores.numel()):
+        found = [_solve(data, samples) for samples in given.problems()]
+        for number, name in enumerate(data.rows):
+            own = given.weighted(data.weights(name))
+            solutions = [
+                with_degeneracy(with_doubts_of_temperature(of_groups[number], samples, "nll"), samples)
+                for of_groups, samples in zip(found, own.problems(), strict=True)
+            ]
+            result = own.result(solutions, "nll")
+            temperature = torch.tensor(result.parameters["temperature"], dtype=torch.float64)
+            fitted[name] = TemperatureScaling()
+            fitted[name].restore(
+                {"temperature": temperature.to(given.scores.device)},
+                result,
+                kind=given.kind,
+                num_classes=data.checked.num_classes,
+                class_names=None,
+            )
+    return fitted
+
+
+def _refuse_weightless(data: GroupedData) -> None:
+    """The error of a fit to samples of no weight; borrowed ones have some."""
+    for name in data.rows:
+        if data.borrowed == 0 and data.mass(name) == 0:
+            try:
+                check_weights(data.weights(name), data.checked.num_samples)
+            except InputError as error:
+                raise InputError(f"group {name!r}: {error}") from error
+
+
+def _solve(data: GroupedData, samples: Samples) -> list[Solution]:
+    """Every group's fit to one problem."""
+    start = torch.ones(len(data.rows), dtype=torch.float64, device=samples.scores.device)
+    if samples.scores.numel() > LARGE:
+        for number, name in enumerate(data.rows):
+            start[number] = likeliest_of_some(samples.weighted(data.weights(name)))
+    slopes = _GroupLikelihoods(data, samples)
+    roots = best_temperatures(slopes, start, bracket=True)
+    before = start.new_tensor([root.at_start for root in roots])
+    moved = (start != 1).nonzero()[:, 0]
+    if len(moved):
+        before[moved] = slopes(moved, torch.ones_like(start[moved]))[:, 0]
+    return [of_likeliest(*found) for found in zip(roots, before.tolist(), start.tolist(), strict=True)]
+
+
+class _GroupLikelihoods:
+    """Negative log-likelihood of each group as a function of its own 1 / T, with two derivatives.
+
+    The mean over its own samples and that over all, in the shares of their weight and of what is borrowed.
+    """
+
+    def __init__(self, data: GroupedData, samples: Samples) -> None:
+        self.samples = samples.weighted(data.checked.weights)
+        counted = data.own > 0
+        own, self.numbers = data.own[counted], data.numbers[counted]
+        self.num_groups = len(data.rows)
+        total = torch.bincount(self.numbers, own, self.num_groups) + data.borrowed
+        self.shares = own / total[self.numbers]  # of each sample in the objective of its group
+        self.borrows = data.borrowed > 0
+        self.borrowed = data.borrowed / total  # share of the mean over all samples
+
+    def __call__(self, groups: Int[Tensor, " A"], beta: Float[Tensor, " A"]) -> Float[Tensor, "A 3"]:
+        place = torch.full((self.num_groups,), -1, device=beta.device)
+        place[groups] = torch.arange(len(groups), device=beta.device)
+        found = torch.zeros(len(groups), 3, dtype=torch.float64, device=beta.device)
+        end = 0
+        for block in self.samples.blocks():
+            start, end = end, end + len(block.shares)
+            at = place[self.numbers[start:end]]
+            found += _own(block, self.shares[start:end], at, beta)
+            if self.borrows:
+                found += self.borrowed[groups, None] * _pooled(block, beta)
+        return found
+
+
+def _own(
+    block: Block, shares: Float[Tensor, " n"], at: Int[Tensor, " n"], beta: Float[Tensor, " A"]
+) -> Float[Tensor, "A 3"]:
+    """Sums by group, each row at the temperature of its group; without rows of groups that are done."""
+    wanted = at >= 0
+    if not bool(wanted.all()):
+        block, shares, at = block.some(wanted), shares[wanted], at[wanted]
+        if not len(at):
+            return beta.new_zeros(len(beta), 3)
+    terms = likelihood_terms(block, beta[at, None]) * shares[:, None]
+    return torch.stack([torch.bincount(at, column, len(beta)) for column in terms.unbind(dim=1)], dim=1)
+
+
+def _pooled(block: Block, beta: Float[Tensor, " A"]) -> Float[Tensor, "A 3"]:
+    """Sums over all rows, at each of the temperatures."""
+    cached = CACHED_ELEMENTS if beta.device.type == "cpu" else DEVICE_ELEMENTS
+    parts = beta.split(max(1, cached // block.below.numel()))
+    return torch.cat([block.shares @ likelihood_terms(block, part[:, None, None]) for part in parts])

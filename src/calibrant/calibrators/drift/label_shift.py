@@ -1,0 +1,280 @@
+"""Other class frequencies than in the calibration data: estimated without labels, and corrected for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from calibrant._math.arrays import ArrayLike, as_float_tensor
+from calibrant._math.checks import check_probs, check_weights
+from calibrant._math.errors import InputError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from calibrant.calibrators.base import Calibrator
+
+_TOLERANCE = 1e-6  # nats of all samples together, by which the likelihood may miss its maximum
+_MAX_STEPS = 10_000
+_SUM_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorEstimate:
+    """What :func:`estimate_prior` found."""
+
+    prior: tuple[float, ...]
+    """Estimated share of each class; both classes of a binary problem."""
+    standard_errors: tuple[float, ...]
+    """Their standard errors, from the curvature of the likelihood, if the probabilities are right."""
+    source_prior: tuple[float, ...]
+    """The shares that the probabilities were calibrated for."""
+    converged: bool
+    steps: int
+    gap: float
+    """The log-likelihood of all samples is within this of its maximum."""
+    num_samples: int
+
+
+def estimate_prior(
+    probs: ArrayLike,
+    *,
+    source_prior: ArrayLike | float,
+    weights: ArrayLike | None = None,
+    max_steps: int = _MAX_STEPS,
+) -> PriorEstimate:
+    r"""The class frequencies of unlabelled data, from calibrated probabilities (label shift).
+
+    Where only the frequencies of the classes changed, and not what each class looks like, the likelihood of
+    the new data under frequencies q is :math:`\prod_i \sum_k q_k p_{ik} / \pi_k`, with the probabilities p
+    calibrated for frequencies :math:`\pi`. Its logarithm is concave; expectation maximisation climbs to the
+    maximum:
+
+    .. math:: q_k \leftarrow \frac1N \sum_i \frac{p_{ik} q_k / \pi_k}{\sum_l p_{il} q_l / \pi_l}
+
+    Args:
+        probs: Probabilities of the new data, ``(N, C)``, or ``(N,)`` of class 1. They must be calibrated on
+            data with the frequencies ``source_prior``, by a calibrator that mends class frequencies
+            (:class:`BiasCorrectedTemperatureScaling`, :class:`PlattScaling` for binary ones): a calibrator
+            without shifts of its own leaves a bias that is taken for a shift.
+        source_prior: The class frequencies of the calibration data, ``(C,)``, or one number for class 1;
+            ``calibrator.fit_result_.profile.class_prior`` tells them.
+        weights: Sample weights ``(N,)``.
+        max_steps: The most steps of the iteration.
+
+    Returns:
+        The frequencies, their standard errors, and how close to the maximum they are.
+
+    Raises:
+        InputError: If shapes disagree, a value is out of range, or a class has a source frequency of zero.
+
+    Note:
+        O(N C) per step; steps are extrapolated (Varadhan and Roland's SQUAREM). Stops where the maximum is at
+        most 1e-6 nats away, by the bound
+        :math:`N (\max_k \frac1N \sum_i p_{ik} / (\pi_k \sum_l q_l p_{il} / \pi_l) - 1)` that concavity
+        gives. The standard error of a class estimated as absent is 0.
+
+    References:
+        Saerens, Latinne and Decaestecker, "Adjusting the Outputs of a Classifier to New a Priori
+        Probabilities", Neural Computation 14, 2002, eq. (9). Alexandari, Kundaje and Shrikumar, "Maximum
+        Likelihood with Bias-Corrected Calibration is Hard-To-Beat at Label Shift Adaptation", ICML 2020.
+        Varadhan and Roland, "Simple and Globally Convergent Methods for Accelerating the Convergence of Any
+        EM Algorithm", Scandinavian Journal of Statistics 35, 2008.
+
+    Example:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> happens = torch.rand(20000, generator=generator) < 0.1
+        >>> score = torch.randn(20000, generator=generator) + 2.0 * happens
+        >>> probs = torch.sigmoid(2 * score - 2)  # right where both classes are equally frequent
+        >>> found = estimate_prior(probs, source_prior=0.5)
+        >>> abs(found.prior[1] - 0.1) < 3 * found.standard_errors[1] < 0.02
+        True
+    """
+    table, _ = _table(probs)
+    source = _prior("source_prior", source_prior, table.shape[1])
+    _refuse_absent(source, table)
+    shares = (
+        table.new_full((len(table),), 1 / len(table))
+        if weights is None
+        else check_weights(weights, len(table), device=table.device)
+    )
+    total = float(len(table) if weights is None else shares.sum())
+    shares = shares / shares.sum()
+    ratios = torch.where(source > 0, table / source, 0)  # (N, C)
+    prior, steps, gap = _climb(ratios, shares, source, total, max_steps)
+    return PriorEstimate(
+        prior=tuple(prior.tolist()),
+        standard_errors=tuple(_standard_errors(ratios, prior, shares, total).tolist()),
+        source_prior=tuple(source.tolist()),
+        converged=gap <= _TOLERANCE,
+        steps=steps,
+        gap=gap,
+        num_samples=len(table),
+    )
+
+
+def adjust_to_prior(probs: ArrayLike, *, prior: ArrayLike | float, source_prior: ArrayLike | float) -> Tensor:
+    r"""Probabilities for other class frequencies than they were calibrated for.
+
+    .. math:: p'_k \propto p_k \, q_k / \pi_k
+
+    Args:
+        probs: Calibrated probabilities, ``(N, C)``, or ``(N,)`` of class 1.
+        prior: The new class frequencies q, ``(C,)``, or one number for class 1.
+        source_prior: The class frequencies :math:`\pi` of the calibration data, likewise.
+
+    Returns:
+        float64, in the shape of ``probs``.
+
+    Raises:
+        InputError: If shapes disagree, a value is out of range, or a class has a source frequency of zero.
+
+    References:
+        Saerens, Latinne and Decaestecker, "Adjusting the Outputs of a Classifier to New a Priori
+        Probabilities", Neural Computation 14, 2002, eq. (4).
+
+    Example:
+        >>> adjust_to_prior(torch.tensor([0.5, 0.9]), prior=0.1, source_prior=0.5)
+        tensor([0.1000, 0.5000], dtype=torch.float64)
+    """
+    table, is_event = _table(probs)
+    source = _prior("source_prior", source_prior, table.shape[1]).to(table)
+    new = _prior("prior", prior, table.shape[1]).to(table)
+    _refuse_absent(source, table)
+    factors = torch.where(source > 0, new / torch.where(source > 0, source, 1), 0)
+    adjusted = table * factors
+    total = adjusted.sum(dim=1, keepdim=True)
+    # A sample that is certainly of a class that does not occur any more: nothing better than what was said.
+    adjusted = torch.where(total > 0, adjusted / torch.where(total > 0, total, 1), table)
+    return adjusted[:, 1] if is_event else adjusted
+
+
+def source_prior_of(calibrator: Calibrator) -> tuple[float, ...]:
+    """The class frequencies of the data a calibrator was fitted on.
+
+    Args:
+        calibrator: Fitted on binary or multiclass predictions.
+
+    Returns:
+        One share for each class, both of a binary problem.
+
+    Raises:
+        InputError: If the calibrator is one of several labels, or comes from a file of an older version that
+            does not tell.
+        NotFittedError: If it is not fitted.
+
+    Example:
+        >>> from calibrant.calibrators import TemperatureScaling
+        >>> source_prior_of(TemperatureScaling().fit([4.0] * 10, [1] * 7 + [0] * 3))
+        (0.3, 0.7)
+    """
+    if calibrator.kind_ == "multilabel":
+        raise InputError(
+            "`calibrator` must be one of classes that exclude each other; of several labels correct every "
+            "column by itself, with a calibrator of its own."
+        )
+    profile = calibrator.fit_result_.profile
+    if profile is None:
+        raise InputError(
+            "`calibrator` must know the class frequencies it was fitted on, which files of older versions do "
+            "not tell; fit it again."
+        )
+    return profile.class_prior
+
+
+def _table(probs: ArrayLike) -> tuple[Float[Tensor, "N C"], bool]:
+    """Probabilities of all classes in float64, and whether those of one event were given."""
+    checked = check_probs(probs)
+    table = checked.scores.to(torch.float64)
+    if table.ndim == 1:
+        return torch.stack([1 - table, table], dim=1), True
+    return table / table.sum(dim=1, keepdim=True), False
+
+
+def _prior(name: str, values: ArrayLike | float, num_classes: int) -> Float[Tensor, " C"]:
+    """Class frequencies; of one number for class 1, both."""
+    prior = as_float_tensor(torch.as_tensor(values, dtype=torch.float64), name=name)
+    if prior.ndim == 0 and num_classes == 2:
+        prior = torch.stack([1 - prior, prior])
+    if prior.shape != (num_classes,):
+        raise InputError(
+            f"`{name}` must have {num_classes} entries, one per class; got shape {tuple(prior.shape)}."
+        )
+    if not bool((torch.isfinite(prior) & (prior >= 0)).all()):
+        raise InputError(f"`{name}` must be finite and not negative; got {prior.tolist()}.")
+    total = float(prior.sum())
+    if abs(total - 1) > _SUM_TOLERANCE:
+        raise InputError(f"`{name}` must sum to one; got {prior.tolist()}, which sum to {total:.6g}.")
+    return prior / total
+
+
+def _refuse_absent(source: Tensor, table: Tensor) -> None:
+    """Refuse classes that never occurred in the calibration data: their frequency cannot be estimated."""
+    absent = (source == 0) & (table > 0).any(dim=0)
+    if bool(absent.any()):
+        number = int(absent.to(torch.uint8).argmax())
+        raise InputError(
+            f"`source_prior` must be positive for every class with probability; that of class {number} is 0."
+        )
+
+
+def _climb(
+    ratios: Float[Tensor, "N C"],
+    shares: Float[Tensor, " N"],
+    start: Float[Tensor, " C"],
+    total: float,
+    max_steps: int,
+) -> tuple[Float[Tensor, " C"], int, float]:
+    """Frequencies near the maximum, steps, and how far the maximum may be, by EM with leaps (SQUAREM)."""
+
+    def seen(prior: Tensor) -> tuple[float, Tensor]:
+        """Mean log-likelihood, and for each class what its frequency is multiplied by; 1 at the maximum."""
+        density = (ratios @ prior).clamp(min=torch.finfo(torch.float64).tiny)
+        return float(density.log() @ shares), (shares / density) @ ratios
+
+    prior, fallback, lowest, steps = start, start, -math.inf, 0
+    while True:
+        value, pull = seen(prior)
+        steps += 1
+        if value < lowest:  # leapt too far
+            prior, lowest = fallback, -math.inf
+            continue
+        gap = total * max(0.0, float(pull.max()) - 1)
+        if gap <= _TOLERANCE or steps >= max_steps:
+            return prior, steps, gap
+        once = prior * pull
+        lowest, pull = seen(once / once.sum())
+        steps += 1
+        fallback = once * pull / (once * pull).sum()
+        prior = _leap(prior, once, fallback)
+
+
+def _leap(prior: Tensor, once: Tensor, twice: Tensor) -> Float[Tensor, " C"]:
+    """Where the steps lead to, were each the same fraction of the one before."""
+    first, change = once - prior, twice - 2 * once + prior
+    length = float(first.norm() / change.norm()) if bool(change.any()) else 1.0
+    if length <= 1:
+        return twice
+    # No class is given up by a leap: from zero there is no way back.
+    leapt = (prior + 2 * length * first + length**2 * change).maximum(twice / 10)
+    return leapt / leapt.sum()
+
+
+def _standard_errors(
+    ratios: Float[Tensor, "N C"], prior: Float[Tensor, " C"], shares: Float[Tensor, " N"], total: float
+) -> Float[Tensor, " C"]:
+    """From the observed information on the simplex of the classes that occur."""
+    present = prior > 1e-12
+    found, count = torch.zeros_like(prior), int(present.sum())
+    if count < 2:
+        return found
+    scores = ratios[:, present] / (ratios @ prior)[:, None].clamp(min=torch.finfo(torch.float64).tiny)
+    information = total * (scores * shares[:, None]).T @ scores
+    centre = torch.eye(count, dtype=torch.float64, device=prior.device) - 1 / count
+    covariance = torch.linalg.pinv(centre @ information @ centre, hermitian=True)
+    found[present] = covariance.diagonal().clamp(min=0).sqrt()
+    return found

@@ -1,0 +1,108 @@
+"""The format of calibrator files: parameters as safetensors, everything else as JSON in the header."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant._math.checks import Task
+from calibrant._math.errors import InputError
+from calibrant._math.files import atomic_write
+from calibrant.calibrators.fitting.results import FitResult
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FORMAT_VERSION = 1
+SINGLE_KEY = "calibrant.calibrator"
+GROUPS_KEY = "calibrant.group_calibrator"
+_ENDING = ".safetensors"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """What a file says beside the parameters."""
+
+    format_version: int
+    calibrant_version: str
+    name: str
+    settings: dict[str, str | bool | int | float]
+    kind: Task
+    num_classes: int
+    class_names: tuple[str, ...] | None
+    fit: FitResult
+
+
+def write_file(
+    path: str | os.PathLike[str], key: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> None:
+    """Write a header under a key, and tensors; the file is complete or not there."""
+    from safetensors.torch import save
+
+    if Path(path).suffix != _ENDING:
+        raise InputError(f"`path` must end in {_ENDING}; got {os.fspath(path)!r}.")
+    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    text = json.dumps(content, allow_nan=False)
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(save(plain, metadata={key: text}))  # a full disk is an OSError so
+
+
+def read_file(path: str | os.PathLike[str], key: str, what: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What stands in a file under a key, and its tensors; ``what`` it should be is said in errors."""
+    from safetensors import SafetensorError, safe_open
+    from safetensors.torch import load_file
+
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {os.fspath(path)}.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+
+        text = metadata.get(key)
+        tensors = load_file(path) if text else {}
+    except SafetensorError as error:
+        raise InputError(
+            f"{path} is not a safetensors file, or is damaged; name one that `calibrant fit` wrote."
+        ) from error
+    if text is None:
+        raise InputError(
+            f"{path} is a safetensors file, but not {what} that calibrant saved{_or_else(metadata)}."
+        )
+    try:
+        content: Any = json.loads(text)
+        version = content["format_version"]
+        if isinstance(version, int) and version > FORMAT_VERSION:
+            written_by = content.get("calibrant_version", "newer")
+            raise InputError(f"{path} was written by calibrant {written_by}; upgrade calibrant to read it.")
+    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise damaged(path, "its header does not have the form of a calibrator's") from error
+    return content, tensors
+
+
+def holds_groups(path: str | os.PathLike[str]) -> bool:
+    """Whether a file holds calibrators of groups; what is no such file at all does not."""
+    from safetensors import SafetensorError, safe_open
+
+    if not Path(path).is_file():
+        return False
+    try:
+        with safe_open(path, framework="pt") as file:
+            return GROUPS_KEY in (file.metadata() or {})
+    except SafetensorError:
+        return False
+
+
+def _or_else(metadata: Mapping[str, str]) -> str:
+    """By which function the other kind of file is read."""
+    if GROUPS_KEY in metadata:
+        return "; it holds those of groups: calibrant.calibrators.load_group_calibrator reads it"
+    return "; it holds a single one: calibrant.load_calibrator reads it" if SINGLE_KEY in metadata else ""
+
+
+def damaged(path: str | os.PathLike[str], why: str) -> InputError:
+    """The error of a file that cannot be what it should."""
+    return InputError(f"{os.fspath(path)} is damaged: {why}.")

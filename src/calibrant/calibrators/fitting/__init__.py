@@ -1,0 +1,1 @@
+"""What fits are made of: samples, objectives, searches, cross-validation, results."""

@@ -1,0 +1,132 @@
+"""Judging a calibrator on samples it was not fitted on: folds, held-out losses, over-correction."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid, nll_loss
+
+from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant._math.folds import out_of_fold
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+    from calibrant._math.checks import Task
+    from calibrant.calibrators.fitting.data import CalibrationData
+
+NOISE = 2.0  # standard errors
+
+
+def fold_numbers(
+    ranking: Float[Tensor, " N"], outcomes: Tensor, num_folds: int, seed: int = 0
+) -> Int[Tensor, " N"]:
+    """The fold of each sample: every run of equally many in order of ``ranking`` is dealt out at random.
+
+    So each fold has confidences of all sizes, and the order of the rows is immaterial.
+    """
+    order = torch.argsort(outcomes.to(torch.float64), stable=True)
+    order = order[torch.argsort(ranking[order], stable=True)]
+    generator = torch.Generator().manual_seed(seed)
+    num_runs = -(-len(order) // num_folds)
+    dealt = torch.rand(num_runs, num_folds, generator=generator).argsort(dim=1).reshape(-1)[: len(order)]
+    folds = torch.empty_like(order)
+    folds[order] = dealt.to(order.device)
+    return folds
+
+
+def check_folds(folds: int, num_samples: int, *, default: int = 0) -> None:
+    """Refuse numbers of folds that leave some fold with fewer than two samples.
+
+    ``default`` is what the caller takes where nothing is said; 0 for no folds.
+    """
+    if num_samples < 4:
+        raise InputError(f"there must be at least 4 samples to cut into folds; got {num_samples}.")
+    if folds < 2 or folds > num_samples // 2:
+        none, else_ = ("", f" (it is {default} where it is not given)") if default else ("0, or ", "")
+        raise InputError(
+            f"`folds` must be {none}from 2 to {num_samples // 2}, half the number of samples{else_}; "
+            f"got {folds}."
+        )
+
+
+def held_out(
+    data: CalibrationData,
+    refitted: Callable[[CalibrationData, Tensor], Tensor],
+    *,
+    folds: int,
+    seed: int,
+) -> dict[str, float]:
+    """What calibrators fitted on the other folds say of each sample: log-loss, confidence, accuracy.
+
+    ``excess`` is by how many standard errors accuracy lies above confidence, and ``excess_before`` the same
+    of the scores as they came. ``refitted`` fits to some samples and maps the scores of others.
+    """
+    check_folds(folds, len(data.scores))
+    confidence_before, correct_before = _confidence(data.scores, data)
+    numbers = fold_numbers(confidence_before, correct_before, folds, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        calibrated = out_of_fold(
+            numbers, lambda inside: refitted(data.part(~inside), data.scores[inside].to(torch.float64))
+        )
+    weights = torch.ones_like(confidence_before) if data.weights is None else data.weights
+    shares = weights / weights.sum()
+    confidence, correct = _confidence(calibrated, data)
+    found = {
+        "log_loss": float(log_losses(calibrated, data.labels, data.kind) @ shares),
+        "confidence": float(confidence @ shares),
+        "accuracy": float(correct @ shares),
+        "excess": _in_standard_errors(correct - confidence, shares),
+        "excess_before": _in_standard_errors(correct_before - confidence_before, shares),
+    }
+    return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def over_correction(found: dict[str, float]) -> str | None:
+    """What to say where over-confidence has become under-confidence beyond noise."""
+    excess = found.get("excess", 0.0)
+    if excess <= NOISE or found.get("excess_before", 0.0) >= 0:
+        return None
+    return (
+        f"it over-corrects: on held-out folds it says {found['confidence']:.1%} and is right "
+        f"{found['accuracy']:.1%} of the time, {excess:.1f} standard errors more"
+    )
+
+
+def mean_and_error(values: Float[Tensor, " N"], shares: Float[Tensor, " N"]) -> tuple[float, float]:
+    """Weighted mean, and its standard error."""
+    mean = float(values @ shares)
+    return mean, float(((values - mean) * shares).square().sum().sqrt())
+
+
+def _in_standard_errors(values: Tensor, shares: Tensor) -> float:
+    mean, error = mean_and_error(values, shares)
+    return mean / error if error > 0 else 0.0
+
+
+def log_losses(calibrated: Tensor, labels: Tensor, kind: Task) -> Float[Tensor, " N"]:
+    """Log-loss of each sample, from log-probabilities or log-odds; the mean over several labels."""
+    if kind == "multiclass":
+        return nll_loss(calibrated, labels, reduction="none")
+    return _by_row(-logsigmoid(torch.where(labels == 1, calibrated, -calibrated)))
+
+
+def _confidence(scores: Tensor, data: CalibrationData) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+    """Probability of the likelier class, and whether it is right; of several labels the means."""
+    wide = scores.to(torch.float64)
+    if data.kind == "multiclass":
+        confidence, top = wide.softmax(dim=1).max(dim=1)
+        return confidence, (top == data.labels).to(torch.float64)
+    right = ((wide > 0) == (data.labels == 1)).to(torch.float64)
+    return _by_row(wide.abs().sigmoid()), _by_row(right)
+
+
+def _by_row(values: Tensor) -> Tensor:
+    """Means over the columns, where there are any."""
+    return values.mean(dim=1) if values.ndim == 2 else values

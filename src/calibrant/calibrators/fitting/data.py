@@ -1,0 +1,140 @@
+"""What a fit is given: the samples that count, their fingerprint, and what is to be said of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+
+from calibrant._math.checks import Checked, Task, check_logits
+from calibrant._math.errors import InputError
+from calibrant.calibrators.fitting.profile import profile_of
+from calibrant.calibrators.fitting.results import FitResult, Solution, join
+from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from calibrant._math.arrays import ArrayLike
+
+_HEAD = 256  # rows
+_SUM_SLACK = 1e-3
+_SURE = 0.05
+_FEWEST = 10  # numbers, by which logits are taken for probabilities
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationData:
+    """Finite scores with labels, and with weights none of which is zero."""
+
+    scores: Tensor
+    labels: Tensor
+    weights: Tensor | None
+    kind: Task
+    num_samples: int  # as given
+    notes: tuple[str, ...]
+    sha256: str  # of scores, labels and weights as given
+    _digest: Any  # of scores and labels
+
+    @classmethod
+    def of(cls, checked: Checked) -> Self:
+        """Checked logits and labels; weights come by :meth:`weighted`."""
+        if checked.labels is None:
+            raise InputError("`labels` must be given to fit; got None.")
+        digest = hashlib.sha256()
+        for tensor in (checked.scores, checked.labels):
+            for part in _content(tensor):
+                digest.update(part)
+        scores, notes = _finite(checked)
+        return cls(
+            scores,
+            checked.labels,
+            None,
+            checked.task,
+            checked.num_samples,
+            notes,
+            digest.hexdigest(),
+            digest,
+        )
+
+    def weighted(self, weights: Tensor | None) -> Self:
+        """These samples with weights, without those of weight zero."""
+        if weights is None:
+            return self
+        digest = self._digest.copy()
+        for part in _content(weights):
+            digest.update(part)
+        whole = replace(self, weights=weights, sha256=digest.hexdigest())
+        kept = weights > 0
+        return whole if bool(kept.all()) else whole.part(kept)
+
+    def part(self, chosen: Tensor) -> Self:
+        """Some of the samples."""
+        weights = None if self.weights is None else self.weights[chosen]
+        return replace(self, scores=self.scores[chosen], labels=self.labels[chosen], weights=weights)
+
+    def problems(self) -> Iterator[Samples]:
+        """One problem, or one for each label of multilabel data."""
+        if self.kind != "multilabel":
+            yield Samples(self.scores, self.labels, self.weights)
+            return
+        for column in range(self.scores.shape[1]):
+            yield Samples(self.scores[:, column], self.labels[:, column], self.weights)
+
+    def result(self, solutions: Sequence[Solution], objective: str) -> FitResult:
+        """One result from the solutions of the problems."""
+        return join(
+            solutions,
+            objective=objective,
+            notes=self.notes,
+            num_samples=self.num_samples,
+            data_sha256=self.sha256,
+            profile=profile_of(self.scores, self.labels, self.weights, self.kind),
+        )
+
+
+def single_problem(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None) -> Samples:
+    """One problem, checked; several labels per sample are refused."""
+    checked = check_logits(logits, labels, weights, allow_minus_inf=True)
+    if checked.task == "multilabel" or checked.labels is None:
+        raise InputError(
+            "`labels` must have shape (N,), one per sample; of several labels per sample take one, "
+            "`logits[:, k]` with `labels[:, k]`."
+        )
+    return next(CalibrationData.of(checked).weighted(checked.weights).problems())
+
+
+def _finite(checked: Checked) -> tuple[Tensor, tuple[str, ...]]:
+    """Scores without probabilities of exactly zero, and what is to be said of the scores as they came."""
+    suspected = _seem_probabilities(checked.scores, checked.task)
+    notes = [suspected] if suspected else []
+    scores, num_zeros = floor_zero_probabilities(checked.scores, checked.task)
+    if num_zeros:
+        notes.append(f"{num_zeros} probabilities of exactly zero were counted as 1e-12")
+    return scores, tuple(notes)
+
+
+def _seem_probabilities(scores: Tensor, kind: Task) -> str | None:
+    """What to say where logits look like probabilities."""
+    for rows in (slice(_HEAD), slice(None)):  # the first ones mostly settle it
+        part = scores[rows]
+        if part.numel() < _FEWEST or bool((part < 0).any()) or bool((part > 1).any()):
+            return None
+    if kind == "multiclass":
+        if bool(((scores.to(torch.float64).sum(dim=1) - 1).abs() > _SUM_SLACK).any()):
+            return None
+        return "every row of `logits` sums to one, as probabilities do: of those pass the logarithms, log(p)"
+    if not bool((scores < _SURE).any()) or not bool((scores > 1 - _SURE).any()):
+        return None  # weak log-odds may well lie there
+    return "all `logits` lie in 0..1, as probabilities do: of those pass the log-odds, log(p / (1 - p))"
+
+
+def _content(tensor: Tensor) -> tuple[bytes, memoryview]:
+    """Type and shape, and the bytes of the numbers."""
+    # A clone, as a single row of a wider table passes for contiguous with strides that are not.
+    rows = tensor.cpu().clone(memory_format=torch.contiguous_format)
+    return f"{tensor.dtype} {tuple(tensor.shape)} ".encode(), rows.view(torch.uint8).numpy().data

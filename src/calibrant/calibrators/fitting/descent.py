@@ -1,0 +1,98 @@
+"""The least likelihood loss or Brier score over temperature and exponent, from several starts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
+from calibrant._math.newton import Expansion, Minimum, minimise_in_box
+from calibrant.calibrators.fitting.objectives import Objective, smooth_objective
+
+if TYPE_CHECKING:
+    from calibrant._math.newton import Vector
+    from calibrant.calibrators.fitting.samples import Samples
+
+# That tell which starts are best; scores of events are gathered rather than left out.
+_THIN_ENTRIES, _FEWEST_ROWS, _MOST_ROWS, _ROWS_OF_EVENTS = 2**15, 256, 2**12, 2**9
+_THIN_TOLERANCE, _COMPARED_TOLERANCE = 1e-4, 1e-3
+_APART = 0.1  # minima that differ by less are one
+_FOLLOWED = 3
+
+
+@dataclass(frozen=True)
+class SmoothMinimum:
+    """The best local minimum found."""
+
+    temperature: float
+    gamma: float
+    value: float
+    slope: float  # largest derivative by log T or log(1 + gamma), where no bound holds the parameter
+    steps: int
+
+
+def smooth_minimum(
+    samples: Samples,
+    objective: Objective,
+    starts: Sequence[tuple[float, float]],
+    *,
+    lowest_gamma: float = 0.0,
+    highest_gamma: float = 0.0,
+) -> SmoothMinimum:
+    """Descend from each start (temperature, exponent) on some of the rows, from the best ends on all.
+
+    Never above a single start.
+    """
+    low = np.array([math.log(LOWEST_TEMPERATURE), math.log1p(lowest_gamma)])
+    high = np.array([math.log(HIGHEST_TEMPERATURE), math.log1p(highest_gamma)])
+    places = [np.array([math.log(temperature), math.log1p(gamma)]) for temperature, gamma in starts]
+    if len(places) > 1:
+        most = min(max(_THIN_ENTRIES // samples.scores[0].numel(), _FEWEST_ROWS), _MOST_ROWS)
+        most = _ROWS_OF_EVENTS if samples.is_event else most
+        places = _promising(_in_logarithms(samples.thinned(most), objective), places, low, high)
+    function = _in_logarithms(samples, objective)
+    minima = [minimise_in_box(function, place, low, high, tolerance=_COMPARED_TOLERANCE) for place in places]
+    first = min(minima, key=lambda minimum: minimum.value)
+    best = minimise_in_box(function, first.point, low, high)
+    # Bounds as they are, not by way of their logarithms.
+    bounds = {low[0]: LOWEST_TEMPERATURE, high[0]: HIGHEST_TEMPERATURE}
+    bounds_of_gamma = {low[1]: lowest_gamma, high[1]: highest_gamma}
+    return SmoothMinimum(
+        temperature=bounds.get(best.point[0], math.exp(best.point[0])),
+        gamma=bounds_of_gamma.get(best.point[1], math.expm1(best.point[1])),
+        value=best.value,
+        slope=best.slope,
+        steps=sum(minimum.steps for minimum in (*minima, best)),
+    )
+
+
+def _promising(
+    function: Callable[[Vector], Expansion], starts: Sequence[Vector], low: Vector, high: Vector
+) -> list[Vector]:
+    """Where the lowest descents end, no two close together."""
+    ends = [minimise_in_box(function, start, low, high, tolerance=_THIN_TOLERANCE) for start in starts]
+    kept: list[Minimum] = []
+    for end in sorted(ends, key=lambda end: end.value):
+        if all(np.abs(end.point - other.point).max() > _APART for other in kept):
+            kept.append(end)
+    return [end.point for end in kept[:_FOLLOWED]]
+
+
+def _in_logarithms(samples: Samples, objective: Objective) -> Callable[[Vector], Expansion]:
+    """The objective as a function of log T and log(1 + gamma), which remembers where it has been."""
+
+    @cache
+    def at(log_temperature: float, log_exponent: float) -> Expansion:
+        temperature, gamma = math.exp(log_temperature), math.expm1(log_exponent)
+        value, gradient, hessian = smooth_objective(samples, objective, temperature, gamma)
+        scale = np.array([1.0, math.exp(log_exponent)])  # d gamma = (1 + gamma) d log(1 + gamma)
+        hessian = hessian * np.outer(scale, scale)
+        hessian[1, 1] += scale[1] * gradient[1]
+        return Expansion(value, gradient * scale, hessian)
+
+    return lambda point: at(*point.tolist())

@@ -1,0 +1,90 @@
+"""What about the data, or the objective, makes a fit doubtful."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from calibrant._math.binning import width_bin_index
+from calibrant.calibrators.fitting.likelihood import likelihood_slopes
+from calibrant.calibrators.fitting.objectives import (
+    DIFFERENTIABLE,
+    NUM_BINS,
+    Objective,
+    judged_confidences,
+)
+
+if TYPE_CHECKING:
+    from calibrant.calibrators.fitting.results import Solution
+    from calibrant.calibrators.fitting.samples import Samples
+
+ALL_RIGHT = "every sample is classified correctly, so nothing tells how often errors are to be expected"
+CONSTANT = "the logits of every sample are all equal"
+
+_FEW = 10  # samples; with fewer, parameters mean little
+_HEAD = 256  # rows
+_NEARLY_INFINITE = 1e-12  # inverse of a temperature
+_COLLAPSED = 0.9  # share of the confidences in one bin
+
+
+def few(samples: Samples) -> tuple[str, ...]:
+    """What to say of a handful of samples."""
+    return (f"{samples.num_samples} samples tell little",) if samples.num_samples < _FEW else ()
+
+
+def degenerate(samples: Samples) -> tuple[str, ...]:
+    """What makes the data of one problem tell little, whatever is fitted to them."""
+    if samples.num_samples < _FEW:
+        return few(samples)
+    if bool((samples.labels == samples.labels[0]).all()):
+        return (f"only class {int(samples.labels[0])} occurs among the labels",)
+    if _is_mixed(samples.first(_HEAD)) or _is_mixed(samples):  # the first ones mostly settle it
+        return ()
+    return (ALL_RIGHT,) if bool(samples.correct[0]) else ("no sample is classified correctly",)
+
+
+def _is_mixed(samples: Samples) -> bool:
+    """Whether some are classified correctly and some are not."""
+    return bool(samples.correct.any()) and not bool(samples.correct.all())
+
+
+def with_degeneracy(solution: Solution, samples: Samples) -> Solution:
+    """The solution; where it warns of nothing though its data are degenerate, that is said."""
+    return solution if solution.warnings else replace(solution, warnings=degenerate(samples))
+
+
+def with_doubts_of_temperature(solution: Solution, samples: Samples, objective: Objective) -> Solution:
+    """A fit of temperature, and perhaps exponent, with what makes it doubtful."""
+    trouble: list[str] = []
+    if samples.is_constant:
+        trouble.append(f"{CONSTANT}, which no temperature changes")
+    elif bool(samples.correct.all()):
+        trouble.append(ALL_RIGHT)
+    elif "bracket" not in solution.certificate and likelihood_slopes(samples, _NEARLY_INFINITE).first >= 0:
+        trouble.append(
+            "the logits tell nothing of the labels, or the opposite: the likeliest temperature is infinite"
+        )
+    if not trouble and objective not in DIFFERENTIABLE:
+        return replace(solution, warnings=(*solution.warnings, *_collapse(samples, solution)))
+    return replace(solution, warnings=(*trouble, *solution.warnings))
+
+
+def _collapse(samples: Samples, solution: Solution) -> tuple[str, ...]:
+    """What to say where the error is small because all confidences became alike."""
+    after = _fullest_bin(samples, solution.parameters["temperature"], solution.parameters.get("gamma", 0.0))
+    before = _fullest_bin(samples, 1.0, 0.0)
+    if after < _COLLAPSED or 1 - after > (1 - before) / 2:
+        return ()
+    said = (
+        f"{after:.0%} of the confidences now fall into one of {NUM_BINS} bins ({before:.0%} before): the "
+        'error is small because they hardly differ any more; prefer objective="nll"'
+    )
+    return (said,)
+
+
+def _fullest_bin(samples: Samples, temperature: float, gamma: float) -> float:
+    """Largest share of the confidences judged in one of the bins of equal width."""
+    bins = width_bin_index(judged_confidences(samples, temperature, gamma), NUM_BINS)
+    return float(torch.bincount(bins, samples.shares, NUM_BINS).max())

@@ -1,0 +1,293 @@
+"""The best point of a grid of temperatures and exponents, without computing the objective everywhere.
+
+At a fixed exponent everything is a smooth function of log T: the objective itself where it has derivatives,
+and for an error of the confidences judged the mean residual and each sample's log-odds. These are computed at
+a few temperatures and interpolated at the others by a spline of degree five; the best points by that are
+computed exactly. Such an error is nowhere below the size of the mean residual, which rules out most of the
+grid. The classwise error, a mean over so many bins that its jumps are small, is itself interpolated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+
+from calibrant.calibrators.fitting.focal_rows import log_odds_of_top
+from calibrant.calibrators.fitting.objectives import (
+    BINNED,
+    DIFFERENTIABLE,
+    JUDGED,
+    Objective,
+    objective_value,
+)
+from calibrant.calibrators.fitting.ties import TiedSamples
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from calibrant._math.newton import Vector
+    from calibrant.calibrators.fitting.samples import Samples
+
+_DEGREE = 5
+# Distance in log T of the temperatures computed. A confidence changes over about one, a mean less.
+_SPACING, _SPACING_OF_MEANS = 0.1, 0.3
+_ERROR_OF_MEANS = 3e-3  # that interpolation may leave in the mean residual
+_ROWS_OF_MEANS, _ERRORS_OF_MEANS = 1024, 4.0  # looked at first, and how many standard errors they may miss
+_MOST_EXACT = 64
+_BATCH_ENTRIES = 2**20
+_TABLE_ENTRIES = 2**24  # of log-odds at the nodes: 64 MiB
+_SPACING_OF_TABLES = 0.2
+_SMALLEST = 1e-12  # whose logarithm is still interpolated
+
+
+Point: TypeAlias = tuple[float, float]  # temperature, exponent
+
+
+class Place(NamedTuple):
+    """A pair of parameters, and the objective there."""
+
+    gamma: float
+    temperature: float
+    value: float
+
+
+def best_on_grid(
+    samples: Samples,
+    objective: Objective,
+    gammas: Sequence[float],
+    temperatures: Sequence[float],
+    *,
+    best: Place | None = None,
+) -> tuple[Place, int]:
+    """The smallest objective over all pairs (the first of equals), and how many pairs were computed exactly.
+
+    For an objective that jumps, it is the smallest as long as interpolation puts at most one sample in the
+    wrong bin, and the mean confidence of some rows misses that of all by at most four standard errors. Where
+    no pair is better than ``best``, that is returned.
+    """
+    points = [(temperature, gamma) for gamma in gammas for temperature in temperatures]
+    guesses = None  # compute all of them
+    if len(temperatures) > 2 * len(_nodes(temperatures, _SPACING_OF_MEANS)):
+        if objective in JUDGED:
+            guesses = _screen_judged(samples, objective, gammas, temperatures, best)
+        else:
+            guesses = _screen_smooth(samples, objective, gammas, temperatures)
+    return _best_of(samples, objective, points, guesses, best)
+
+
+def best_on_line(
+    samples: Samples, objective: Objective, points: Sequence[Point], *, best: Place
+) -> tuple[Place, int]:
+    """The same over points along a smooth curve, in the order of their exponents."""
+    guesses = None
+    if objective in JUDGED and len(points) > _DEGREE:
+        guesses = _screen_line(samples, objective, points)
+    return _best_of(samples, objective, points, guesses, best)
+
+
+def _best_of(
+    samples: Samples,
+    objective: Objective,
+    points: Sequence[Point],
+    guesses: Vector | None,
+    best: Place | None,
+) -> tuple[Place, int]:
+    """The best of all points, or of those that the guesses do not rule out, in the order of the guesses."""
+    order: Sequence[int] = range(len(points))
+    slack, worst_miss = 0.0, 0.0
+    if guesses is not None:
+        likely = np.argsort(guesses, kind="stable")[:_MOST_EXACT]
+        order = likely[np.isfinite(guesses[likely])].tolist()
+        if objective in BINNED:
+            slack = 2 * float(samples.shares.max())  # what one sample in another bin can change
+    ceiling = math.inf if best is None else best.value
+    found: tuple[float, int] | None = None  # the objective, and the place in the grid
+    computed = 0
+    for place in order:
+        if guesses is not None and guesses[place] - slack - 2 * worst_miss > ceiling:
+            break
+        value = objective_value(samples, objective, *points[place])
+        found = (value, place) if found is None else min(found, (value, place))
+        ceiling = min(ceiling, value)
+        computed += 1
+        if guesses is not None:
+            worst_miss = max(worst_miss, abs(value - float(guesses[place])))
+    if found is not None and (best is None or found[0] < best.value):
+        temperature, gamma = points[found[1]]
+        best = Place(gamma, temperature, found[0])
+    if best is None:
+        raise ValueError("the grid is empty")
+    return best, computed
+
+
+def _nodes(temperatures: Sequence[float], spacing: float) -> Vector:
+    """Logarithms of the temperatures to compute at."""
+    low, high = math.log(min(temperatures)), math.log(max(temperatures))
+    return np.linspace(low, high, max(_DEGREE + 1, math.ceil((high - low) / spacing) + 1))
+
+
+def _interpolation(nodes: Vector, temperatures: Sequence[float]) -> NDArray[np.float64]:
+    """Matrix (temperatures, nodes) that takes values at the nodes to values at the temperatures."""
+    return _interpolation_at(nodes, np.log(temperatures))
+
+
+def _interpolation_at(nodes: Vector, places: Vector) -> NDArray[np.float64]:
+    """Matrix (places, nodes) that takes values at the nodes to values at the places."""
+    from scipy.interpolate import make_interp_spline
+
+    return make_interp_spline(nodes, np.eye(len(nodes)), k=_DEGREE)(places)
+
+
+def _screen_smooth(
+    samples: Samples, objective: Objective, gammas: Sequence[float], temperatures: Sequence[float]
+) -> Vector:
+    """Interpolated objective at all pairs."""
+    nodes = _nodes(temperatures, _SPACING_OF_MEANS)
+    matrix = _interpolation(nodes, temperatures)
+    tables = [
+        [objective_value(samples, objective, temperature, gamma) for temperature in np.exp(nodes).tolist()]
+        for gamma in gammas
+    ]
+    return np.concatenate([matrix @ np.array(table) for table in tables])
+
+
+def _screen_judged(
+    samples: Samples,
+    objective: Objective,
+    gammas: Sequence[float],
+    temperatures: Sequence[float],
+    best: Place | None,
+) -> Vector:
+    """Objective at the pairs that may be best, from interpolated log-odds; infinity at the others."""
+    residuals, bounds = _least_possible(samples, gammas, temperatures)
+    row, place = divmod(int(np.abs(residuals).argmin()), len(temperatures))
+    ceiling = objective_value(samples, objective, temperatures[place], gammas[row])
+    ceiling = ceiling if best is None else min(ceiling, best.value)
+    groups = TiedSamples.of(samples)
+    guesses = np.full(bounds.shape, math.inf)
+    for row, gamma in enumerate(gammas):
+        near = np.flatnonzero(bounds[row] <= ceiling)
+        if len(near) <= _DEGREE:  # not worth interpolating
+            guesses[row, near] = bounds[row, near]
+            continue
+        chosen = [temperatures[place] for place in near.tolist()]
+        nodes = _nodes(chosen, _SPACING)
+        table = groups.representatives(_judged_log_odds(samples, (gamma,), np.exp(nodes).tolist())[0])
+        matrix = _interpolation(nodes, chosen)
+        guesses[row, near] = _interpolated_errors(groups, objective, matrix, table)
+    return guesses.reshape(-1)
+
+
+def _screen_line(samples: Samples, objective: Objective, points: Sequence[Point]) -> Vector:
+    """Objective along a curve, from log-odds interpolated by the exponent."""
+    temperatures, gammas = np.array(points).T
+    steps = np.abs(np.diff(np.log(temperatures))) + np.abs(np.diff(np.log1p(gammas)))
+    travelled = np.concatenate([[0.0], np.cumsum(steps)])
+    num_nodes = max(_DEGREE + 1, math.ceil(travelled[-1] / _SPACING) + 1)
+    nodes = np.unique(np.searchsorted(travelled, np.linspace(0, travelled[-1], num_nodes)))
+    if len(nodes) <= _DEGREE:
+        nodes = np.arange(len(points))
+    log_odds = torch.cat(
+        [_judged_log_odds(samples, (gammas[node],), (temperatures[node],))[0] for node in nodes.tolist()]
+    )
+    groups = TiedSamples.of(samples)
+    matrix = _interpolation_at(gammas[nodes], gammas)
+    return _interpolated_errors(groups, objective, matrix, groups.representatives(log_odds))
+
+
+def _interpolated_errors(
+    groups: TiedSamples, objective: Objective, matrix: Vector, table: Float[Tensor, "nodes G"]
+) -> Vector:
+    """The objective at all places, from log-odds at the nodes."""
+    batches = torch.from_numpy(matrix).to(torch.float32).split(max(1, _BATCH_ENTRIES // table.shape[1]))
+    return torch.cat([groups.errors(objective, rows @ table) for rows in batches]).numpy()
+
+
+def _least_possible(
+    samples: Samples, gammas: Sequence[float], temperatures: Sequence[float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean residuals at all pairs, interpolated, and their sizes less what they may miss: lower bounds.
+
+    Where there are many rows with classes, the mean confidence is that of some, and may miss by four
+    standard errors.
+    """
+    nodes = _nodes(temperatures, _SPACING_OF_MEANS)
+    some = samples if samples.is_event else samples.thinned(_ROWS_OF_MEANS)
+    confidences = _judged_log_odds(some, gammas, np.exp(nodes).tolist()).sigmoid_().to(torch.float64)
+    shares = some.shares.cpu()
+    means = confidences @ shares
+    missed = _ERROR_OF_MEANS
+    if some is not samples:
+        spread = ((confidences - means.unsqueeze(-1)).square() @ shares.square()).amax().sqrt()
+        missed += _ERRORS_OF_MEANS * float(spread)
+    happened = float(samples.outcomes @ samples.shares)
+    residuals = (means.numpy() - happened) @ _interpolation(nodes, temperatures).T
+    return residuals, np.maximum(np.abs(residuals) - missed, 0)
+
+
+def _judged_log_odds(
+    samples: Samples, gammas: Sequence[float], temperatures: Sequence[float]
+) -> Float[Tensor, "gammas temperatures N"]:
+    """Log-odds of what is judged, in float32 on the CPU."""
+    table = torch.empty(len(gammas), len(temperatures), samples.num_samples)
+    start = 0
+    for block in samples.blocks():
+        narrow = block.to(torch.float32)
+        rows = slice(start, start + len(block.shares))
+        for place, temperature in enumerate(temperatures):
+            table[:, place, rows] = torch.stack(log_odds_of_top(narrow, temperature, gammas)).cpu()
+        start = rows.stop
+    if samples.is_event:
+        table *= torch.where(samples.top == 1, 1.0, -1.0).cpu()
+    return table
+
+
+def table_of_values(
+    samples: Samples, objective: Objective, gammas: Sequence[float], temperatures: Sequence[float]
+) -> NDArray[np.float64]:
+    """The objective at all pairs ``(gammas, temperatures)``, for pictures.
+
+    What has derivatives is computed at some pairs and its logarithm interpolated by T and by the exponent;
+    errors of the confidences judged from log-odds interpolated by T; the classwise error at every pair.
+    """
+    if objective in JUDGED:
+        return _table_of_errors(samples, objective, gammas, temperatures)
+    if objective not in DIFFERENTIABLE:
+        return np.array([[objective_value(samples, objective, t, g) for t in temperatures] for g in gammas])
+    warmth, bend = _nodes(temperatures, _SPACING_OF_TABLES), _exponent_nodes(gammas)
+    values = [
+        [objective_value(samples, objective, temperature, gamma) for temperature in np.exp(warmth).tolist()]
+        for gamma in np.expm1(bend).tolist()
+    ]
+    by_gamma, by_temperature = (
+        _interpolation_at(bend, np.log1p(gammas)),
+        _interpolation(warmth, temperatures),
+    )
+    return np.exp(by_gamma @ np.log(np.maximum(values, _SMALLEST)) @ by_temperature.T)
+
+
+def _exponent_nodes(gammas: Sequence[float]) -> Vector:
+    """Logarithms of one plus the exponents to compute at."""
+    low, high = math.log1p(min(gammas)), math.log1p(max(gammas))
+    return np.linspace(low, high, max(_DEGREE + 1, math.ceil((high - low) / _SPACING_OF_TABLES) + 1))
+
+
+def _table_of_errors(
+    samples: Samples, objective: Objective, gammas: Sequence[float], temperatures: Sequence[float]
+) -> NDArray[np.float64]:
+    nodes = _nodes(temperatures, _SPACING)
+    matrix, groups = _interpolation(nodes, temperatures), TiedSamples.of(samples)
+    together = max(1, _TABLE_ENTRIES // (len(nodes) * samples.num_samples))
+    rows: list[Vector] = []
+    for start in range(0, len(gammas), together):
+        tables = _judged_log_odds(samples, gammas[start : start + together], np.exp(nodes).tolist())
+        rows += [
+            _interpolated_errors(groups, objective, matrix, groups.representatives(table)) for table in tables
+        ]
+    return np.stack(rows).astype(np.float64)

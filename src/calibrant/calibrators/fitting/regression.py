@@ -1,0 +1,225 @@
+r"""Multinomial logistic regression of classes on features, by Newton's method.
+
+Class k of sample n has the logit :math:`u_{nk} = \theta_k \cdot \phi_{nk}`; what is minimised is
+
+.. math::
+   \sum_n s_n \Big( \log \sum_k e^{u_{nk}} - u_{n y_n} \Big)
+   + \tfrac12 \sum_{kf} r_{kf} (\theta_{kf} - \theta^0_{kf})^2 ,
+
+convex in :math:`\theta`, with shares :math:`s_n` that sum to one. Features are the same for all classes
+(matrix scaling) or each class has its own (vector scaling). Few parameters are solved for with their Hessian,
+many by conjugate gradients, which need it only times a vector.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from calibrant._math.newton import halved
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+TOLERANCE = 1e-9  # of derivatives by parameters of features whose mean square is one
+_NEARLY = 10 * TOLERANCE
+_DENSE = 512  # parameters; beyond, conjugate gradients
+_MAX_STEPS = 60
+_DAMPING = 1e-11  # of the mean curvature: directions in which nothing changes stay as they are
+_SETTLED = 1e-2  # by how much Newton's last step may move a logit
+_MAX_PRODUCTS = 500
+_FLAT = 1e-6  # of the mean curvature; conjugate gradients are not led into flatter directions
+_TINY = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """One regression problem."""
+
+    features: Float[Tensor, "N F"] | Float[Tensor, "F N C"]
+    labels: Int[Tensor, " N"]
+    shares: Float[Tensor, " N"]
+    ridge: Float[Tensor, "C F"]
+    centre: Float[Tensor, "C F"]
+
+    def logits(self, theta: Float[Tensor, "C F"]) -> Float[Tensor, "N C"]:
+        """What the features give."""
+        if self.features.ndim == 2:
+            return self.features @ theta.T
+        logits = self.features[0] * theta[:, 0]
+        for feature, factor in zip(self.features[1:], theta.T[1:], strict=True):
+            logits.addcmul_(feature, factor)
+        return logits
+
+    def value(self, theta: Float[Tensor, "C F"]) -> float:
+        """Mean negative log-likelihood, and penalty."""
+        log_probs = torch.log_softmax(self.logits(theta), dim=1)
+        losses = -log_probs.gather(1, self.labels[:, None])[:, 0]
+        return float(losses @ self.shares) + self.penalty(theta)
+
+    def penalty(self, theta: Float[Tensor, "C F"]) -> float:
+        """Half the weighted squared distance from the centre."""
+        return 0.5 * float((self.ridge * (theta - self.centre).square()).sum())
+
+    def gather(self, residuals: Float[Tensor, "N C"]) -> Float[Tensor, "C F"]:
+        """Sum of residuals times features: the derivative by theta."""
+        if self.features.ndim == 2:
+            return residuals.T @ self.features
+        return torch.stack([(residuals * feature).sum(dim=0) for feature in self.features], dim=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Where the descent ended."""
+
+    theta: Float[Tensor, "C F"]
+    value: float
+    gradient: float  # its largest entry
+    steps: int
+    unbounded: bool
+    """The gradient fades but the parameters keep growing: the likelihood has no maximum."""
+
+    @property
+    def converged(self) -> bool:
+        """Whether this is the optimum."""
+        return self.gradient <= _NEARLY and not self.unbounded
+
+
+def regress(problem: Regression, start: Float[Tensor, "C F"]) -> Fitted:
+    """Newton's method with steps halved: never above the start."""
+    theta, value = start, problem.value(start)
+    steps, largest, unbounded = 0, math.inf, False
+    while steps < _MAX_STEPS:
+        steps += 1
+        probs = torch.softmax(problem.logits(theta), dim=1)
+        gradient = _gradient(problem, theta, probs)
+        before, largest = largest, float(gradient.abs().max())
+        step = -_newton_step(problem, probs, gradient)
+        # Small enough; or nearly, and as small as conjugate gradients get it.
+        if largest <= TOLERANCE or before / 2 < largest <= _NEARLY:
+            # In separable data the gradient fades as parameters grow, but Newton's step does not shrink.
+            moved = problem.logits(step)
+            unbounded = float((moved - moved.mean(dim=1, keepdim=True)).abs().max()) > _SETTLED
+            break
+        found = _along(problem, theta, value, step, gradient, largest)
+        if found is None:
+            break
+        theta, value = found
+    return Fitted(theta, value, largest, steps, unbounded)
+
+
+def _along(
+    problem: Regression, theta: Tensor, value: float, step: Tensor, gradient: Tensor, largest: float
+) -> tuple[Tensor, float] | None:
+    """The next parameters, and the value there."""
+    descent = float((gradient * step).sum())
+
+    def at(part: float) -> tuple[float, float, tuple[Tensor, float]]:
+        trial = theta + part * step
+        reached = problem.value(trial)
+        return reached, part * descent, (trial, reached)
+
+    return halved(at, value, flatter=lambda trial: _largest(problem, trial[0]) < largest)
+
+
+def _gradient(problem: Regression, theta: Tensor, probs: Tensor) -> Float[Tensor, "C F"]:
+    residuals = probs.scatter_add(
+        1, problem.labels[:, None], torch.full_like(probs[:, :1], -1.0)
+    ) * problem.shares.unsqueeze(1)
+    return problem.gather(residuals) + problem.ridge * (theta - problem.centre)
+
+
+def _largest(problem: Regression, theta: Tensor) -> float:
+    return float(_gradient(problem, theta, torch.softmax(problem.logits(theta), dim=1)).abs().max())
+
+
+def _newton_step(problem: Regression, probs: Tensor, gradient: Tensor) -> Float[Tensor, "C F"]:
+    """Inverse Hessian times gradient."""
+    if gradient.numel() > _DENSE:
+        return _by_conjugate_gradients(problem, probs, gradient)
+    hessian = _hessian(problem, probs)
+    scale = float(hessian.diagonal().mean())
+    if scale == 0:
+        return torch.zeros_like(gradient)
+    eye = torch.eye(len(hessian), dtype=hessian.dtype, device=hessian.device)
+    damping = _DAMPING
+    while damping < 1:
+        factor, failed = torch.linalg.cholesky_ex(hessian + damping * scale * eye)
+        if not bool(failed):
+            return torch.cholesky_solve(gradient.reshape(-1, 1), factor).reshape(gradient.shape)
+        damping *= 100
+    return gradient / scale  # rounding left no curvature to go by
+
+
+def _hessian(problem: Regression, probs: Float[Tensor, "N C"]) -> Float[Tensor, "P P"]:
+    r"""Second derivatives: those of each class by itself, less the outer product of the mean features."""
+    num_classes, width = problem.ridge.shape
+    weighted = problem.shares[:, None] * probs
+    features = problem.features
+    if features.ndim == 2:
+        products = (features[:, :, None] * features[:, None]).flatten(1)
+        own = (weighted.T @ products).view(num_classes, width, width)
+        rows = probs[:, :, None] * features[:, None]
+    else:
+        own = torch.stack([problem.gather(weighted * feature) for feature in features], dim=1)
+        rows = (probs * features).permute(1, 2, 0)
+    rows = (rows * problem.shares.sqrt()[:, None, None]).flatten(1)
+    hessian = -(rows.T @ rows)
+    blocks = hessian.view(num_classes, width, num_classes, width)
+    index = torch.arange(num_classes, device=probs.device)
+    blocks[index, :, index] += own
+    hessian.diagonal().add_(problem.ridge.flatten())
+    return hessian
+
+
+def _by_conjugate_gradients(
+    problem: Regression, probs: Float[Tensor, "N C"], gradient: Float[Tensor, "C F"]
+) -> Float[Tensor, "C F"]:
+    """The step to a residual small enough for Newton's method to keep its speed."""
+    weighted = problem.shares[:, None] * probs
+    condition = _preconditioner(problem, weighted * (1 - probs))
+
+    def product(vector: Tensor) -> Tensor:
+        moved = problem.logits(vector)
+        centred = moved - (probs * moved).sum(dim=1, keepdim=True)
+        return problem.gather(weighted * centred) + problem.ridge * vector
+
+    size, flat = float(gradient.norm()), _DAMPING * float(weighted.mean())
+    wanted = max(min(0.1, math.sqrt(size)) * size, TOLERANCE / 10)
+    step, residual = torch.zeros_like(gradient), gradient.clone()
+    conditioned = condition(residual)
+    direction, energy = conditioned, float((residual * conditioned).sum())
+    for _ in range(_MAX_PRODUCTS):
+        along = product(direction)
+        curvature = float((direction * along).sum())
+        if curvature <= flat * float(direction.square().sum()):  # nothing but rounding
+            break
+        length = energy / curvature
+        step = step + length * direction
+        residual = residual - length * along
+        if float(residual.norm()) <= wanted:
+            break
+        conditioned = condition(residual)
+        following = float((residual * conditioned).sum())
+        direction, energy = conditioned + (following / energy) * direction, following
+    return step if bool(step.any()) else condition(gradient)
+
+
+def _preconditioner(problem: Regression, spread: Float[Tensor, "N C"]) -> Callable[[Tensor], Tensor]:
+    """An approximate inverse Hessian, which leaves out how classes depend on each other."""
+    features, ridge = problem.features, problem.ridge
+    if features.ndim == 3:
+        squares = [(spread * feature.square()).sum(dim=0) for feature in features]
+        diagonal = torch.stack(squares, dim=1) + ridge
+        diagonal += _FLAT * diagonal.mean() + _TINY
+        return lambda vector: vector / diagonal
+    # The features' second moments have the same axes for all classes, and another size for each.
+    moments, axes = torch.linalg.eigh(features.T @ (problem.shares[:, None] * features))
+    sizes = spread.sum(dim=0)[:, None] * moments.clamp(min=0) + ridge.mean(dim=1, keepdim=True)
+    sizes += _FLAT * sizes.mean() + _TINY
+    return lambda vector: ((vector @ axes) / sizes) @ axes.T

@@ -1,0 +1,224 @@
+"""Calibration samples, seen from each row's largest logit.
+
+Temperature and the focal map keep the order of the classes, so the place of the largest logit is found once.
+All else is measured from it, as in ``calibrant._math.simplex``, which keeps the digits of rows that are sure
+of themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+import torch
+
+from calibrant._math.arrays import row_slices, scattered
+from calibrant._math.simplex import LOG_OF_ZERO, top_class
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Bool, Float, Int
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+_KEPT_ENTRIES = 2**23  # 64 MiB; of larger data the rows are made anew on every pass, block by block
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows; the other classes' places run over all C, with a huge negative number in the top one's.
+
+    In binary problems there is one other class and one place.
+    """
+
+    below: Float[Tensor, "n K"]  # logits of the others minus the second largest
+    second: Float[Tensor, "n 1"]  # second largest logit minus the largest, at most 0
+    wrong: Bool[Tensor, "n 1"]  # where the top class is not the label
+    truth: Int[Tensor, "n 1"]  # where it is not: the label's place; else 0
+    top: Int[Tensor, "n 1"]  # the top class
+    shares: Float[Tensor, " n"]  # of the total weight
+
+    def some(self, chosen: Tensor) -> Block:
+        """Some of its rows; of a block of several models some of these."""
+        return Block(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+
+    def to(self, dtype: torch.dtype) -> Block:
+        """In another floating type."""
+        return replace(
+            self, below=self.below.to(dtype), second=self.second.to(dtype), shares=self.shares.to(dtype)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """One problem: a multiclass one ``(N, C)``, or log-odds ``(N,)`` of an event.
+
+    Calibration is judged for the top class, or for the event.
+    """
+
+    scores: Float[Tensor, "N C"] | Float[Tensor, " N"]
+    labels: Int[Tensor, " N"]
+    weights: Float[Tensor, " N"] | None
+
+    @property
+    def num_samples(self) -> int:
+        """How many rows."""
+        return self.scores.shape[0]
+
+    @property
+    def is_event(self) -> bool:
+        """Whether the scores are log-odds of an event."""
+        return self.scores.ndim == 1
+
+    @cached_property
+    def event_arrays(self) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
+        """Absolute log-odds of events, whether the likelier outcome did not happen, shares of the weight."""
+        scores, wrong = self.scores.to(torch.float64).abs(), ~self.correct
+        return scores.contiguous().numpy(), wrong.contiguous().numpy(), self.shares.contiguous().numpy()
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether every sample's logits are all equal."""
+        if self.is_event:
+            return not bool(self.scores.any())
+        if bool((self.scores[0] != self.scores[0, 0]).any()):
+            return False
+        low, high = torch.aminmax(self.scores, dim=1)
+        return bool((low == high).all())
+
+    @cached_property
+    def top(self) -> Int[Tensor, " N"]:
+        """The class of the largest logit."""
+        if self.is_event:
+            return (self.scores > 0).to(torch.int64)
+        return top_class(self.scores)
+
+    @cached_property
+    def correct(self) -> Bool[Tensor, " N"]:
+        """Whether the top class is the label."""
+        return self.top == self.labels
+
+    @cached_property
+    def mean_gap(self) -> float:
+        """Logit of the label minus that of the top class, on average."""
+        if self.is_event:
+            gaps = torch.where(self.correct, 0, self.scores.to(torch.float64).abs().neg_())
+        else:
+            label, top = (self.scores.gather(1, place[:, None]) for place in (self.labels, self.top))
+            gaps = (label.to(torch.float64) - top.to(torch.float64))[:, 0]
+        return float(gaps @ self.shares)
+
+    @cached_property
+    def outcomes(self) -> Float[Tensor, " N"]:
+        """1 where what is judged came true."""
+        return (self.labels if self.is_event else self.correct).to(torch.float64)
+
+    @cached_property
+    def shares(self) -> Float[Tensor, " N"]:
+        """Each sample's share of the total weight."""
+        if self.weights is None:
+            return torch.full((self.num_samples,), 1 / self.num_samples, dtype=torch.float64).to(
+                self.scores.device
+            )
+        return self.weights / self.weights.sum()
+
+    @property
+    def masses(self) -> Float[Tensor, " N"]:
+        """Each sample's weight, 1 where none is given."""
+        if self.weights is None:
+            return torch.ones(self.num_samples, dtype=torch.float64, device=self.scores.device)
+        return self.weights
+
+    @property
+    def total_weight(self) -> float:
+        """How many samples there are; a weight of k counts like k."""
+        return float(self.num_samples if self.weights is None else self.weights.sum())
+
+    def judged(self, log_odds_of_top: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
+        """Log-odds of what is judged, from those of the top class."""
+        return (
+            torch.where(self.top == 1, log_odds_of_top, -log_odds_of_top)
+            if self.is_event
+            else log_odds_of_top
+        )
+
+    def weighted(self, weights: Float[Tensor, " N"] | None) -> Self:
+        """With these weights, without the samples of weight zero."""
+        whole, kept = replace(self, weights=weights), None if weights is None else weights > 0
+        return whole if kept is None or bool(kept.all()) else whole.part(kept)
+
+    def part(self, chosen: Bool[Tensor, " N"] | slice) -> Self:
+        """Some of the samples."""
+        weights = None if self.weights is None else self.weights[chosen]
+        return replace(self, scores=self.scores[chosen], labels=self.labels[chosen], weights=weights)
+
+    def first(self, count: int) -> Self:
+        """So many of the samples, or all."""
+        return self.part(slice(count))
+
+    def thinned(self, most: int) -> Self:
+        """A smaller version of at most ``most`` rows: mean scores of events, or some rows of classes.
+
+        These are drawn in proportion to weight, one from each of as many stretches of the whole, and there by
+        chance: rows may come in a rhythm, as where labels take turns.
+        """
+        if self.num_samples <= most:
+            return self
+        if self.is_event:
+            return self._gathered(most // 2)
+        rows = torch.searchsorted(self.shares.cumsum(0), scattered(most).to(self.shares)).clamp_(
+            max=self.num_samples - 1
+        )
+        return replace(self, scores=self.scores[rows], labels=self.labels[rows], weights=None)
+
+    def _gathered(self, most: int) -> Self:
+        """At most so many rows of either outcome: neighbouring scores as one, at their mean."""
+        parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        for label in (0, 1):
+            chosen = self.labels == label
+            ranked, order = self.scores[chosen].to(torch.float64).sort()
+            shares, count = self.shares[chosen][order], len(ranked)
+            cell = torch.arange(count, device=ranked.device) * min(most, count) // max(count, 1)
+            empty = ranked.new_zeros(min(most, count))
+            mass = empty.index_add(0, cell, shares)
+            means = empty.index_add(0, cell, shares * ranked) / mass
+            parts.append((means, torch.full_like(cell[: len(mass)], label), mass))
+        scores, labels, weights = (torch.cat(each) for each in zip(*parts, strict=True))
+        return replace(self, scores=scores, labels=labels, weights=weights)
+
+    def blocks(self) -> Iterator[Block]:
+        """The rows in float64, block by block."""
+        if self.scores.numel() <= _KEPT_ENTRIES:
+            yield from self._kept
+        else:
+            yield from map(self._block, row_slices(self.scores))
+
+    def whole(self) -> Block:
+        """The rows in float64, all at once."""
+        return self._block(slice(None))
+
+    @cached_property
+    def room(self) -> Float[Tensor, "n K"]:
+        """Where the entries of a block can be worked on, again and again: new memory takes time to get."""
+        return torch.empty_like(next(self.blocks()).below)
+
+    @cached_property
+    def _kept(self) -> list[Block]:
+        return [self._block(rows) for rows in row_slices(self.scores)]
+
+    def _block(self, rows: slice) -> Block:
+        correct, top = self.correct[rows], self.top[rows, None]
+        if self.is_event:
+            second = self.scores[rows, None].to(torch.float64).abs().neg_()
+            below, truth = torch.zeros_like(second), torch.zeros_like(self.labels[rows])
+        else:
+            logits = self.scores[rows]
+            others = logits.scatter(1, top, -math.inf)
+            largest = others.amax(dim=1, keepdim=True).to(torch.float64)
+            second = largest - logits.gather(1, top)
+            below = others.to(torch.float64).sub_(largest).scatter_(1, top, LOG_OF_ZERO)
+            truth = torch.where(correct, 0, self.labels[rows])
+        return Block(below, second, ~correct[:, None], truth[:, None], top, self.shares[rows])

@@ -1,0 +1,238 @@
+"""Several models side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calibrant._math.errors import InputError
+from calibrant.evaluation.arguments import GROUPS_NOTE, check_pairs, few_resamples_note
+from calibrant.evaluation.judging.measure import Measured, change, measure, nulls_and_curves
+from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
+from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
+from calibrant.evaluation.phrases import clearly, number, with_margin
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.progress import Progress
+from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.nll import NLL
+from calibrant.evaluation.quantities.quantity import EVENT
+from calibrant.evaluation.quantities.roster import check_metrics
+from calibrant.evaluation.resampling.at_limit import draw_at_limit
+from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind, Settings
+from calibrant.evaluation.versions import versions
+from calibrant.predictions import Predictions
+
+
+def compare(
+    models: Sequence[tuple[str, Predictions]],
+    *,
+    num_bins: int = 15,
+    bootstrap: int = 1000,
+    null_draws: int = 1000,
+    level: float = 0.95,
+    metrics: Sequence[str] = (),
+    seed: int = 0,
+    command: str | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Judge several models as they are, each on its test samples, and say which is better beyond noise.
+
+    Where all were judged on the same samples, every resample draws the same samples for all of them, and
+    differences are paired; else they are judged apart. Samples count as the same where there are as many,
+    with the same labels and weights in every row. Top-label predictions whose labels are not known count as
+    judged on the same samples where they are right in the same rows, unless they are right (or wrong) in so
+    few that this could be chance: such files of one model before and after a repair are paired, of two models
+    not.
+    Nothing is calibrated: give calibrated predictions to compare those.
+
+    Args:
+        models: Names and predictions, two or more, all of one kind. Predictions without a split are judged on
+            all samples.
+        num_bins: Bins of every calibration error and diagram.
+        bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
+        null_draws: Draws under perfect calibration, at least 1.
+        level: Level of every interval.
+        metrics: Quantities to add to those that are measured anyway, as in :func:`evaluate`.
+        seed: Decides everything random; the same seed gives the same bits.
+        command: The command line to record, if there was one.
+        progress: Called with a few words and the share that is done.
+
+    Returns:
+        Frozen data with ``to_json``; ``difference`` is a model minus the first one. Intervals and ``null`` as
+        in :func:`evaluate`.
+
+    Raises:
+        TypeError: If ``models`` holds anything but pairs of a name and predictions.
+        InputError: If there are fewer than two models, two of one name or of different kinds, or no labels;
+            or if two name their classes, and not the same ones in the same order.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> log_odds = rng.normal(size=1000)
+        >>> labels = rng.random(1000) < 1 / (1 + np.exp(-log_odds))
+        >>> honest = Predictions(logits=log_odds, labels=labels)
+        >>> boastful = Predictions(logits=3 * log_odds, labels=labels)
+        >>> found = compare([("honest", honest), ("boastful", boastful)], bootstrap=200, null_draws=200)
+        >>> found.paired, found.models[1].difference["nll"].low > 0
+        (True, True)
+    """
+    models = list(models)
+    check_pairs(models)
+    _check(models)
+    kind = models[0][1].kind
+    procedure = Procedure(
+        kind=kind,
+        num_bins=num_bins,
+        num_resamples=bootstrap,
+        num_draws=null_draws,
+        level=level,
+        seed=seed,
+        metrics=check_metrics(metrics),
+    )
+    tests = [test_of(predictions) for _, predictions in models]
+    paired = all(same_samples(tests[0], test) for test in tests[1:])
+    judged: list[Measured] = []
+    seen: list[Reduced] = []
+    found: list[ComparedModel] = []
+    for place, ((name, predictions), test) in enumerate(zip(models, tests, strict=True)):
+        if progress is not None:
+            progress(f"judging {name}", place / len(models))
+        reduced = reduce_predictions(test, num_bins, metrics=procedure.metrics)
+        judged.append(measure(reduced, procedure, part=0 if paired else place))
+        seen.append(reduced)
+        labels = tuple(str(label) for label in test.class_names or range(test.num_classes or 0))
+        found.append(
+            ComparedModel(
+                name=name,
+                source=predictions.source,
+                num_test=test.num_samples,
+                metrics=judged[-1].metrics,
+                difference=change(judged[-1], judged[0], level, paired=paired) if place else {},
+                **nulls_and_curves(reduced, procedure, labels),
+            )
+        )
+    if progress is not None:
+        progress("done", 1.0)
+    return Comparison(
+        schema_version=SCHEMA_VERSION,
+        kind=kind,
+        paired=paired,
+        settings=Settings(
+            num_bins=num_bins,
+            bootstrap=bootstrap,
+            level=level,
+            seed=seed,
+            null_draws=null_draws,
+            calibration="none: the models are judged as they are",
+            calibrators=(),
+            metrics=procedure.metrics,
+        ),
+        models=tuple(found),
+        verdict=_verdict(found, judged, kind, level, None if paired else (seen, procedure)),
+        notes=(*_notes(models), *few_resamples_note(bootstrap, level)),
+        versions=versions(),
+        command=command,
+    )
+
+
+def _check(models: list[tuple[str, Predictions]]) -> None:
+    if len(models) < 2:
+        raise InputError(f"`models` must hold two models or more; got {len(models)}.")
+    names = [name for name, _ in models]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(
+            f"`models` must have different names; {twice[0]!r} stands there {names.count(twice[0])} times."
+        )
+    kinds = {predictions.kind: name for name, predictions in reversed(models)}
+    if len(kinds) > 1:
+        said = " and ".join(f"{name!r} is {kind}" for kind, name in kinds.items())
+        raise InputError(f"`models` must all be of one kind; {said}.")
+    refuse_other_classes(models)
+
+
+def _notes(models: list[tuple[str, Predictions]]) -> tuple[str, ...]:
+    """What a reader must know beside the numbers."""
+    notes = [f"{name}: {note}" for name, predictions in models for note in predictions.notes]
+    notes += [f"{name}: {GROUPS_NOTE}" for name, predictions in models if predictions.groups is not None]
+    if len({predictions.num_classes for _, predictions in models}) > 1:
+        sizes = ", ".join(f"{name} {predictions.num_classes}" for name, predictions in models)
+        notes.append(f"Models with different numbers of classes are compared ({sizes}).")
+    return tuple(notes)
+
+
+def _verdict(
+    found: list[ComparedModel],
+    judged: list[Measured],
+    kind: Kind,
+    level: float,
+    apart: tuple[list[Reduced], Procedure] | None,
+) -> str:
+    """Which model has the smallest errors and the best NLL, and whether noise could be the reason.
+
+    Models judged on samples of their own (``apart``) differ in how much error chance gives them, the more the
+    fewer samples there are: one is worse only if a model as good as the best seldom shows as much there.
+    """
+    metrics = {ECE.key: "calibration error"}
+    if kind == "binary":
+        metrics = {
+            ECE.event_key: "calibration error of the positive class",
+            ECE.key: "calibration error of the top label",
+        }
+    metrics[NLL.key] = "negative log-likelihood (NLL)"
+    sentences: list[str] = []
+    for metric, name in metrics.items():
+        known = {place: model.metrics[metric].value for place, model in enumerate(found)}
+        ranked = sorted((value, place) for place, value in known.items() if value is not None)
+        if not ranked:
+            continue
+        best = ranked[0][1]
+        alike, close = [best], list[int]()
+        for value, place in ranked[1:]:
+            sign = clearly(change(judged[place], judged[best], level, paired=apart is None)[metric])
+            by_chance = (
+                apart is not None
+                and metric != NLL.key
+                and _by_chance(apart, metric, place, ranked[0][0], value)
+            )
+            if sign <= 0 or by_chance:
+                equal = number(value) == number(ranked[0][0])
+                (alike if equal else close).append(place)
+        sentences.append(_ranked(found, metric, name, alike, close, among=len(ranked)))
+    return " ".join(sentences)
+
+
+def _by_chance(
+    apart: tuple[list[Reduced], Procedure], metric: str, place: int, best: float, value: float
+) -> bool:
+    """Whether a model whose true error is the best one's shows as much on the samples of another."""
+    seen, procedure = apart
+    drawn = draw_at_limit(
+        "width l1",
+        seen[place].events[EVENT if metric == ECE.event_key else ""],
+        best,
+        value,
+        num_bins=procedure.num_bins,
+        num_draws=procedure.num_draws,
+        confidence=procedure.level,
+        seed=procedure.seed,
+    )
+    return drawn.p_value > 1 - procedure.level
+
+
+def _ranked(
+    found: list[ComparedModel], metric: str, name: str, alike: list[int], close: list[int], *, among: int
+) -> str:
+    """Which models have the lowest error: one, or several that are equal as far as is shown."""
+
+    def shown(places: list[int]) -> str:
+        return " and ".join(
+            f"{found[place].name} ({with_margin(found[place].metrics[metric])})" for place in places
+        )
+
+    if among > 1 and len(alike) == among:
+        return f"Equal {name}: {shown(alike)}."
+    said = f"Lowest {name}: {shown(alike)}" + (", equal" if len(alike) > 1 else "")
+    if close:
+        return f"{said}, but noise could explain the difference to {shown(close)}."
+    return f"{said}, beyond noise." if among > 1 else f"{said}."

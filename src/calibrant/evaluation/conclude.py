@@ -1,0 +1,82 @@
+"""The last stage: what the numbers mean, and the frozen answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from calibrant.evaluation.fitting.split import has_both_parts
+from calibrant.evaluation.judge import Judged
+from calibrant.evaluation.prepare import Prepared
+from calibrant.evaluation.result import SCHEMA_VERSION, Evaluation, Repair, Settings, Verdict
+from calibrant.evaluation.verdict.case import Case
+from calibrant.evaluation.verdict.group_sentence import with_groups
+from calibrant.evaluation.verdict.verdict import reach_verdict
+from calibrant.evaluation.versions import versions
+
+
+def conclude(judged: Judged) -> Evaluation:
+    """The verdict, and everything that a reader needs to trust it."""
+    fitted, prepared = judged.fitted, judged.fitted.prepared
+    request, split, procedure = prepared.request, prepared.split, prepared.procedure
+    predictions = request.predictions
+    return Evaluation(
+        schema_version=SCHEMA_VERSION,
+        kind=predictions.kind,
+        num_classes=predictions.num_classes,
+        class_names=predictions.class_names,
+        num_calibration=split.num_calibration,
+        num_test=split.test.num_samples,
+        source=predictions.source,
+        settings=Settings(
+            num_bins=procedure.num_bins,
+            bootstrap=procedure.num_resamples,
+            level=procedure.level,
+            seed=procedure.seed,
+            null_draws=procedure.num_draws,
+            calibration=split.words,
+            calibrators=tuple(template.name for template in fitted.templates),
+            intervals=procedure.intervals,
+            metrics=procedure.metrics,
+        ),
+        arms=judged.arms,
+        verdict=_verdict(judged),
+        notes=(*prepared.notes, *fitted.failures),
+        versions=versions(),
+        command=request.command,
+        out_of_distribution=judged.out_of_distribution,
+    )
+
+
+def _verdict(judged: Judged) -> Verdict:
+    """The verdict, with the sentence on the groups."""
+    fitted, prepared = judged.fitted, judged.fitted.prepared
+    split, level = prepared.split, prepared.procedure.level
+    case = Case(
+        kind=prepared.procedure.kind,
+        arms=judged.arms,
+        uncalibrated=judged.uncalibrated,
+        recommendation=fitted.recommendation,
+        level=level,
+        num_calibration=split.num_calibration,
+        num_test=split.test.num_samples,
+        cross_fitted=split.folds is not None,
+        one_class=prepared.one_class,
+    )
+    verdict = reach_verdict(case)
+    if case.repaired:
+        verdict = replace(verdict, repair=_repair(prepared, case.chosen.name))
+    return with_groups(verdict, judged.arms[0].groups, split.test.groups, level)
+
+
+def _repair(prepared: Prepared, method: str) -> Repair:
+    """What to fit, and on which rows of which file: all of them where the split was ours."""
+    predictions, calibration = prepared.request.predictions, prepared.request.calibration
+    source = (predictions if calibration is None else calibration).source
+    marked = not prepared.split.announce if calibration is None else has_both_parts(calibration)
+    return Repair(
+        method=method,
+        file=None if source is None else source.path or source.name,
+        all_rows=not marked,
+        format="npz" if predictions.source is None else predictions.source.format,
+        space=predictions.space,
+    )

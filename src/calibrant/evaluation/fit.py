@@ -1,0 +1,72 @@
+"""The second stage: choose among the calibrators and fit them on the calibration samples alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from calibrant._math.errors import InputError
+from calibrant.calibrators import Calibrator
+from calibrant.evaluation.fitting.recommend import Recommendation, further, recommend
+from calibrant.evaluation.fitting.split import Split
+from calibrant.evaluation.fitting.templates import (
+    FIT_FAILURES,
+    FittedCalibrator,
+    Labelled,
+    Template,
+    cross_fit,
+)
+from calibrant.evaluation.prepare import Prepared
+
+LEAST_TO_CHOOSE = 20  # calibration samples; with fewer, nothing is recommended
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """The calibrators, fitted, and the one that is recommended."""
+
+    prepared: Prepared
+    templates: tuple[Template, ...]
+    """Those that were to be fitted: those asked for, and the one that is recommended."""
+    recommendation: Recommendation | None
+    calibrators: tuple[FittedCalibrator, ...]
+    failures: tuple[str, ...]
+    """A sentence on each that could not be fitted."""
+
+
+def fit(prepared: Prepared) -> Fitted:
+    """Choose a calibrator by cross-validation, and fit it and the others."""
+    request, split, wanted = prepared.request, prepared.split, list(prepared.templates)
+    prepared.steps.next("choosing among the calibrators")
+    recommendation = None
+    enough = split.num_calibration >= LEAST_TO_CHOOSE and not prepared.one_class
+    if split.calibration is not None and wanted and enough:
+        others = [] if request.calibrators is not None else further(split.calibration, wanted)
+        recommendation = recommend([*wanted, *others], split.calibration, request.seed)
+        wanted += [template for template in others if template.name == recommendation.name]
+    fitted: list[FittedCalibrator] = []
+    failures: list[str] = []
+    for template in wanted:
+        prepared.steps.next(f"fitting {template.name}")
+        try:
+            fitted.append(_fit(template, split, {} if recommendation is None else recommendation.fitted))
+        except FIT_FAILURES as error:
+            failures.append(f"{template.name} could not be fitted: {error}")
+    return Fitted(
+        prepared=prepared,
+        templates=tuple(wanted),
+        recommendation=recommendation,
+        calibrators=tuple(fitted),
+        failures=tuple(failures),
+    )
+
+
+def _fit(template: Template, split: Split, known: Mapping[str, Calibrator]) -> FittedCalibrator:
+    if split.calibration is None:
+        raise InputError("there are no samples to fit on.")
+    data = Labelled.of(split.calibration)
+    calibrator = known.get(template.name) or template.fit(data)
+    if split.folds is None:
+        return FittedCalibrator(template, calibrator, None)
+    in_turn = split.test.replace_probs(cross_fit(template, data, split.folds))
+    return FittedCalibrator(template, calibrator, in_turn)

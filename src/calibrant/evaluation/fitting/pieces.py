@@ -1,0 +1,66 @@
+"""What is done otherwise where the scores stay in their file and are read in pieces."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from calibrant.evaluation.fitting.split import Split
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.resampling.streams import Stream, generator
+
+MOST_FITTED = 1 << 22  # scores that calibrators are fitted on: 4194 samples of 1000 classes
+MOST_DRAWN = 1 << 28  # rows drawn in all resamples together
+FEWEST_RESAMPLES = 200
+
+NOTE = (
+    "The scores were read in pieces, because they are large: the AUROC is not computed, and the class-wise "
+    "ECE has no interval; everything else is what it would be in memory."
+)
+
+
+def is_streamed(split: Split) -> bool:
+    """Whether the samples that are judged stay in their file."""
+    return split.test.streamed
+
+
+def with_calibration_in_memory(split: Split, seed: int) -> Split:
+    """The same split with samples to fit on that are held: all of them, or as many random ones as fit."""
+    given = split.calibration
+    if split.folds is not None and split.test.streamed:
+        held = split.test.loaded()
+        return replace(split, calibration=held, test=held)
+    if given is None or not given.streamed:
+        return split
+    most = max(2, MOST_FITTED // (given.num_classes or 1))
+    if given.num_samples <= most:
+        return replace(split, calibration=given.loaded())
+    chosen = np.sort(generator(seed, Stream.SAMPLE).permutation(given.num_samples)[:most])
+    words = f"{most:,} drawn at random (seed {seed}) from {split.words}"
+    return replace(split, calibration=given.rows(chosen).loaded(), words=words, announce=True)
+
+
+def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
+    """As many resamples as take minutes and not hours; so many samples leave little to chance anyway."""
+    if not is_streamed(split):
+        return procedure
+    most = max(FEWEST_RESAMPLES, MOST_DRAWN // split.test.num_samples)
+    return replace(
+        procedure,
+        num_resamples=min(procedure.num_resamples, most),
+        num_draws=min(procedure.num_draws, most),
+    )
+
+
+def notes(split: Split, procedure: Procedure, asked: int) -> list[str]:
+    """What a reader must know about an evaluation in pieces."""
+    if not is_streamed(split):
+        return []
+    said = [NOTE]
+    if procedure.num_resamples < asked:
+        said.append(
+            f"For {split.test.num_samples:,} samples {procedure.num_resamples} resamples and draws were "
+            f"made, not {asked}."
+        )
+    return said

@@ -1,0 +1,103 @@
+"""Which arm to use, decided on the calibration samples alone and never by the calibration error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from calibrant.calibrators import Calibrator
+from calibrant.calibrators.choice.select import AS_THEY_CAME, select
+from calibrant.calibrators.choice.usual import usual_candidates
+from calibrant.evaluation.fitting.templates import Labelled, Template, templates
+from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.predictions import Predictions
+
+UNCALIBRATED = "uncalibrated"
+MOST_ELEMENTS = 1 << 21  # of scores used for the choice: 21 000 samples of 100 classes
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One arm in the cross-validation."""
+
+    name: str
+    nll: float
+    behind: float
+    """How far its NLL lies above the best one's."""
+    standard_error: float
+    """The standard error of that difference, over the samples."""
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The choice and what it was made from, simplest arm first."""
+
+    name: str
+    contenders: tuple[Contender, ...]
+    num_samples: int
+    fitted: Mapping[str, Calibrator] = field(compare=False)
+    """Calibrators fitted on all calibration samples on the way."""
+
+
+def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -> Recommendation:
+    """The simplest calibrator whose cross-validated NLL is within one standard error of the best.
+
+    As :func:`calibrant.calibrators.select` chooses; changing nothing is the simplest of all. Probabilities of
+    exactly zero count as 1e-12 in every arm, so that one of them does not decide alone.
+    """
+    sample = _sample(calibration, seed)
+    data = Labelled.of(sample)
+    calibrators = [template.calibrator for template in wanted]
+    found = select(data.scores, data.labels, weights=data.weights, calibrators=calibrators, seed=seed)
+    names = {template.calibrator.text: template.name for template in wanted} | {AS_THEY_CAME: UNCALIBRATED}
+    return Recommendation(
+        names[found.chosen.text],
+        tuple(
+            Contender(names[each.text], each.loss, each.behind, each.standard_error)
+            for each in found.candidates
+        ),
+        sample.num_samples,
+        {} if sample is not calibration else {names[text]: each for text, each in found.fitted.items()},
+    )
+
+
+def further(calibration: Predictions, tried: Sequence[Template]) -> list[Template]:
+    """What else may suit the predictions; judged only where it is chosen."""
+    if calibration.kind == "top_label":
+        return []
+    names = {template.name for template in tried}
+    texts = usual_candidates(
+        calibration.kind,
+        min(calibration.num_samples, _most_rows(calibration)),
+        _width(calibration),
+        missing=len(missing_classes(calibration)),
+    )
+    return templates([text for text in texts if text not in names], calibration.kind)
+
+
+def missing_classes(calibration: Predictions) -> list[int]:
+    """The classes that no calibration sample has."""
+    if calibration.kind != "multiclass" or calibration.labels is None:
+        return []
+    counts = np.bincount(calibration.labels.numpy(), minlength=calibration.num_classes or 0)
+    return np.flatnonzero(counts == 0).tolist()
+
+
+def _width(predictions: Predictions) -> int:
+    return 1 if predictions.kind == "binary" else predictions.num_classes or 1
+
+
+def _most_rows(predictions: Predictions) -> int:
+    return max(2, math.ceil(MOST_ELEMENTS / _width(predictions)))
+
+
+def _sample(predictions: Predictions, seed: int) -> Predictions:
+    """As many rows as the choice needs."""
+    most = _most_rows(predictions)
+    if predictions.num_samples <= most:
+        return predictions
+    rows = generator(seed, Stream.FOLDS, part=1).permutation(predictions.num_samples)[:most]
+    return predictions.rows(np.sort(rows))

@@ -1,0 +1,141 @@
+"""Which samples calibrators are fitted on, and which they are judged on: never the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant.evaluation.arguments import no_labels
+from calibrant.evaluation.resampling.events import Indices
+from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.predictions import Predictions
+
+CROSS_FIT_BELOW = 1000  # so few samples are too few to give half away
+NUM_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Split:
+    """Samples to fit on and samples to judge on; with ``folds`` they are the same ones, in turn."""
+
+    calibration: Predictions | None
+    test: Predictions
+    words: str
+    folds: Indices | None = None
+    announce: bool = False
+    """Whether the reader must be told, because the split is ours."""
+
+    @property
+    def num_calibration(self) -> int:
+        """How many samples calibrators are fitted on."""
+        return 0 if self.calibration is None else self.calibration.num_samples
+
+
+def choose_split(predictions: Predictions, calibration: Predictions | None, seed: int) -> Split:
+    """Take the split that is given, or make one that the seed decides."""
+    both = has_both_parts(predictions)
+    test = predictions.test if both else predictions
+    if predictions.kind == "top_label":
+        if calibration is not None:
+            raise InputError(
+                "`calibration` must be left out for top-label confidences, on which no calibrator can be "
+                f"fitted; got {calibration.num_samples:,} samples."
+            )
+        return Split(None, test, "none: without the scores of all classes, no calibrator can be fitted")
+    if calibration is not None:
+        _check_same_problem(predictions, calibration)
+        _check_other_file(predictions, calibration)
+        name = "other predictions" if calibration.source is None else calibration.source.name
+        if has_both_parts(calibration):
+            given = calibration.calibration
+            return Split(
+                given, test, f"the {given.num_samples:,} samples of {name} marked as calibration split"
+            )
+        return Split(calibration, test, f"all {calibration.num_samples:,} samples of {name}")
+    if both:
+        given = predictions.calibration
+        return Split(given, test, f"the {given.num_samples:,} samples marked as calibration split")
+    num_samples = predictions.num_samples
+    why = "the predictions have no split" if predictions.split is None else "the split has one part only"
+    if num_samples < 3:
+        return Split(
+            None, test, f"none: {num_samples} samples are too few to fit on some and judge on the others"
+        )
+    if num_samples < CROSS_FIT_BELOW:
+        folds = stratified_folds(predictions, NUM_FOLDS, seed)
+        words = (
+            f"all {num_samples:,} samples in turn ({folds.max() + 1}-fold cross-fitting: each is judged by "
+            f"calibrators fitted on the other folds), because {why} and so few are not to be halved"
+        )
+        return Split(predictions, predictions, words, folds, announce=True)
+    halves = stratified_folds(predictions, 2, seed)
+    chosen = np.flatnonzero(halves == 0)
+    words = (
+        f"{len(chosen):,} of {num_samples:,} samples, drawn at random (seed {seed}) so that both halves "
+        f"hold each class alike, because {why}"
+    )
+    rows = predictions.with_split(None)
+    return Split(rows.rows(chosen), rows.rows(np.flatnonzero(halves == 1)), words, announce=True)
+
+
+def has_both_parts(predictions: Predictions) -> bool:
+    """Whether some samples are marked to be fitted on and others to be judged on."""
+    return predictions.split is not None and len(predictions.split.unique()) == 2
+
+
+def stratified_folds(
+    predictions: Predictions, num_folds: int, seed: int, *, stream: Stream = Stream.SPLIT
+) -> Indices:
+    """Fold of each sample ``(N,)``; sizes differ by at most one, and so do the parts of each class.
+
+    With several labels per sample, a sample counts for the rarest label that it has.
+    """
+    rng = generator(seed, stream)
+    order = rng.permutation(predictions.num_samples)
+    order = order[np.argsort(_strata(predictions)[order], kind="stable")]
+    folds = np.empty(len(order), dtype=np.int64)
+    folds[order] = np.arange(len(order)) % min(num_folds, len(order))
+    return folds
+
+
+def _strata(predictions: Predictions) -> Indices:
+    """What must be spread evenly: classes, or the rarest label of each sample."""
+    labels = predictions.labels
+    if labels is None:
+        raise no_labels(predictions)
+    if labels.ndim == 1:
+        return labels.numpy()
+    given = labels.numpy()
+    rarest_first = np.argsort(given.sum(axis=0), kind="stable")
+    has_any = given.any(axis=1)
+    return np.where(has_any, given[:, rarest_first].argmax(axis=1), given.shape[1])
+
+
+def _check_other_file(predictions: Predictions, calibration: Predictions) -> None:
+    """Refuse to fit on the samples that are judged."""
+    mine, theirs = predictions.source, calibration.source
+    same_file = mine is not None and theirs is not None and mine.sha256 == theirs.sha256
+    # Two parts of one file, taken apart by the caller, have no split left and hold other samples.
+    whole = predictions.split is not None or calibration.split is not None
+    if calibration is predictions or (
+        same_file and (whole or torch.equal(predictions.values, calibration.values))
+    ):
+        raise InputError(
+            "`calibration` must be other predictions than those that are judged; leave it out, and the "
+            "file's own calibration split is used."
+        )
+
+
+def _check_same_problem(predictions: Predictions, calibration: Predictions) -> None:
+    """Refuse to fit on predictions of another kind."""
+    if calibration.labels is None:
+        raise InputError("`calibration` must have labels to fit on; got none.")
+    mine, theirs = (f"{each.kind} with {each.num_classes} classes" for each in (predictions, calibration))
+    if mine != theirs:
+        raise InputError(f"`calibration` must be {mine}, as the predictions are; got {theirs}.")
+    names = (predictions.class_names, calibration.class_names)
+    if None not in names and names[0] != names[1]:
+        raise InputError("`calibration` must have the same class names in the same order as the predictions.")

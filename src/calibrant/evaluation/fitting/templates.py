@@ -1,0 +1,139 @@
+"""Calibrators to try: built, fitted on the calibration samples, ready to map what they have not seen."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
+from calibrant._math.folds import out_of_fold
+from calibrant.calibrators import Calibrator, build
+from calibrant.evaluation.resampling.events import Indices
+from calibrant.evaluation.result import Fit, Kind
+from calibrant.predictions import Predictions
+
+DEFAULTS = ("temperature", "focal-temperature")
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Scores with their labels: what calibrators are fitted on."""
+
+    scores: Tensor
+    labels: Tensor
+    weights: Tensor | None
+
+    @classmethod
+    def of(cls, predictions: Predictions) -> Labelled:
+        """The scores of predictions that have labels."""
+        if predictions.labels is None:
+            raise InputError("`labels` must be given to fit a calibrator; got none.")
+        return cls(predictions.scores, predictions.labels, predictions.weights)
+
+    def rows(self, index: Tensor) -> Labelled:
+        """Some of the samples."""
+        weights = None if self.weights is None else self.weights[index]
+        return Labelled(self.scores[index], self.labels[index], weights)
+
+
+@dataclass(frozen=True)
+class Template:
+    """A calibrator to fit, any number of times."""
+
+    name: str
+    title: str
+    calibrator: Calibrator
+
+    def fit(self, data: Labelled) -> Calibrator:
+        """A fitted copy."""
+        return fit_quietly(copy.deepcopy(self.calibrator), data)
+
+
+@dataclass(frozen=True)
+class FittedCalibrator:
+    """A calibrator fitted on all calibration samples."""
+
+    template: Template
+    calibrator: Calibrator
+    in_turn: Predictions | None
+    """With cross-fitting: the test samples, each as judged by a calibrator that was fitted on others."""
+
+    @property
+    def name(self) -> str:
+        """That of its arm."""
+        return self.template.name
+
+    @property
+    def title(self) -> str:
+        """That of its arm."""
+        return self.template.title
+
+
+def fit_quietly(calibrator: Calibrator, data: Labelled) -> Calibrator:
+    """Fit; what there is to warn of is left to ``fit_result_``."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        return calibrator.fit(data.scores, data.labels, weights=data.weights)
+
+
+def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> list[Template]:
+    """The calibrators asked for, or those that are always judged; no two alike."""
+    if isinstance(calibrators, (str, Calibrator)):
+        calibrators = [calibrators]
+    found: list[tuple[str, str, Calibrator]] = []
+    for wanted in _defaults(kind) if calibrators is None else calibrators:
+        calibrator = build(wanted) if isinstance(wanted, str) else wanted
+        if kind not in calibrator.kinds:
+            raise InputError(
+                f"{calibrator.name} is for {' and '.join(calibrator.kinds)} predictions; got {kind} ones."
+            )
+        settings = calibrator.text.removeprefix(calibrator.name)
+        if any(other.name == calibrator.name and said == settings for _, said, other in found):
+            raise InputError(f"`calibrators` must differ; {calibrator.name}{settings} stands there twice.")
+        name = wanted if isinstance(wanted, str) else calibrator.text
+        found.append((name, settings, calibrator))
+    names = [calibrator.name for _, _, calibrator in found]
+    return [
+        Template(
+            name,
+            f"{calibrator.title} {settings}"
+            if settings and names.count(calibrator.name) > 1
+            else calibrator.title,
+            calibrator,
+        )
+        for name, settings, calibrator in found
+    ]
+
+
+def _defaults(kind: Kind) -> tuple[str, ...]:
+    return () if kind == "top_label" else DEFAULTS
+
+
+def cross_fit(template: Template, data: Labelled, folds: Indices) -> Tensor:
+    """Probabilities of every sample from a calibrator fitted on the other folds; float64."""
+    return out_of_fold(
+        torch.from_numpy(folds),
+        lambda inside: template.fit(data.rows(~inside)).predict_proba(data.scores[inside]),
+    )
+
+
+def fit_summary(calibrator: Calibrator) -> Fit:
+    """How the fit went, in the evaluation's own words."""
+    result = calibrator.fit_result_
+    return Fit(
+        converged=result.converged,
+        steps=result.steps,
+        objective=result.objective,
+        before=result.before,
+        after=result.after,
+        message=result.message,
+        warnings=result.warnings,
+    )
+
+
+FIT_FAILURES = (InputError, ConvergenceError)

@@ -1,0 +1,1 @@
+"""A gate for pipelines: values held against limits and against a baseline."""

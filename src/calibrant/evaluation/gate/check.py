@@ -1,0 +1,146 @@
+"""A gate for pipelines: is a limit, or a baseline, exceeded by more than sampling noise explains?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from calibrant._math.errors import InputError
+from calibrant.evaluation.arguments import check_predictions
+from calibrant.evaluation.gate.limits_and_baseline import Gate
+from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateResult
+from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.quantities.roster import check_metrics, gated
+from calibrant.evaluation.versions import versions
+from calibrant.predictions import Predictions
+
+
+def check(
+    predictions: Predictions,
+    limits: Mapping[str, float] | None = None,
+    *,
+    baseline: Predictions | None = None,
+    baseline_metrics: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    strict: bool = False,
+    num_bins: int = 15,
+    bootstrap: int = 1000,
+    seed: int = 0,
+    command: str | None = None,
+) -> GateResult:
+    """Hold predictions against limits, a baseline, or both, and fail only what noise does not explain.
+
+    Judged are the test samples, or all where there is no test split; nothing is calibrated. A value on the
+    right side of its limit passes. Beyond the limit it fails if a model exactly at the limit would show less
+    on a sample of this size with probability ``confidence``: for calibration errors by draws from such a
+    model (see :func:`~calibrant.evaluation.resampling.at_limit.draw_at_limit`), since these are biased and
+    an interval around them would blame the bias on the model; for accuracy by the binomial distribution; for
+    other means by a one-sided bootstrap bound. What lies between passes, and its sentence says so; with
+    ``strict`` it fails.
+
+    A pass of a handful of samples says nothing, since a far worse model would pass as well. So it is also
+    looked whether a model with an error of twice the limit (and at least 5 points more, but no further than
+    halfway to the greatest error there can be), with the probabilities stated here, would fail in half of the
+    cases or more. Where not, ``conclusive`` is false, ``would_pass`` names the largest error that would pass
+    (the lowest accuracy; ``None`` where nothing would fail), and the sentence says so. Such a check passes;
+    with ``strict`` it fails. The same is said of means and baselines where no sample of this size could fail
+    (below five samples at 95 %).
+
+    Against a baseline the difference counts, by a one-sided bootstrap bound: paired where both were judged on
+    the same samples (as in :func:`calibrant.compare`).
+
+    So each check lets a model at the limit, or as good as the baseline, fail with probability about
+    1 − ``confidence``; several checks add up.
+
+    Args:
+        predictions: What to check; labels (or ``correct``) are needed.
+        limits: The most that is allowed of ``"ece"``, ``"adaptive_ece"``, ``"smce"``, ``"nll"``, ``"brier"``,
+            and the least of ``"accuracy"``. For a binary model errors are those of the positive class, for
+            several labels means over the labels.
+        baseline: Predictions of another model, of the same kind.
+        baseline_metrics: What must not be worse than the baseline's: any of these, and on the same samples
+            also what ``metrics`` adds to :func:`calibrant.evaluate`. By default ECE and, where it is known,
+            NLL.
+        confidence: Between 0.5 and 1.
+        strict: Whether a value on the wrong side fails even where noise explains it, and a check that so few
+            samples cannot fail.
+        num_bins: Bins of the calibration errors.
+        bootstrap: Resamples, and draws from models at a limit.
+        seed: Decides everything random.
+        command: The command line to record, if there was one.
+
+    Returns:
+        Whether all passed, and of each check the value, what it was held against, and a sentence.
+
+    Raises:
+        TypeError: If something else than predictions is given.
+        InputError: If there is nothing to check, a metric is not known of such predictions, or an option is
+            out of range.
+
+    References:
+        Vaicenavicius et al., "Evaluating model calibration in classification", AISTATS 2019 (the case of a
+        limit of zero).
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> log_odds = rng.normal(size=2000)
+        >>> labels = rng.random(2000) < 1 / (1 + np.exp(-log_odds))
+        >>> found = check(Predictions(logits=3 * log_odds, labels=labels), {"ece": 0.03})
+        >>> found.passed, found.checks[0].outcome
+        (False, 'fail')
+        >>> check(Predictions(logits=log_odds, labels=labels), {"ece": 0.03}).passed
+        True
+    """
+    check_predictions(predictions, "predictions")
+    if not 0.5 < confidence < 1:
+        raise InputError(f"`confidence` must lie between 0.5 and 1, as in 0.95; got {confidence}.")
+    wanted, known = dict(limits or {}), gated()
+    held = [metric for metric in known if metric in (baseline_metrics or ())]
+    unknown = sorted({*wanted, *(baseline_metrics or ())} - set(known))
+    if unknown:
+        raise InputError(f"there is no metric {unknown[0]!r} to check; there are {', '.join(known)}.")
+    if baseline_metrics and baseline is None:
+        raise InputError("`baseline_metrics` go with a `baseline`; there is none.")
+    if not wanted and baseline is None:
+        raise InputError(
+            'there is nothing to check: give a limit (`{"ece": 0.03}`, or --max-ece 0.03), or a baseline.'
+        )
+    procedure = Procedure(
+        kind=predictions.kind,
+        num_bins=num_bins,
+        num_resamples=bootstrap,
+        num_draws=bootstrap,
+        level=2 * confidence - 1,  # of which each end is a one-sided bound
+        seed=seed,
+        metrics=check_metrics([*wanted, *held]),
+    )
+    gate = Gate(test_of(predictions), procedure, confidence, strict)
+    checks = [gate.limit(metric, limit) for metric, limit in wanted.items()]
+    paired = None
+    if baseline is not None:
+        check_predictions(baseline, "baseline")
+        other = test_of(baseline)
+        if other.kind != predictions.kind:
+            raise InputError(f"`baseline` must be {predictions.kind} as the predictions; got {other.kind}.")
+        refuse_other_classes([("the predictions", predictions), ("the baseline", baseline)])
+        paired = same_samples(gate.test, other)
+        checks += gate.against(other, held, paired=paired)
+    return GateResult(
+        schema_version=CHECK_SCHEMA_VERSION,
+        passed=all(each.passed for each in checks),
+        strict=strict,
+        confidence=confidence,
+        checks=tuple(checks),
+        kind=predictions.kind,
+        num_samples=gate.test.num_samples,
+        paired=paired,
+        num_bins=num_bins,
+        bootstrap=bootstrap,
+        seed=seed,
+        source=predictions.source,
+        baseline=None if baseline is None else baseline.source,
+        notes=predictions.notes,
+        versions=versions(),
+        command=command,
+    )

@@ -1,0 +1,257 @@
+"""Values held against limits and against a baseline, one check after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from calibrant._math.errors import InputError
+from calibrant.evaluation.gate.power import Missed, missed_accuracy, missed_error
+from calibrant.evaluation.gate.question import Question
+from calibrant.evaluation.gate.result import Check, Outcome
+from calibrant.evaluation.judging.measure import Measured, change, measure
+from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.phrases import decimals_apart, number
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.nll import NLL
+from calibrant.evaluation.resampling.at_limit import AtLimit, AtLimitKernel, draw_at_limit
+from calibrant.evaluation.resampling.intervals import highest_share, too_few
+from calibrant.evaluation.resampling.null import ROUNDING
+from calibrant.predictions import Predictions
+
+NO_BOUND = "no interval can be computed"
+
+
+class Gate:
+    """The samples that are checked; what takes long is done when it is first needed."""
+
+    def __init__(self, test: Predictions, procedure: Procedure, confidence: float, strict: bool) -> None:
+        self.test = test
+        self._procedure = procedure
+        self._confidence = confidence
+        self._strict = strict
+        self._reduced = reduce_predictions(test, procedure.num_bins, metrics=procedure.metrics)
+        self._judged: Measured | None = None
+
+    def limit(self, metric: str, limit: float) -> Check:
+        """Whether the value lies beyond its limit."""
+        asked = Question.of(metric, self.test.kind)
+        if asked.gate.help is None:
+            raise InputError(f"there is no limit for {metric}; hold it against a baseline.")
+        if not limit >= 0:
+            raise InputError(f"the limit of {metric} must not be negative or NaN; got {limit}.")
+        if limit > 1 and asked.form.bounds[1] == 1:
+            raise InputError(
+                f"the limit of {metric} must be a fraction in 0..1; got {limit:g}: "
+                f"{limit:g} % is {limit / 100:g}."
+            )
+        key, sign = asked.form.key, asked.form.sign
+        value = self._value(key)
+        allowed = f"at {'most' if sign > 0 else 'least'} {limit:g}"
+        if value is None:
+            sentence = f"The {asked.named} is {self._reduced.reasons[key]}; {allowed} is allowed."
+            return self._check(asked, "limit", None, limit, outcome="fail", sentence=sentence)
+        facts = f"The {asked.named} of {number(value, decimals_apart(value, limit))}"
+        if sign * (value - limit) <= ROUNDING:
+            sentence = f"{facts} keeps the limit of {allowed}."
+            return self._check(
+                asked,
+                "limit",
+                value,
+                limit,
+                outcome="pass",
+                sentence=sentence,
+                missed=self._missed(asked, limit),
+            )
+        threshold, p = None, None
+        if asked.kernel is not None:
+            drawn = self._draw(asked, asked.kernel, limit, value)
+            threshold, p = drawn.upper, drawn.p_value
+            beyond, why = p <= 1 - self._confidence, self._explained(limit, drawn)
+        else:
+            threshold = self._bound(asked, value)
+            beyond = threshold is not None and sign * (threshold - limit) > 0
+            why = self._bounded("it", sign, threshold)
+        verb = "exceeds" if sign > 0 else "falls short of"
+        return self._check(
+            asked,
+            "limit",
+            value,
+            limit,
+            threshold=threshold,
+            p_value=p,
+            outcome="fail" if beyond else "within noise",
+            sentence=f"{facts} {verb} the limit of {limit:g}, {self._judgement(beyond)}: {why}.",
+            missed=None if beyond else self._missed(asked, limit),
+        )
+
+    def against(self, other: Predictions, metrics: Sequence[str], *, paired: bool) -> Iterator[Check]:
+        """Whether values are worse than those of the baseline."""
+        reduced = reduce_predictions(other, self._procedure.num_bins, metrics=self._procedure.metrics)
+        judged = measure(reduced, self._procedure, part=0 if paired else 1)
+        changes = change(self._judge(), judged, self._procedure.level, paired=paired)
+        few = too_few(min(each.effective_samples for each in (self._reduced, reduced)), self._procedure.level)
+        default = [ECE.key] if self.test.kind == "top_label" else [ECE.key, NLL.key]
+        for metric in metrics or default:
+            asked = Question.of(metric, self.test.kind)
+            key, sign = asked.form.key, asked.form.sign
+            if asked.is_error and asked.kernel is None and not paired:
+                raise InputError(f"{metric} can be held against a baseline on the same samples only.")
+            value, base = self._value(key), reduced.values.get(key)
+            digits = None if value is None or base is None else decimals_apart(value, base)
+            shown = ["infinity" if each is None else number(each, digits) for each in (value, base)]
+            facts = f"The {asked.named} of {shown[0]}"
+            held = f"the baseline's {shown[1]} ({'on the same samples' if paired else 'unpaired'})"
+            bound = None
+            if value is None or base is None:
+                worse = value is None and base is not None
+                outcome: Outcome = "fail" if worse else "pass"
+                sentence = f"{facts} is {'worse' if worse else 'no worse'} than {held}."
+            elif sign * (value - base) <= ROUNDING:
+                outcome, sentence = "pass", f"{facts} is no worse than {held}."
+            else:
+                bound = changes[key].low if sign > 0 else changes[key].high
+                beyond = bound is not None and sign * bound > 0
+                why = self._bounded("the difference", sign, bound)
+                if beyond and not paired and asked.kernel is not None:
+                    # Chance gives more error to fewer samples, which no resampling takes away.
+                    drawn = self._draw(asked, asked.kernel, base, value)
+                    beyond, why = drawn.p_value <= 1 - self._confidence, self._explained(base, drawn)
+                outcome = "fail" if beyond else "within noise"
+                sentence = f"{facts} is worse than {held}, {self._judgement(beyond)}: {why}."
+            missed = Missed(math.inf, always=True) if few and outcome != "fail" else None
+            yield self._check(
+                asked,
+                "baseline",
+                value,
+                base,
+                threshold=bound,
+                outcome=outcome,
+                sentence=sentence,
+                missed=missed,
+            )
+
+    def _check(
+        self,
+        asked: Question,
+        kind: Literal["limit", "baseline"],
+        value: float | None,
+        against: float | None,
+        *,
+        outcome: Outcome,
+        sentence: str,
+        threshold: float | None = None,
+        p_value: float | None = None,
+        missed: Missed | None = None,
+    ) -> Check:
+        lenient = outcome == "pass" or (outcome == "within noise" and not self._strict)
+        return Check(
+            metric=asked.metric,
+            about=asked.about,
+            kind=kind,
+            value=value,
+            against=against,
+            threshold=threshold,
+            p_value=p_value,
+            outcome=outcome,
+            conclusive=missed is None,
+            would_pass=None if missed is None or missed.always else missed.value,
+            passed=lenient and not (self._strict and missed is not None),
+            sentence=sentence
+            if missed is None
+            else f"{sentence} {self._caveat(asked, missed, outcome, against if kind == 'limit' else None)}",
+        )
+
+    def _missed(self, asked: Question, limit: float) -> Missed | None:
+        """A model that is much worse than the limit allows, and would pass all the same."""
+        samples, procedure = self._reduced.effective_samples, self._procedure
+        if asked.kernel is not None:
+            return missed_error(
+                asked.kernel,
+                self._reduced.events[asked.form.prefix],
+                limit,
+                num_bins=procedure.num_bins,
+                num_draws=procedure.num_draws,
+                confidence=self._confidence,
+                seed=procedure.seed,
+            )
+        if asked.binomial:
+            return missed_accuracy(limit, samples, confidence=self._confidence)
+        return Missed(math.inf, always=True) if too_few(samples, procedure.level) else None
+
+    def _caveat(self, asked: Question, missed: Missed, outcome: Outcome, limit: float | None) -> str:
+        """That the check says little, and what it would let through."""
+        told = f"{self.test.num_samples:,} samples cannot tell"
+        draws = self._procedure.num_draws
+        if asked.kernel is not None and limit is not None:  # a baseline's is no test by draws
+            if (1 + draws) * (1 - self._confidence) < 1 - ROUNDING:
+                told = f"{draws} draws are too few to tell"
+            elif missed.value <= limit + ROUNDING:
+                told = f"With the probabilities stated here no error exceeds {missed.value:.2g}"
+        elif asked.form.share and limit == 0:
+            told = f"No {asked.gate.name} is less than 0"
+        what = "error" if asked.is_error else asked.metric
+        worse = (
+            "this check passes whatever is true"
+            if missed.always
+            else f"a model with a true {what} of {missed.value:.2g} would pass too, more often than not"
+        )
+        fails = "; the gate is strict, so that fails" if self._strict and outcome == "pass" else ""
+        return f"{told}: {worse}{fails}."
+
+    def _bound(self, asked: Question, value: float) -> float | None:
+        """What a mean is at least, or at most; of a share by the binomial distribution."""
+        samples = self._reduced.effective_samples
+        if asked.binomial:
+            return highest_share(value, samples, self._confidence)
+        if too_few(samples, self._procedure.level):
+            return None
+        estimate = self._judge().metrics[asked.form.key]
+        return estimate.low if asked.form.sign > 0 else estimate.high
+
+    def _value(self, key: str) -> float | None:
+        """The value, ``None`` where it is infinite; what cannot be known is an error."""
+        value = self._reduced.values.get(key)
+        if value is None and not self._reduced.reasons[key].startswith("infinite"):
+            raise InputError(f"{key} cannot be checked: {self._reduced.reasons[key]}.")
+        return value
+
+    def _draw(self, asked: Question, kernel: AtLimitKernel, limit: float, value: float) -> AtLimit:
+        return draw_at_limit(
+            kernel,
+            self._reduced.events[asked.form.prefix],
+            limit,
+            value,
+            num_bins=self._procedure.num_bins,
+            num_draws=self._procedure.num_draws,
+            confidence=self._confidence,
+            seed=self._procedure.seed,
+        )
+
+    def _judge(self) -> Measured:
+        if self._judged is None:
+            self._judged = measure(self._reduced, self._procedure)
+        return self._judged
+
+    def _judgement(self, beyond: bool) -> str:
+        if beyond:
+            return "beyond sampling noise"
+        if self._strict:
+            return "within sampling noise, but the gate is strict"
+        return "but within sampling noise, so it passes"
+
+    def _explained(self, limit: float, drawn: AtLimit) -> str:
+        sign = "≤" if drawn.p_value <= 1 / (1 + drawn.num_draws) else "="
+        return (
+            f"a model whose true error is {limit:.4g} shows at most {number(drawn.upper)} on "
+            f"{self.test.num_samples:,} samples in {100 * self._confidence:g} % of cases "
+            f"(p {sign} {drawn.p_value:.2g})"
+        )
+
+    def _bounded(self, what: str, sign: int, bound: float | None) -> str:
+        if bound is None:
+            return NO_BOUND
+        side = "least" if sign > 0 else "most"
+        return f"{what} is at {side} {number(bound)} with {100 * self._confidence:g} % confidence"

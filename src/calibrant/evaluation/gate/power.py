@@ -1,0 +1,134 @@
+"""Whether there are samples enough for a gate to tell a model that is much worse than allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant.evaluation.resampling.at_limit import (
+    AtLimitKernel,
+    OutcomeError,
+    draw_errors,
+    probabilities_at,
+)
+from calibrant.evaluation.resampling.events import Events, Vector
+from calibrant.evaluation.resampling.intervals import effective_number
+from calibrant.evaluation.resampling.null import ROUNDING
+from calibrant.evaluation.thresholds import TOLERABLE_GAP
+
+PLENTY = 1600  # samples for each bin: chance gives an error of 0.4 / sqrt(samples per bin) at most, 0.01
+MOST_RIGHT = 5000  # samples; of so many an accuracy is known to a point
+LEAST_GREATEST = 0.5  # what always happens, or never, is stated with an error of one half or more
+FEW_DRAWS = 400  # of a much worse model: whether half of them fail
+TENTHS = tuple(k / 10 for k in range(1, 10))
+
+
+@dataclass(frozen=True)
+class Missed:
+    """What a much worse model has, that passes more often than not; ``always``: whatever happens."""
+
+    value: float
+    always: bool
+
+
+def much_worse(limit: float, greatest: float) -> float:
+    """An error of twice the limit, at least 5 points above it, but halfway to the greatest at most."""
+    return min(max(2 * limit, limit + TOLERABLE_GAP), (limit + greatest) / 2)
+
+
+def missed_error(
+    error: AtLimitKernel,
+    events: Sequence[Events],
+    limit: float,
+    *,
+    num_bins: int,
+    num_draws: int,
+    confidence: float,
+    seed: int,
+) -> Missed | None:
+    """The worst model that the test of :func:`draw_at_limit` would not tell from one at the limit.
+
+    Looked at are errors of :func:`much_worse` and of further tenths. What is stated stays; what happens moves
+    away from it towards the greatest error: always or never, in each bin or throughout. So the answer depends
+    on what was stated, and not on what happened. ``None`` where all of these fail in half of the draws.
+    """
+    above = math.floor((1 - confidence) * (1 + num_draws) + ROUNDING) - 1  # of a sample that fails
+    plenty = sum(_number(event) for event in events) >= PLENTY * num_bins
+    if plenty and above >= 0 and limit < LEAST_GREATEST:
+        return None
+    measures = [OutcomeError(event, error, num_bins) for event in events]
+    greatest, away = max(
+        (_greatest(measures, outcomes) for outcomes in (OutcomeError.opposite, _never, _always)),
+        key=lambda found: found[0],
+    )
+
+    if above < 0 or greatest <= limit + ROUNDING:
+        return Missed(greatest, always=True)
+    if plenty:
+        return None
+
+    def draws(true_error: float, number: int) -> Vector:
+        return draw_errors(measures, probabilities_at(measures, away, true_error), number, seed)
+
+    at_limit = np.sort(draws(limit, num_draws))
+    needed = at_limit[-1 - above]
+    if greatest <= needed + ROUNDING:
+        return Missed(greatest, always=True)
+    found = None
+    for wrong in _rungs(limit, greatest):
+        if np.mean(draws(wrong, min(num_draws, FEW_DRAWS)) > needed + ROUNDING) >= 0.5:
+            break
+        found = Missed(wrong, always=False)
+    return found
+
+
+def missed_accuracy(least: float, num_samples: float, *, confidence: float) -> Missed | None:
+    """The lowest accuracy that a binomial test would not tell from the least that is allowed.
+
+    As :func:`missed_error`, of the share that is wrong.
+    """
+    from scipy.special import bdtr
+
+    trials = math.floor(num_samples + ROUNDING)
+    hits = np.arange(trials + 1.0)
+    failing = int((bdtr(hits, trials, least) <= 1 - confidence).sum())  # as many counts of hits
+    if failing == 0:
+        return Missed(0.0, always=True)
+    if trials >= MOST_RIGHT:
+        return None
+    found = None
+    for wrong in _rungs(1 - least, 1.0):
+        if bdtr(failing - 1.0, trials, 1 - wrong) >= 0.5:
+            break
+        found = Missed(round(1 - wrong, 12), always=False)
+    return found
+
+
+def _never(measure: OutcomeError) -> Vector:
+    return np.zeros_like(measure.stated)
+
+
+def _always(measure: OutcomeError) -> Vector:
+    return np.ones_like(measure.stated)
+
+
+def _greatest(
+    measures: Sequence[OutcomeError], outcomes: Callable[[OutcomeError], Vector]
+) -> tuple[float, list[Vector]]:
+    """The error if what happens is that, and the way there from what is stated."""
+    worst = [outcomes(measure) for measure in measures]
+    errors = [measure(w[:, None])[0] for measure, w in zip(measures, worst, strict=True)]
+    return float(np.mean(errors)), [w - m.stated for m, w in zip(measures, worst, strict=True)]
+
+
+def _rungs(limit: float, greatest: float) -> list[float]:
+    """Errors to look at, from the smallest."""
+    first = much_worse(limit, greatest)
+    return [first, *(tenth for tenth in TENTHS if first < tenth < greatest)]
+
+
+def _number(event: Events) -> float:
+    return len(event.confidences) if event.weights is None else effective_number(event.weights)

@@ -1,0 +1,64 @@
+"""What a gate found, as frozen data with a JSON form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, TypeAlias
+
+from pydantic import TypeAdapter
+
+from calibrant.predictions import Kind, Source
+
+CHECK_SCHEMA_VERSION = 1
+Outcome: TypeAlias = Literal["pass", "within noise", "fail"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One question and its answer; ``against`` is the limit, or the baseline's value."""
+
+    metric: str
+    about: str  # "top label", "positive class", "labels" or "decisions"
+    kind: Literal["limit", "baseline"]
+    value: float | None  # None: infinite
+    against: float | None
+    threshold: float | None  # a limit: of the value; a baseline: of the difference; beyond it is no noise
+    p_value: float | None  # where draws were made
+    outcome: Outcome
+    conclusive: bool  # False: so few samples pass much worse models too
+    would_pass: float | None  # then: a true value beyond the limit that passes most of the time
+    passed: bool
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateResult:
+    """The answer of :func:`check`, with a JSON form."""
+
+    schema_version: int
+    passed: bool
+    strict: bool
+    confidence: float
+    checks: tuple[Check, ...]
+    kind: Kind
+    num_samples: int
+    paired: bool | None  # with a baseline: whether it was judged on the same samples
+    num_bins: int
+    bootstrap: int
+    seed: int
+    source: Source | None
+    baseline: Source | None
+    notes: tuple[str, ...]
+    versions: Mapping[str, str]
+    command: str | None
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """The answer as JSON text; what is infinite is ``null``."""
+        return _adapter().dump_json(self, indent=indent).decode()
+
+
+@cache
+def _adapter() -> TypeAdapter[GateResult]:
+    return TypeAdapter(GateResult)

@@ -1,0 +1,171 @@
+"""The table by group: what each group is told, and what comes true of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.quantities import ece
+from calibrant.evaluation.quantities.accuracy import ACCURACY
+from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.gap import GAP
+from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
+from calibrant.evaluation.resampling.events import Events, Indices, Vector
+from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
+from calibrant.evaluation.resampling.null import draw_null, null_error
+from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Resamples
+from calibrant.evaluation.resampling.statistics import EventErrors, Kernel, Means
+from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.result import Estimate, GroupRow, NullError
+from calibrant.evaluation.thresholds import TOLERABLE_GAP
+
+MOST_GROUPS = 100  # the largest ones; names of persons, say, make no table
+_SHOWN = (ACCURACY, MEAN_CONFIDENCE, GAP, ECE)
+_KERNEL: Kernel = "width l1"  # of the ECE
+
+
+def group_rows(reduced: Reduced, groups: Sequence[str] | None, procedure: Procedure) -> tuple[GroupRow, ...]:
+    r"""One row per group, by name; of more than 100 groups the largest.
+
+    Within a group everything is as for all samples: resamples of its rows give the intervals, and draws of
+    its outcomes the error that chance gives. Few samples make a bootstrap too sure of itself, so the interval
+    of the accuracy is Wilson's, and that of the gap reaches as far as Wilson's interval does.
+
+    Looking at many groups finds something in some of them. ``adjusted_p`` is Holm's: the smallest of m
+    p-values times m, the next times m − 1, never below the one before. A row is ``vague`` where the interval
+    of its gap is wider than 5 points to a side: such a group may be off by as much and not show it.
+
+    References:
+        Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6,
+        1979.
+    """
+    if groups is None:
+        return ()
+    names, place, counts = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
+    largest = np.sort(np.argsort(-counts, kind="stable")[:MOST_GROUPS])
+    chosen = [(str(names[k]), np.flatnonzero(place == k)) for k in largest.tolist()]
+    if reduced.weights is not None:  # of a group without weight nothing is known
+        chosen = [(name, rows) for name, rows in chosen if reduced.weights[rows].any()]
+    num_draws = max(procedure.num_draws, math.ceil(2 * len(chosen) / (1 - procedure.level)))
+    found = [
+        _row(_part_of(reduced, rows), name, procedure, num_draws, place=part)
+        for part, (name, rows) in enumerate(chosen)
+    ]
+    adjusted = holm([row.null.p_value for row in found])
+    return tuple(replace(row, adjusted_p=value) for row, value in zip(found, adjusted, strict=True))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values adjusted for their number.
+
+    Example:
+        >>> [round(p, 3) for p in holm([0.01, 0.5, 0.02])]
+        [0.03, 0.5, 0.04]
+    """
+    adjusted = [1.0] * len(p_values)
+    highest = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = highest
+    return adjusted
+
+
+def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
+    """What is kept of some samples, as far as a row of the table needs it."""
+    events = tuple(
+        Events(
+            event.confidences[rows],
+            event.outcomes[rows],
+            None if event.weights is None else event.weights[rows],
+        )
+        for event in reduced.events[""]
+    )
+    ratios = {
+        each.key: (reduced.ratios[each.key][0][rows], reduced.ratios[each.key][1][rows])
+        for each in _SHOWN
+        if each.key in reduced.ratios
+    }
+    return Reduced(
+        quantities=_SHOWN,
+        weights=None if reduced.weights is None else reduced.weights[rows],
+        ratios=ratios,
+        events={"": events},
+        values={name: float(above.sum() / below.sum()) for name, (above, below) in ratios.items()},
+        reasons={},
+        influences={},
+    )
+
+
+def _row(part: Reduced, name: str, procedure: Procedure, num_draws: int, *, place: int) -> GroupRow:
+    """A group on its own; ``adjusted_p`` is not adjusted yet."""
+    events, level = part.events[""], procedure.level
+    values = part.values | {ECE.key: _error(events, procedure.num_bins)}
+    estimates = _intervals(part, values, procedure, place)
+    accuracy = wilson_interval(
+        min(1.0, values[ACCURACY.key]),
+        part.effective_samples,
+        level,
+    )
+    estimates[ACCURACY.key] = Estimate(value=values[ACCURACY.key], low=accuracy[0], high=accuracy[1])
+    stated, gap = values[MEAN_CONFIDENCE.key], estimates[GAP.key]
+    low = min(value for value in (gap.low, stated - accuracy[1]) if value is not None)
+    high = max(value for value in (gap.high, stated - accuracy[0]) if value is not None)
+    null = _null(events, values[ECE.key], procedure, num_draws, place)
+    return GroupRow(
+        name=name,
+        count=part.num_samples,
+        accuracy=estimates[ACCURACY.key],
+        mean_confidence=estimates[MEAN_CONFIDENCE.key],
+        gap=Estimate(value=gap.value, low=low, high=high),
+        ece=estimates[ECE.key],
+        null=null,
+        adjusted_p=null.p_value,
+        vague=(high - low) / 2 > TOLERABLE_GAP,
+    )
+
+
+def _intervals(
+    part: Reduced, values: dict[str, float], procedure: Procedure, place: int
+) -> dict[str, Estimate]:
+    """Values with bootstrap intervals; of a single sample there is none."""
+    if part.num_samples < 2:
+        return {
+            name: Estimate(value=value, reason="no interval: one sample") for name, value in values.items()
+        }
+    resamples = Resamples(
+        part.num_samples, procedure.num_resamples, stream_seed(procedure.seed, Stream.GROUPS, place)
+    )
+    means, errors = Means(part.ratios), [EventErrors(event, procedure.num_bins) for event in part.events[""]]
+    blocks: list[dict[str, Vector]] = [
+        means(counts) | {ECE.key: np.mean([each(counts)[_KERNEL] for each in errors], axis=0)}
+        for counts in resamples.blocks(SMALL_BLOCK)
+    ]
+    estimates: dict[str, Estimate] = {}
+    for each in part.quantities:
+        value, replicates = values[each.key], np.concatenate([block[each.key] for block in blocks])
+        interval = centred_interval(value, replicates, procedure.level, each.bounds)
+        low, high = (None, None) if interval is None else interval
+        estimates[each.key] = Estimate(value=value, low=low, high=high)
+    return estimates
+
+
+def _null(
+    events: tuple[Events, ...], observed: float, procedure: Procedure, num_draws: int, place: int
+) -> NullError:
+    """The error of the group if its probabilities were true."""
+    drawn = np.zeros(num_draws)
+    for label, event in enumerate(events):
+        seed = (*stream_seed(procedure.seed, Stream.GROUPS, place), label + 1)
+        drawn += draw_null(event, procedure.num_bins, num_draws, seed).errors[_KERNEL] / len(events)
+    return null_error(ECE.key, observed, drawn, procedure.level)
+
+
+def _error(events: Sequence[Events], num_bins: int) -> float:
+    """The calibration error over bins of equal width."""
+    errors = [ece.value(event.confidences, event.outcomes, event.weights, num_bins) for event in events]
+    return float(np.mean(errors))

@@ -1,0 +1,107 @@
+"""Labelled probabilities, calibrated or not, by blocks: the whole table is never held in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from calibrant._math.scores import negative_log_likelihoods
+from calibrant.evaluation.arguments import no_labels
+from calibrant.evaluation.resampling.events import Matrix, Vector
+from calibrant.evaluation.resampling.resamples import Counts, block_bounds
+from calibrant.predictions import Kind, Predictions
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+ROW_BLOCK = 1 << 20  # elements of a block of rows: 8 MiB
+_UNSURE_LOSS = 15.0  # of one label; from the probability of an event, two in a billion off at most
+COLUMN_BLOCK = 1 << 24  # elements of a block of columns, where a class is needed for all samples: 128 MiB
+
+Calibrate = Callable[[Tensor], Tensor]  # scores of some rows to their probabilities in float64
+
+
+def with_complement(probs: Tensor) -> Float[Tensor, "n C"]:
+    """A column for each class, also where there is but the probability of one event."""
+    return probs if probs.ndim == 2 else torch.stack([1 - probs, probs], dim=1)
+
+
+class LabelledProbs:
+    """Labels, weights and probabilities, the latter after ``calibrate`` if there is one."""
+
+    def __init__(self, predictions: Predictions, calibrate: Calibrate | None = None) -> None:
+        if predictions.labels is None:
+            raise no_labels(predictions)
+        self._predictions = predictions
+        self._calibrate = calibrate
+        self.kind: Kind = predictions.kind
+        self.streamed = predictions.streamed
+        self.labels: Int[Tensor, " N"] | Int[Tensor, "N C"] = predictions.labels
+        self.weights: Vector | None = None if predictions.weights is None else predictions.weights.numpy()
+        self.num_samples = predictions.num_samples
+        self.num_classes = predictions.num_classes or 0
+        self.class_names = predictions.class_names or tuple(str(k) for k in range(self.num_classes))
+
+    def row_blocks(self) -> Iterator[slice]:
+        """Slices of rows whose probabilities fit into the memory set aside."""
+        return (slice(a, b) for a, b in block_bounds(self.num_samples, ROW_BLOCK // self.num_classes))
+
+    def probs_of(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
+        """Probabilities of some rows, float64."""
+        if self._calibrate is None:
+            return self._predictions.probs_of(rows)
+        return self._calibrate(self._predictions.scores_of(rows))
+
+    def log_losses(self, rows: slice, probs: Tensor) -> Float[Tensor, " n"]:
+        """Minus the log-probability of what happened, by the probabilities of these rows.
+
+        Where such a probability, or what an event's lacks of one, vanishes in float64 or has few digits left,
+        the logits as they came still tell.
+        """
+        labels = self.labels[rows]
+        losses = negative_log_likelihoods(probs, labels)
+        lost = losses > _UNSURE_LOSS * len(labels) / max(labels.numel(), 1)  # of several labels the mean
+        if self._calibrate is not None or self._predictions.space != "logits" or not bool(lost.any()):
+            return losses
+        logits, labels = self._predictions.scores_of(rows)[lost].to(torch.float64), labels[lost]
+        if self.kind == "multiclass":
+            exact = functional.cross_entropy(logits, labels, reduction="none")
+        else:
+            each = functional.softplus(torch.where(labels == 1, -logits, logits))
+            exact = each.reshape(len(each), -1).mean(dim=1)
+        losses[lost] = exact
+        return losses
+
+    def outcomes(self, column: int) -> NDArray[np.bool_]:
+        """Whether the class or label of a column occurs, for all samples; of an event, class 1."""
+        if self.kind == "multiclass":
+            return (self.labels == column).numpy()
+        return (self.labels.reshape(self.num_samples, -1)[:, column] == 1).numpy()
+
+    def columns(self) -> Iterator[Vector]:
+        """Probabilities of one class or label after the other for all samples; of an event, of class 1."""
+        if self.kind == "binary":
+            yield torch.cat([self.probs_of(rows) for rows in self.row_blocks()]).numpy()
+            return
+        for start, stop in block_bounds(self.num_classes, COLUMN_BLOCK // self.num_samples):
+            block = torch.empty((stop - start, self.num_samples), dtype=torch.float64)
+            for rows in self.row_blocks():
+                block[:, rows] = self.probs_of(rows)[:, start:stop].T
+            yield from block.numpy()
+
+    def residual_sums(self, counts: Counts) -> Matrix:
+        """Outcome minus probability ``(r, C)``, summed over the samples that ``counts`` ``(r, N)`` drew."""
+        total = torch.zeros((len(counts), self.num_classes), dtype=torch.float64)
+        for rows in self.row_blocks():
+            residuals = -self.probs_of(rows)
+            residuals[torch.arange(len(residuals)), self.labels[rows]] += 1
+            if self.weights is not None:
+                residuals *= torch.from_numpy(self.weights[rows, None])
+            total.addmm_(torch.from_numpy(counts[:, rows]).to(torch.float64), residuals)
+        return total.numpy()

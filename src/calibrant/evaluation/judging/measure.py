@@ -1,0 +1,224 @@
+"""One arm judged: metrics with intervals, what chance would give, diagrams, classes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+import numpy as np
+
+from calibrant._math.threads import in_threads
+from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.judging.reliability import reliability_curve
+from calibrant.evaluation.judging.replicates import replicate
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.quantities.quantity import ANYTHING, EventError, Quantity
+from calibrant.evaluation.resampling.events import Events, Matrix, Vector, pool
+from calibrant.evaluation.resampling.intervals import (
+    Bounds,
+    Intervals,
+    effective_number,
+    normal_interval,
+    resampled_interval,
+    share_interval_at_end,
+    too_few,
+)
+from calibrant.evaluation.resampling.null import ROUNDING, NullDraws, draw_null, draw_values, null_error
+from calibrant.evaluation.resampling.ranking import standard_error
+from calibrant.evaluation.resampling.resamples import Deletions
+from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.result import Curve, Estimate, NullError
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An arm's metrics, and the resampled ones that differences between arms are made of."""
+
+    reduced: Reduced
+    replicates: Mapping[str, Vector]
+    deleted: Mapping[str, Vector]
+    """The values without single samples, where BCa intervals are wanted."""
+    intervals: Intervals
+    metrics: dict[str, Estimate]
+
+
+def measure(
+    reduced: Reduced,
+    procedure: Procedure,
+    progress: Callable[[float], None] = lambda _: None,
+    *,
+    part: int = 0,
+) -> Measured:
+    """Metrics with intervals; arms of the same ``part`` are resampled alike."""
+    resamples = procedure.resamples(reduced.num_samples, part)
+    replicates = replicate(reduced, procedure.num_bins, resamples, progress)
+    deleted: dict[str, Vector] = {}
+    if procedure.intervals == "bca":
+        groups = stream_seed(procedure.seed, Stream.JACKKNIFE, part)
+        deleted = replicate(reduced, procedure.num_bins, Deletions(reduced.num_samples, groups))
+    metrics: dict[str, Estimate] = {}
+    for quantity in reduced.quantities:
+        name, bounds = quantity.key, quantity.bounds
+        value = reduced.values.get(name)
+        if value is None:
+            metrics[name] = Estimate(value=None, reason=reduced.reasons[name])
+        elif name in reduced.influences:
+            metrics[name] = _influence_estimate(
+                value, standard_error(reduced.influences[name], reduced.weights), procedure.level, bounds
+            )
+        else:
+            estimate = _resampled_estimate(
+                value,
+                replicates[name],
+                deleted.get(name),
+                level=procedure.level,
+                bounds=bounds,
+                intervals=procedure.intervals,
+            )
+            metrics[name] = _not_of_nothing(quantity, estimate, reduced, procedure.level)
+    return Measured(reduced, replicates, deleted, procedure.intervals, metrics)
+
+
+def _not_of_nothing(quantity: Quantity, estimate: Estimate, reduced: Reduced, level: float) -> Estimate:
+    """An interval also where resamples are all alike: all that count are right, or there is one only."""
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return estimate
+    if estimate.high - estimate.low > ROUNDING or quantity.key not in reduced.ratios:
+        return estimate
+    counted = reduced.ratios[quantity.key][1]
+    if quantity.share and not ROUNDING < estimate.value < 1 - ROUNDING:
+        low, high = share_interval_at_end(estimate.value, effective_number(counted), level)
+        return Estimate(value=estimate.value, low=low, high=high)
+    if np.count_nonzero(counted) == 1:
+        return Estimate(value=estimate.value, reason="no interval: it is that of one sample")
+    return estimate
+
+
+def change(after: Measured, before: Measured, level: float, *, paired: bool = True) -> dict[str, Estimate]:
+    """What differs between two arms; ``paired`` if they were judged on the same samples."""
+    changes: dict[str, Estimate] = {}
+    few = too_few(min(each.reduced.effective_samples for each in (after, before)), level)
+    for name, estimate in after.metrics.items():
+        other = before.metrics[name]
+        if estimate.value is None or other.value is None:
+            changes[name] = Estimate(
+                value=None, reason=estimate.reason if estimate.value is None else other.reason
+            )
+            continue
+        value = estimate.value - other.value
+        if few:
+            changes[name] = Estimate(value=value, reason="no interval: too few samples")
+        elif name in after.reduced.influences:
+            error = _error_of_change(name, after.reduced, before.reduced, paired=paired)
+            changes[name] = _influence_estimate(value, error, level, ANYTHING)
+        else:
+            changes[name] = _resampled_estimate(
+                value,
+                after.replicates[name] - before.replicates[name],
+                _deleted_of_change(name, after, before, paired=paired),
+                level=level,
+                bounds=ANYTHING,
+                intervals=after.intervals,
+            )
+    return changes
+
+
+def _resampled_estimate(
+    value: float,
+    replicates: Vector,
+    deleted: Vector | None,
+    *,
+    level: float,
+    bounds: Bounds,
+    intervals: Intervals,
+) -> Estimate:
+    interval = resampled_interval(intervals, value, replicates, deleted, level, bounds)
+    if interval is not None:
+        return Estimate(value=value, low=interval[0], high=interval[1])
+    reason = "no interval: undefined in the resamples"
+    if intervals == "bca" and np.count_nonzero(~np.isnan(replicates)) > 1:
+        reason = "no BCa interval: the resampled values lie on one side of the value"
+    return Estimate(value=value, reason=reason)
+
+
+def _influence_estimate(value: float, error: float, level: float, bounds: Bounds) -> Estimate:
+    low, high = normal_interval(value, error, level, bounds)
+    return Estimate(value=value, low=low, high=high)
+
+
+def _error_of_change(name: str, after: Reduced, before: Reduced, *, paired: bool) -> float:
+    """Standard error of a difference."""
+    if paired:
+        return standard_error(after.influences[name] - before.influences[name], after.weights)
+    return math.hypot(*(standard_error(each.influences[name], each.weights) for each in (after, before)))
+
+
+def _deleted_of_change(name: str, after: Measured, before: Measured, *, paired: bool) -> Vector | None:
+    """The difference without single samples; without those of one model, then of the other if unpaired."""
+    if not after.deleted:
+        return None
+    mine, theirs = after.deleted[name], before.deleted[name]
+    return mine - theirs if paired else np.concatenate([mine - np.nanmean(mine), np.nanmean(theirs) - theirs])
+
+
+class NullsAndCurves(TypedDict):
+    """What arms and compared models have in common, by the names of their fields."""
+
+    null: tuple[NullError, ...]
+    curves: tuple[Curve, ...]
+
+
+def nulls_and_curves(reduced: Reduced, procedure: Procedure, label_names: tuple[str, ...]) -> NullsAndCurves:
+    """What a calibrated model of this size would show, beside what this one does."""
+    nulls: list[NullError] = []
+    curves: list[Curve] = []
+
+    def draw(event: Events, part: int) -> NullDraws:
+        seed = stream_seed(procedure.seed, Stream.NULL, part)
+        return draw_null(event, procedure.num_bins, procedure.num_draws, seed)
+
+    parts = [(event, part) for events in reduced.events.values() for part, event in enumerate(events)]
+    drawn = in_threads(lambda pair: draw(*pair), parts)
+    for prefix, events in reduced.events.items():
+        names = ("positive class",) if prefix else label_names if len(events) > 1 else ("top label",)
+        part = list(itertools.islice(drawn, len(events)))
+        found = _curves_of(events, part, names, procedure)
+        curves = [*found, *curves]  # the positive class before the top label
+        for each in reduced.quantities:
+            if isinstance(each.computed, EventError) and each.computed.null and each.prefix == prefix:
+                draws = _null_of(each.computed, events, part, procedure)
+                nulls.append(null_error(each.key, reduced.values[each.key], draws, procedure.level))
+    return {"null": tuple(nulls), "curves": tuple(curves)}
+
+
+def _null_of(
+    error: EventError, events: Sequence[Events], drawn: Sequence[NullDraws], procedure: Procedure
+) -> Vector:
+    """Mean errors ``(R,)`` under calibration."""
+    total = np.zeros(procedure.num_draws)
+    for part, (event, draws) in enumerate(zip(events, drawn, strict=True)):
+        if error.kernel is None:
+            seed = (*stream_seed(procedure.seed, Stream.NULL, part), 1)
+            found = draw_values(event, error.value, procedure.num_bins, procedure.num_draws, seed)
+        else:
+            found = draws.errors[error.kernel]
+        total += found / len(events)
+    return total
+
+
+def _curves_of(
+    events: tuple[Events, ...], drawn: Sequence[NullDraws], names: tuple[str, ...], procedure: Procedure
+) -> list[Curve]:
+    """A diagram of each event; of several also one of all."""
+    num_bins, level = procedure.num_bins, procedure.level
+    pooled: Matrix = np.zeros((num_bins, procedure.num_draws))
+    curves: list[Curve] = []
+    for title, event, draws in zip(names, events, drawn, strict=True):
+        pooled += draws.outcomes
+        curves.append(reliability_curve(title, event, draws.outcomes, num_bins, level))
+    if len(events) > 1:
+        curves.insert(0, reliability_curve("all labels", pool(events), pooled, num_bins, level))
+    return curves

@@ -1,0 +1,216 @@
+"""From predictions, calibrated or not, to the few numbers per sample that every quantity is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from calibrant.evaluation.judging.labelled_probs import Calibrate, LabelledProbs
+from calibrant.evaluation.judging.scan import class_rows, classwise_errors, rank_columns, scan_rows
+from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.quantity import (
+    EVENT,
+    ClassErrors,
+    ClassRanks,
+    EventError,
+    EventInfluence,
+    Quantity,
+    Ratio,
+)
+from calibrant.evaluation.quantities.roster import quantities
+from calibrant.evaluation.quantities.samples import Samples
+from calibrant.evaluation.resampling.events import Events, Matrix, Vector
+from calibrant.evaluation.resampling.intervals import effective_number
+from calibrant.evaluation.resampling.statistics import ClasswiseErrors
+from calibrant.evaluation.result import ClassRow
+from calibrant.predictions import Predictions
+
+_WHY_MISSING = "needs the probabilities of all classes; these predictions hold the predicted class's only"
+
+Ratios = dict[str, tuple[Vector, Vector]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reduced:
+    """What is kept of one arm; of the order of one number per decision."""
+
+    quantities: tuple[Quantity, ...]
+    """What is measured, in the order of the tables; the keys of the following are theirs."""
+    weights: Vector | None
+    ratios: Ratios
+    """Quantities that are one weighted sum over the samples divided by another."""
+    events: dict[str, tuple[Events, ...]]
+    """The events whose calibration errors are averaged, by the prefix of the quantities."""
+    values: dict[str, float]
+    reasons: dict[str, str]
+    """Why a quantity has no value."""
+    influences: dict[str, Vector]
+    """The influence of each sample on the quantities that have no replicates."""
+    classwise: ClasswiseErrors | None = None
+    classes: tuple[ClassRow, ...] = ()
+    no_interval: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Why a quantity that has a value is not resampled."""
+
+    @property
+    def num_samples(self) -> int:
+        """How many rows there are."""
+        return len(next(iter(self.ratios.values()))[0])
+
+    @property
+    def effective_samples(self) -> float:
+        """How many rows there are, or by their weights how many as good as equal ones."""
+        return self.num_samples if self.weights is None else effective_number(self.weights)
+
+
+def reduce_predictions(
+    predictions: Predictions,
+    num_bins: int,
+    calibrate: Calibrate | None = None,
+    *,
+    metrics: Iterable[str] = (),
+) -> Reduced:
+    """Judge every sample, after ``calibrate`` if there is one; ``metrics`` are measured beside the usual."""
+    wanted = quantities(predictions.kind, metrics)
+    if predictions.kind == "top_label":
+        return _reduce_top_label(predictions, wanted, num_bins)
+    return _reduce_table(LabelledProbs(predictions, calibrate), wanted, num_bins)
+
+
+def _reduce_top_label(predictions: Predictions, wanted: tuple[Quantity, ...], num_bins: int) -> Reduced:
+    weights = None if predictions.weights is None else predictions.weights.numpy()
+    top = Events(predictions.confidence.numpy(), predictions.correct.to(torch.float64).numpy(), weights)
+    unknown = np.empty(0)
+    samples = Samples(
+        confidence=top.confidences[:, None],
+        correct=top.outcomes[:, None],
+        entropy=unknown[:, None],
+        nll=unknown,
+        brier=unknown,
+        stated=unknown,
+        happened=unknown,
+    )
+    known = [each for each in wanted if not each.needs_all_classes]
+    ratios = ratios_of(known, samples, weights)
+    values, reasons, influences = _values(known, ratios, {"": (top,)}, num_bins)
+    reasons |= {each.key: _WHY_MISSING for each in wanted if each.needs_all_classes}
+    return Reduced(
+        quantities=wanted,
+        weights=weights,
+        ratios=ratios,
+        events={"": (top,)},
+        values=values,
+        reasons=reasons,
+        influences=influences,
+    )
+
+
+def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: int) -> Reduced:
+    scan, ranks = scan_rows(table, num_bins), rank_columns(table)
+    weights = table.weights
+    events: dict[str, tuple[Events, ...]] = {"": ranks.events}
+    if table.kind != "multilabel":
+        events = {"": (Events(scan.confidence[:, 0], scan.correct[:, 0], weights),)}
+    if table.kind == "binary":
+        events[EVENT] = ranks.events
+    stated, happened = np.empty(0), np.empty(0)
+    if table.kind != "multiclass":
+        stated = np.mean([event.confidences for event in ranks.events], axis=0)
+        happened = np.mean([event.outcomes for event in ranks.events], axis=0)
+    samples = Samples(
+        confidence=scan.confidence,
+        correct=scan.correct,
+        entropy=scan.entropy,
+        nll=scan.nll,
+        brier=scan.brier,
+        stated=stated,
+        happened=happened,
+    )
+    ratios = ratios_of(wanted, samples, weights)
+    values, reasons, influences = _values(wanted, ratios, events, num_bins)
+    class_errors = scan.sums.calibration_error("l1")
+    areas = [area for area in ranks.areas if area is not None]
+    no_interval: dict[str, str] = {}
+    for each in wanted:
+        lacking = each.when_streamed if table.streamed else None
+        if isinstance(each.computed, ClassErrors):
+            binary = table.kind == "binary"
+            values[each.key] = values[ECE.event_key] if binary else float(class_errors.mean())
+            if lacking:
+                no_interval[each.key] = lacking
+        elif isinstance(each.computed, ClassRanks) and areas:
+            values[each.key], influences[each.key] = float(np.mean(areas)), ranks.influence
+        elif isinstance(each.computed, ClassRanks):
+            reasons[each.key] = lacking or each.undefined or ""
+    return Reduced(
+        quantities=wanted,
+        weights=weights,
+        ratios=ratios,
+        events=events,
+        values=values,
+        reasons=reasons,
+        classwise=classwise_errors(table, scan, num_bins),
+        influences=influences,
+        classes=class_rows(table, scan, class_errors.tolist(), ranks.areas),
+        no_interval=no_interval,
+    )
+
+
+def ratios_of(wanted: Sequence[Quantity], samples: Samples, weights: Vector | None) -> Ratios:
+    """Numerators and denominators ``(N,)`` of the quantities that are ratios, times the weights."""
+    ratios = [(each.computed, each.key) for each in wanted if isinstance(each.computed, Ratio)]
+    ratios.sort(key=lambda pair: pair[0].column)
+    parts = {key: ratio.parts(samples) for ratio, key in ratios}
+    sums: dict[int, Vector] = {}  # most share their denominator, which is kept once
+
+    def summed(values: Matrix) -> Vector:
+        if id(values) not in sums:
+            sums[id(values)] = weighted(values if values.ndim == 1 else values.sum(axis=1), weights)
+        return sums[id(values)]
+
+    return {key: (summed(above), summed(below)) for key, (above, below) in parts.items()}
+
+
+def weighted(values: Vector, weights: Vector | None) -> Vector:
+    """Values times weights; a sample of weight zero does not count, even where its value is infinite."""
+    return values if weights is None else np.where(weights > 0, values, 0.0) * weights
+
+
+def _values(
+    wanted: Sequence[Quantity], ratios: Ratios, events: Mapping[str, tuple[Events, ...]], num_bins: int
+) -> tuple[dict[str, float], dict[str, str], dict[str, Vector]]:
+    """What the quantities are, why some are not, and the influences of the samples on some."""
+    values: dict[str, float] = {}
+    reasons: dict[str, str] = {}
+    influences: dict[str, Vector] = {}
+    for each in wanted:
+        key = each.key
+        if isinstance(each.computed, Ratio):
+            above, below = ratios[key]
+            infinite = int(np.isinf(above).sum())
+            if infinite:
+                samples = "1 sample gives its" if infinite == 1 else f"{infinite} samples give their"
+                reasons[key] = f"infinite: {samples} true class probability 0"
+            elif below.any():
+                values[key] = float(above.sum() / below.sum())
+            else:
+                reasons[key] = each.undefined or "undefined: no sample counts"
+        elif isinstance(each.computed, EventError):
+            values[key] = mean_error(each.computed, events[each.prefix], num_bins)
+        elif isinstance(each.computed, EventInfluence):
+            lines = [each.computed.value(event) for event in events[each.prefix]]
+            found = [line for line in lines if not isinstance(line, str)]
+            if found:
+                values[key] = float(np.mean([line[0] for line in found]))
+                influences[key] = np.mean([line[1] for line in found], axis=0)
+            else:
+                reasons[key] = str(lines[0])
+    return values, reasons, influences
+
+
+def mean_error(error: EventError, events: Sequence[Events], num_bins: int) -> float:
+    """An error, averaged over the events."""
+    each = [error.value(event.confidences, event.outcomes, event.weights, num_bins) for event in events]
+    return float(np.mean(each))

@@ -1,0 +1,60 @@
+"""Reliability diagrams as numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from calibrant._math.binning import bin_sums, width_edges
+from calibrant.evaluation.resampling.events import Events, Matrix, width_bins
+from calibrant.evaluation.resampling.intervals import wilson_interval
+from calibrant.evaluation.result import Curve
+
+FINE_BINS = 45  # about as many in the histogram: a multiple of the diagram's own bins
+EMPTY = (None,) * 6
+
+
+def reliability_curve(name: str, events: Events, null_outcomes: Matrix, num_bins: int, level: float) -> Curve:
+    """The diagram of one kind of event.
+
+    ``null_outcomes`` are the sums over its bins ``(B, draws)`` under calibration.
+
+    The interval of a share is Wilson's (with weights: for their effective number). The expected range is
+    where the share of the bin lies, at the same level, when every outcome is drawn from its stated
+    probability.
+    """
+    index = width_bins(events.confidences, num_bins)
+    confidences, outcomes = torch.from_numpy(events.confidences), torch.from_numpy(events.outcomes)
+    weights = None if events.weights is None else torch.from_numpy(events.weights)
+    mass, confidence, outcome = (
+        sums.tolist() for sums in bin_sums(torch.from_numpy(index), num_bins, confidences, outcomes, weights)
+    )
+    squares = mass if events.weights is None else np.bincount(index, events.weights**2, num_bins).tolist()
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    bins: list[tuple[float | None, ...]] = []
+    for b in range(num_bins):
+        if mass[b] == 0:
+            bins.append(EMPTY)
+            continue
+        share = min(1.0, outcome[b] / mass[b])
+        expected = np.quantile(null_outcomes[b] / mass[b], tails).tolist()
+        interval = wilson_interval(share, mass[b] ** 2 / squares[b], level)
+        bins.append((confidence[b] / mass[b], share, *interval, *expected))
+    confidence, accuracy, low, high, expected_low, expected_high = zip(*bins, strict=True)
+
+    fine = num_bins * max(1, round(FINE_BINS / num_bins))
+    fine_index = width_bins(events.confidences, fine)
+    return Curve(
+        name=name,
+        edges=tuple(width_edges(num_bins).tolist()),
+        counts=tuple(np.bincount(index, minlength=num_bins).tolist()),
+        confidence=confidence,
+        accuracy=accuracy,
+        low=low,
+        high=high,
+        expected_low=expected_low,
+        expected_high=expected_high,
+        histogram_edges=tuple(width_edges(fine).tolist()),
+        histogram_correct=tuple(np.bincount(fine_index[events.outcomes > 0], minlength=fine).tolist()),
+        histogram_incorrect=tuple(np.bincount(fine_index[events.outcomes == 0], minlength=fine).tolist()),
+    )

@@ -1,0 +1,183 @@
+"""Diagrams that need no bins, as numbers: CORP and its band, smCE witness, risk against coverage, ROC."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._math.isotonic import isotonic_blocks
+from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
+from calibrant.evaluation.resampling.events import Events, Vector, pool
+from calibrant.evaluation.resampling.intervals import normal_interval
+from calibrant.evaluation.resampling.ranking import standard_error
+from calibrant.evaluation.resampling.resamples import block_bounds
+from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.result import Band, Estimate, Kind, SelectiveRisk, Shapes, Witness
+from calibrant.metrics import (
+    RiskCoverageCurve,
+    RocCurve,
+    corp_reliability_curve,
+    selective_risk_curve,
+    smooth_calibration_witness,
+)
+from calibrant.metrics.out_of_distribution import Detection, Ranking
+
+MOST_POINTS = 200  # of one curve
+BAND_POINTS = 101
+BAND_DRAWS = 200
+MOST_DRAWN = 1 << 22  # numbers held at once
+MOST_GROUPS = 2_000  # of neighbouring samples, regressed as one
+STRAIGHT = 1e-9
+
+
+def shapes_of_arm(reduced: Reduced, kind: Kind, *, level: float, seed: int) -> tuple[Shapes, ...]:
+    """The diagrams of all samples: of the positive class and the top label, or of all labels together."""
+    top = reduced.events[""]
+    if kind == "multilabel":
+        event = pool(top)
+        sure = np.maximum(event.confidences, 1 - event.confidences)
+        right = ((event.confidences > 0.5) == (event.outcomes > 0)).astype(np.float64)
+        return (shapes_of("all labels", event, Events(sure, right, event.weights), level=level, seed=seed),)
+    found = (shapes_of("top label", top[0], top[0], level=level, seed=seed),)
+    if kind != "binary":
+        return found
+    return (shapes_of("positive class", reduced.events["event_"][0], None, level=level, seed=seed), *found)
+
+
+def shapes_of(name: str, event: Events, decision: Events | None, *, level: float, seed: int) -> Shapes:
+    """The diagrams of one event, and of the decisions that are made of it, if any.
+
+    ``event`` is judged as it stands. ``decision`` holds confidences of answers and whether they were right.
+    """
+    probs, outcomes = event.confidences, event.outcomes
+    witness = smooth_calibration_witness(probs, outcomes, weights=event.weights)
+    points, values = _bends(witness.points.numpy(), witness.values.numpy())
+    return Shapes(
+        name=name,
+        corp=corp_reliability_curve(probs, outcomes, weights=event.weights),
+        band=consistency_band(event, level=level, seed=seed),
+        witness=Witness(value=witness.value, points=tuple(points.tolist()), values=tuple(values.tolist())),
+        selection=None if decision is None else selection(decision, level),
+        roc=None if decision is event else _roc(event),
+    )
+
+
+def consistency_band(event: Events, *, level: float, seed: int) -> Band:
+    """Pointwise range of the CORP curve when every outcome is drawn from its stated probability.
+
+    At each of 101 equally spaced positions between the lowest and the highest probability, from 200 draws;
+    beyond these the curve is not defined.
+    """
+    order = np.argsort(event.confidences)
+    stated = event.confidences[order]
+    mass = np.ones(len(stated)) if event.weights is None else event.weights[order]
+    counted = mass > 0
+    stated, mass = stated[counted], mass[counted]
+    starts = np.append(0, np.flatnonzero(np.diff(stated)) + 1)  # of ties
+    starts = starts[:: -(-len(starts) // MOST_GROUPS)]
+    alike = np.append(True, np.diff(mass) != 0)  # where the drawn ones need not be told apart
+    alike[starts] = True
+    pieces = group_starts(alike)
+    counts = DrawnCounts(stated, pieces)
+    share, places = mass[pieces[:-1], None], np.searchsorted(pieces, starts)
+    weights = np.add.reduceat(mass, starts)
+    points = np.add.reduceat(mass * stated, starts) / weights
+    positions = np.linspace(points[0], points[-1], BAND_POINTS)
+    rng = generator(seed, Stream.NULL, part=1_000_003)  # a part of its own, far from those of the labels
+    curves = np.empty((BAND_DRAWS, BAND_POINTS))
+    drawn = [
+        np.add.reduceat(share * counts.draw(rng, stop - start), places, axis=0).T
+        for start, stop in block_bounds(BAND_DRAWS, MOST_DRAWN // len(share))
+    ]
+    for curve, outcomes in zip(curves, np.concatenate(drawn), strict=True):
+        curve[:] = isotonic_blocks(points, outcomes / weights, weights).at(positions)
+    low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return Band(
+        positions=tuple(positions.tolist()), low=tuple(low.tolist()), high=tuple(np.minimum(high, 1).tolist())
+    )
+
+
+def selection(decision: Events, level: float) -> SelectiveRisk:
+    """The risk–coverage curve of decisions, and its areas with intervals from the samples' influences."""
+    losses = 1 - decision.outcomes
+    curve = selective_risk_curve(decision.confidences, losses, weights=decision.weights)
+    influence, excess = area_influences(decision.confidences, losses, curve)
+    places = _spread(np.array(curve.coverage))
+    thinned = RiskCoverageCurve(
+        thresholds=tuple(curve.thresholds[i] for i in places),
+        coverage=tuple(curve.coverage[i] for i in places),
+        risk=tuple(curve.risk[i] for i in places),
+        area=curve.area,
+        excess_area=curve.excess_area,
+    )
+    return SelectiveRisk(
+        curve=thinned,
+        area=_estimate(curve.area, influence, decision.weights, level),
+        excess_area=_estimate(curve.excess_area, excess, decision.weights, level),
+    )
+
+
+def area_influences(confidences: Vector, losses: Vector, curve: RiskCoverageCurve) -> tuple[Vector, Vector]:
+    r"""Influence of each sample on AURC and on E-AURC.
+
+    With G(t) the coverage and r(t) the risk at threshold t, sample i moves the mean risk A by its own
+    :math:`r(c_i) - A`, and the risk at every threshold that it reaches:
+    :math:`\sum_{t \le c_i} (\ell_i - r(t)) \, \Delta G(t) / G(t)`. The area of the best order has the
+    derivative :math:`-\ln(1 - r)` by the risk of all.
+    """
+    ascending = np.array(curve.thresholds)[::-1]
+    place = np.minimum(np.searchsorted(ascending, confidences), len(ascending) - 1)
+    place = len(ascending) - 1 - place  # of each sample in the curve's order
+    coverage, risk = np.array(curve.coverage), np.array(curve.risk)
+    step = np.diff(coverage, prepend=0.0) / coverage
+
+    def from_here(values: Vector) -> Vector:
+        return np.cumsum(values[::-1])[::-1][place]
+
+    influence = risk[place] - curve.area + losses * from_here(step) - from_here(step * risk)
+    overall = float(risk[-1])
+    slope = -math.log1p(-overall) if overall < 1 else 0.0
+    return influence, influence - slope * (losses - overall)
+
+
+def thinned_roc(found: Detection) -> RocCurve:
+    """Some hundred points of the curve."""
+    along = (found.false / found.false[-1] + found.true / found.true[-1]) / 2
+    return found.curve(_spread(along))
+
+
+def _roc(event: Events) -> RocCurve | None:
+    """The ROC curve of an event; ``None`` where it always occurs, or never."""
+    mass = np.ones(len(event.outcomes)) if event.weights is None else event.weights
+    positive, negative = mass * event.outcomes, mass * (1 - event.outcomes)
+    if not (positive.any() and negative.any()):
+        return None
+    return thinned_roc(Ranking.of(event.confidences).detection(negative, positive))
+
+
+def _estimate(value: float, influence: Vector, weights: Vector | None, level: float) -> Estimate:
+    low, high = normal_interval(value, standard_error(influence, weights), level, (0.0, 1.0))
+    return Estimate(value=value, low=low, high=high)
+
+
+def _spread(along: Vector) -> NDArray[np.int64]:
+    """Places of at most ``MOST_POINTS`` values, spread evenly over a rising quantity; the last is kept."""
+    if len(along) <= MOST_POINTS:
+        return np.arange(len(along))
+    targets = np.linspace(along[0], along[-1], MOST_POINTS)
+    return np.unique(np.minimum(np.searchsorted(along, targets), len(along) - 1))
+
+
+def _bends(points: Vector, values: Vector) -> tuple[Vector, Vector]:
+    """A piecewise linear function without the points where it goes straight on; the ends stay."""
+    if len(points) < 3:
+        return points, values
+    slopes = np.diff(values) / np.diff(points)
+    bends = np.flatnonzero(np.abs(np.diff(slopes)) > STRAIGHT) + 1
+    kept = np.concatenate([[0], bends, [len(points) - 1]])
+    if len(kept) > MOST_POINTS:
+        kept = kept[_spread(points[kept])]
+    return points[kept], values[kept]

@@ -1,0 +1,154 @@
+"""The first stage: check what is asked for, and choose samples and calibrators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from calibrant._math.errors import InputError
+from calibrant.calibrators import Calibrator
+from calibrant.evaluation.arguments import GROUPS_NOTE, check_predictions, few_resamples_note
+from calibrant.evaluation.fitting import pieces
+from calibrant.evaluation.fitting.recommend import missing_classes
+from calibrant.evaluation.fitting.split import Split, choose_split, has_both_parts
+from calibrant.evaluation.fitting.templates import Template, templates
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.progress import Progress, Steps
+from calibrant.evaluation.quantities.roster import check_metrics
+from calibrant.evaluation.result import Intervals
+from calibrant.evaluation.thresholds import significance
+from calibrant.metrics.out_of_distribution import OutOfDistributionScore
+from calibrant.predictions import Predictions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The arguments of :func:`calibrant.evaluate`."""
+
+    predictions: Predictions
+    calibration: Predictions | None
+    calibrators: Sequence[str | Calibrator] | None
+    num_bins: int
+    bootstrap: int
+    null_draws: int
+    level: float
+    intervals: Intervals
+    metrics: Sequence[str]
+    ood: Predictions | None
+    ood_score: OutOfDistributionScore | None
+    seed: int
+    command: str | None
+    progress: Progress | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A request that can be carried out."""
+
+    request: Request
+    procedure: Procedure
+    split: Split
+    templates: tuple[Template, ...]
+    """The calibrators to try."""
+    notes: tuple[str, ...]
+    """What a reader must know of the data beside the numbers."""
+    steps: Steps
+
+    @property
+    def one_class(self) -> bool:
+        """Whether the calibration samples hold a single class."""
+        return self.split.calibration is not None and one_class_only(self.split.calibration)
+
+
+def prepare(request: Request) -> Prepared:
+    """Check the request, and choose the samples to fit and to judge on and the calibrators to try.
+
+    Raises:
+        TypeError: If something else than predictions is given.
+        InputError: If a value is out of range, or the predictions do not fit together.
+    """
+    predictions, calibration = request.predictions, request.calibration
+    check_predictions(predictions, "predictions")
+    if calibration is not None:
+        check_predictions(calibration, "calibration")
+    if request.ood is not None:
+        check_predictions(request.ood, "ood")
+    elif request.ood_score is not None:
+        raise InputError("`ood_score` goes with `ood`, the samples of another kind; there are none.")
+    procedure = Procedure(
+        kind=predictions.kind,
+        num_bins=request.num_bins,
+        num_resamples=request.bootstrap,
+        num_draws=request.null_draws,
+        level=request.level,
+        seed=request.seed,
+        intervals=request.intervals,
+        metrics=check_metrics(request.metrics),
+    )
+    split = choose_split(predictions, calibration, request.seed)
+    split = pieces.with_calibration_in_memory(split, request.seed)
+    procedure = pieces.with_fewer_resamples(procedure, split)
+    wanted = templates(request.calibrators, predictions.kind)
+    if split.calibration is None:
+        wanted = []
+    arms = len(wanted) + (request.calibrators is None)  # one more if another calibrator is chosen
+    return Prepared(
+        request=request,
+        procedure=procedure,
+        split=split,
+        templates=tuple(wanted),
+        notes=_notes(request, split, procedure),
+        steps=Steps(request.progress, 2 * arms + 2 + (request.ood is not None)),
+    )
+
+
+def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, ...]:
+    """What a reader must know of the data beside the numbers."""
+    predictions, calibration = request.predictions, request.calibration
+    notes = list(predictions.notes)
+    if calibration is not None:
+        notes += [f"Calibration samples: {note}" for note in calibration.notes]
+    if split.calibration is None:
+        notes.append(f"No calibrator was fitted: {split.words.removeprefix('none: ')}.")
+    elif split.announce or (calibration is not None and has_both_parts(calibration)):
+        notes.append(f"Calibrators were fitted on {split.words}.")
+    if split.calibration is not None and one_class_only(split.calibration):
+        notes.append(
+            "The calibration samples hold one class only: a calibrator learns nothing of the others."
+        )
+    elif split.calibration is not None and (missing := missing_classes(split.calibration)):
+        names = predictions.class_names or tuple(range(predictions.num_classes or 0))
+        shown = ", ".join(str(names[k]) for k in missing[:5]) + (", …" if len(missing) > 5 else "")
+        which, do = ("Class", "does") if len(missing) == 1 else ("Classes", "do")
+        notes.append(
+            f"{which} {shown} {do} not occur among the calibration samples: calibrators with numbers for "
+            "each class are tried only where they are named."
+        )
+    if calibration is not None and has_both_parts(predictions):
+        dropped = predictions.num_samples - split.test.num_samples
+        notes.append(
+            f"The {dropped:,} samples marked as calibration split are not used: `calibration` takes their "
+            "place."
+        )
+    if predictions.groups is not None:
+        notes.append(GROUPS_NOTE)
+    if procedure.num_bins > split.test.num_samples:
+        notes.append(
+            f"There are more bins, {procedure.num_bins:,}, than test samples: most are empty, and what the "
+            "others show is chance; take fewer."
+        )
+    notes += few_resamples_note(procedure.num_resamples, procedure.level)
+    threshold = significance(procedure.level, 2 if procedure.kind == "binary" else 1)
+    if not 1 / (1 + procedure.num_draws) < threshold:
+        notes.append(
+            f"With {procedure.num_draws} draws under calibration no error can count as real at this level; "
+            f"take {math.floor(1 / threshold)} or more."
+        )
+    return (*notes, *pieces.notes(split, procedure, request.bootstrap))
+
+
+def one_class_only(predictions: Predictions) -> bool:
+    """Whether all samples are of the same class; with several labels per sample there is no such class."""
+    labels = predictions.labels
+    return labels is not None and labels.ndim == 1 and len(labels.unique()) == 1

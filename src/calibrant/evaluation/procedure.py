@@ -1,0 +1,50 @@
+"""How every arm is judged: bins, resamples, draws, level and seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from calibrant._math.checks import check_choice
+from calibrant._math.errors import InputError
+from calibrant.evaluation.resampling.intervals import INTERVALS, Intervals
+from calibrant.evaluation.resampling.resamples import Resamples
+from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.result import Kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Procedure:
+    """How every arm is judged."""
+
+    kind: Kind
+    num_bins: int
+    num_resamples: int
+    num_draws: int
+    level: float
+    seed: int
+    intervals: Intervals = "centred"
+    metrics: tuple[str, ...] = ()
+    """What is measured beside the usual quantities."""
+    _resamples: dict[tuple[int, int], Resamples] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_choice("intervals", self.intervals, INTERVALS)
+        for name, value, least in (
+            ("num_bins", self.num_bins, 1),
+            ("bootstrap", self.num_resamples, 2),
+            ("null_draws", self.num_draws, 1),
+            ("seed", self.seed, 0),
+        ):
+            if value < least:
+                raise InputError(f"`{name}` must be at least {least}; got {value}.")
+        if not 0 < self.level < 1:
+            raise InputError(f"`level` must lie between 0 and 1, as in 0.95; got {self.level}.")
+
+    def resamples(self, num_samples: int, part: int) -> Resamples:
+        """The same for every arm of a part."""
+        kept = self._resamples.get((num_samples, part))
+        if kept is None:
+            seed = stream_seed(self.seed, Stream.BOOTSTRAP, part)
+            kept = Resamples(num_samples, self.num_resamples, seed)
+            self._resamples[num_samples, part] = kept
+        return kept

@@ -1,0 +1,134 @@
+"""What a model whose calibration error lies exactly at a limit would show on a sample of this size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from calibrant.evaluation.resampling.events import Events, Matrix, Vector
+from calibrant.evaluation.resampling.null import ROUNDING, bin_matrix
+from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
+from calibrant.evaluation.resampling.streams import Stream, stream_seed
+
+AtLimitKernel: TypeAlias = Literal["width l1", "mass l1", "smooth"]
+STEPS = 60  # of the bisection
+
+
+@dataclass(frozen=True)
+class AtLimit:
+    """The errors of samples drawn from a model at the limit, against the one found."""
+
+    mean: float
+    upper: float
+    p_value: float
+    num_draws: int
+
+
+def draw_at_limit(
+    error: AtLimitKernel,
+    events: Sequence[Events],
+    limit: float,
+    found: float,
+    *,
+    num_bins: int,
+    num_draws: int,
+    confidence: float,
+    seed: int,
+) -> AtLimit:
+    r"""Test the hypothesis that the true error is at most ``limit``, by draws from its boundary.
+
+    The model at the limit states what this one states. What happens has the probability
+    :math:`p + t \, g(p)`, where g is the gap found in p's bin (share minus mean) and t is chosen such that
+    the error of these probabilities is the limit: as far off as is allowed, in the directions in which this
+    model errs. For a limit of zero this is the test against perfect calibration. An error computed from few
+    samples is too large on average; here both sides are, so that does no harm.
+    """
+    measures = [OutcomeError(event, error, num_bins) for event in events]
+    gaps = [measure.gaps() for measure in measures]
+    drawn = draw_errors(measures, probabilities_at(measures, gaps, limit), num_draws, seed)
+    return AtLimit(
+        mean=float(drawn.mean()),
+        upper=float(np.quantile(drawn, confidence)),
+        p_value=(1 + int((drawn >= found - ROUNDING).sum())) / (1 + num_draws),
+        num_draws=num_draws,
+    )
+
+
+def draw_errors(
+    measures: Sequence[OutcomeError], probs: Sequence[Vector], num_draws: int, seed: int
+) -> Vector:
+    """Errors ``(D,)`` of outcomes drawn from these probabilities, averaged over the kinds of event."""
+    drawn = np.zeros(num_draws)
+    for part, (measure, true) in enumerate(zip(measures, probs, strict=True)):
+        rng = np.random.default_rng(stream_seed(seed, Stream.NULL, part))
+        thresholds = true.astype(np.float32)[:, None]
+        for start, stop in block_bounds(num_draws, SMALL_BLOCK // len(true)):
+            outcomes = rng.random((len(true), stop - start), dtype=np.float32) < thresholds
+            drawn[start:stop] += measure(outcomes.astype(np.float64)) / len(measures)
+    return drawn
+
+
+class OutcomeError:
+    """The error of one kind of event when its outcomes, or their probabilities, are these."""
+
+    def __init__(self, event: Events, error: AtLimitKernel, num_bins: int) -> None:
+        self.stated = event.confidences
+        self._outcomes = event.outcomes
+        self._mass = np.ones(len(self.stated)) if event.weights is None else event.weights
+        matrix = bin_matrix(event, num_bins)
+        self._bins = matrix[num_bins:] if error == "mass l1" else matrix[:num_bins]
+        self._sums: Callable[[Matrix], Vector] = self._smooth if error == "smooth" else self._binned
+        self._order = np.argsort(self.stated)
+
+    def __call__(self, outcomes: Matrix) -> Vector:
+        """Errors ``(D,)`` of outcomes ``(N, D)``."""
+        return self._sums(outcomes - self.stated[:, None]) / float(self._mass.sum())
+
+    def gaps(self) -> Vector:
+        """For each sample, the mean of what happened minus what was stated in its bin."""
+        return self._of_bins(self._outcomes - self.stated)
+
+    def opposite(self) -> Vector:
+        """What would be furthest from what is stated: in each bin always, or never."""
+        return (self._of_bins(self.stated) <= 0.5).astype(np.float64)
+
+    def _of_bins(self, values: Vector) -> Vector:
+        """For each sample, the mean of its bin."""
+        weight = np.asarray(self._bins.sum(axis=1)).ravel()
+        sums = np.asarray(self._bins @ values)
+        mean = np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)
+        shares = self._bins.T @ mean  # each column of the bins sums to the sample's weight
+        return np.divide(shares, self._mass, out=np.zeros_like(shares), where=self._mass > 0)
+
+    def _binned(self, residuals: Matrix) -> Vector:
+        return np.abs(self._bins @ residuals).sum(axis=0)
+
+    def _smooth(self, residuals: Matrix) -> Vector:
+        from calibrant._math.lipschitz_values import lipschitz_values  # compiled
+
+        weighted = (residuals * self._mass[:, None]).T[:, self._order]
+        return lipschitz_values(self.stated[self._order], np.ascontiguousarray(weighted))
+
+
+def probabilities_at(measures: Sequence[OutcomeError], gaps: Sequence[Vector], limit: float) -> list[Vector]:
+    """The probabilities at the limit, for every kind of event; the error rises with t."""
+
+    def shifted(t: float) -> list[Vector]:
+        return [
+            np.clip(measure.stated + t * gap, 0.0, 1.0) for measure, gap in zip(measures, gaps, strict=True)
+        ]
+
+    def error(t: float) -> float:
+        each = [float(m(probs[:, None])[0]) for m, probs in zip(measures, shifted(t), strict=True)]
+        return float(np.mean(each))
+
+    low, high = 0.0, 1.0
+    while error(high) < limit and high < 64:  # clipping at 0 and 1 can take from the gaps
+        high *= 2
+    for _ in range(STEPS if limit > 0 else 0):
+        middle = (low + high) / 2
+        low, high = (middle, high) if error(middle) < limit else (low, middle)
+    return shifted(low)

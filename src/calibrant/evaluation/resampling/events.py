@@ -1,0 +1,56 @@
+"""Yes/no events: what was stated and what happened, and how arrays of them are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from calibrant._math.binning import binned, width_bin_index
+
+Vector: TypeAlias = NDArray[np.float64]  # (N,) over samples or (R,) over resamples
+Matrix: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Events:
+    """Stated probabilities of yes/no events and what happened: the top label is right, or a class occurs."""
+
+    confidences: Vector
+    outcomes: Vector  # 0 or 1
+    weights: Vector | None = None
+
+
+def width_bins(confidences: Vector, num_bins: int) -> Indices:
+    """Bin of equal width of each confidence."""
+    return width_bin_index(torch.from_numpy(confidences), num_bins).numpy()
+
+
+def pool(events: tuple[Events, ...]) -> Events:
+    """The events of all labels as one."""
+    weights = [event.weights for event in events if event.weights is not None]
+    return Events(
+        np.concatenate([event.confidences for event in events]),
+        np.concatenate([event.outcomes for event in events]),
+        np.concatenate(weights) if weights else None,
+    )
+
+
+def binned_error(
+    confidences: Vector,
+    outcomes: Vector,
+    weights: Vector | None,
+    *,
+    num_bins: int,
+    binning: Literal["width", "mass"],
+    norm: Literal["l1", "l2", "max"],
+) -> float:
+    """Calibration error over bins."""
+    mass = None if weights is None else torch.from_numpy(weights)
+    stated, happened = torch.from_numpy(confidences), torch.from_numpy(outcomes)
+    sums = binned(stated, happened, num_bins=num_bins, binning=binning, weights=mass)
+    return float(sums.calibration_error(norm))

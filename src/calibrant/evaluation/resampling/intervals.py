@@ -1,0 +1,168 @@
+"""From resampled values to intervals."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+
+from calibrant.evaluation.resampling.events import Vector
+from calibrant.evaluation.result import Intervals
+
+Bounds = tuple[float, float]
+INTERVALS: tuple[Intervals, ...] = ("centred", "percentile", "bca")
+_NORMAL = NormalDist()
+
+
+def resampled_interval(
+    kind: Intervals, value: float, replicates: Vector, deleted: Vector | None, level: float, bounds: Bounds
+) -> Bounds | None:
+    """The interval of the chosen kind; ``deleted`` are the values without single rows, for BCa."""
+    if kind == "bca":
+        return bca_interval(value, replicates, deleted, level, bounds)
+    return (centred_interval if kind == "centred" else percentile_interval)(value, replicates, level, bounds)
+
+
+def centred_interval(value: float, replicates: Vector, level: float, bounds: Bounds) -> Bounds | None:
+    """Percentile interval of replicates that were moved to centre on the value.
+
+    A calibration error grows with every layer of noise, so resampled errors lie above the error they are
+    drawn from, by as much as that one lies above the truth. Left where they are, their percentiles lie too
+    high: of a true error of 0.021 they cover 55 % at 2000 samples, moved ones 88 %. For a mean the replicates
+    centre on the value anyway, and this is the plain percentile interval. Undefined replicates (a mean over
+    none) are left out; ``None`` where fewer than two are defined.
+    """
+    defined = replicates[~np.isnan(replicates)]
+    if len(defined) < 2:
+        return None
+    tail = (1 - level) / 2
+    low, high = np.quantile(defined, [tail, 1 - tail]) + (value - defined.mean())
+    return max(bounds[0], float(low)), min(bounds[1], float(high))
+
+
+def percentile_interval(_: float, replicates: Vector, level: float, bounds: Bounds) -> Bounds | None:
+    """Percentiles of the replicates where they are; ``None`` where fewer than two are defined."""
+    defined = replicates[~np.isnan(replicates)]
+    if len(defined) < 2:
+        return None
+    tail = (1 - level) / 2
+    low, high = np.quantile(defined, [tail, 1 - tail])
+    return max(bounds[0], float(low)), min(bounds[1], float(high))
+
+
+def bca_interval(
+    value: float, replicates: Vector, deleted: Vector | None, level: float, bounds: Bounds
+) -> Bounds | None:
+    r"""Bias-corrected and accelerated percentiles.
+
+    The percentiles at :math:`\Phi(z_0 + (z_0 + z) / (1 - a (z_0 + z)))`: :math:`z_0` is the normal quantile
+    of the share of replicates below the value (of those equal to it half), and the acceleration a the
+    skewness of what single rows do to the value, :math:`\sum d^3 / 6 (\sum d^2)^{3/2}`, with d the mean of
+    ``deleted`` less each.
+
+    ``None`` where fewer than two replicates are defined, or all lie on one side of the value, as those of a
+    calibration error of a nearly calibrated model do: there is no correction for that.
+
+    References:
+        Efron, "Better Bootstrap Confidence Intervals", Journal of the American Statistical Association 82,
+        1987.
+    """
+    defined = replicates[~np.isnan(replicates)]
+    if len(defined) < 2:
+        return None
+    below = (float((defined < value).sum()) + float((defined == value).sum()) / 2) / len(defined)
+    if not 0 < below < 1:
+        return None
+    centre, acceleration = _NORMAL.inv_cdf(below), _acceleration(deleted)
+    shares: list[float] = []
+    for tail in ((1 - level) / 2, (1 + level) / 2):
+        place = centre + _NORMAL.inv_cdf(tail)
+        stretch = 1 - acceleration * place
+        if stretch <= 0:  # beyond the reach of the expansion
+            return None
+        shares.append(_NORMAL.cdf(centre + place / stretch))
+    low, high = np.quantile(defined, shares)
+    return max(bounds[0], float(low)), min(bounds[1], float(high))
+
+
+def _acceleration(deleted: Vector | None) -> float:
+    """One sixth of the skewness of the estimate."""
+    if deleted is None:
+        return 0.0
+    defined = deleted[~np.isnan(deleted)]
+    deviations = defined.mean() - defined if len(defined) else defined
+    squares = float((deviations**2).sum())
+    return float((deviations**3).sum()) / (6 * squares**1.5) if squares > 0 else 0.0
+
+
+def normal_interval(value: float, standard_error: float, level: float, bounds: Bounds) -> Bounds:
+    """Value plus and minus the normal quantile times the standard error."""
+    reach = normal_quantile(level) * standard_error
+    return max(bounds[0], value - reach), min(bounds[1], value + reach)
+
+
+def wilson_interval(share: float, num_samples: float, level: float) -> Bounds:
+    """Wilson's score interval of a share; with weights, ``num_samples`` is their effective number.
+
+    Example:
+        >>> low, high = wilson_interval(1.0, 10, 0.95)
+        >>> round(low, 3), high
+        (0.722, 1.0)
+    """
+    z = normal_quantile(level)
+    shrink = 1 + z * z / num_samples
+    centre = (share + z * z / (2 * num_samples)) / shrink
+    reach = (
+        z / shrink * math.sqrt(share * (1 - share) / num_samples + z * z / (4 * num_samples * num_samples))
+    )
+    return max(0.0, centre - reach), min(1.0, centre + reach)
+
+
+def share_interval_at_end(share: float, num_samples: float, level: float) -> Bounds:
+    """Clopper and Pearson's interval of a share of 0 or 1, where resamples are all alike.
+
+    With weights, ``num_samples`` is their effective number.
+
+    References:
+        Clopper and Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the
+        Binomial", Biometrika 26, 1934.
+
+    Example:
+        >>> [round(end, 3) for end in share_interval_at_end(1.0, 3, 0.95)]
+        [0.292, 1.0]
+    """
+    reach = ((1 - level) / 2) ** (1 / num_samples)
+    return (reach, 1.0) if share > 0.5 else (0.0, 1 - reach)
+
+
+def highest_share(share: float, num_samples: float, confidence: float) -> float:
+    """Clopper and Pearson's upper bound of a share, with this confidence.
+
+    Example:
+        >>> round(highest_share(1 / 3, 3, 0.95), 3), highest_share(1.0, 3, 0.95)
+        (0.865, 1.0)
+    """
+    from scipy.special import betaincinv
+
+    hits = min(share, 1.0) * num_samples
+    return 1.0 if num_samples - hits < 1e-9 else float(betaincinv(hits + 1, num_samples - hits, confidence))
+
+
+def too_few(num_samples: float, level: float) -> bool:
+    """Whether a change is within chance even where it goes the same way in every sample.
+
+    By its signs alone, which are all alike with the probability :math:`2^{1-n}`: at 95 % below six samples.
+    """
+    return 2.0 ** (1 - num_samples) > round(1 - level, 12)
+
+
+def normal_quantile(level: float) -> float:
+    """Half-width, in standard deviations, of the central interval of a normal distribution."""
+    return NormalDist().inv_cdf((1 + level) / 2)
+
+
+def effective_number(weights: Vector) -> float:
+    """Number of equally weighted samples whose mean would be as precise."""
+    squares = float((weights**2).sum())
+    return float(weights.sum()) ** 2 / squares if squares > 0 else 0.0

@@ -1,0 +1,47 @@
+"""The table by group in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from calibrant.evaluation.phrases import percent
+from calibrant.evaluation.result import GroupRow, Verdict
+from calibrant.evaluation.thresholds import TOLERABLE_GAP, significance
+
+MOST_NAMED = 3  # in a sentence
+
+
+def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float) -> str:
+    """What the table says in short."""
+    bad = [row for row in rows if row.adjusted_p < significance(level, 1)]
+    bad.sort(key=lambda row: -abs(row.gap.value or 0.0))
+    vague = sum(row.vague for row in rows)
+    where = f"{len(rows)} groups" if len(rows) == num_groups else f"the {len(rows)} largest groups"
+    told = [
+        f"{row.name} (says {percent(row.mean_confidence.value or 0.0)}, "
+        f"is right {percent(row.accuracy.value or 0.0)} of the time)"
+        for row in bad[:MOST_NAMED]
+    ]
+    said = f"{len(bad) or 'None'} of {where} {'are' if len(bad) > 1 else 'is'} miscalibrated beyond chance"
+    if told:
+        said += f": {', '.join(told)}" + (
+            f" and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""
+        )
+    said += f" (Holm's adjustment for {len(rows)} looks)"
+    if vague:
+        said += (
+            f"; {vague} {'are' if vague > 1 else 'is'} too small to tell a gap of {percent(TOLERABLE_GAP)}"
+        )
+    return f"{said}."
+
+
+def with_groups(
+    verdict: Verdict, rows: tuple[GroupRow, ...], groups: Sequence[str] | None, level: float
+) -> Verdict:
+    """The verdict with the sentence on the groups, before the one that says what to do next."""
+    if groups is None or not rows:
+        return verdict
+    said = group_sentence(rows, len(set(groups)), level)
+    place = len(verdict.sentences) - (verdict.repair is None)
+    return replace(verdict, sentences=(*verdict.sentences[:place], said, *verdict.sentences[place:]))

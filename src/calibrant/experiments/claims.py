@@ -1,0 +1,91 @@
+"""A claim of the literature, and the rules by which a study's numbers decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from calibrant.experiments.means import Mean
+
+Verdict: TypeAlias = Literal["holds", "does not hold", "undecided"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A claim, whether it holds in the study, and the numbers that say so.
+
+    Attributes:
+        key: Name by which the page's template finds the claim.
+        source: Who says it, and where.
+        statement: What is claimed, as a sentence without its full stop.
+        verdict: What the numbers say, by one of the rules of this module.
+        evidence: The numbers, as a sentence without its full stop.
+        arms: The two arms that a directional claim compares; with their results exchanged, "holds" becomes
+            "does not hold" and the other way round. Empty for a claim that compares no arms.
+    """
+
+    key: str
+    source: str
+    statement: str
+    verdict: Verdict
+    evidence: str
+    arms: tuple[str, ...] = ()
+
+
+def below(found: Mean, limit: float = 0.0) -> Verdict:
+    """Whether a mean claimed to lie below ``limit`` does, by its interval.
+
+    Example:
+        >>> below(Mean(value=-1.0, half_width=0.5, n=3)), below(Mean(value=1.0, half_width=0.5, n=3))
+        ('holds', 'does not hold')
+        >>> below(Mean(value=-1.0, half_width=None, n=1))
+        'undecided'
+    """
+    return within(found, high=limit)
+
+
+def above(found: Mean, limit: float = 0.0) -> Verdict:
+    """Whether a mean claimed to lie above ``limit`` does, by its interval."""
+    return within(found, low=limit)
+
+
+def within(found: Mean, *, low: float = -float("inf"), high: float = float("inf")) -> Verdict:
+    """Whether a mean claimed to lie between two bounds does: its whole interval inside, or all of it outside.
+
+    Example:
+        >>> within(Mean(value=1.0, half_width=0.01, n=3), low=0.9, high=1.1)
+        'holds'
+    """
+    if found.half_width is None:
+        return "undecided"
+    if low < found.low and found.high < high:
+        return "holds"
+    return "does not hold" if found.high < low or found.low > high else "undecided"
+
+
+def all_of(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict on a claim made of several parts, each of which must hold.
+
+    Example:
+        >>> all_of(["holds", "undecided"]), all_of(["holds", "does not hold"])
+        ('undecided', 'does not hold')
+    """
+    found = list(verdicts)
+    if "does not hold" in found:
+        return "does not hold"
+    return "holds" if found and all(each == "holds" for each in found) else "undecided"
+
+
+def exchanged(
+    rows: Sequence[Mapping[str, Any]], name: str, first: object, second: object
+) -> list[dict[str, Any]]:
+    """Rows of which two have exchanged all but their name; what the law about claims turns results with.
+
+    Example:
+        >>> exchanged([{"loss": "a", "ece": 1}, {"loss": "b", "ece": 2}], "loss", "a", "b")
+        [{'loss': 'a', 'ece': 2}, {'loss': 'b', 'ece': 1}]
+    """
+    partner = {first: second, second: first}
+    by_name = {row[name]: row for row in rows}
+    return [{**by_name[partner.get(row[name], row[name])], name: row[name]} for row in rows]

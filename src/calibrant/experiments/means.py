@@ -1,0 +1,74 @@
+"""Means over seeds with their 95 % intervals, and how they stand in a results file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+LEVEL = 0.95
+
+Summary: TypeAlias = Mapping[str, Any]
+"""A mean as it stands in a results file: ``mean``, ``half_width`` and ``n``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """A mean over seeds and half the width of its 95 % interval (Student's t); one seed has no interval."""
+
+    value: float
+    half_width: float | None
+    n: int
+
+    @property
+    def low(self) -> float:
+        """The lower end; minus infinity for one seed."""
+        return -math.inf if self.half_width is None else self.value - self.half_width
+
+    @property
+    def high(self) -> float:
+        """The upper end; infinity for one seed."""
+        return math.inf if self.half_width is None else self.value + self.half_width
+
+
+def mean_of(values: Sequence[float]) -> Mean:
+    """Mean and interval of one value per seed.
+
+    Example:
+        >>> found = mean_of([1.0, 2.0, 3.0])
+        >>> found.value, round(found.half_width, 3)  # 4.303 / sqrt(3)
+        (2.0, 2.484)
+        >>> mean_of([1.0]).half_width is None
+        True
+    """
+    n = len(values)
+    centre = math.fsum(values) / n
+    if n == 1:
+        return Mean(value=centre, half_width=None, n=1)
+    from scipy.stats import t
+
+    deviation = math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (n - 1))
+    factor = float(t.ppf((1 + LEVEL) / 2, n - 1))
+    return Mean(value=centre, half_width=factor * deviation / math.sqrt(n), n=n)
+
+
+def paired_difference(first: Sequence[float], second: Sequence[float]) -> Mean:
+    """Mean and interval of first minus second, seed by seed.
+
+    Example:
+        >>> paired_difference([1.0, 2.0, 3.0], [0.5, 1.5, 2.5])
+        Mean(value=0.5, half_width=0.0, n=3)
+    """
+    return mean_of([one - other for one, other in zip(first, second, strict=True)])
+
+
+def summary(values: Sequence[float]) -> dict[str, float | int | None]:
+    """Mean and interval as a results file has them."""
+    found = mean_of(values)
+    return {"mean": rounded(found.value), "half_width": rounded(found.half_width), "n": found.n}
+
+
+def rounded(value: float | None) -> float | None:
+    """Eight digits, so that rounding twice is not seen on the page; None for what is not finite."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.8g}")

@@ -1,0 +1,144 @@
+"""From numbers to files: Jinja templates with the words of a page, tables, results files, figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant._math.files import atomic_write
+from calibrant.experiments.claims import Claim
+from calibrant.experiments.means import Mean, Summary, mean_of
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from matplotlib.figure import Figure
+
+
+def render(template: Path, **content: object) -> str:
+    """A page from its template; a name that the template uses and ``content`` lacks is an error."""
+    return _templates(template.parent).get_template(template.name).render(**content)
+
+
+@cache
+def _templates(folder: Path) -> Environment:
+    from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=ChoiceLoader([FileSystemLoader(folder), FileSystemLoader(Path(__file__).parent)]),
+        autoescape=False,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    filters: dict[str, Any] = environment.filters
+    filters |= {
+        "mean": plus_minus,
+        "number": format,
+        "loss": loss_name,
+        "side": side,
+        "finding": finding,
+    }
+    return environment
+
+
+def plus_minus(
+    found: Mean | Summary | None, digits: int = 3, scale: float = 1.0, *, signed: bool = False
+) -> str:
+    """A mean with half the width of its interval; a dash where there is none.
+
+    Example:
+        >>> plus_minus({"mean": 0.031, "half_width": 0.002, "n": 3}, 2, 100)
+        '3.10 ± 0.20'
+        >>> plus_minus(Mean(value=0.5, half_width=None, n=1), signed=True)
+        '+0.500'
+    """
+    if found is None:
+        return "–"
+    mean = read_mean(found)
+    half = "" if mean.half_width is None else f" ± {scale * mean.half_width:.{digits}f}"
+    return f"{scale * mean.value:{'+' if signed else ''}.{digits}f}{half}"
+
+
+def shown(values: Sequence[float], digits: int = 3) -> str:
+    """Mean of some values and half the width of its interval.
+
+    Example:
+        >>> shown([1.0, 2.0, 3.0])
+        '2.000 ± 2.484'
+        >>> shown([0.5])
+        '0.500'
+    """
+    return plus_minus(mean_of(values), digits)
+
+
+def read_mean(found: Mean | Summary) -> Mean:
+    """A mean as a results file has it, read again."""
+    if isinstance(found, Mean):
+        return found
+    return Mean(value=found["mean"], half_width=found["half_width"], n=found["n"])
+
+
+def side(found: Mean | Summary, below: str, neither: str, above: str) -> str:
+    """The word for a difference: its interval lies below zero, holds zero, or lies above.
+
+    Example:
+        >>> side(Mean(value=-1.0, half_width=0.5, n=3), "falls", "stays", "rises")
+        'falls'
+    """
+    mean = read_mean(found)
+    return below if mean.high < 0 else above if mean.low > 0 else neither
+
+
+def finding(claim: Claim) -> str:
+    """A claim as an item of a list: the verdict first, then what it is about, who says it and the numbers."""
+    evidence = claim.evidence[0].upper() + claim.evidence[1:]
+    return f"- **{claim.verdict.capitalize()}: {claim.statement}** ({claim.source}). {evidence}."
+
+
+def loss_name(gamma: float, focal: str = "") -> str:
+    """The loss of a focal exponent, 0 being cross-entropy.
+
+    Example:
+        >>> loss_name(0.0), loss_name(2.0), loss_name(2.0, "focal, ")
+        ('cross-entropy', 'γ = 2', 'focal, γ = 2')
+    """
+    return "cross-entropy" if gamma == 0 else f"{focal}γ = {gamma:g}"
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose first column is words and whose others are numbers.
+
+    Example:
+        >>> table(["loss", "T"], [["focal", "1.1"]]).splitlines()[1]
+        '| --- | ---: |'
+    """
+    ruler = ["---", *["---:"] * (len(heads) - 1)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ruler, *rows))
+
+
+def results_text(numbers: Mapping[str, Any] | Sequence[Any]) -> str:
+    """Numbers as a results file: indented JSON, a list of plain numbers on one line.
+
+    Example:
+        >>> print(results_text({"each": [1.5, 2]}), end="")
+        {
+         "each": [1.5, 2]
+        }
+    """
+    text = json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False)
+    return re.sub(r'\[\s+([^][{}"]*?)\s+\]', lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as SVG: the same bytes for the same figure."""
+    import matplotlib as mpl
+
+    from calibrant.reports.svg import drawing_style
+
+    with drawing_style(), mpl.rc_context({"svg.hashsalt": path.stem}), atomic_write(path) as temporary:
+        figure.savefig(temporary, format="svg", metadata={"Date": None})

@@ -1,0 +1,39 @@
+"""Cross-entropy's over-confidence on new samples and focal loss's compensation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from calibrant.experiments.studies.generalisation_gap import settings
+from calibrant.experiments.studies.generalisation_gap.claims import claims, swapped
+from calibrant.experiments.studies.generalisation_gap.numbers import words
+from calibrant.experiments.study import OUT, PAGES, SEEDS, Page, Session, Study
+
+PAGE = Page(
+    name="generalisation-gap",
+    template=Path(__file__).with_name("page.md.j2"),
+    words=words,
+    claims=claims,
+    exchanged=swapped,
+    figures=("generalisation-gap.svg",),
+)
+
+
+def _run(session: Session, *, out: Path, seeds: int, table: Path | None) -> Sequence[Path]:
+    from calibrant.experiments.studies.generalisation_gap.figures import draw_figure
+    from calibrant.experiments.studies.generalisation_gap.measure import results, run_generalisation_gap
+
+    records = run_generalisation_gap(out, seeds=range(seeds), cells=settings.CELLS, tell=session.tell)
+    numbers = results(records)
+    return PAGE.write(numbers, table or out, [draw_figure(numbers)])
+
+
+STUDY = Study(
+    name="generalisation-gap",
+    summary="Where the truth is known: over-confidence by sample size, capacity and exponent.",
+    run=_run,
+    options=(OUT, SEEDS, PAGES),
+    pages=(PAGE,),
+    records=("generalisation-gap-runs.jsonl",),
+)

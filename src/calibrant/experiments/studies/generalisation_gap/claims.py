@@ -1,0 +1,152 @@
+"""The argument about the generalisation gap, held against the fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from calibrant.experiments.claims import Claim, above, all_of, below, exchanged, within
+from calibrant.experiments.means import Mean, mean_of, paired_difference
+from calibrant.experiments.pages import plus_minus, read_mean
+from calibrant.experiments.studies.generalisation_gap.numbers import (
+    arm_of,
+    cells_among,
+    heaviest_and_lightest,
+    load_of,
+    pairs,
+    ratios,
+)
+from calibrant.experiments.studies.generalisation_gap.settings import BY_CAPACITY, BY_SAMPLES, GAMMAS
+
+SOURCE = "Komisarenko and Kull 2024, section 4.1"
+SAME_TEMPERATURE = 0.05
+"""How far a mean ratio of temperatures may be from 1."""
+Cell = Mapping[str, Any]
+
+
+def claims(numbers: Mapping[str, Any]) -> list[Claim]:
+    """Every claim, in the order of the page."""
+    heavy, light = heaviest_and_lightest(numbers)
+    return [
+        _calibrated_on_sample(numbers),
+        _overconfident(numbers, heavy, light),
+        *_gap_closes(numbers),
+        _fixed_factor(numbers),
+        _better(heavy, "better-heavy", "largest"),
+        _better(light, "better-light", "smallest"),
+    ]
+
+
+def swapped(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, Any]:
+    """The numbers with the results of two exponents exchanged."""
+    cells = [
+        {**cell, "arms": exchanged(cell["arms"], "gamma", float(first), float(second))}
+        for cell in numbers["cells"]
+    ]
+    return {**numbers, "cells": cells}
+
+
+def _counted(cell: Cell, gamma: float, name: str) -> list[float]:
+    return [value for value in arm_of(cell, gamma)["each"][name] if value is not None]
+
+
+def _calibrated_on_sample(numbers: Mapping[str, Any]) -> Claim:
+    found = [
+        mean_of(values) for cell in numbers["cells"] if (values := _counted(cell, 0.0, "train_temperature"))
+    ]
+    distances = [arm_of(cell, 0.0)["train_temperature_less_1"] for cell in numbers["cells"]]
+    farthest = max(abs(each["mean"]) for each in distances if each is not None)
+    bounds = {"low": 1 - SAME_TEMPERATURE, "high": 1 + SAME_TEMPERATURE}
+    return Claim(
+        key="calibrated-on-sample",
+        source=SOURCE,
+        statement="Cross-entropy is calibrated on its own sample",
+        verdict=all_of(within(each, **bounds) for each in found),
+        evidence=f"its best temperature there is 1 within {farthest:.0e} "
+        "(the gradient of the minimum says so)",
+    )
+
+
+def _overconfident(numbers: Mapping[str, Any], heavy: Cell, light: Cell) -> Claim:
+    found = [
+        read_mean(each) for cell in numbers["cells"] if (each := arm_of(cell, 0.0)["test_overconfidence"])
+    ]
+    over = sum(above(each) == "holds" for each in found)
+    ends = [mean_of(_counted(cell, 0.0, "test_temperature")) for cell in (heavy, light)]
+    return Claim(
+        key="overconfident",
+        source=SOURCE,
+        statement="Cross-entropy is over-confident on new samples where they are few for the features",
+        verdict=above(ends[0], 1.0),
+        evidence=f"its best temperature there is {ends[0].value:.2f} at d / n = {load_of(heavy):.3g} and "
+        f"{ends[1].value:.3f} at {load_of(light):.3g}; in {over} of {len(found)} cells the interval of its "
+        "over-confidence lies above 0",
+    )
+
+
+def _gap_closes(numbers: Mapping[str, Any]) -> list[Claim]:
+    """Over-confidence at one end of a sweep less that at the other."""
+    found: list[Claim] = []
+    for key, what, sweep in (
+        ("more-samples", "More samples close the gap", BY_SAMPLES),
+        ("fewer-features", "Fewer features close the gap", BY_CAPACITY),
+    ):
+        cells = sorted(cells_among(numbers, sweep), key=load_of)
+        if len(cells) < 2:
+            continue
+        low, high = (arm_of(cell, 0.0)["each"]["test_overconfidence"] for cell in (cells[0], cells[-1]))
+        both = [
+            (more, less)
+            for more, less in zip(high, low, strict=True)
+            if more is not None and less is not None
+        ]
+        if not both:
+            continue
+        gap = paired_difference([more for more, _ in both], [less for _, less in both])
+        found.append(
+            Claim(
+                key=key,
+                source=SOURCE,
+                statement=what,
+                verdict=above(gap),
+                evidence=f"cross-entropy's over-confidence at d / n = {load_of(cells[-1]):.3g} is "
+                f"{plus_minus(gap, 2, 100, signed=True)} points above that at {load_of(cells[0]):.3g}",
+            )
+        )
+    return found
+
+
+def _fixed_factor(numbers: Mapping[str, Any]) -> Claim:
+    found = [each for cell in numbers["cells"] for gamma in GAMMAS[1:] if (each := ratios(cell, gamma))]
+    every = [ratio for each in found for ratio in each]
+    bounds = {"low": 1 - SAME_TEMPERATURE, "high": 1 + SAME_TEMPERATURE}
+    means = [mean_of(each) for each in found]
+    inside = sum(within(each, **bounds) == "holds" for each in means)
+    return Claim(
+        key="fixed-factor",
+        source=SOURCE,
+        statement="Focal loss's under-confidence is a fixed factor, laid over the same gap",
+        verdict=all_of(within(each, **bounds) for each in means),
+        evidence="training temperature times cross-entropy's test temperature gives its test temperature "
+        f"within a factor {min(every):.3f} to {max(every):.3f} in all {len(every)} fits; the mean factor is "
+        f"within {SAME_TEMPERATURE:.0%} of 1 for {inside} of {len(means)} cells and exponents",
+    )
+
+
+def _better(cell: Cell, key: str, which: str) -> Claim:
+    both = pairs(cell, "test_calibration_error", 1.0, "test_calibration_error")
+    gap = paired_difference([focal for focal, _ in both], [cross for _, cross in both])
+    focal, cross = (mean_of([pair[place] for pair in both]) for place in (0, 1))
+
+    def shown(found: Mean, *, signed: bool = False) -> str:
+        return plus_minus(found, 2, 100, signed=signed)
+
+    return Claim(
+        key=key,
+        source=SOURCE,
+        statement=f"Focal loss (γ = 1) is the better calibrated one on new samples, at the {which} load",
+        verdict=below(gap),
+        evidence=f"calibration error at d / n = {load_of(cell):.3g}: {shown(focal)} points, cross-entropy "
+        f"{shown(cross)}, difference {shown(gap, signed=True)}",
+        arms=("1", "0"),
+    )

@@ -1,0 +1,111 @@
+"""Cross-entropy's over-confidence on new samples and focal loss's compensation, where the truth is known.
+
+The argument of Komisarenko and Kull (2024), section 4.1, swept over sample size, capacity and exponent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from calibrant import theory
+from calibrant._math.convex_minimum import convex_minimum
+from calibrant._math.focal_map import focal_map_log_odds
+from calibrant.experiments.records import Record, Records
+from calibrant.experiments.studies.generalisation_gap.numbers import numbers_of
+from calibrant.experiments.studies.generalisation_gap.settings import CELLS, GAMMAS, SIGNAL, Cell
+from calibrant.losses import focal_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def run_generalisation_gap(
+    store: Path, *, seeds: Sequence[int], cells: Sequence[Cell] = CELLS, tell: Callable[[str], None] = print
+) -> list[Record]:
+    """Fit and judge every cell on every seed's sample, unless the store has it."""
+    records = Records(store / "generalisation-gap-runs.jsonl")
+    found: list[Record] = []
+    for seed, cell in _order(seeds, cells):
+        key = f"n {cell.num_samples}, d {cell.num_features}, seed {seed}"
+        found.append(records.get(key, lambda cell=cell, seed=seed: _run(cell, seed)))
+        tell(f"generalisation-gap: {key}")
+    return found
+
+
+def _order(seeds: Sequence[int], cells: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
+    """Seed by seed, so that a study cut short has every cell."""
+    for seed in seeds:
+        for cell in cells:
+            yield seed, cell
+
+
+def _run(cell: Cell, seed: int) -> dict[str, Any]:
+    world = theory.LogisticWorld(num_features=cell.num_features, signal=SIGNAL)
+    features, outcomes = world.sample(cell.num_samples, seed=seed)
+    return {
+        "num_samples": cell.num_samples,
+        "num_features": cell.num_features,
+        "seed": seed,
+        "arms": [_arm(world, features, outcomes, gamma) for gamma in GAMMAS],
+    }
+
+
+def _arm(world: theory.LogisticWorld, features: Tensor, outcomes: Tensor, gamma: float) -> dict[str, Any]:
+    """One loss on one sample; nothing but the fact where it has no minimum."""
+
+    def loss(log_odds: Tensor, truth: Tensor) -> Tensor:
+        logits = torch.stack([torch.zeros_like(log_odds), log_odds], 1)
+        return focal_loss(logits, truth.long(), gamma=gamma, reduction="none")
+
+    fit = theory.fit_linear(features, outcomes, loss)
+    if not fit.converged:
+        return {"gamma": gamma, "converged": False}
+    scores = features @ fit.weights
+    mapped = focal_map_log_odds(scores, gamma)
+    test = world.performance(fit.weights)
+    after = world.performance(fit.weights, link=lambda t: focal_map_log_odds(t, gamma))
+    return {
+        "gamma": gamma,
+        "converged": True,
+        "train": _on_sample(scores, outcomes),
+        "train_mapped": _on_sample(mapped, outcomes),
+        "test": _named(test),
+        "test_mapped": _named(after),
+    }
+
+
+def _on_sample(log_odds: Tensor, outcomes: Tensor) -> dict[str, float | None]:
+    """Over-confidence and best temperature on the sample itself; none where the sample is separated."""
+    right = ((log_odds > 0) == (outcomes > 0.5)).double()
+    confidence = log_odds.abs().sigmoid()
+
+    def slopes(inverse: float) -> tuple[float, float]:
+        probs = (inverse * log_odds).sigmoid()
+        return (
+            (log_odds * (probs - outcomes)).mean().item(),
+            (log_odds.square() * probs * (1 - probs)).mean().item(),
+        )
+
+    inverse = convex_minimum(slopes, 1e-6, 1e6)
+    return {
+        "accuracy": right.mean().item(),
+        "overconfidence": (confidence - right).mean().item(),
+        "temperature": 1 / inverse if 1e-6 < inverse < 1e6 else None,
+    }
+
+
+def _named(found: theory.TestPerformance) -> dict[str, float | None]:
+    return {name: value if math.isfinite(value) else None for name, value in found._asdict().items()}
+
+
+def results(records: Sequence[Record]) -> dict[str, Any]:
+    """The numbers of the study, with what the theory adds to the records."""
+    best = theory.LogisticWorld(num_features=1, signal=SIGNAL).performance(torch.tensor([SIGNAL]))
+    closest = {gamma: theory.closest_temperature(gamma, 2).temperature for gamma in GAMMAS[1:]}
+    world = {"accuracy": best.accuracy, "cross_entropy": best.cross_entropy}
+    return numbers_of(records, world, closest)

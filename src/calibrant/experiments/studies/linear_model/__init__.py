@@ -1,0 +1,38 @@
+"""Cross-entropy and focal loss on a linear model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from calibrant.experiments.studies.linear_model import settings
+from calibrant.experiments.studies.linear_model.claims import claims, swapped
+from calibrant.experiments.studies.linear_model.numbers import numbers_of, words
+from calibrant.experiments.study import OUT, PAGES, SEEDS, Page, Session, Study
+
+PAGE = Page(
+    name="linear-model",
+    template=Path(__file__).with_name("page.md.j2"),
+    words=words,
+    claims=claims,
+    exchanged=swapped,
+    figures=("linear-model.svg",),
+)
+
+
+def _run(session: Session, *, out: Path, seeds: int, table: Path | None) -> Sequence[Path]:
+    from calibrant.experiments.studies.linear_model.figures import draw_figure
+    from calibrant.experiments.studies.linear_model.measure import run_linear_model
+
+    records = run_linear_model(out, seeds=range(seeds), setting=settings.DEFAULT, tell=session.tell)
+    return PAGE.write(numbers_of(records, settings.DEFAULT), table or out, [draw_figure(records)])
+
+
+STUDY = Study(
+    name="linear-model",
+    summary="Cross-entropy and focal loss on a linear model: norms, confidence of mistakes, curvature.",
+    run=_run,
+    options=(OUT, SEEDS, PAGES),
+    pages=(PAGE,),
+    records=("linear-model-runs.jsonl",),
+)

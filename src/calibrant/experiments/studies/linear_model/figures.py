@@ -1,0 +1,87 @@
+"""The figure of the linear-model study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant.experiments.means import mean_of
+from calibrant.experiments.pages import loss_name
+from calibrant.experiments.records import Record
+from calibrant.experiments.studies.linear_model.settings import GAMMAS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DASHES = ("-", "--", "-.", ":")
+
+
+def draw_figure(runs: Sequence[Record]) -> Figure:
+    """Four panels: norms of logits and weights, confidence of mistakes, boundaries of the first seed."""
+    from matplotlib.figure import Figure as NewFigure
+
+    from calibrant.reports.svg import drawing_style
+
+    with drawing_style():
+        figure = NewFigure(figsize=(8.4, 6.4), layout="constrained")
+        axes = figure.subplots(2, 2)
+        _norms(runs, "logits", "norm of the training logits", axes[0][0])
+        _norms(runs, "norms", "norm of the weights", axes[0][1])
+        _mistakes(runs, axes[1][0])
+        _boundaries(runs[0], axes[1][1])
+    return figure
+
+
+def _norms(runs: Sequence[Record], name: str, title: str, ax: Axes) -> None:
+    from calibrant.reports.figures import series
+
+    for place, gamma in enumerate(GAMMAS):
+        colour, _, _ = series(place)
+        each = np.array([run[name][place] for run in runs])
+        label, dashes = loss_name(gamma, "focal, "), DASHES[place]
+        ax.plot(runs[0]["steps"], each.mean(axis=0), color=colour, linestyle=dashes, label=label)
+        ax.fill_between(runs[0]["steps"], each.min(axis=0), each.max(axis=0), color=colour, alpha=0.15, lw=0)
+    ax.set_xscale("log")
+    ax.set_xlabel("steps of gradient descent")
+    ax.set_ylabel(title)
+    ax.grid(alpha=0.3)
+    ax.legend(frameon=False, fontsize="small")
+
+
+def _mistakes(runs: Sequence[Record], ax: Axes) -> None:
+    from calibrant.reports.figures import GREY, series
+
+    edges = np.linspace(0.5, 1, 26)
+    for place, gamma in ((0, 0.0), (1, 1.0)):
+        colour, _, _ = series(place)
+        share = np.mean([run["arms"][place]["histogram"] for run in runs], axis=0)
+        ax.stairs(100 * share, edges, color=colour, fill=True, alpha=0.35, label=loss_name(gamma, "focal, "))
+        ax.stairs(100 * share, edges, color=colour, linestyle=DASHES[place])
+    truth = mean_of([run["arms"][0]["mistakes_truth"] for run in runs]).value
+    ax.axvline(truth, color=GREY, linestyle=":", label="true probability there, mean")
+    ax.set_xlabel("confidence of the mistakes")
+    ax.set_ylabel("share of the mistakes (%)")
+    ax.legend(frameon=False, fontsize="small", loc="upper left")
+
+
+def _boundaries(run: Record, ax: Axes) -> None:
+    from calibrant.reports.figures import BLUE, VERMILLION, series
+
+    points, labels = np.array(run["test_points"]), np.array(run["test_labels"]) > 0.5
+    for chosen, mark, colour, name in ((~labels, "o", BLUE, "label 0"), (labels, "^", VERMILLION, "label 1")):
+        x, y = points[chosen].T
+        ax.scatter(x, y, s=9, marker=mark, color=colour, alpha=0.5, linewidths=0, label=name)
+    for place, gamma in enumerate(GAMMAS):
+        first, second = run["arms"][place]["weights"]
+        ends = 2.4 * np.array([-second, first]) / np.hypot(first, second)
+        label, dashes = loss_name(gamma), DASHES[place]
+        colour, _, _ = series(place)
+        ax.plot([-ends[0], ends[0]], [-ends[1], ends[1]], linestyle=dashes, color=colour, label=label)
+    ax.set_xlim(-2.4, 2.4)
+    ax.set_ylim(-2.4, 2.4)
+    ax.set_xlabel("x1")
+    ax.set_ylabel("x2")
+    ax.legend(frameon=True, fontsize="x-small", loc="lower left", ncols=3)

@@ -1,0 +1,175 @@
+"""The tables of a page of the loss study, and what its sentences depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from calibrant.experiments.means import Mean
+from calibrant.experiments.pages import table
+from calibrant.experiments.studies.losses.claims import claims, shown
+from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, Run, arms_of
+from calibrant.experiments.studies.losses.published import DATA, NETWORK
+
+PLANNED_SEEDS = 3
+TITLES = {
+    "before": "As trained",
+    "temperature": "After temperature scaling",
+    "focal-temperature": "After focal temperature scaling",
+}
+HEADS = {
+    "error": ("error", "%"),
+    "nll": ("NLL", ""),
+    "ece": ("ECE", "%"),
+    "adaptive_ece": ("AdaECE", "%"),
+    "classwise_ece": ("classwise ECE", "%"),
+    "smce": ("smCE", "%"),
+    "share_above_99": ("above 0.99", "%"),
+}
+CLASS_TITLES = {
+    "recall": "Recall",
+    "overconfidence": "Excess confidence",
+    "classwise_ece": "Classwise ECE",
+}
+GROUPS = (("frequent", slice(0, 3)), ("middle", slice(3, 7)), ("rare", slice(7, 10)))
+PRINTED = (
+    ("error", "na", "error"),
+    ("ECE", "pre", "ECE"),
+    ("ECE", "post", "ECE, after T"),
+    ("AdaECE", "pre", "AdaECE"),
+    ("classwise-ECE", "pre", "classwise ECE"),
+    ("smCE", "pre", "smCE"),
+    ("NLL", "pre", "NLL × 100"),
+    ("NLL", "post", "NLL × 100, after T"),
+    ("S99", "pre", "above 0.99"),
+    ("S99", "post", "above 0.99, after T"),
+)
+
+
+def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page needs beyond the numbers."""
+    arms, counts = arms_of(numbers), numbers["training_counts"]
+    ns = sorted({len(arm.runs) for arm in arms})
+    imbalanced = max(counts) > 2 * min(counts)
+    return {
+        "keys": {arm.key for arm in arms},
+        "seeds": str(ns[0]) if len(ns) == 1 else f"{ns[0]} to {ns[-1]}",
+        "more_seeds": ns[-1] > PLANNED_SEEDS,
+        "planned_seeds": PLANNED_SEEDS,
+        "short": [arm.title for arm in arms if len(arm.runs) < numbers["seeds_wanted"]],
+        "imbalanced": imbalanced,
+        "stages": {TITLES[stage]: _stage(arms, stage) for stage in TITLES},
+        "fitted": _fitted(arms),
+        "by_group": {TITLES[stage]: _group_table(arms, counts, stage) for stage in ("before", "temperature")}
+        if imbalanced
+        else {},
+        "by_class": {CLASS_TITLES[name]: _class_table(arms, counts, name) for name in CLASS_TITLES}
+        if imbalanced
+        else {},
+        "verdicts": _verdicts(numbers),
+        "claim_table": _claim_table(numbers),
+        "quoted": _quoted(arms, numbers["published"]),
+        "quoted_of": (NETWORK, DATA),
+    }
+
+
+def _stage(arms: Sequence[ArmRuns], stage: str) -> str:
+    names = [name for name in HEADS if name != "error" or stage == "before"]
+    heads = ["loss", "n", *(f"{HEADS[name][0]} {HEADS[name][1]}".strip() for name in names)]
+    rows = [
+        [arm.title, str(len(arm.runs)), *(_cell(arm.metric(stage, name), HEADS[name][1]) for name in names)]
+        for arm in arms
+    ]
+    return table(heads, rows)
+
+
+def _cell(found: Mean, unit: str) -> str:
+    return shown(found, unit).removesuffix(" %")
+
+
+def _fitted(arms: Sequence[ArmRuns]) -> str:
+    heads = ["loss", "n", "T", "T by ECE", "focal: T", "focal: γ", "training accuracy %"]
+    rows = [
+        [
+            arm.title,
+            str(len(arm.runs)),
+            *(_cell(arm.parameter(name), "") for name in ("temperature", "ece_temperature")),
+            *(_range(arm, name) for name in ("focal_temperature", "gamma")),
+            _cell(arm.mean(lambda run: run["train_accuracy"]), "%"),
+        ]
+        for arm in arms
+    ]
+    return table(heads, rows)
+
+
+def _range(arm: ArmRuns, name: str) -> str:
+    """The least and the largest over the seeds: where parameters run along a ridge, a mean says nothing."""
+    values = [run["parameters"][name] for run in arm.runs.values()]
+    return " … ".join(dict.fromkeys(f"{value:.2f}" for value in (min(values), max(values))))
+
+
+def _group_table(arms: Sequence[ArmRuns], counts: Sequence[int], stage: str) -> str:
+    heads = ["loss", "n"]
+    for name, part in GROUPS:
+        heads += [
+            f"{name} ({counts[part][-1]}–{counts[part][0]} images): recall %",
+            "excess %",
+            "classwise ECE %",
+        ]
+    rows = [
+        [
+            arm.title,
+            str(len(arm.runs)),
+            *(_cell(arm.mean(_group(stage, name, part)), "%") for _, part in GROUPS for name in CLASS_TITLES),
+        ]
+        for arm in arms
+    ]
+    return table(heads, rows)
+
+
+def _group(stage: str, name: str, part: slice) -> Pick:
+    def pick(run: Run) -> float:
+        values = run["classes"][stage][name][part]
+        return sum(values) / len(values)
+
+    return pick
+
+
+def _class_table(arms: Sequence[ArmRuns], counts: Sequence[int], name: str) -> str:
+    def mean(arm: ArmRuns, place: int) -> str:
+        return f"{100 * arm.mean(lambda run: run['classes']['before'][name][place]).value:.1f}"
+
+    heads = ["loss", *(f"{place} ({count})" for place, count in enumerate(counts))]
+    return table(heads, [[arm.title, *(mean(arm, place) for place in range(len(counts)))] for arm in arms])
+
+
+def _verdicts(numbers: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The claims sorted by what became of them."""
+    found: dict[str, list[str]] = {"holds": [], "does not hold": [], "undecided": []}
+    for claim in claims(numbers):
+        found[claim.verdict].append(claim.statement)
+    return {verdict: statements for verdict, statements in found.items() if statements}
+
+
+def _claim_table(numbers: Mapping[str, Any]) -> str:
+    heads = ["claim", "of", "here", "numbers"]
+    rows = [[f"{claim.statement}.", claim.source, claim.verdict, claim.evidence] for claim in claims(numbers)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *rows))
+
+
+def _quoted(arms: Sequence[ArmRuns], published: Sequence[Mapping[str, str]]) -> str:
+    """The printed numbers of the same methods, a row per arm and source; empty where there are none."""
+    known = {(quote["source"], quote["arm"], quote["metric"], quote["stage"]): quote for quote in published}
+    rows: list[list[str]] = []
+    for arm in arms:
+        for source in dict.fromkeys(quote["source"] for quote in published):
+            cells = [known.get((source, arm.key, metric, stage)) for metric, stage, _ in PRINTED]
+            if any(cells):
+                rows.append([arm.title, source, *(_printed(cell) for cell in cells)])
+    return table(["loss", "source", *(title for _, _, title in PRINTED)], rows) if rows else ""
+
+
+def _printed(quote: Mapping[str, str] | None) -> str:
+    if quote is None:
+        return "–"
+    return quote["value"] + (f" ({quote['temperature']})" if quote["temperature"] else "")

@@ -1,0 +1,114 @@
+"""The picture of the temperature-line study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant.experiments.records import Record
+from calibrant.experiments.studies.temperature_line.measure import GAMMAS, LOSSES, Criterion
+from calibrant.experiments.studies.temperature_line.numbers import (
+    Curve,
+    file_curves,
+    network_curves,
+    of_arm,
+    worlds_of,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def draw_figure(records: Sequence[Record]) -> Figure:
+    """T over its value at exponent 0 for every file, by either criterion, and T of the networks by loss."""
+    from matplotlib.figure import Figure as NewFigure
+
+    from calibrant.reports.svg import drawing_style
+
+    files, networks = file_curves(records), network_curves(records)
+    worlds = worlds_of(networks)
+    panels = (2 if files else 0) + len(worlds)
+    columns = min(panels, 3)
+    rows = -(-panels // columns)
+    with drawing_style():
+        figure = NewFigure(
+            figsize=(3.4 * columns, 3.2 * rows + (0.7 if files else 0.2)), layout="constrained"
+        )
+        axes = [figure.add_subplot(rows, columns, place + 1) for place in range(panels)]
+        if files:
+            _files(axes[0], files, "nll", "files, T least in NLL")
+            _files(axes[1], files, "ece", "files, T least in ECE")
+            figure.legend(
+                *axes[0].get_legend_handles_labels(),
+                loc="outside lower center",
+                ncols=3,
+                fontsize="x-small",
+                frameon=False,
+            )
+        for ax, world in zip(axes[panels - len(worlds) :], worlds, strict=True):
+            _networks(ax, networks, world)
+    return figure
+
+
+def _files(ax: Axes, curves: Sequence[Curve], by: Criterion, title: str) -> None:
+    """Solid what was found, dotted the line of least squares."""
+    from calibrant.reports.figures import GREY, series
+
+    named = list(dict.fromkeys(stem(curve) for curve in curves))
+    said: set[str] = set()
+    for curve in curves:
+        found, line = curve.temperatures(by), curve.line(by=by)
+        if found is None or line is None:
+            continue
+        name = stem(curve)
+        colour, _, dashes = series(named.index(name))
+        values = np.array(found) / found[GAMMAS.index(0.0)]
+        thin = 0.5 if name != curve.name else 1.3
+        label = None if name in said else name.rpartition("/")[2].removesuffix(".npz")
+        ax.plot(GAMMAS, values, color=colour, linestyle=dashes, linewidth=thin, label=label)
+        straight = (line.intercept + line.slope * np.array(GAMMAS)) / found[GAMMAS.index(0.0)]
+        if name == curve.name:
+            ax.plot(GAMMAS, straight, color=GREY, linewidth=0.5, linestyle=":")
+        said.add(name)
+    ax.set_title(title, fontsize="small")
+    ax.set_ylabel("T(γ) / T(0)")
+    _common(ax)
+
+
+def _networks(ax: Axes, curves: Sequence[Curve], world: str) -> None:
+    """The mean over the seeds of every loss, and the range."""
+    from calibrant.reports.figures import series
+
+    for number, (loss, name) in enumerate(LOSSES.items()):
+        found = np.array([curve.temperatures() for curve in of_arm(curves, world, loss)])
+        colour, mark, _ = series(number)
+        ax.fill_between(GAMMAS, found.min(axis=0), found.max(axis=0), color=colour, alpha=0.2, linewidth=0)
+        ax.plot(
+            GAMMAS,
+            found.mean(axis=0),
+            color=colour,
+            marker=mark,
+            markersize=3,
+            markevery=2,
+            linewidth=1,
+            label=name,
+        )
+    ax.set_title(f"networks, {world}", fontsize="small")
+    ax.set_ylabel("T least in NLL")
+    ax.legend(
+        fontsize="x-small", loc="upper left", frameon=False, title="trained by", title_fontsize="x-small"
+    )
+    _common(ax)
+
+
+def stem(curve: Curve) -> str:
+    """The file, of which there may be several labels."""
+    return curve.name.split(", label ")[0]
+
+
+def _common(ax: Axes) -> None:
+    ax.set_xlabel("exponent γ of the calibrator")
+    ax.grid(alpha=0.3)

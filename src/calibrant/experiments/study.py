@@ -1,0 +1,231 @@
+"""What a study is, and how one is written.
+
+A study is an experiment that one command, ``calibrant study NAME``, repeats. It is one folder,
+``studies/<name>/``, of which ``studies/linear_model/`` is the example to read, and one line in
+``studies/roster.py``:
+
+``settings.py``
+    Constants: exponents, sizes, seeds. Imports nothing heavy.
+``measure.py``
+    Does the work and gives *records*: one dictionary per run, kept by
+    :class:`~calibrant.experiments.records.Records` in a file of JSON lines in the folder ``out``, so that a
+    study that was cut off goes on where it stopped. Only this file and ``figures.py`` import torch.
+``numbers.py``
+    From records to *numbers*: plain dictionaries and lists, rounded to eight digits, which are what
+    ``docs/results/<page>.json`` holds. They must suffice for the page and its claims: keep one value per seed
+    wherever two arms are compared. What the template needs beyond them is derived from them by ``words``.
+``claims.py``
+    From numbers to :class:`~calibrant.experiments.claims.Claim`: what the source says and whether it holds,
+    decided by a rule of :mod:`calibrant.experiments.claims` on the interval of a difference, never by hand.
+    A claim that compares two arms names them in ``arms``, and ``exchanged`` gives the numbers with the
+    results of two arms exchanged.
+``figures.py``
+    From records to figures.
+``page.md.j2``
+    The words, as a Jinja template. It is given ``numbers``, ``claims`` (by key), what ``words`` returns, and
+    the filters of :mod:`calibrant.experiments.pages`: ``{{ arm.norm | mean(2) }}`` is a mean with its
+    interval, ``{{ gamma | loss }}`` the name of a loss, ``{{ claim | finding }}`` a claim with its verdict,
+    ``{{ difference | side("lower", "not clearly different", "higher") }}`` a word chosen by an interval. A
+    sentence that says which of two is larger is computed so, or is not written.
+``__init__.py``
+    ``STUDY = Study(...)``. It imports settings, numbers and claims, which are light, and everything else
+    inside ``run``, so that the roster can be read without loading torch.
+
+``tests/experiments/test_study_contract.py`` holds every study of the roster to these laws: its page is a
+function of its results file (:meth:`Page.rewrite` gives the page in ``docs/results``), the verdict of a claim
+that compares two arms turns when these are exchanged, ``run`` takes the options that are declared and does
+nothing the second time, and the roster loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import write_text
+from calibrant.experiments.claims import Claim
+from calibrant.experiments.pages import render, results_text, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Numbers: TypeAlias = Any
+"""What a results file holds: dictionaries, lists, numbers and words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """An option of a study: ``name`` is a keyword of its ``run``, and with ``--`` before it of the command.
+
+    Attributes:
+        name: The name, without dashes.
+        kind: The type of the value; several are given as a list.
+        default: The value where the option is not given.
+        help: What the option is for, as a sentence.
+        least: The smallest value, for numbers.
+        variable: An environment variable that gives the value, if any.
+    """
+
+    name: str
+    kind: Any
+    default: Any
+    help: str
+    least: int | None = None
+    variable: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """The option as it is typed."""
+        return f"--{self.name.replace('_', '-')}"
+
+
+OUT = Option(
+    name="out",
+    kind=Path,
+    default=Path("study"),
+    help="The folder of the runs; what lies there is not done again.",
+)
+OUT_PAGES = Option(name="out", kind=Path, default=Path("study"), help="The folder for tables and figures.")
+SEEDS = Option(name="seeds", kind=int, default=3, least=1, help="How many seeds; 0, 1, 2 and so on.")
+TABLE = Option(
+    name="table",
+    kind=Path | None,
+    default=None,
+    help="Train nothing: write tables and figures of the finished runs into this folder.",
+)
+PAGES = Option(
+    name="table",
+    kind=Path | None,
+    default=None,
+    help="The folder for tables and figures, if not that of --out.",
+)
+DATA = Option(
+    name="data",
+    kind=Path | None,
+    default=None,
+    help="The folder of the prediction files.",
+    variable="CALIBRANT_DATA",
+)
+PUBLISHED = Option(
+    name="published",
+    kind=Path | None,
+    default=None,
+    help="A folder of published tables (.csv), to be quoted beside ours.",
+)
+SETTING = Option(
+    name="setting",
+    kind=list[str] | None,
+    default=None,
+    help="Only this setting of the study; may be repeated.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """Where a study reports while it runs.
+
+    Attributes:
+        tell: Takes a line to show.
+        progress: Takes the present stage and the share that is done.
+        command: The command that started the study, to be kept beside its runs.
+    """
+
+    tell: Callable[[str], None] = print
+    progress: Callable[[str, float], None] = lambda _stage, _share: None
+    command: str = ""
+
+
+def _no_words(_numbers: Numbers) -> Mapping[str, Any]:
+    return {}
+
+
+def _no_claims(_numbers: Numbers) -> list[Claim]:
+    return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A page of results: ``NAME.md`` with its numbers in ``NAME.json`` and its figures.
+
+    Attributes:
+        name: Name of the files.
+        template: The Jinja template.
+        words: What the template needs beyond the numbers, derived from them.
+        claims: The claims that the numbers decide.
+        exchanged: The numbers with the results of two arms exchanged, where claims compare arms.
+        figures: Names of the figures' files.
+    """
+
+    name: str
+    template: Path
+    words: Callable[[Numbers], Mapping[str, Any]] = _no_words
+    claims: Callable[[Numbers], Sequence[Claim]] = _no_claims
+    exchanged: Callable[[Numbers, str, str], Numbers] | None = None
+    figures: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of the page."""
+        return (f"{self.name}.md", f"{self.name}.json", *self.figures)
+
+    def text(self, numbers: Numbers) -> str:
+        """The page in Markdown: a function of the numbers alone."""
+        claims = {claim.key: claim for claim in self.claims(numbers)}
+        return render(self.template, numbers=numbers, claims=claims, **self.words(numbers))
+
+    def write(self, numbers: Numbers, folder: Path, figures: Sequence[Figure] = ()) -> list[Path]:
+        """Write the page's files into a folder, made if need be; figures in the order of their names."""
+        folder.mkdir(parents=True, exist_ok=True)
+        written = [folder / name for name in self.files]
+        write_text(written[0], self.text(numbers))
+        write_text(written[1], results_text(numbers))
+        for figure, path in zip(figures, written[2:], strict=True):
+            save_figure(figure, path)
+        return written
+
+    def rewrite(self, folder: Path) -> None:
+        """Write the page again from the numbers that lie in a folder, after its words were changed."""
+        numbers = json.loads((folder / f"{self.name}.json").read_text(encoding="utf-8"))
+        write_text(folder / f"{self.name}.md", self.text(numbers))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """An experiment that one command repeats.
+
+    Attributes:
+        name: Name on the command line.
+        summary: One line for the list of studies.
+        run: Called as ``run(session, **options)``, a keyword for each option. Does whatever is not done yet,
+            writes what is to be written, and returns what the command prints: paths, or a sentence.
+        options: The options that it takes.
+        pages: The pages of results that it writes.
+        records: Files of records that it keeps in the folder ``out``, as names or patterns.
+    """
+
+    name: str
+    summary: str
+    run: Callable[..., Sequence[Path | str]] = field(repr=False)
+    options: tuple[Option, ...] = (OUT,)
+    pages: tuple[Page, ...] = ()
+    records: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All that the study writes: records, then pages with their numbers and figures."""
+        return (*self.records, *(name for page in self.pages for name in page.files))
+
+
+def data_folder(data: Path | None) -> Path:
+    """The folder of the prediction files, if there is one.
+
+    Raises:
+        InputError: If there is none.
+    """
+    if data is None or not data.is_dir():
+        raise InputError("give the folder of the prediction files by --data, or set CALIBRANT_DATA.")
+    return data

@@ -1,0 +1,56 @@
+"""The shell commands that carry out what a verdict recommends."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from calibrant.evaluation.result import Evaluation, Repair
+from calibrant.predictions.files import WRITERS
+
+
+def with_commands(evaluation: Evaluation) -> Evaluation:
+    """The evaluation with the commands of its repair, and the sentence that names them as the last one.
+
+    An evaluation that has them, or that recommends no repair, is returned as it is.
+    """
+    verdict = evaluation.verdict
+    if verdict.repair is None or verdict.commands:
+        return evaluation
+    fit, apply = repair_commands(verdict.repair)
+    when = f"Next, {verdict.condition}" if verdict.condition else "Next"
+    said = f"{when}: `{fit}`, then `{apply}` for new predictions."
+    spelled = replace(verdict, commands=(fit, apply), sentences=(*verdict.sentences, said))
+    return replace(evaluation, verdict=spelled)
+
+
+def repair_commands(repair: Repair) -> tuple[str, str]:
+    """What fits the calibrator, and what applies it to new predictions.
+
+    Example:
+        >>> repair = Repair(method="temperature", file="p.csv", all_rows=True, format="csv", space="probs")
+        >>> repair_commands(repair)[0]
+        'calibrant fit p.csv --all --method temperature --out temperature.safetensors'
+        >>> repair_commands(repair)[1]
+        'calibrant apply temperature.safetensors NEW.csv --out REPAIRED.csv'
+    """
+    saved = f"{repair.method.partition('(')[0]}.safetensors"
+    rows = " --all" if repair.all_rows else ""
+    return (
+        f"calibrant fit {_shell_path(repair.file)}{rows} --method {shlex.quote(repair.method)} --out {saved}",
+        f"calibrant apply {saved} {_new_files(repair)}",
+    )
+
+
+def _shell_path(file: str | None) -> str:
+    """A file for a shell; a name that begins with a dash would count as an option."""
+    name = "FILE" if file is None else file
+    return shlex.quote(f"./{name}" if name.startswith("-") else name)
+
+
+def _new_files(repair: Repair) -> str:
+    """New predictions and where they go, in the format of these."""
+    if repair.format == "npy":  # whose names say what they hold, and which are not written
+        return f"NEW_{repair.space}.npy --out REPAIRED.npz"
+    ending = repair.format if f".{repair.format}" in WRITERS else "npz"
+    return f"NEW.{ending} --out REPAIRED.{ending}"

@@ -1,0 +1,45 @@
+"""How a network in training does on held-out samples, once an epoch."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from calibrant import metrics
+from calibrant._math.errors import CalibrantWarning
+from calibrant.calibrators import TemperatureScaling
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+
+def epoch_metrics(
+    logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"], *, num_bins: int
+) -> dict[str, float | None]:
+    """Accuracy, likelihood and calibration error, and the likelihood after temperature scaling.
+
+    A value that is not finite is None, which JSON can hold.
+    """
+    probs = logits.double().softmax(dim=1)
+    with warnings.catch_warnings():  # while the network still learns, a temperature on its bound is no news
+        warnings.simplefilter("ignore", CalibrantWarning)
+        fit = TemperatureScaling().fit(logits, labels).fit_result_
+    temperature = fit.parameters["temperature"]
+    values = {
+        "accuracy": float(metrics.accuracy(probs, labels)),
+        "nll": float(fit.before),
+        "ece": float(metrics.expected_calibration_error(probs, labels, num_bins=num_bins)),
+        "temperature": temperature if isinstance(temperature, float) else math.nan,
+        "nll_after_temperature": float(fit.after),
+    }
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
+
+
+def top_labels(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> tuple[Tensor, Tensor]:
+    """Confidence in the predicted class, float64, and whether it is the true one."""
+    confidences, predictions = logits.double().softmax(dim=1).max(dim=1)
+    return confidences, torch.eq(predictions, labels)

@@ -1,0 +1,213 @@
+"""The objective over exponent and temperature, and what is found on it."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from calibrant import CalibrantWarning, InputError
+from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE
+from calibrant._math.focal_map_inverse import inverse_focal_map_logits
+from calibrant.calibrators import FocalTemperatureScaling, Place, TemperatureScaling, objective_landscape
+from calibrant.calibrators.fitting.objectives import objective_value
+from calibrant.calibrators.fitting.samples import Samples
+
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
+
+
+def drawn(num_samples: int = 300, *, gamma: float = 0.0, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Logits that the focal map with this exponent and T = 2 would calibrate, and labels of five classes."""
+    generator = torch.Generator().manual_seed(seed)
+    truth = 2 * torch.randn(num_samples, 5, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(torch.softmax(truth, dim=1), 1, generator=generator)[:, 0]
+    return 2 * inverse_focal_map_logits(torch.log_softmax(truth, dim=1), gamma), labels
+
+
+@pytest.mark.parametrize("objective", ["nll", "brier", "ece", "adaptive_ece", "smce", "classwise"])
+def test_points_are_those_of_the_calibrators(objective: Any) -> None:
+    """The chosen point, exponent 0 and the best of the line are what the calibrators find."""
+    logits, labels = drawn(150)
+    found = objective_landscape(logits, labels, objective=objective, num_resamples=2)
+    full = FocalTemperatureScaling(objective=objective).fit(logits, labels)
+    line = FocalTemperatureScaling(objective=objective, search="line").fit(logits, labels)
+    plain = TemperatureScaling(objective=objective).fit(logits, labels)
+    assert found.chosen == (float(full.gamma), float(full.temperature), full.fit_result_.after)
+    assert found.plain == (0.0, float(plain.temperature), plain.fit_result_.after)
+    least = min(found.best_on_line.value, found.plain.value)
+    assert least == pytest.approx(line.fit_result_.after, abs=2e-12)  # by which it must be better
+
+
+@pytest.mark.parametrize(("objective", "tolerance"), [("nll", 2e-3), ("brier", 2e-3), ("classwise", 1e-12)])
+def test_smooth_table_is_the_objective(objective: Any, tolerance: float) -> None:
+    """Interpolation of what has derivatives is invisible; the classwise error is not interpolated."""
+    logits, labels = drawn(200, gamma=1.0)
+    found = objective_landscape(logits, labels, objective=objective, num_resamples=2)
+    samples = Samples(logits, labels, None)
+    rows, columns = np.arange(0, len(found.gammas), 13), np.arange(0, len(found.temperatures), 17)
+    exact = [
+        [objective_value(samples, objective, found.temperatures[k], found.gammas[g]) for k in columns]
+        for g in rows
+    ]
+    np.testing.assert_allclose(found.values[np.ix_(rows, columns)], exact, rtol=tolerance)
+
+
+@pytest.mark.parametrize("objective", ["ece", "adaptive_ece", "smce"])
+def test_jumping_table_is_the_objective(objective: Any) -> None:
+    """Interpolated log-odds put at most a sample or two into another bin."""
+    logits, labels = drawn(200, gamma=1.0)
+    found = objective_landscape(logits, labels, objective=objective, num_resamples=2)
+    samples = Samples(logits, labels, None)
+    rows, columns = np.arange(0, len(found.gammas), 13), np.arange(0, len(found.temperatures), 17)
+    exact = [
+        [objective_value(samples, objective, found.temperatures[k], found.gammas[g]) for k in columns]
+        for g in rows
+    ]
+    np.testing.assert_allclose(found.values[np.ix_(rows, columns)], exact, atol=2 * 2 / 200)
+
+
+@pytest.mark.parametrize("objective", ["nll", "ece"])
+def test_refits_are_those_of_weighted_fits(objective: Any) -> None:
+    """A refit is a fit on the rows drawn, here done with their counts as weights."""
+    logits, labels = drawn(200, gamma=2.0)
+    found = objective_landscape(logits, labels, objective=objective, num_resamples=3, seed=8)
+    rng = np.random.default_rng(8)
+    for gamma, temperature in found.cloud:
+        counts = np.bincount(rng.integers(0, 200, 200), minlength=200)
+        fitted = FocalTemperatureScaling(objective=objective).fit(logits, labels, weights=counts)
+        assert gamma == pytest.approx(float(fitted.gamma), abs=1e-4)  # two descents to a gradient of 1e-9
+        assert temperature == pytest.approx(float(fitted.temperature), rel=1e-4)
+
+
+def test_seed_decides_the_cloud() -> None:
+    """The same seed gives the same cloud, another one another."""
+    logits, labels = drawn(100)
+    first, again, other = (
+        objective_landscape(logits, labels, num_resamples=4, seed=seed).cloud for seed in (0, 0, 1)
+    )
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_cloud_tells_whether_the_exponent_is_needed() -> None:
+    """Exponent 0 lies within the cloud where temperature scaling is true, and outside where it is far off."""
+    without, needed = (
+        objective_landscape(*drawn(3000, gamma=gamma), num_resamples=30) for gamma in (0.0, 4.0)
+    )
+    assert without.zero_is_within
+    assert not needed.zero_is_within
+    low, high = needed.gamma_interval
+    assert low < needed.chosen.gamma < high
+    cold, warm = needed.temperature_interval
+    assert cold < needed.chosen.temperature < warm
+
+
+def test_line_is_straight() -> None:
+    """Through the best points of the grid at exponents 0 and 1, from -0.5 to 5."""
+    found = objective_landscape(*drawn(), num_resamples=2)
+    first, second = found.anchors
+    rise = second.temperature - first.temperature
+    np.testing.assert_allclose(found.line[:, 1], first.temperature + rise * found.line[:, 0])
+    assert found.line[0, 0] == -0.5
+    assert found.line[-1, 0] == 5.0
+
+
+def test_everything_is_shown() -> None:
+    """The window holds the ridge, the chosen point, most of the cloud, the line's exponents and T = 1."""
+    found = objective_landscape(*drawn(60, gamma=1.0), num_resamples=20)
+    low, high = found.gamma_interval
+    assert found.gammas[0] <= min(-0.5, low, found.chosen.gamma)
+    assert found.gammas[-1] >= max(5.0, high, found.chosen.gamma)
+    inside = [1.0, found.chosen.temperature, *found.temperature_interval, *found.ridge.temperatures]
+    assert found.temperatures[0] <= min(inside)
+    assert found.temperatures[-1] >= max(inside)
+    assert (np.diff(found.gammas) > 0).all()
+    assert (np.diff(found.temperatures) > 0).all()
+
+
+def test_large_exponents_have_logarithmic_axes() -> None:
+    """Beyond 12 exponents are spaced by log(1 + gamma)."""
+    found = objective_landscape(*drawn(60), num_resamples=2)
+    assert not dataclasses.replace(found, gammas=np.array([-0.5, 12.0])).is_logarithmic
+    assert dataclasses.replace(found, gammas=np.array([-0.5, 30.0])).is_logarithmic
+    hot = np.geomspace(0.5, 60.0, 9)
+    assert dataclasses.replace(found, gammas=np.array([-0.5, 5.0]), temperatures=hot).is_logarithmic
+    planted = objective_landscape(*drawn(2000, gamma=15.0), num_resamples=2)
+    assert planted.is_logarithmic
+    steps = np.diff(np.log1p(planted.gammas))
+    np.testing.assert_allclose(steps, steps[0], rtol=1e-6)
+
+
+def test_binary_log_odds() -> None:
+    """Of an event the classwise error is its calibration error."""
+    generator = torch.Generator().manual_seed(1)
+    scores = 3 * torch.randn(200, generator=generator, dtype=torch.float64)
+    labels = torch.bernoulli(torch.sigmoid(scores / 2), generator=generator).long()
+    assert objective_landscape(scores, labels, objective="classwise", num_resamples=2).objective == "ece"
+    found = objective_landscape(scores, labels, num_resamples=5)
+    assert found.chosen.value <= found.plain.value
+    assert np.isfinite(found.values).all()
+
+
+@pytest.mark.parametrize("case", ["all right", "all wrong", "constant", "one class", "five samples"])
+@pytest.mark.parametrize("objective", ["nll", "ece"])
+def test_hard_data(case: str, objective: Any) -> None:
+    """Separable, hopeless, constant, few: finite everywhere, and what the fit warns of is kept."""
+    logits, labels = drawn(40)
+    if case == "five samples":
+        logits, labels = logits[:5], labels[:5]
+    elif case == "constant":
+        logits = torch.zeros_like(logits)
+    else:
+        best = {"all right": logits.argmax(dim=1), "all wrong": logits.argmin(dim=1)}
+        labels = best.get(case, torch.zeros_like(labels))
+    found = objective_landscape(logits, labels, objective=objective, num_resamples=3)
+    for values in (found.values, found.cloud, found.ridge.temperatures, found.ridge.values):
+        assert np.isfinite(values).all()
+    if case in {"all right", "constant"}:
+        assert found.notes
+
+
+def test_doubts() -> None:
+    """None where the cloud is narrow; where samples tell little, or it spreads to the ends, they are told."""
+    assert objective_landscape(*drawn(3000, gamma=4.0), num_resamples=20).doubts == ()
+    few = objective_landscape(*drawn(8), num_resamples=10)
+    assert few.trouble == ("8 samples tell little",)
+    assert few.doubts[0] == "8 samples tell little"
+    logits, labels = drawn(300)
+    one = objective_landscape(logits, torch.zeros_like(labels), num_resamples=5)
+    assert one.trouble == ("only class 0 occurs among the labels",)
+    level = objective_landscape(torch.zeros_like(logits), labels, num_resamples=5)
+    assert level.trouble == ("the logits of every sample are all equal",)
+    small = objective_landscape(*drawn(25, seed=1), num_resamples=40)
+    assert small.trouble == ()
+    assert [doubt.partition(" over ")[0] for doubt in small.doubts] == ["the refits spread"]
+    planted = dataclasses.replace(small, chosen=Place(-0.999, 1.0, 0.5), cloud=np.full((40, 2), 1.5))
+    assert planted.doubts == ("the best point lies at an end of what is searched",)
+    ended = np.array([[1.0, 2.0]] * 38 + [[50.0, 2.0], [1.0, HIGHEST_TEMPERATURE]])
+    planted = dataclasses.replace(small, chosen=Place(1.0, 2.0, 0.5), cloud=ended)
+    assert planted.doubts[0] == "2 of 40 refits lie at an end of what is searched"
+    ended[-1] = 1.0, 2.0
+    assert dataclasses.replace(planted, cloud=ended).doubts == ()
+
+
+def test_nothing_is_warned_of_beside_the_notes() -> None:
+    """Warnings of the fit and of the refits do not come out one by one."""
+    logits, _ = drawn(20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CalibrantWarning)
+        assert objective_landscape(logits, logits.argmax(dim=1), num_resamples=2).notes
+
+
+def test_refusals() -> None:
+    """Too few resamples, several labels per sample."""
+    logits, labels = drawn(20)
+    with pytest.raises(InputError, match="`num_resamples` must be at least 2; got 1"):
+        objective_landscape(logits, labels, num_resamples=1)
+    with pytest.raises(InputError, match="take one"):
+        objective_landscape(logits, (logits > 0).long())

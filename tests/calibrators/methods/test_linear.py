@@ -1,0 +1,214 @@
+"""Vector, matrix and structured matrix scaling: the likelihood's optimum, and where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor
+
+from calibrant import CalibrantWarning, InputError, load_calibrator
+from calibrant.calibrators import (
+    MatrixScaling,
+    StructuredMatrixScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
+from calibrant.calibrators.fitting import regression
+
+ALL = [VectorScaling, MatrixScaling, StructuredMatrixScaling]
+
+
+@pytest.fixture
+def skewed(calibrated: Callable[..., Any]) -> tuple[Tensor, Tensor]:
+    """Logits with classes of different scales and shifts."""
+    scores, labels = calibrated("multiclass", 600)
+    return scores * torch.tensor([1.0, 2.0, 3.0, 1.5]) + torch.tensor([0.0, 1.0, -2.0, 0.0]), labels
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_matrix_agrees_with_logistic_regression(skewed: tuple[Tensor, Tensor], weighted: bool) -> None:
+    """Probabilities are those of an unpenalised multinomial logistic regression on the centred logits."""
+    scores, labels = skewed
+    weights = torch.rand(600, generator=torch.Generator().manual_seed(0)) if weighted else None
+    calibrator = MatrixScaling().fit(scores, labels, weights=weights)
+    features = (scores - scores.mean(dim=1, keepdim=True)).numpy()[:, :3]  # the fourth is what is left
+    regression = LogisticRegression(C=np.inf, tol=1e-12, max_iter=1000, solver="newton-cg")
+    regression.fit(features, labels.numpy(), None if weights is None else weights.numpy())
+    np.testing.assert_allclose(
+        calibrator.predict_proba(scores).numpy(), regression.predict_proba(features), atol=1e-6
+    )
+    assert calibrator.fit_result_.certificate["gradient"] < 1e-8
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_vector_agrees_with_a_general_optimiser(skewed: tuple[Tensor, Tensor], weighted: bool) -> None:
+    """No other factors and shifts are likelier: L-BFGS with derivatives by autograd ends there too."""
+    scores, labels = skewed
+    weights = torch.rand(600, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    weights = weights if weighted else torch.ones(600, dtype=torch.float64)
+    centred = scores - scores.mean(dim=1, keepdim=True)
+
+    def loss(point: np.ndarray[Any, Any]) -> tuple[float, Any]:
+        parameters = torch.tensor(point, requires_grad=True)
+        logits = centred * parameters[:4] + parameters[4:]
+        losses = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
+        mean = (losses * weights).sum() / weights.sum()
+        mean.backward()
+        return mean.item(), parameters.grad.numpy()  # type: ignore[union-attr]
+
+    found = minimize(
+        loss,
+        np.r_[np.ones(4), np.zeros(4)],
+        jac=True,
+        method="L-BFGS-B",
+        options={"gtol": 1e-10, "ftol": 0, "maxiter": 5000},
+    )
+    calibrator = VectorScaling().fit(scores, labels, weights=weights)
+    result = calibrator.fit_result_
+    assert result.after <= found.fun + 1e-13
+    np.testing.assert_allclose(calibrator.weight.numpy(), found.x[:4], rtol=1e-5)
+    assert result.certificate["gradient"] < 1e-8
+    assert abs(float(calibrator.bias.sum())) < 1e-12
+
+
+def test_mean_probabilities_are_the_class_frequencies(skewed: tuple[Tensor, Tensor]) -> None:
+    """With free shifts the likelihood equations balance every class."""
+    scores, labels = skewed
+    frequencies = torch.bincount(labels).double() / len(labels)
+    for kind in (VectorScaling, MatrixScaling):
+        probs = kind().fit(scores, labels).predict_proba(scores)
+        torch.testing.assert_close(probs.mean(dim=0), frequencies, rtol=0, atol=1e-8)
+
+
+def test_nested_families_are_ordered(skewed: tuple[Tensor, Tensor]) -> None:
+    """Each family holds the one before, and structured scaling lies between temperature and matrix."""
+    fits = [kind().fit(*skewed).fit_result_ for kind in (TemperatureScaling, VectorScaling, MatrixScaling)]
+    assert fits[0].before > fits[0].after > fits[1].after > fits[2].after
+    structured = StructuredMatrixScaling().fit(*skewed).fit_result_
+    assert fits[0].after > structured.after > fits[2].after
+    assert structured.compared["temperature"] == fits[0].after
+
+
+def test_strength_leads_from_matrix_to_temperature(skewed: tuple[Tensor, Tensor]) -> None:
+    """Almost no penalty is matrix or vector scaling, an enormous one temperature scaling."""
+    scores, labels = skewed
+    for structure, limit in (("matrix", MatrixScaling()), ("diagonal", VectorScaling())):
+        free = StructuredMatrixScaling(structure=structure, strength=1e-7).fit(scores, labels)  # type: ignore[arg-type]
+        expected = limit.fit(scores, labels).predict_proba(scores)
+        torch.testing.assert_close(free.predict_proba(scores), expected, rtol=0, atol=1e-5)
+        tied = StructuredMatrixScaling(structure=structure, strength=1e9).fit(scores, labels)  # type: ignore[arg-type]
+        expected = TemperatureScaling().fit(scores, labels).predict_proba(scores)
+        torch.testing.assert_close(tied.predict_proba(scores), expected, rtol=0, atol=1e-7)
+
+
+def test_structured_optimum_balances_likelihood_and_penalty(skewed: tuple[Tensor, Tensor]) -> None:
+    """The derivative of N times the log-loss by a shift is minus lambda C times the shift."""
+    scores, labels = skewed
+    calibrator = StructuredMatrixScaling(strength=3.0).fit(scores, labels)
+    residuals = torch.nn.functional.one_hot(labels, 4) - calibrator.predict_proba(scores)
+    torch.testing.assert_close(residuals.sum(dim=0), 3.0 * 4 * calibrator.bias, rtol=0, atol=1e-5)
+
+
+def test_diagonal_structure_has_no_other_entries(skewed: tuple[Tensor, Tensor]) -> None:
+    """Structured vector scaling leaves everything off the diagonal zero, and is stored alike."""
+    weight = StructuredMatrixScaling(structure="diagonal").fit(*skewed).weight
+    assert weight.shape == (4, 4)
+    assert torch.equal(weight, weight.diagonal().diag())
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_conjugate_gradients_end_where_newton_does(
+    skewed: tuple[Tensor, Tensor], kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many parameters are fitted otherwise, to the same optimum."""
+    scores, labels = skewed
+    dense = kind().fit(scores, labels)
+    monkeypatch.setattr(regression, "_DENSE", 0)
+    iterative = kind().fit(scores, labels)
+    torch.testing.assert_close(
+        iterative.predict_proba(scores), dense.predict_proba(scores), rtol=0, atol=1e-6
+    )
+    assert iterative.fit_result_.converged
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_mean_of_logits_says_nothing(skewed: tuple[Tensor, Tensor], kind: Any) -> None:
+    """Logits and their log-softmax are one and the same."""
+    scores, labels = skewed
+    one, other = kind().fit(scores, labels), kind().fit(torch.log_softmax(scores, dim=1), labels)
+    torch.testing.assert_close(
+        one.predict_proba(scores + 100), other.predict_proba(scores), rtol=0, atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("kind", [VectorScaling, MatrixScaling])
+def test_missing_class_is_said_and_survived(skewed: tuple[Tensor, Tensor], kind: Any) -> None:
+    """A class that never occurs sends its shift to minus infinity: penalised, finite, never worse."""
+    scores, labels = skewed
+    kept = labels != 2
+    with pytest.warns(CalibrantWarning, match="no maximum .a class that never occurs"):
+        calibrator = kind().fit(scores[kept], labels[kept])
+    probs = calibrator.predict_proba(scores)
+    assert 0 < probs[:, 2].mean() < 0.05
+    assert calibrator.fit_result_.converged
+    assert calibrator.fit_result_.after < calibrator.fit_result_.compared["temperature"]
+
+
+def test_more_parameters_than_samples_are_said(calibrated: Callable[..., Any]) -> None:
+    """Twenty numbers from fifteen samples need a penalty."""
+    with pytest.warns(CalibrantWarning, match="more parameters, 20, than samples"):
+        MatrixScaling().fit(*calibrated("multiclass", 15))
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_few_and_constant_logits_are_said(kind: Any) -> None:
+    """With a handful of samples, or logits that do not differ, the fit stands with a warning."""
+    with pytest.warns(CalibrantWarning, match="7 samples tell little"):
+        kind().fit(torch.randn(7, 3, generator=torch.Generator().manual_seed(0)), torch.arange(7) % 3)
+    with pytest.warns(CalibrantWarning, match="logits of every sample are all equal"):
+        kind().fit(torch.zeros(60, 3), torch.arange(60) % 3)
+    with pytest.warns(CalibrantWarning, match="logits of all samples are the same"):
+        kind().fit(torch.tensor([[1.0, 2.0, 0.0]]).expand(60, 3), torch.arange(60) % 3)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_log_odds_are_refused(calibrated: Callable[..., Any], kind: Any) -> None:
+    """For events the message names Platt scaling."""
+    with pytest.raises(InputError, match="are what platt fits"):
+        kind().fit(*calibrated("binary", 30))
+
+
+@pytest.mark.parametrize("settings", [{"strength": 0.0}, {"strength": float("nan")}, {"structure": "full"}])
+def test_bad_settings_are_refused(settings: dict[str, Any]) -> None:
+    """A penalty is positive, a structure known."""
+    with pytest.raises(InputError, match=f"`{next(iter(settings))}` must be"):
+        StructuredMatrixScaling(**settings)
+
+
+def test_gradient_reaches_the_logits(skewed: tuple[Tensor, Tensor]) -> None:
+    """The calibrated log-probabilities are differentiable."""
+    scores, labels = skewed
+    calibrator = MatrixScaling().fit(scores, labels)
+    few = scores[:3].clone().requires_grad_()
+    assert torch.autograd.gradcheck(calibrator, (few,))
+
+
+def test_damaged_table_is_refused(skewed: tuple[Tensor, Tensor], tmp_path: Any) -> None:
+    """A matrix that has not the file's number of classes is refused."""
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
+
+    path = tmp_path / "fitted.safetensors"
+    MatrixScaling().fit(*skewed).save(path)
+    with safe_open(path, framework="pt") as file:
+        header = file.metadata()
+    tensors = load_file(path)
+    save_file({**tensors, "weight": tensors["weight"][:, :3].contiguous()}, path, metadata=header)
+    with pytest.raises(InputError, match=r"`weight` is missing or has another shape than \(C, C\)"):
+        load_calibrator(path)

@@ -1,0 +1,406 @@
+"""Temperature scaling: certificates, golden values, bounds, what the searches promise."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from itertools import accumulate, repeat
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from torch import Tensor
+
+from calibrant import CalibrantWarning, InputError, metrics
+from calibrant._math.convex_minimum import best_temperature
+from calibrant._math.focal_map import focal_map_logits
+from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
+from calibrant.calibrators.fitting.doubts import with_doubts_of_temperature
+from calibrant.calibrators.fitting.likelihood import likelihood, likelihood_slopes
+from calibrant.calibrators.fitting.objectives import objective_value, smooth_objective
+from calibrant.calibrators.fitting.results import Solution
+from calibrant.calibrators.fitting.samples import Samples
+
+SETS = ("over_K10", "under_K10", "K2")
+PAPER_GRID = list(accumulate(repeat(0.1, 100)))
+
+
+def read(golden: Callable[[str], Any], name: str) -> tuple[Tensor, Tensor, Any]:
+    """Logits, labels and what the reference found."""
+    found = golden("temperature.json")["sets"][name]
+    return torch.tensor(found["logits"], dtype=torch.float64), torch.tensor(found["labels"]), found
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("objective", ["ece", "nll"])
+def test_grid_finds_the_papers_temperature(golden: Callable[[str], Any], name: str, objective: Any) -> None:
+    """``search="grid"`` gives the very float that the code of Mukhoti et al. gives."""
+    logits, labels, reference = read(golden, name)
+    calibrator = TemperatureScaling(objective=objective, search="grid").fit(logits, labels)
+    assert calibrator.fit_result_.parameters["temperature"] == reference["T_opt"][objective]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_objectives_follow_the_papers_curves(golden: Callable[[str], Any], name: str) -> None:
+    """ECE and NLL agree with the reference at all its temperatures (it computes in float32)."""
+    logits, labels, reference = read(golden, name)
+    samples = Samples(logits, labels, None)
+    for temperature, ece, nll in reference["curve_T_ece_nll"]:
+        assert objective_value(samples, "ece", temperature) == pytest.approx(ece, abs=2e-6)
+        assert objective_value(samples, "nll", temperature) == pytest.approx(nll, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_likelihood_optimum_is_the_references(golden: Callable[[str], Any], name: str) -> None:
+    """The optimum agrees with the reference's, whose own search stops within 1e-7, and is no higher."""
+    logits, labels, reference = read(golden, name)
+    result = TemperatureScaling().fit(logits, labels).fit_result_
+    assert result.parameters["temperature"] == pytest.approx(reference["T_nll_continuous"], abs=1e-7)
+    assert result.after == pytest.approx(reference["nll_at_continuous"], abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass"])
+@pytest.mark.parametrize("scale", [0.05, 1.0, 30.0])
+def test_likelihood_optimum_is_a_root(calibrated: Callable[..., Any], kind: str, scale: float) -> None:
+    """Autograd's derivative changes its sign at our temperature (brentq, its own tolerance 4e-16)."""
+    scores, labels = calibrated(kind, 500)
+    scores = scale * scores
+
+    def derivative(inverse: float) -> float:
+        beta = torch.tensor(inverse, dtype=torch.float64, requires_grad=True)
+        if kind == "binary":
+            loss = torch.nn.functional.binary_cross_entropy_with_logits(beta * scores, labels.double())
+        else:
+            loss = torch.nn.functional.cross_entropy(beta * scores, labels)
+        return float(torch.autograd.grad(loss, beta)[0])
+
+    root = 1 / brentq(derivative, 0.01, 100, xtol=1e-15)
+    result = TemperatureScaling().fit(scores, labels).fit_result_
+    assert result.parameters["temperature"] == pytest.approx(root, rel=1e-8)  # gradient below 1e-9
+    assert result.converged
+    assert result.certificate["gradient"] < 1e-8
+    assert result.certificate["bracket"] == 2e-6
+
+
+def test_slopes_are_derivatives(calibrated: Callable[..., Any]) -> None:
+    """The two derivatives by 1 / T are those that autograd finds, weights included."""
+    scores, labels = calibrated("multiclass", 200, scale=6.0)
+    weights = torch.rand(200, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    beta = torch.tensor(0.6, dtype=torch.float64, requires_grad=True)
+    losses = torch.nn.functional.cross_entropy(beta * scores, labels, reduction="none")
+    loss = losses @ weights / weights.sum()
+    (first,) = torch.autograd.grad(loss, beta, create_graph=True)
+    (second,) = torch.autograd.grad(first, beta)
+    found = likelihood_slopes(Samples(scores, labels, weights), 0.6)
+    np.testing.assert_allclose(
+        (found.value, found.first, found.second), [loss.item(), first.item(), second.item()], rtol=1e-10
+    )
+
+
+@pytest.mark.parametrize("objective", ["nll", "brier", "ece", "adaptive_ece", "smce"])
+@given(data=st.data())
+def test_continuous_search_is_at_least_as_good_as_the_grid(objective: Any, data: st.DataObject) -> None:
+    """On its own objective, whatever the data."""
+    seed = data.draw(st.integers(0, 10**6))
+    generator = torch.Generator().manual_seed(seed)
+    num_samples = data.draw(st.sampled_from([3, 20, 150]))
+    num_classes = data.draw(st.sampled_from([2, 3, 12]))
+    scale = 10 ** data.draw(st.floats(-1, 1.5))
+    logits = scale * torch.randn(num_samples, num_classes, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(torch.softmax(logits / 2, dim=1), 1, generator=generator)[:, 0]
+    samples = Samples(logits, labels, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        found = TemperatureScaling(objective=objective).fit(logits, labels).fit_result_.after
+    assert found <= min(objective_value(samples, objective, value) for value in PAPER_GRID) + 1e-12
+
+
+def test_grid_takes_the_smallest_of_equals() -> None:
+    """Where every temperature is as good, strict improvement keeps the first of the grid."""
+    logits, labels = torch.zeros(9, 3), torch.arange(9) % 3
+    with pytest.warns(CalibrantWarning, match="all equal"):
+        calibrator = TemperatureScaling(objective="ece", search="grid").fit(logits, labels)
+    assert calibrator.fit_result_.parameters["temperature"] == 0.1
+
+
+def test_planted_temperature_is_found_exactly() -> None:
+    """Two log-odds, +-s, right with frequency f: T = s / log(f / (1 - f)), in closed form."""
+    labels = torch.tensor([1] * 70 + [0] * 30)
+    result = TemperatureScaling().fit(torch.full((100,), 4.0), labels).fit_result_
+    assert result.parameters["temperature"] == pytest.approx(4 / math.log(7 / 3), rel=1e-8)  # gradient 1e-9
+    assert result.before == pytest.approx(0.7 * math.log1p(math.exp(-4)) + 0.3 * math.log1p(math.exp(4)))
+
+
+def test_separable_data_stop_at_the_bound_and_say_so(calibrated: Callable[..., Any]) -> None:
+    """Where the likelihood grows for ever as T falls, T is the bound, and both facts are warned of."""
+    scores, _ = calibrated("multiclass", 50)
+    with pytest.warns(CalibrantWarning, match="every sample is classified correctly"):
+        result = TemperatureScaling().fit(scores, scores.argmax(dim=1)).fit_result_
+    assert result.parameters["temperature"] == 1e-4
+    assert result.converged
+    assert "the best temperature is a bound, T = 0.0001" in result.warnings
+
+
+@pytest.mark.parametrize("margin", [0.1, 5.0, 40.0])
+def test_separable_data_reach_the_bound_from_afar(calibrated: Callable[..., Any], margin: float) -> None:
+    """Newton's steps in log T fade on separable data; the bound is found all the same, in a few steps."""
+    scores, _ = calibrated("multiclass", 50)
+    best = scores.argmax(dim=1)
+    scores = scores + margin * torch.nn.functional.one_hot(best, 4)
+    samples = Samples(scores, best, None)
+    root = best_temperature(lambda beta: likelihood_slopes(samples, beta), 1.0)
+    assert root.temperature == 1e-4 or root.slope == 0  # at a margin of 40 the loss is zero from the start
+    assert root.settled
+    assert root.steps < 20
+
+
+def test_likelihood_agrees_with_its_expansion(calibrated: Callable[..., Any]) -> None:
+    """The value that is computed without derivatives is that with them, for events and classes."""
+    for kind in ("binary", "multiclass"):
+        scores, labels = calibrated(kind, 300)
+        samples = Samples(3 * scores, labels, torch.rand(300, dtype=torch.float64))
+        for beta in (1e-12, 0.4, 1.0, 50.0):
+            assert likelihood(samples, beta) == pytest.approx(
+                likelihood_slopes(samples, beta).value, rel=1e-13
+            )
+
+
+@pytest.mark.parametrize("gap", [1e-1, 1e-3, 1e-6])
+def test_a_single_close_error_is_weighed_exactly(gap: float) -> None:
+    """99 rows right by 5 and one wrong by little: the root of 99 * 5 s(-5 b) = gap * s(gap b), by brentq."""
+    scores = torch.tensor([[5.0, 0.0]] * 99 + [[gap, 0.0]], dtype=torch.float64)
+    labels = torch.tensor([0] * 99 + [1])
+
+    def derivative(beta: float) -> float:
+        return -99 * 5 / (1 + math.exp(5 * beta)) + gap / (1 + math.exp(-gap * beta))
+
+    samples = Samples(scores, labels, None)
+    found = best_temperature(lambda beta: likelihood_slopes(samples, beta), 1.0)
+    assert found.temperature == pytest.approx(1 / brentq(derivative, 0.01, 100, xtol=1e-14), rel=1e-7)
+    assert found.settled
+    assert found.steps < 40
+
+
+def test_exhausted_search_says_so(monkeypatch: pytest.MonkeyPatch, calibrated: Callable[..., Any]) -> None:
+    """Out of steps, what is returned is of one place, and not called settled."""
+    scores, labels = calibrated("multiclass", 300)
+    samples = Samples(30 * scores, labels, None)
+    monkeypatch.setattr("calibrant._math.convex_minimum.MAX_STEPS", 3)
+    root = best_temperature(lambda beta: likelihood_slopes(samples, beta), 1.0)
+    first, _, value = likelihood_slopes(samples, 1 / root.temperature)
+    assert root.steps == 3
+    assert root.value == value
+    assert root.slope == pytest.approx(-first / root.temperature, rel=1e-12)
+    assert not root.settled
+
+
+@pytest.mark.parametrize("search", ["continuous", "grid"])
+@pytest.mark.parametrize("objective", ["nll", "brier", "ece", "adaptive_ece", "smce", "classwise"])
+def test_result_describes_the_point_returned(
+    calibrated: Callable[..., Any], objective: Any, search: Any
+) -> None:
+    """Objective, gradient and warnings are those of the temperature in the result, also where that is 1."""
+    for scale in (0.0, 1.0, 20.0):
+        scores, labels = calibrated("multiclass", 60)
+        scores = scale * scores
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrantWarning)
+            result = TemperatureScaling(objective=objective, search=search).fit(scores, labels).fit_result_
+        temperature = result.parameters["temperature"]
+        samples = Samples(scores, labels, None)
+        assert result.after == pytest.approx(objective_value(samples, objective, temperature), abs=1e-14)
+        if "gradient" in result.certificate:
+            slope = smooth_objective(samples, objective, temperature, 0.0).gradient[0]
+            assert result.certificate["gradient"] == pytest.approx(abs(slope), abs=1e-12)
+        assert any("is a bound" in text for text in result.warnings) == (temperature in {1e-4, 1e4})
+
+
+def test_brier_is_as_good_as_the_grid_where_descents_miss_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With starts that all lead elsewhere, the grid's best point is found and descended from."""
+    generator = torch.Generator().manual_seed(2)
+    logits = 3 * torch.randn(200, 4, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(torch.softmax(logits / 2, dim=1), 1, generator=generator)[:, 0]
+    honest = TemperatureScaling(objective="brier").fit(logits, labels).fit_result_
+    monkeypatch.setattr("calibrant.calibrators.fitting.temperatures._STARTS", (100.0,))
+    monkeypatch.setattr("calibrant._math.newton.MAX_STEPS", 1)
+    stopped = TemperatureScaling(objective="brier").fit(logits, labels).fit_result_
+    samples = Samples(logits, labels, None)
+    assert stopped.after <= min(objective_value(samples, "brier", value) for value in PAPER_GRID) + 1e-12
+    assert stopped.after >= honest.after
+
+
+@pytest.mark.parametrize("objective", ["ece", "smce"])
+def test_collapse_is_said(objective: Any) -> None:
+    """A calibration error won by making all confidences alike comes with a warning; a good fit does not."""
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(400, 3, generator=generator, dtype=torch.float64)
+    honest = torch.multinomial(torch.softmax(logits / 1.5, dim=1), 1, generator=generator)[:, 0]
+    told = TemperatureScaling(objective=objective).fit(logits, honest).fit_result_.warnings
+    assert not any("of the confidences" in text for text in told)
+    # Half right whatever the confidence, and more so where it is low: T grows until all say a half.
+    samples = Samples(logits, honest, None)
+    solution = Solution(
+        converged=True,
+        steps=1,
+        before=1.0,
+        after=0.0,
+        parameters={"temperature": 100.0},
+        certificate={},
+        message="",
+    )
+    told = with_doubts_of_temperature(solution, samples, objective).warnings
+    assert any("100% of the confidences now fall into one of 15 bins" in text for text in told)
+    told = with_doubts_of_temperature(solution, samples, "nll").warnings
+    assert not any("of the confidences" in text for text in told)
+
+
+def test_misleading_logits_stop_at_the_other_bound(calibrated: Callable[..., Any]) -> None:
+    """Where no finite temperature is likeliest, T is the upper bound, and that is warned of."""
+    scores, labels = calibrated("multiclass", 200)
+    with pytest.warns(CalibrantWarning, match="or the opposite"):
+        result = TemperatureScaling().fit(-scores, labels).fit_result_
+    assert result.parameters["temperature"] == 1e4
+    assert "the best temperature is a bound, T = 10000" in result.warnings
+
+
+def test_bound_of_scale_is_not_called_misleading(calibrated: Callable[..., Any]) -> None:
+    """Logits on a huge scale end at the bound too, but tell of the labels."""
+    scores, labels = calibrated("multiclass", 400)
+    with pytest.warns(CalibrantWarning, match="bound, T = 10000"):
+        result = TemperatureScaling().fit(1e6 * scores, labels).fit_result_
+    assert len(result.warnings) == 1
+
+
+@pytest.mark.parametrize("objective", ["nll", "brier", "ece"])
+@pytest.mark.parametrize("scale", [1 / 512, 1.0, 512.0])
+def test_logits_on_any_usual_scale_are_mended(
+    calibrated: Callable[..., Any], scale: float, objective: str
+) -> None:
+    """Cosines and scores in the hundreds need temperatures beyond 0.01 and 100, and get them."""
+    scores, labels = calibrated("multiclass", 400)
+    once = TemperatureScaling(objective=objective).fit(scores, labels).fit_result_
+    scaled = TemperatureScaling(objective=objective).fit(scale * scores, labels).fit_result_
+    assert not scaled.warnings
+    if objective != "ece":
+        assert scaled.parameters["temperature"] == pytest.approx(
+            scale * once.parameters["temperature"], rel=1e-6
+        )
+    assert scaled.after == pytest.approx(once.after, rel=0.05 if objective == "ece" else 1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-158, 1e-160, 1e-200])
+def test_tiny_logits_are_no_trouble(scale: float) -> None:
+    """Where second derivatives underflow, the search still ends on a bound, and says so."""
+    scores = scale * torch.randn(50, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    labels = scores.argmax(dim=1)
+    labels[:10] = scores[:10].argmin(dim=1)
+    with pytest.warns(CalibrantWarning, match="is a bound"):
+        TemperatureScaling().fit(scores, labels)
+
+
+def test_constant_logits_keep_temperature_one() -> None:
+    """Nothing can be learned from constant logits: T = 1, and a warning."""
+    with pytest.warns(CalibrantWarning, match="all equal"):
+        result = TemperatureScaling().fit(torch.ones(20, 3), torch.arange(20) % 3).fit_result_
+    assert result.parameters["temperature"] == 1
+    assert result.after == result.before == pytest.approx(math.log(3), rel=1e-12)
+
+
+def test_zero_probabilities_are_counted_and_said() -> None:
+    """A logit of -inf counts as probability 1e-12, and the warning says how many there were."""
+    probs = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]], dtype=torch.float64)
+    with pytest.warns(CalibrantWarning, match="3 probabilities of exactly zero were counted as 1e-12"):
+        calibrator = TemperatureScaling().fit(probs.log(), torch.tensor([1, 0, 0]))
+    expected = -(math.log(1e-12) + math.log(0.5) + math.log(0.2)) / 3
+    assert calibrator.fit_result_.before == pytest.approx(expected, rel=1e-10)  # rows then sum to 1 + 1e-12
+    assert torch.isfinite(calibrator.predict_proba(probs.log())).all()
+    assert torch.isfinite(calibrator(probs.log())).all()
+
+
+def test_large_tables_start_from_some_of_their_rows(
+    calibrated: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The short cut for large tables, and rows made anew on every pass, change only the last digits."""
+    scores, labels = calibrated("multiclass", 1500, scale=5.0)
+    usual = TemperatureScaling().fit(scores, labels).fit_result_
+    monkeypatch.setattr("calibrant.calibrators.fitting.temperatures.LARGE", 100)
+    monkeypatch.setattr("calibrant.calibrators.fitting.temperatures._THIN_ROWS", 64)
+    monkeypatch.setattr("calibrant.calibrators.fitting.samples._KEPT_ENTRIES", 100)
+    large = TemperatureScaling().fit(scores, labels).fit_result_
+    assert large.parameters["temperature"] == pytest.approx(usual.parameters["temperature"], rel=1e-8)
+    assert large.before == pytest.approx(usual.before, rel=1e-12)
+
+
+def test_each_label_is_fitted_on_its_own(calibrated: Callable[..., Any]) -> None:
+    """A column of a multilabel fit is the binary fit of that column."""
+    scores, labels = calibrated("multilabel", 300)
+    scores = scores * torch.tensor([0.5, 3.0])
+    together = TemperatureScaling().fit(scores, labels)
+    alone = [TemperatureScaling().fit(scores[:, j], labels[:, j]) for j in (0, 1)]
+    assert together.temperature.tolist() == [one.temperature.item() for one in alone]
+    after = sum(one.fit_result_.after for one in alone) / 2
+    assert together.fit_result_.after == pytest.approx(after, rel=1e-12)
+    columns = torch.stack([one.predict_proba(scores[:, j]) for j, one in enumerate(alone)], dim=1)
+    torch.testing.assert_close(together.predict_proba(scores), columns, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("objective", ["ece", "adaptive_ece"])
+def test_weights_reach_binned_objectives(calibrated: Callable[..., Any], objective: Any) -> None:
+    """The objective reported is the weighted metric, not the plain one."""
+    scores, labels = calibrated("multiclass", 200)
+    weights = torch.rand(200, dtype=torch.float64, generator=torch.Generator().manual_seed(5)) ** 4
+    calibrator = TemperatureScaling(objective=objective).fit(3 * scores, labels, weights=weights)
+    probs = calibrator.predict_proba(3 * scores)
+    metric = {
+        "ece": metrics.expected_calibration_error,
+        "adaptive_ece": metrics.adaptive_calibration_error,
+    }[objective]
+    assert calibrator.fit_result_.after == pytest.approx(
+        float(metric(probs, labels, weights=weights)), rel=1e-9
+    )
+    assert calibrator.fit_result_.after != pytest.approx(float(metric(probs, labels)), rel=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:.*of the confidences now fall into one")  # so few samples invite it
+@pytest.mark.parametrize("calibrator", [TemperatureScaling, FocalTemperatureScaling])
+@pytest.mark.parametrize("kind", ["binary", "multilabel"])
+def test_classwise_error_of_events_is_theirs(
+    calibrated: Callable[..., Any], calibrator: Any, kind: str
+) -> None:
+    """An event is its only class: "classwise" finds what "ece" finds."""
+    scores, labels = calibrated(kind, 100)
+    one, other = (calibrator(objective=name).fit(3 * scores, labels) for name in ("classwise", "ece"))
+    assert one.fit_result_.parameters == other.fit_result_.parameters
+    assert one.fit_result_.after == other.fit_result_.after
+    assert one.fit_result_.objective == "classwise"
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("gamma", [0.0, -0.5, 2.0])
+def test_new_objectives_are_the_metrics(weighted: bool, gamma: float) -> None:
+    """Smooth and classwise error at a point are the metrics of the focal map's probabilities there."""
+    generator = torch.Generator().manual_seed(9)
+    logits = 4 * torch.randn(150, 5, generator=generator, dtype=torch.float64)
+    labels = torch.randint(0, 5, (150,), generator=generator)
+    weights = torch.rand(150, generator=generator, dtype=torch.float64) if weighted else None
+    probs = focal_map_logits(logits / 1.7, gamma).exp()
+    samples = Samples(logits, labels, weights)
+    for name, metric in (
+        ("smce", metrics.smooth_calibration_error),
+        ("classwise", metrics.classwise_calibration_error),
+    ):
+        expected = float(metric(probs, labels, weights=weights))
+        assert objective_value(samples, name, 1.7, gamma) == pytest.approx(expected, rel=1e-10)
+
+
+def test_unknown_settings_are_refused() -> None:
+    """A setting that does not exist is named together with those that do."""
+    with pytest.raises(InputError, match='`objective` must be one of "nll", "ece", "adaptive_ece", "brier"'):
+        TemperatureScaling(objective="log_loss")
+    with pytest.raises(InputError, match='`search` must be one of "continuous", "grid"'):
+        TemperatureScaling(search="full")

@@ -1,0 +1,153 @@
+"""An evaluation of scores that stay in their file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant import Predictions, evaluate
+from calibrant.evaluation import Evaluation
+from calibrant.evaluation.fitting import pieces
+from calibrant.predictions import open_predictions
+
+FEW = {"bootstrap": 60, "null_draws": 60}
+
+
+def pair(folder: Path, predictions: Predictions) -> Predictions:
+    """The same predictions, streamed from ``.npy`` files."""
+    arrays = {"labels": predictions.labels, "split": predictions.split, "weights": predictions.weights}
+    np.save(folder / f"{predictions.space}.npy", predictions.values.numpy())
+    for name, array in arrays.items():
+        if array is not None:
+            np.save(folder / f"{name}.npy", array.numpy())
+    return open_predictions(folder, stream=True)
+
+
+def without_what_is_missing(found: Evaluation) -> list[dict[str, object]]:
+    """Every number of every arm but those that pieces cannot give."""
+    return [row for row in found.rows() if not str(row["metric"]).startswith(("auroc", "classwise_ece"))]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"split": np.arange(1500) % 2}, {"split": np.arange(1500) % 3 > 0, "weights": np.arange(1500) % 4}],
+)
+def test_the_numbers_are_those_of_memory(made, tmp_path, more) -> None:
+    """Metrics, intervals, changes, nulls, diagrams, the choice: bit by bit, but for what is said missing."""
+    held = made(num_samples=1500, sharpness=2.0, **more)
+    streamed = pair(tmp_path, held)
+    assert streamed.streamed
+    one, other = evaluate(streamed, **FEW), evaluate(held, **FEW)
+    assert without_what_is_missing(one) == without_what_is_missing(other)
+    for ours, theirs in zip(one.arms, other.arms, strict=True):
+        assert (ours.parameters, ours.null, ours.curves) == (theirs.parameters, theirs.null, theirs.curves)
+        assert ours.metrics["classwise_ece"].value == theirs.metrics["classwise_ece"].value
+        assert ours.metrics["classwise_ece"].low is None
+        assert ours.metrics["auroc"].value is None
+        assert ours.metrics["auroc"].reason.startswith("not computed: the scores are read in pieces")
+        assert [replace(row, auroc=None) for row in theirs.classes] == list(ours.classes)
+    assert one.verdict.headline == other.verdict.headline
+    assert one.verdict.recommended == other.verdict.recommended
+    assert pieces.NOTE in one.notes
+
+
+def test_calibrators_are_fitted_on_as_many_samples_as_fit(made, tmp_path, monkeypatch) -> None:
+    """A cap on the calibration samples is announced; the test samples are all judged."""
+    monkeypatch.setattr(pieces, "MOST_FITTED", 4 * 400)
+    streamed = pair(tmp_path, made(num_samples=3000, sharpness=2.0, split=np.arange(3000) % 2))
+    found = evaluate(streamed, **FEW)
+    assert (found.num_calibration, found.num_test) == (400, 1500)
+    words = "400 drawn at random (seed 0) from the 1,500 samples marked as calibration split"
+    assert found.settings.calibration == words
+    assert f"Calibrators were fitted on {words}." in found.notes
+    assert 1.6 < found.arm("temperature").parameters["temperature"] < 2.4
+
+
+def test_calibration_from_another_file(made, tmp_path) -> None:
+    """Both files stay where they are; the fit is that of memory."""
+    folders = [tmp_path / "a", tmp_path / "b"]
+    held = [made(num_samples=1200, sharpness=2.0, seed=seed) for seed in (0, 1)]
+    for folder in folders:
+        folder.mkdir()
+    test, calibration = (pair(folder, each) for folder, each in zip(folders, held, strict=True))
+    one = evaluate(test, calibration=calibration, **FEW)
+    other = evaluate(held[0], calibration=held[1], **FEW)
+    assert without_what_is_missing(one) == without_what_is_missing(other)
+
+
+def test_few_samples_are_judged_in_turn(made, tmp_path) -> None:
+    """A small file without a split is loaded, and cross-fitted as ever."""
+    held = made(num_samples=300)
+    one, other = evaluate(pair(tmp_path, held), **FEW), evaluate(held, **FEW)
+    assert one.rows() == other.rows()
+
+
+def test_many_samples_have_fewer_resamples_and_it_is_said(made, tmp_path, monkeypatch) -> None:
+    """The product of samples and resamples is bounded, for pieces alone."""
+    monkeypatch.setattr(pieces, "MOST_DRAWN", 1500 * 40)
+    monkeypatch.setattr(pieces, "FEWEST_RESAMPLES", 10)
+    held = made(num_samples=1500)
+    others = made(seed=1)
+    found = evaluate(pair(tmp_path, held), calibration=others, calibrators=[], **FEW)
+    assert (found.settings.bootstrap, found.settings.null_draws) == (40, 40)
+    assert "For 1,500 samples 40 resamples and draws were made, not 60." in found.notes
+    assert evaluate(held, calibration=others, calibrators=[], **FEW).settings.bootstrap == 60
+
+
+PROGRAM = """
+import resource, sys
+from calibrant import evaluate
+from calibrant.predictions import open_predictions
+
+seen = []
+found = evaluate(
+    open_predictions(sys.argv[1], stream=True), bootstrap=20, null_draws=20, calibrators=["temperature"],
+    progress=lambda _, fraction: seen.append(fraction),
+)
+assert len(seen) > 50 and seen == sorted(seen) and seen[-1] == 1
+print(found.verdict.direction, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["npy", "parquet"])
+def test_a_gigabyte_of_scores_is_judged_in_less_memory(ending, tmp_path) -> None:
+    """A table of 1.0 GB (500 000 × 500 in float32): torch, numpy, scipy and all the work below 1 GB."""
+    num_samples, num_classes, block = 500_000, 500, 10_000
+    rng = np.random.default_rng(0)
+    logits = [rng.normal(size=(block, num_classes)).astype(np.float32) for _ in range(2)]
+    labels = np.concatenate([(each + rng.gumbel(size=each.shape)).argmax(axis=1) for each in logits])
+    labels = np.tile(labels, num_samples // len(labels))
+    if ending == "npy":
+        with (tmp_path / "logits.npy").open("wb") as file:
+            header = {"descr": "<f4", "fortran_order": False, "shape": (num_samples, num_classes)}
+            np.lib.format.write_array_header_1_0(file, header)
+            for k in range(num_samples // block):
+                (2 * logits[k % 2]).tofile(file)
+        np.save(tmp_path / "labels.npy", labels)
+        path = tmp_path / "logits.npy"
+    else:
+        import pyarrow
+        from pyarrow import parquet
+
+        path = tmp_path / "p.parquet"
+        writer = None
+        for k in range(num_samples // block):
+            columns = {"label": labels[k * block : (k + 1) * block]}
+            columns |= {f"logit_{c}": 2 * logits[k % 2][:, c] for c in range(num_classes)}
+            table = pyarrow.table(columns)
+            writer = writer or parquet.ParquetWriter(path, table.schema, use_dictionary=False)
+            writer.write_table(table)
+        writer.close()
+    alone = os.environ | {"OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", PROGRAM, str(path)]
+    ended = subprocess.run(command, env=alone, capture_output=True, text=True, check=True)
+    direction, megabytes = ended.stdout.split()
+    assert direction == "over-confident"
+    assert int(megabytes) < 1000

@@ -1,0 +1,121 @@
+"""Which samples calibrators are fitted on, and which they are judged on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant import InputError
+from calibrant.evaluation.fitting.split import choose_split, stratified_folds
+from calibrant.predictions import Kind, Predictions, Source
+
+Maker = Callable[..., Predictions]
+
+
+def test_a_given_split_is_taken(made: Maker) -> None:
+    """Fitted on what is marked 0, judged on what is marked 1, and nothing to announce."""
+    split = np.arange(100) % 3 == 0
+    chosen = choose_split(made("multiclass", 100, split=split), None, 0)
+    assert chosen.calibration is not None
+    assert (chosen.num_calibration, chosen.test.num_samples, chosen.folds) == (66, 34, None)
+    assert "calibration split" in chosen.words
+    assert not chosen.announce
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
+def test_without_a_split_halves_are_drawn_within_each_class(made: Maker, kind: Kind) -> None:
+    """Each class is halved, the halves are disjoint and together everything, and the reader is told."""
+    predictions = made(kind, 1501, seed=3)
+    folds = stratified_folds(predictions, 2, 0)
+    chosen = choose_split(predictions, None, 0)
+    assert chosen.announce
+    assert "seed 0" in chosen.words
+    assert "calibration split" not in chosen.words
+    assert chosen.calibration is not None
+    assert (chosen.num_calibration, chosen.test.num_samples) == (751, 750)
+    assert torch.equal(chosen.calibration.scores, predictions.scores[torch.from_numpy(folds == 0)])
+    assert torch.equal(chosen.test.scores, predictions.scores[torch.from_numpy(folds == 1)])
+    if kind != "multilabel":
+        for label in predictions.labels.unique():
+            of_label = folds[(predictions.labels == label).numpy()]
+            assert abs(2 * of_label.sum() - len(of_label)) <= 1
+
+
+def test_the_seed_decides(made: Maker) -> None:
+    """The same seed draws the same halves, another one others."""
+    predictions = made("multiclass", 1200)
+    assert np.array_equal(stratified_folds(predictions, 2, 1), stratified_folds(predictions, 2, 1))
+    assert not np.array_equal(stratified_folds(predictions, 2, 1), stratified_folds(predictions, 2, 2))
+
+
+def test_rare_labels_are_spread(made: Maker) -> None:
+    """Each of five folds holds one or two of the seven samples that have the rarest label."""
+    rng = np.random.default_rng(0)
+    labels = (rng.random((400, 3)) < [0.5, 0.3, 0.0]).astype(int)
+    labels[rng.permutation(400)[:7], 2] = 1
+    predictions = Predictions(logits=rng.normal(size=(400, 3)), labels=labels)
+    folds = stratified_folds(predictions, 5, 0)
+    assert sorted(np.bincount(folds[labels[:, 2] == 1], minlength=5)) == [1, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("split", [None, np.ones(300), np.zeros(300)])
+def test_few_samples_are_fitted_and_judged_in_turn(made: Maker, split: np.ndarray | None) -> None:
+    """Below 1000 samples: five folds over all, also where a split has one part only."""
+    chosen = choose_split(made("multiclass", 300, split=split), None, 0)
+    assert chosen.folds is not None
+    assert np.bincount(chosen.folds).tolist() == [60] * 5
+    assert (chosen.num_calibration, chosen.test.num_samples) == (300, 300)
+    assert "5-fold cross-fitting" in chosen.words
+    assert chosen.announce
+
+
+def test_other_predictions_to_fit_on(made: Maker) -> None:
+    """All of them are fitted on; the test split of the first is judged, or all where there is none."""
+    other = made("multiclass", 50, seed=1)
+    with_split = choose_split(made("multiclass", 100, split=np.arange(100) % 4 == 0), other, 0)
+    without = choose_split(made("multiclass", 100), other, 0)
+    assert (with_split.num_calibration, with_split.test.num_samples) == (50, 25)
+    assert (without.num_calibration, without.test.num_samples) == (50, 100)
+    assert with_split.words == "all 50 samples of other predictions"
+
+
+def test_other_predictions_must_fit(made: Maker) -> None:
+    """Another kind, another number of classes, other names, or no labels: one sentence each."""
+    predictions = made("multiclass", 40, 3, class_names=["a", "b", "c"])
+    with pytest.raises(InputError, match=r"must be multiclass with 3 classes, .* got binary with 2 classes"):
+        choose_split(predictions, made("binary", 40), 0)
+    with pytest.raises(InputError, match="got multiclass with 4 classes"):
+        choose_split(predictions, made("multiclass", 40, 4), 0)
+    with pytest.raises(InputError, match="same class names in the same order"):
+        choose_split(predictions, made("multiclass", 40, 3, class_names=["a", "c", "b"]), 0)
+    with pytest.raises(InputError, match="`calibration` must have labels"):
+        choose_split(predictions, Predictions(logits=np.zeros((5, 3))), 0)
+
+
+def test_two_samples_are_judged_without_calibrators(made: Maker) -> None:
+    """Nothing can be fitted on one of two samples."""
+    chosen = choose_split(made("multiclass", 2), None, 0)
+    assert chosen.calibration is None
+    assert chosen.words.startswith("none: 2 samples are too few")
+
+
+def test_top_label_predictions_take_no_calibrator(made: Maker) -> None:
+    """The test split is judged, or everything; other predictions to fit on are refused."""
+    chosen = choose_split(made("top_label", 60, split=np.arange(60) % 2), None, 0)
+    assert (chosen.calibration, chosen.test.num_samples) == (None, 30)
+    assert choose_split(made("top_label", 60), None, 0).test.num_samples == 60
+    with pytest.raises(InputError, match="no calibrator can be fitted"):
+        choose_split(made("top_label", 60), made("top_label", 60), 0)
+
+
+def test_the_file_that_is_judged_is_not_fitted_on(made: Maker) -> None:
+    """The same file, or the same object, is refused as ``calibration``."""
+    files = [Source(name=name, sha256=digit * 64, format="npz") for name, digit in (("a", "0"), ("b", "1"))]
+    first, same, other = (made("binary", 50, source=files[place]) for place in (0, 0, 1))
+    for calibration in (first, same):
+        with pytest.raises(InputError, match="leave it out, and the file's own calibration split is used"):
+            choose_split(first, calibration, 0)
+    assert choose_split(first, other, 0).words == "all 50 samples of b"

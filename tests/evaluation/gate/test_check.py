@@ -1,0 +1,200 @@
+"""The gate: what fails, what noise explains, and how often each happens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant import InputError
+from calibrant.evaluation import check
+from calibrant.evaluation.resampling.at_limit import draw_at_limit
+from calibrant.evaluation.resampling.events import Events
+from calibrant.predictions import Predictions
+
+Maker = Callable[..., Predictions]
+NEAR = 4.0  # standard errors of a share that may part it from its expectation
+
+
+def stepped(rng: np.random.Generator, num_samples: int, gap: float) -> Predictions:
+    """Confidences at the middles of twelve bins, each too high by ``gap``: the true ECE is the gap."""
+    confidence = rng.integers(6, 14, num_samples) / 15 + 1 / 30
+    return Predictions(confidence=confidence, correct=rng.random(num_samples) < confidence - gap)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["ece", "adaptive_ece", "smce"])
+@pytest.mark.parametrize(("num_samples", "gap"), [(150, 0.0), (150, 0.05), (400, 0.05)])
+def test_a_model_at_the_limit_fails_as_rarely_as_promised(metric: Any, num_samples: int, gap: float) -> None:
+    """At 80 % confidence at most one in five fails, and not far fewer where the limit is exact."""
+    rng = np.random.default_rng(5)
+    rounds = 80
+    failed = sum(
+        not check(
+            stepped(rng, num_samples, gap), {metric: gap}, confidence=0.8, bootstrap=50, seed=seed
+        ).passed
+        for seed in range(rounds)
+    )
+    spread = NEAR * math.sqrt(0.2 * 0.8 / rounds)
+    assert failed / rounds < 0.2 + spread
+    assert failed / rounds > 0.2 - spread
+
+
+def test_a_small_calibrated_sample_passes_where_the_bare_number_would_not() -> None:
+    """Of 60 samples even a calibrated model shows an ECE far above 0.03; strict mode goes by the number."""
+    predictions = stepped(np.random.default_rng(0), 60, 0.0)
+    (found,) = check(predictions, {"ece": 0.03}).checks
+    assert found.value is not None
+    assert found.value > 0.06
+    assert (found.outcome, found.passed) == ("within noise", True)
+    assert "but within sampling noise, so it passes: a model whose true error is 0.03" in found.sentence
+    strict = check(predictions, {"ece": 0.03}, strict=True)
+    assert (strict.passed, strict.checks[0].outcome) == (False, "within noise")
+    assert "the gate is strict" in strict.checks[0].sentence
+
+
+def test_the_model_at_the_limit_is_at_the_limit() -> None:
+    """Draws of many samples concentrate on the limit, with weights, ties and clipped probabilities."""
+    rng = np.random.default_rng(1)
+    stated = np.round(rng.uniform(size=100_000), 3)
+    event = Events(stated, (rng.random(100_000) < stated**2).astype(float), rng.uniform(0.5, 2, 100_000))
+    for error in ("width l1", "mass l1", "smooth"):
+        drawn = draw_at_limit(error, [event], 0.05, 0.16, num_bins=15, num_draws=20, confidence=0.9, seed=0)
+        assert drawn.mean == pytest.approx(0.05, abs=0.004)  # sampling noise of 1e5
+        assert drawn.p_value == 1 / 21
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "top_label"])
+def test_every_kind_of_predictions(made: Maker, kind: Any) -> None:
+    """Sharpened predictions fail, honest ones pass; errors are of what the documentation says."""
+    honest, sharp = (made(kind, num_samples=1500, sharpness=sharpness) for sharpness in (1.0, 3.0))
+    limits: dict[Any, float] = {"ece": 0.02, "smce": 0.02, "accuracy": 0.2}
+    if kind != "top_label":
+        limits["nll"] = check(honest, {"nll": 99}).checks[0].value + 1e-6  # type: ignore[operator]
+    assert check(honest, limits, bootstrap=60).passed
+    found = check(sharp, limits, bootstrap=60)
+    outcomes = {each.metric: each.outcome for each in found.checks}
+    assert outcomes.pop("accuracy") == "pass"
+    assert set(outcomes.values()) == {"fail"}
+    about = {"binary": "positive class", "multilabel": "labels"}.get(kind, "top label")
+    assert found.checks[0].about == about
+
+
+def test_the_baseline_is_paired_where_the_samples_are_the_same(made: Maker) -> None:
+    """A worse model fails, a better one passes, and one that differs by noise passes with words."""
+    honest, sharp = made(num_samples=1500), made(num_samples=1500, sharpness=2.0)
+    worse = check(sharp, baseline=honest, bootstrap=60)
+    assert (worse.passed, worse.paired) == (False, True)
+    assert [each.metric for each in worse.checks] == ["ece", "nll"]
+    assert (
+        "on the same samples), beyond sampling noise: the difference is at least 0."
+        in worse.checks[0].sentence
+    )
+    better = check(honest, baseline=sharp, bootstrap=60)
+    assert better.passed
+    assert "is no worse than the baseline's" in better.checks[0].sentence
+    other = check(made(num_samples=1500, seed=3), baseline=made(num_samples=1500, seed=4), bootstrap=60)
+    assert (other.passed, other.paired) == (True, False)
+    assert {each.outcome for each in other.checks} <= {"pass", "within noise"}
+
+
+@pytest.mark.slow
+def test_equal_models_rarely_fail_against_each_other() -> None:
+    """Two calibrated models, judged apart, at 80 % confidence: about one in five by chance."""
+    rng = np.random.default_rng(6)
+    rounds = 60
+    failed = sum(
+        not check(
+            stepped(rng, 300, 0.04),
+            baseline=stepped(rng, 300, 0.04),
+            confidence=0.8,
+            bootstrap=100,
+            seed=seed,
+        ).passed
+        for seed in range(rounds)
+    )
+    assert failed / rounds < 0.2 + NEAR * math.sqrt(0.2 * 0.8 / rounds)
+
+
+def test_a_value_at_its_limit_keeps_it() -> None:
+    """Rounding is no excess: of a limit, of a weighted share, and of a baseline."""
+    errs = Predictions(confidence=np.full(100, 0.9), correct=np.arange(100) < 80)
+    (found,) = check(errs, {"ece": 0.1}, strict=True, bootstrap=200).checks
+    assert found.value is not None
+    assert found.value > 0.1  # by rounding
+    assert found.outcome == "pass"
+    assert found.sentence.startswith("The calibration error (ECE) of 0.100 keeps the limit of at most 0.1.")
+    share = Predictions(confidence=np.full(30, 0.9), correct=np.arange(30) < 21, weights=np.full(30, 0.3))
+    (found,) = check(share, {"accuracy": 0.7}, bootstrap=2).checks
+    assert found.value is not None
+    assert 0 < 0.7 - found.value < 1e-12
+    assert found.outcome == "pass"
+    order = np.random.default_rng(0).permutation(100)
+    correct, weights = np.arange(100) < 80, np.where(np.arange(100) % 3, 0.1, 0.37)
+    first, second = (
+        Predictions(confidence=np.full(100, 0.9), correct=correct[of], weights=weights[of])
+        for of in (np.arange(100), order)
+    )
+    (found,) = check(first, baseline=second, bootstrap=20).checks
+    assert found.value is not None
+    assert found.against is not None
+    assert 0 < found.value - found.against < 1e-12
+    assert found.outcome == "pass"
+
+
+def test_infinite_scores_fail() -> None:
+    """A true class of probability zero exceeds every limit, and is worse than any finite baseline."""
+    certain = Predictions(probs=[[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], labels=[1, 1, 0])
+    unsure = Predictions(probs=[[0.5, 0.5]] * 3, labels=[1, 1, 0])
+    found = check(certain, {"nll": 100}, bootstrap=20)
+    assert (found.passed, found.checks[0].value) == (False, None)
+    assert "infinite: 1 sample gives its true class probability 0" in found.checks[0].sentence
+    assert '"value": null' in found.to_json()
+    against = check(certain, baseline=unsure, baseline_metrics=["nll"], bootstrap=20)
+    assert against.checks[0].outcome == "fail"
+    assert check(unsure, baseline=certain, baseline_metrics=["nll"], bootstrap=20).passed
+
+
+def test_the_same_seed_gives_the_same_answer(made: Maker) -> None:
+    """Bit by bit."""
+    predictions = made(sharpness=1.3)
+    first, second = (check(predictions, {"ece": 0.02, "brier": 0.3}, bootstrap=50) for _ in range(2))
+    assert first == second
+
+
+def test_bad_arguments_are_refused(made: Maker) -> None:
+    """One sentence each."""
+    predictions = made()
+    with pytest.raises(InputError, match=r'a limit \(`\{"ece": 0\.03\}`, or --max-ece 0\.03\)'):
+        check(predictions)
+    with pytest.raises(InputError, match="`confidence` must lie between"):
+        check(predictions, {"ece": 0.1}, confidence=0.5)
+    with pytest.raises(InputError, match="no metric 'f1'"):
+        check(predictions, {"f1": 0.1})  # type: ignore[dict-item]
+    with pytest.raises(
+        InputError, match=r"the limit of ece must be a fraction in 0\.\.1; got 3: 3 % is 0\.03"
+    ):
+        check(predictions, {"ece": 3})
+    with pytest.raises(InputError, match="negative or NaN"):
+        check(predictions, {"ece": math.nan})
+    with pytest.raises(InputError, match="`baseline` must be multiclass as the predictions; got binary"):
+        check(predictions, baseline=made("binary"))
+    with pytest.raises(TypeError, match="`predictions` must be Predictions"):
+        check("file.npz", {"ece": 0.1})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("metric", ["ece", "smce"])
+def test_few_samples_of_the_same_model_are_no_worse_than_many(metric: Any) -> None:
+    """Chance gives more error to fewer samples: against a baseline on others that alone fails rarely."""
+    rng = np.random.default_rng(3)
+    many = stepped(rng, 4000, 0.02)
+    held = [
+        check(stepped(rng, 60, 0.02), baseline=many, baseline_metrics=[metric], bootstrap=100)
+        for _ in range(12)
+    ]
+    assert sum(not each.passed for each in held) <= 3
+    worse = check(stepped(rng, 1000, 0.2), baseline=many, baseline_metrics=[metric], bootstrap=100)
+    assert not worse.passed

@@ -1,0 +1,327 @@
+"""The verdict: planted faults are named, honest models are not blamed, and the words fit the numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant.evaluation import Evaluation, evaluate
+from calibrant.evaluation.fitting.recommend import Recommendation
+from calibrant.evaluation.judging.measure import measure
+from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.phrases import p_number, p_value
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.result import Estimate, NullError, Repair, Verdict
+from calibrant.evaluation.verdict.case import Case
+from calibrant.evaluation.verdict.verdict import reach_verdict
+from calibrant.predictions import Kind, Predictions
+
+Maker = Callable[..., Predictions]
+KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")
+QUICK: dict[str, Any] = {"bootstrap": 200, "null_draws": 200}
+JARGON = (
+    "bootstrap",
+    "percentile",
+    "null",
+    "confidence interval",
+    "Wilson",
+    "Brier",
+    "NLL",
+    "ECE",
+    "nan",
+    "None",
+)
+
+
+def judged(predictions: Predictions, **options: Any) -> Evaluation:
+    """Evaluated with few resamples and the cheapest calibrator that can help."""
+    calibrators = (
+        None if predictions.kind == "top_label" else ["temperature", "platt"][: options.pop("most", 2)]
+    )
+    if predictions.kind == "multiclass":
+        calibrators = ["temperature"]
+    return evaluate(predictions, calibrators=calibrators, **QUICK, **options)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_planted_over_confidence_is_named(made: Maker, kind: Kind) -> None:
+    """Logits three times too large: over-confident, and with all scores at hand a temperature repairs it."""
+    found = judged(made(kind, 3000, sharpness=3, split=np.arange(3000) % 2))
+    verdict = found.verdict
+    assert verdict.direction == "over-confident"
+    assert verdict.headline.startswith("Over-confident: ")
+    assert "the error is real" in verdict.sentences[0]
+    if kind == "top_label":
+        assert verdict.recommended == "uncalibrated"
+        assert "export the logits or probabilities of all classes" in verdict.sentences[-1]
+    else:
+        assert verdict.recommended == "temperature"
+        assert "with temperature scaling (" in verdict.headline
+        assert "falls from" in verdict.headline
+        assert found.arm("temperature").metrics["nll"].value < found.arms[0].metrics["nll"].value
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_planted_under_confidence_is_named(made: Maker, kind: Kind) -> None:
+    """Logits at a third of their true size: under-confident."""
+    found = judged(made(kind, 3000, sharpness=0.33, split=np.arange(3000) % 2))
+    assert found.verdict.direction == "under-confident"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_honest_models_are_left_alone(made: Maker, kind: Kind) -> None:
+    """Of five honest models of each kind, four at least are called calibrated and none over-confident."""
+    directions = [
+        judged(made(kind, 3000, seed=seed, split=np.arange(3000) % 2)).verdict.direction for seed in range(5)
+    ]
+    assert directions.count("calibrated") >= 4
+    assert not {"over-confident", "under-confident"} & set(directions)
+
+
+def test_a_calibrated_headline_says_what_chance_gives(made: Maker) -> None:
+    """As far as the samples can tell, with the error beside what chance alone gives."""
+    found = judged(made("multiclass", 3000, split=np.arange(3000) % 2))
+    assert found.verdict.headline.startswith("Calibrated, as far as 1,500 samples can tell: says ")
+    assert "where chance alone gives up to" in found.verdict.headline
+
+
+def test_few_samples_stay_undecided(made: Maker) -> None:
+    """60 honest samples could hide a gap of 5 points, and the verdict says so."""
+    found = judged(made("multiclass", 60, seed=1))
+    assert found.verdict.direction == "undecided"
+    assert found.verdict.headline.startswith("Undecided on 60 samples: ")
+    assert any("a gap of 5.0 % on average could have been missed" in each for each in found.verdict.sentences)
+
+
+def test_few_certain_samples_are_not_called_calibrated() -> None:
+    """Five right answers at 100 % prove nothing, although no resample shows an error."""
+    found = judged(Predictions(confidence=np.ones(5), correct=np.ones(5)))
+    assert found.verdict.direction == "undecided"
+
+
+def test_errors_that_cancel_are_miscalibration(made: Maker) -> None:
+    """Too sure where it is sure, too modest where it is not: right on average, and yet not calibrated."""
+    rng = np.random.default_rng(0)
+    confidences = np.repeat([0.6, 0.9], 2000)
+    correct = rng.random(4000) < np.repeat([0.7, 0.8], 2000)
+    found = judged(Predictions(confidence=confidences, correct=correct))
+    assert found.verdict.direction == "miscalibrated"
+    assert "on average, but not at every level of confidence" in found.verdict.headline
+
+
+@pytest.mark.parametrize("kind", ["binary", "multilabel"])
+def test_a_prior_shift_is_no_matter_of_temperature(made: Maker, kind: Kind) -> None:
+    """Log-odds too high by two: events are overstated, Platt scaling is recommended, temperature fails."""
+    predictions = made(kind, 3000, shift=2.0, split=np.arange(3000) % 2)
+    found = judged(predictions)
+    verdict = found.verdict
+    assert verdict.direction == "miscalibrated"
+    assert verdict.recommended == "platt"
+    assert "Temperature scaling alone takes it from" in " ".join(verdict.sentences)
+    said = "gives the positive class" if kind == "binary" else "gives the labels"
+    assert said in verdict.headline
+    assert "with Platt scaling (" in verdict.headline
+    only = judged(predictions, most=1)
+    assert "What remains" in " ".join(only.verdict.sentences)
+
+
+def test_a_binary_verdict_names_both_errors(made: Maker) -> None:
+    """The positive class and the top label each have their sentence."""
+    verdict = judged(made("binary", 2000, sharpness=3, split=np.arange(2000) % 2)).verdict
+    assert verdict.sentences[0].startswith("The calibration error of the top label (how far ")
+    assert verdict.sentences[1].startswith("The calibration error of the positive class is ")
+
+
+def test_a_multilabel_verdict_counts_labels(made: Maker) -> None:
+    """One label of four is overstated, one understated, and the worst is named."""
+    honest = made("multilabel", 3000, 4, class_names=["a", "b", "c", "d"])
+    logits = np.add(honest.scores.numpy(), [0.0, 2.0, 0.0, -0.7])
+    given = Predictions(logits=logits, labels=honest.labels, class_names=["a", "b", "c", "d"])
+    verdict = judged(given).verdict
+    assert verdict.sentences[1].startswith("1 of 4 labels gets probabilities that are too high on average")
+    assert "and 1 too low; the furthest off is b: " in verdict.sentences[1]
+
+
+def test_a_repair_that_harms_is_called_that(made: Maker) -> None:
+    """Fitted on samples of another world, temperature scaling harms on the test samples: not recommended."""
+    elsewhere = made("multiclass", 2000, sharpness=3, seed=1)
+    verdict = judged(made("multiclass", 2000), calibration=elsewhere).verdict
+    assert verdict.recommended == "uncalibrated"
+    assert "temperature scaling makes the probabilities clearly worse" in verdict.headline
+    said = " ".join(verdict.sentences)
+    assert (
+        "Temperature scaling was chosen on the calibration samples, but is clearly worse on the test" in said
+    )
+    assert "so it is not recommended; the two splits differ." in said
+    assert "The choice of temperature scaling was made on calibration samples" in said
+    assert "calibrant fit" not in said
+
+
+def test_one_class_to_fit_on_recommends_nothing(made: Maker) -> None:
+    """Calibration labels all alike, the test normal: what errs on the test samples is not recommended."""
+    predictions = made("binary", 800)
+    split = np.arange(800) % 2
+    labels = np.where(split == 0, 1, predictions.labels)
+    logits = np.where(split == 0, predictions.scores.abs(), predictions.scores)
+    found = judged(Predictions(logits=logits, labels=labels, split=split))
+    assert found.verdict.recommended == "uncalibrated"
+    assert "no calibrator is recommended" in " ".join(found.verdict.sentences)
+
+
+def test_too_few_to_choose_is_the_reason_given(made: Maker) -> None:
+    """Four calibration samples: not that no calibrator is better, but that none can be chosen."""
+    predictions = made("multiclass", 604, sharpness=4, split=np.arange(604) >= 4)
+    verdict = judged(predictions).verdict
+    assert "with only 4 calibration samples none is recommended" in verdict.headline
+    assert "no calibrator tried" not in verdict.headline
+    assert verdict.sentences[-1].startswith("With only 4 calibration samples none is recommended")
+
+
+def test_a_p_value_at_its_floor_is_a_bound() -> None:
+    """Where no draw reached the error, more draws could make p smaller."""
+    values: dict[str, Any] = {"metric": "ece", "mean": 0.01, "upper": 0.02, "num_draws": 1000}
+    floor, above = (NullError(p_value=k / 1001, **values) for k in (1, 2))
+    assert (p_value(floor), p_number(floor)) == ("p ≤ 0.001", "≤ 0.001")
+    assert (p_value(above), p_number(above)) == ("p = 0.002", "0.002")
+
+
+def test_the_verdict_says_as_data_what_its_sentences_say(made: Maker) -> None:
+    """Reason and condition are sentences, or parts of them; what to fit on what is data."""
+    verdict = judged(made("multiclass", 2000, sharpness=3, split=np.arange(2000) % 2)).verdict
+    assert verdict.reason in verdict.sentences
+    assert "cross-validated NLL" in (verdict.reason or "")
+    assert verdict.repair == Repair(
+        method="temperature", file=None, all_rows=False, format="npz", space="logits"
+    )
+    assert (verdict.condition, verdict.caution) == (None, None)
+    honest = judged(made("multiclass", 2000, split=np.arange(2000) % 2)).verdict
+    assert (honest.recommended, honest.repair, honest.condition) == ("uncalibrated", None, None)
+    refuted = judged(made("multiclass"), calibration=made("multiclass", 2000, sharpness=3, seed=1)).verdict
+    assert "is not recommended" in (refuted.reason or "")
+    assert refuted.reason in refuted.sentences
+    few = judged(made("multiclass", 604, sharpness=4, split=np.arange(604) >= 4)).verdict
+    assert (few.reason, few.repair) == (few.sentences[-1], None)
+
+
+@pytest.mark.parametrize(
+    ("sign", "name", "other"), [(1, "positive", "negative"), (-1, "negative", "positive")]
+)
+def test_accuracy_bought_by_calling_a_class_no_more_is_called_that(sign: int, name: str, other: str) -> None:
+    """A rare class stated far too often: the repair moves it below one half, and the accuracy up."""
+    rng = np.random.default_rng(1)
+    true = rng.normal(size=4000) - 4
+    happened = rng.random(4000) < 1 / (1 + np.exp(-true))
+    labels = (happened if sign == 1 else ~happened).astype(int)
+    verdict = judged(Predictions(logits=sign * (true + 4), labels=labels)).verdict
+    assert verdict.recommended == "platt"
+    assert verdict.caution in verdict.sentences
+    assert f"the {name} class is almost never predicted (for" in (verdict.caution or "")
+    assert f"that of always saying {other};" in (verdict.caution or "")
+
+
+def test_a_repair_that_keeps_decisions_needs_no_caution(made: Maker) -> None:
+    """Temperature scaling moves no probability across one half."""
+    verdict = judged(made("binary", 3000, sharpness=3)).verdict
+    assert (verdict.recommended, verdict.caution) == ("temperature", None)
+
+
+def test_the_calibration_error_never_chooses() -> None:
+    """An arm with the smaller calibration error and the larger NLL is not recommended.
+
+    A temperature fitted by the ECE on a model whose errors differ by class lowers that error but not the NLL.
+    """
+    rng = np.random.default_rng(3)
+    logits = 3 * rng.normal(size=(1500, 3))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    predictions = Predictions(logits=logits, labels=labels, split=np.arange(1500) % 2)
+    found = evaluate(predictions, calibrators=["temperature", 'temperature(objective="ece")'], **QUICK)
+    by_ece = found.arm('temperature(objective="ece")')
+    assert found.verdict.recommended != by_ece.name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_headline_is_one_plain_sentence(made: Maker, kind: Kind) -> None:
+    """No jargon, no missing number, one full stop at the end."""
+    for sharpness, num_samples in ((1.0, 40), (3.0, 1200), (1.0, 1200)):
+        headline = judged(made(kind, num_samples, sharpness=sharpness)).verdict.headline
+        assert not [word for word in JARGON if word in headline], headline
+        assert headline.endswith(".")
+        assert ". " not in headline
+
+
+def told(made: Maker, **after: tuple[float | None, float]) -> Verdict:
+    """What is said of temperature scaling where it moves these metrics of an over-confident model.
+
+    Each is given by the value before and by how much of it is added, beyond noise unless that is nothing.
+    """
+    predictions = made("multiclass", 2000, sharpness=3, split=np.arange(2000) % 2)
+    first, arm = judged(predictions).arms
+    metrics, changes = dict(arm.metrics), dict(arm.change)
+    before = dict(first.metrics)
+    for name, (value, step) in after.items():
+        reason = "infinite: 1 sample gives its true class probability 0" if value is None else None
+        before[name] = Estimate(value=value, reason=reason)
+        metrics[name] = Estimate(value=(value or 0.5) + step)
+        sure = sorted([step / 2, 2 * step]) if step else [-0.001, 0.001]
+        changes[name] = Estimate(value=step, low=sure[0], high=sure[1])
+    procedure = Procedure(kind="multiclass", num_bins=15, num_resamples=50, num_draws=50, level=0.95, seed=0)
+    case = Case(
+        kind="multiclass",
+        arms=[
+            dataclasses.replace(first, metrics=before),
+            dataclasses.replace(arm, metrics=metrics, change=changes),
+        ],
+        uncalibrated=measure(reduce_predictions(predictions.test, 15), procedure),
+        recommendation=Recommendation("temperature", (), 1000, {}),
+        level=0.95,
+        num_calibration=1000,
+        num_test=1000,
+        cross_fitted=False,
+        one_class=False,
+    )
+    return reach_verdict(case)
+
+
+def test_the_headline_names_the_measure_that_moved(made: Maker) -> None:
+    """Where the calibration error stays, the loss by which the calibrator was chosen, with its numbers."""
+    headline = told(made, ece=(0.052, 0.0), nll=(0.786, -0.081)).headline
+    assert (
+        "the negative log-likelihood, by which it was chosen, falls from 0.786 to 0.705, while the "
+        "calibration error hardly moves, from 0.052 to 0.052."
+    ) in headline
+    headline = told(made, ece=(0.052, 0.02), nll=(None, -0.1)).headline
+    assert "falls from infinity (1 sample gives its true class probability 0) to 0.400, while" in headline
+    assert "the calibration error rises from 0.052 to 0.072." in headline
+    headline = told(made, ece=(0.052, 0.0), nll=(0.786, 0.0)).headline
+    assert "hardly moves, from 0.786 to 0.786, and the calibration error hardly moves," in headline
+    headline = told(made, ece=(0.052, -0.03), nll=(0.786, -0.081)).headline
+    assert "the calibration error falls from 0.052 to 0.022." in headline
+    assert "log-likelihood" not in headline
+
+
+def test_what_is_better_can_be_seen_to_be(made: Maker) -> None:
+    """Numbers that are alike at the usual decimals get as many as it takes to tell them apart."""
+    verdict = told(made, ece=(0.05204, -0.00001), nll=(0.78604, -0.0003))
+    assert "the calibration error falls from 0.05204 to 0.05203." in verdict.headline
+    said = " ".join(verdict.sentences)
+    assert "the calibration error from 0.05204 to 0.05203 (clearly better)" in said
+    assert "the negative log-likelihood (NLL) from 0.7860 to 0.7857 (clearly better)" in said
+
+
+def test_arrays_are_told_to_be_wrapped(made: Maker) -> None:
+    """Logits and labels one after the other, or arrays at all: one sentence with the remedy."""
+    predictions = made("multiclass", 50)
+    logits, labels = predictions.scores.numpy(), predictions.labels.numpy()
+    for arguments in ((logits, labels), (logits,), (predictions.scores, labels), (logits.tolist(), labels)):
+        with pytest.raises(
+            TypeError, match=r"wrap arrays as `calibrant\.Predictions\(logits=logits, labels="
+        ):
+            evaluate(*arguments)
+    with pytest.raises(TypeError, match=r"takes one set of predictions; got 2; samples to fit on go as `cal"):
+        evaluate(predictions, predictions)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"to read a file use `calibrant\.load_predictions"):
+        evaluate("file.npz")  # type: ignore[arg-type]

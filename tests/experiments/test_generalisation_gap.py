@@ -1,0 +1,56 @@
+"""The generalisation-gap study, small: the argument in numbers, and the page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrant import theory
+from calibrant.experiments.studies.generalisation_gap import PAGE
+from calibrant.experiments.studies.generalisation_gap.figures import draw_figure
+from calibrant.experiments.studies.generalisation_gap.measure import results, run_generalisation_gap
+from calibrant.experiments.studies.generalisation_gap.settings import Cell
+
+
+@pytest.fixture(scope="module")
+def gap_records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Two loads, two seeds."""
+    cells = [Cell(num_samples=200, num_features=40), Cell(num_samples=800, num_features=2)]
+    store = tmp_path_factory.mktemp("gap")
+    return run_generalisation_gap(store, seeds=[0, 1], cells=cells, tell=lambda _: None)
+
+
+def test_the_argument_in_numbers(gap_records: list[dict[str, Any]]) -> None:
+    """Cross-entropy: temperature 1 on its sample, above on new ones; the product foretells focal loss's."""
+    for record in gap_records:
+        cross, focal = record["arms"][0], record["arms"][2]
+        assert cross["train"]["temperature"] == pytest.approx(1, abs=1e-7)
+        product = focal["train"]["temperature"] * cross["test"]["temperature"]
+        assert product == pytest.approx(focal["test"]["temperature"], rel=0.05)
+        closest = theory.closest_temperature(1.0, 2).temperature
+        assert focal["train"]["temperature"] == pytest.approx(closest, rel=0.03)
+    assert gap_records[0]["arms"][0]["test"]["temperature"] > 1.5
+
+
+def test_generalisation_gap_page(gap_records: list[dict[str, Any]], tmp_path: Path) -> None:
+    """The page is whole with cells missing, and says how many fits have no minimum."""
+    written = PAGE.write(results(gap_records), tmp_path, [draw_figure(results(gap_records))])
+    text = written[0].read_text(encoding="utf-8")
+    assert "All 24 fits have a minimum." in text
+    assert "nan" not in text
+    cells = json.loads(written[1].read_text(encoding="utf-8"))["cells"]
+    assert [(cell["num_samples"], cell["num_features"]) for cell in cells] == [(200, 40), (800, 2)]
+
+
+def test_fits_without_minimum_are_counted(tmp_path: Path) -> None:
+    """A sample that can be separated has no minimum; it is counted and left out."""
+    cells = [Cell(num_samples=20, num_features=40), Cell(num_samples=200, num_features=40)]
+    records = run_generalisation_gap(tmp_path, seeds=[0], cells=cells, tell=lambda _: None)
+    assert not any(arm["converged"] for arm in records[0]["arms"])
+    numbers = results(records)
+    assert [arm["without_minimum"] for arm in numbers["cells"][0]["arms"]] == [1] * 6
+    assert numbers["cells"][0]["arms"][0]["test_overconfidence"] is None
+    assert "6 of 12 fits have no minimum" in PAGE.text(numbers)

@@ -1,0 +1,83 @@
+"""The linear-model study, small: descent and page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant.experiments.studies.linear_model import PAGE, measure
+from calibrant.experiments.studies.linear_model.figures import draw_figure
+from calibrant.experiments.studies.linear_model.measure import descend, draw, push, run_linear_model
+from calibrant.experiments.studies.linear_model.numbers import numbers_of
+from calibrant.experiments.studies.linear_model.settings import GAMMAS, Setting
+from calibrant.losses import focal_loss
+
+SMALL = Setting(num_samples=80, num_test=400, learning_rate=0.5, iterations=3000)
+
+
+def test_push_is_the_loss_s_slope() -> None:
+    """The descent's formula is minus the slope of the library's focal loss in the true class's log-odds."""
+    margin = torch.linspace(-6, 6, 25, dtype=torch.float64, requires_grad=True)
+    logits = torch.stack([torch.zeros_like(margin), margin], 1)
+    for gamma in GAMMAS:
+        (slope,) = torch.autograd.grad(
+            focal_loss(logits, torch.ones(25, dtype=torch.int64), gamma=gamma, reduction="sum"),
+            margin,
+            retain_graph=True,
+        )
+        found = push(margin.detach().numpy()[None], np.array([[gamma]]))[0]
+        np.testing.assert_allclose(found, -slope.numpy(), rtol=1e-10, atol=1e-14)
+
+
+def test_descent_arrives_at_the_minimum() -> None:
+    """Gradient descent ends where Newton's method does, for every exponent."""
+    found = run_linear_model_once()
+    assert all(arm["rest"] < 1e-6 for arm in found["arms"])
+    norms = [arm["norm"] for arm in found["arms"]]
+    assert norms == sorted(norms, reverse=True)
+
+
+def run_linear_model_once() -> dict[str, object]:
+    """One record of the small setting, without a store."""
+    return measure._run(SMALL, 0)
+
+
+def test_the_posterior_is_the_frequency() -> None:
+    """Labels of the drawn points have the stated probabilities."""
+    sample = draw(Setting(spread=0.8), 200_000, seed=1)
+    z = (sample.labels - sample.posterior).sum() / np.sqrt((sample.posterior * (1 - sample.posterior)).sum())
+    assert abs(z) < 4
+    near = np.abs(sample.points[:, 0]) < 0.5
+    slope = ((sample.labels - sample.posterior) * sample.points[:, 0])[near]
+    assert abs(slope.mean()) < 4 * slope.std() / np.sqrt(near.sum())
+
+
+def test_descent_keeps_its_checkpoints() -> None:
+    """The first and the last step are kept."""
+    sample = draw(SMALL, 50, seed=0)
+    found = descend(sample, Setting(iterations=40))
+    assert min(found) == 1
+    assert max(found) == 40
+    assert found[40].shape == (len(GAMMAS), 2)
+
+
+def test_linear_model_page(tmp_path: Path) -> None:
+    """Page, numbers and picture, the same bytes from the same runs."""
+    records = run_linear_model(tmp_path / "store", seeds=[0, 1], setting=SMALL, tell=lambda _: None)
+    first, second = (
+        PAGE.write(numbers_of(records, SMALL), tmp_path / name, [draw_figure(records)])
+        for name in ("first", "second")
+    )
+    assert [path.name for path in first] == ["linear-model.md", "linear-model.json", "linear-model.svg"]
+    for one, two in zip(first, second, strict=True):
+        assert one.read_bytes() == two.read_bytes()
+    text = first[0].read_text(encoding="utf-8")
+    assert "nan" not in text
+    numbers = json.loads(first[1].read_text(encoding="utf-8"))
+    assert numbers["arms"][0]["norm"]["n"] == 2
+    each = [run["arms"][0]["norm"] for run in numbers["runs"]]
+    assert numbers["arms"][0]["norm"]["mean"] == pytest.approx(sum(each) / 2, rel=1e-5)

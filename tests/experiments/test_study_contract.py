@@ -1,0 +1,162 @@
+"""Laws that every study of the roster obeys."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from calibrant._math.errors import InputError
+from calibrant.cli.main import app
+from calibrant.experiments.claims import Claim
+from calibrant.experiments.pages import results_text
+from calibrant.experiments.records import Records
+from calibrant.experiments.studies.generalisation_gap import settings as gap
+from calibrant.experiments.studies.linear_model import settings as linear
+from calibrant.experiments.studies.roster import STUDIES
+from calibrant.experiments.study import DATA, OUT, PUBLISHED, SEEDS, SETTING, TABLE, Page, Session, Study
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+FLAGS = {option.flag for option in (OUT, SETTING, SEEDS, TABLE, PUBLISHED, DATA)}
+PAGES = [page for study in STUDIES for page in study.pages]
+TURNED = {"holds": "does not hold", "does not hold": "holds"}
+
+
+def _small_linear_model(patch: pytest.MonkeyPatch) -> None:
+    small = linear.Setting(num_samples=80, num_test=400, learning_rate=0.5, iterations=300)
+    patch.setattr(linear, "DEFAULT", small)
+
+
+def _small_generalisation_gap(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gap, "CELLS", (gap.Cell(num_samples=200, num_features=2),))
+
+
+SMALL: Mapping[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "linear-model": _small_linear_model,
+    "generalisation-gap": _small_generalisation_gap,
+}
+"""How a study that keeps records is made to take a second."""
+
+NOT_SMALL = {
+    "calibrators": "needs prediction files; its own test resumes it",
+    "curvature": "its own test resumes it",
+    "temperature-line": "its own test resumes it",
+}
+
+
+def each(studies: list[Any]) -> pytest.MarkDecorator:
+    """Parametrised over studies or pages, by their names."""
+    return pytest.mark.parametrize("one", studies, ids=lambda one: one.name)
+
+
+def committed(page: Page) -> Any:
+    """The page's numbers in ``docs/results``."""
+    return json.loads((RESULTS / f"{page.name}.json").read_text(encoding="utf-8"))
+
+
+def test_names_and_files_are_parted() -> None:
+    """No two studies share a name or write the same file."""
+    names = [study.name for study in STUDIES]
+    files = [name for study in STUDIES for name in study.files]
+    assert len(set(names)) == len(names)
+    assert len(set(files)) == len(files)
+
+
+@each(list(STUDIES))
+def test_a_study_says_what_it_writes(one: Study) -> None:
+    """Each has a summary of one line, and names its files in its help."""
+    assert one.summary.endswith(".")
+    assert "\n" not in one.summary
+    assert one.files
+    wide = {"COLUMNS": "400", "TERMINAL_WIDTH": "400"}
+    printed = CliRunner().invoke(app, ["study", one.name, "--help"], env=wide).output
+    assert all(name in printed for name in one.files)
+    assert all(option.flag in printed for option in one.options)
+
+
+@each(list(STUDIES))
+def test_run_takes_the_options(one: Study) -> None:
+    """The keywords of ``run`` are the declared options, no more and no fewer."""
+    parameters = inspect.signature(one.run).parameters.values()
+    keywords = {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
+    assert keywords == {option.name for option in one.options}
+
+
+@each(list(STUDIES))
+def test_other_options_are_refused(one: Study) -> None:
+    """What a study has no option for is refused in one sentence that names those it has, before any work."""
+    known = {option.flag for option in one.options}
+    for flag in (*sorted(FLAGS - known), "--nonsense"):
+        message = f"the study {one.name} takes no '{flag}'; its options are .*{one.options[-1].flag}"
+        with pytest.raises(InputError, match=message):
+            CliRunner().invoke(app, ["study", one.name, flag, "3"], catch_exceptions=False)
+
+
+@each(PAGES)
+def test_page_is_a_function_of_its_results(one: Page) -> None:
+    """The results file suffices for the page: rendered again, both are what ``docs/results`` has."""
+    numbers = committed(one)
+    assert one.text(numbers) == (RESULTS / f"{one.name}.md").read_text(encoding="utf-8")
+    assert results_text(numbers) == (RESULTS / f"{one.name}.json").read_text(encoding="utf-8")
+
+
+@each([page for page in PAGES if page.exchanged is not None])
+def test_verdicts_turn_with_the_arms(one: Page) -> None:
+    """With the results of the two arms exchanged, a claim that compares them gets the opposite verdict."""
+    numbers = committed(one)
+    compared = [claim for claim in one.claims(numbers) if claim.arms]
+    assert any(claim.verdict != "undecided" for claim in compared)
+    for claim in compared:
+        assert _turned(one, numbers, claim).verdict == TURNED.get(claim.verdict, "undecided"), claim
+        assert _turned(one, numbers, claim).evidence != claim.evidence
+
+
+def _turned(page: Page, numbers: Any, claim: Claim) -> Claim:
+    """The same claim where the arms that it compares have exchanged their results."""
+    assert page.exchanged is not None
+    turned = page.exchanged(numbers, *claim.arms)
+    assert page.text(turned) != page.text(numbers)
+    return next(found for found in page.claims(turned) if found.key == claim.key)
+
+
+@each(PAGES)
+def test_a_page_that_compares_can_be_turned(one: Page) -> None:
+    """Claims have keys of their own, and where one compares arms the page says how to exchange them."""
+    found = one.claims(committed(one))
+    assert len({claim.key for claim in found}) == len(found)
+    assert one.exchanged is not None or not any(claim.arms for claim in found)
+
+
+@each([study for study in STUDIES if any(name.endswith(".jsonl") for name in study.records)])
+def test_a_second_run_does_nothing(one: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is recorded is not computed again, and the files are the same; all of them are declared."""
+    if one.name in NOT_SMALL:
+        pytest.skip(NOT_SMALL[one.name])
+    SMALL[one.name](monkeypatch)
+    options = {option.name: option.default for option in one.options} | {"out": tmp_path, "seeds": 2}
+    session = Session(tell=lambda _: None)
+    printed = one.run(session, **options)
+    first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert set(first) == set(one.files)
+
+    recall = Records.get
+    monkeypatch.setattr(
+        Records, "get", lambda self, key, _: recall(self, key, lambda: pytest.fail("computed again"))
+    )
+    assert one.run(session, **options) == printed
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == first
+
+
+def test_the_roster_is_light() -> None:
+    """Reading the roster, and so the command line, loads nothing heavy."""
+    code = "import sys, calibrant.experiments.studies.roster; print(*sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    roots = {name.partition(".")[0] for name in loaded.split()}
+    assert not roots & {"torch", "numpy", "scipy", "matplotlib", "jinja2", "pydantic", "typer"}
