@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from calibrant.experiments.means import Mean, mean_of
-from calibrant.experiments.pages import table
-from calibrant.experiments.records import Record
-from calibrant.experiments.studies.curvature_figures import name_of
-from calibrant.experiments.studies.curvature_numbers import (
+from calibrant.experiments.pages import loss_name, table
+from calibrant.experiments.studies.curvature.numbers import (
     BASIC,
     BY_KEY,
     ERROR,
@@ -16,15 +15,15 @@ from calibrant.experiments.studies.curvature_numbers import (
     TEMPERATURE,
     Pick,
     Quantity,
-    Rank,
+    Run,
     arms_of,
     at_epoch,
-    correlation,
     difference,
     runs_of,
     values_of,
 )
-from calibrant.experiments.studies.curvature_settings import Setting
+from calibrant.experiments.studies.curvature.ranks import Rank, correlation
+from calibrant.experiments.studies.curvature.settings import ARMS, Setting
 
 TRAIN = BASIC[:4]
 JUDGED = ("before.ece", "before.smce", "before.nll", "before.overconfidence", "after.ece", "after.nll")
@@ -48,7 +47,7 @@ def rank_text(found: Rank | None) -> str:
     return f"{f'**{value}**' if found.sign else value} ({_signed(found.low)}, {_signed(found.high)})"
 
 
-def arms_table(records: Sequence[Record], setting: Setting, family: str) -> str:
+def arms_table(every: Sequence[Run], setting: Setting, family: str) -> str:
     """The arms of a family at the end of training: mean and half the width of the 95 % interval."""
     heads = [
         "loss",
@@ -64,7 +63,7 @@ def arms_table(records: Sequence[Record], setting: Setting, family: str) -> str:
         "T",
     ]
     lines: list[list[str]] = []
-    for runs in arms_of(runs_of(records, setting.key, family)).values():
+    for runs in arms_of(runs_of(every, setting.key, family)).values():
         first = runs[0]
         cells = [_spread(values_of(runs, each.pick), 3) for each in TRAIN]
         for key, scale in (
@@ -82,24 +81,24 @@ def arms_table(records: Sequence[Record], setting: Setting, family: str) -> str:
     return table(heads, lines)
 
 
-def arm_name(run: Record) -> str:
+def arm_name(run: Run) -> str:
     """An arm in words."""
     if run["beta"]:
         return f"cross-entropy + {run['beta']:g} · trace"
     if run["radius"]:
         return f"SAM, ρ = {run['radius']:g}"
-    return name_of(run["gamma"])
+    return loss_name(run["gamma"])
 
 
 def gamma_table(
-    records: Sequence[Record], settings: Sequence[Setting], family: str, quantities: Sequence[Quantity]
+    every: Sequence[Run], settings: Sequence[Setting], family: str, quantities: Sequence[Quantity]
 ) -> str:
     """Rank correlation of each quantity with γ, a column for each setting."""
-    return _by_setting(records, settings, family, quantities, GAMMA.pick, within=False)
+    return _by_setting(every, settings, family, quantities, GAMMA.pick, within=False)
 
 
 def outcome_table(
-    records: Sequence[Record],
+    every: Sequence[Run],
     settings: Sequence[Setting],
     family: str,
     quantities: Sequence[Quantity],
@@ -108,11 +107,11 @@ def outcome_table(
     within: bool = False,
 ) -> str:
     """Rank correlation of each quantity with an outcome, a column for each setting."""
-    return _by_setting(records, settings, family, quantities, BY_KEY[outcome].pick, within=within)
+    return _by_setting(every, settings, family, quantities, BY_KEY[outcome].pick, within=within)
 
 
 def _by_setting(
-    records: Sequence[Record],
+    every: Sequence[Run],
     settings: Sequence[Setting],
     family: str,
     quantities: Sequence[Quantity],
@@ -120,12 +119,12 @@ def _by_setting(
     *,
     within: bool,
 ) -> str:
-    having = [setting for setting in settings if runs_of(records, setting.key, family)]
+    having = [setting for setting in settings if runs_of(every, setting.key, family)]
     lines = [
         [
             each.title,
             *(
-                rank_text(correlation(runs_of(records, setting.key, family), each.pick, other, within=within))
+                rank_text(correlation(runs_of(every, setting.key, family), each.pick, other, within=within))
                 for setting in having
             ),
         ]
@@ -134,9 +133,9 @@ def _by_setting(
     return table(["", *(setting.title for setting in having)], lines)
 
 
-def path_table(records: Sequence[Record], setting: Setting, family: str) -> str:
+def path_table(every: Sequence[Run], setting: Setting, family: str) -> str:
     """Rank correlation with γ at each checkpoint."""
-    runs = runs_of(records, setting.key, family)
+    runs = runs_of(every, setting.key, family)
     lines = [
         [
             title,
@@ -165,9 +164,9 @@ def path_table(records: Sequence[Record], setting: Setting, family: str) -> str:
     return table([setting.title, *(f"epoch {epoch}" for epoch in setting.checkpoints)], lines)
 
 
-def judged_table(records: Sequence[Record], setting: Setting, family: str) -> str:
+def judged_table(every: Sequence[Run], setting: Setting, family: str) -> str:
     """Rank correlation of curvature with every outcome, in one setting."""
-    runs = runs_of(records, setting.key, family)
+    runs = runs_of(every, setting.key, family)
     lines = [
         [each.title, *(rank_text(correlation(runs, each.pick, BY_KEY[key].pick)) for key in JUDGED)]
         for each in BASIC
@@ -175,23 +174,23 @@ def judged_table(records: Sequence[Record], setting: Setting, family: str) -> st
     return table([setting.title, *(BY_KEY[key].title for key in JUDGED)], lines)
 
 
-def stability(run: Record, setting: Setting) -> float:
+def stability(run: Run, setting: Setting) -> float:
     r"""Own λ_max over :math:`2 (1 + m) / \eta`, where gradient descent with momentum stops being stable.
 
     At the last checkpoint at the full learning rate.
     """
-    highest = max(each["learning_rate"] for each in run["path"])
-    last = [each for each in run["path"] if each["learning_rate"] == highest][-1]
-    return last["train"]["own"]["lambda_max"] * highest / (2 * (1 + setting.momentum))
+    own = next(arm for arm in ARMS if arm.key == run["arm"]).changes(setting)
+    last = [each for each in run["path"] if own.rate(each["epoch"]) == own.learning_rate][-1]
+    return last["train"]["own"]["lambda_max"] * own.learning_rate / (2 * (1 + own.momentum))
 
 
-def stability_table(records: Sequence[Record], settings: Sequence[Setting]) -> str:
+def stability_table(every: Sequence[Run], settings: Sequence[Setting]) -> str:
     """Means of :func:`stability` by γ, for the usual and the low learning rate."""
     lines: list[list[str]] = []
-    gammas: list[float] = sorted({run["gamma"] for run in records if run["family"] == "focal"})
+    gammas: list[float] = sorted({run["gamma"] for run in every if run["family"] == "focal"})
     for family, said in (("focal", ""), ("focal-low-rate", ", a fifth of the rate")):
         for setting in settings:
-            runs = runs_of(records, setting.key, family)
+            runs = runs_of(every, setting.key, family)
             if runs:
                 lines.append(
                     [
@@ -202,18 +201,18 @@ def stability_table(records: Sequence[Record], settings: Sequence[Setting]) -> s
                         ),
                     ]
                 )
-    return table(["", *(name_of(gamma) for gamma in gammas)], lines)
+    return table(["", *(loss_name(gamma) for gamma in gammas)], lines)
 
 
-def penalty_table(records: Sequence[Record], setting: Setting) -> str:
+def penalty_table(every: Sequence[Run], setting: Setting) -> str:
     """Penalised and sharpness-aware arms against plain cross-entropy of the same seed."""
-    baseline = [run for run in runs_of(records, setting.key, "focal") if run["gamma"] == 0]
+    baseline = [run for run in runs_of(every, setting.key, "focal") if run["gamma"] == 0]
     heads = ["", "n", "trace, times", "λ_max, times", "trace in train mode, times"]
     heads += ["error", "ECE", "smCE", "NLL"]
     heads += ["ECE after T", "NLL after T", "over-confidence", "T"]
     lines: list[list[str]] = []
     for family in ("trace", "sam"):
-        for runs in arms_of(runs_of(records, setting.key, family)).values():
+        for runs in arms_of(runs_of(every, setting.key, family)).values():
             factors = [
                 difference(runs, baseline, BY_KEY[key].pick, ratio=True)
                 for key in (
@@ -248,8 +247,6 @@ def penalty_table(records: Sequence[Record], setting: Setting) -> str:
 
 def _factor(found: Mean | None) -> str:
     """A mean of logarithms as a factor with its interval."""
-    import math
-
     if found is None:
         return "–"
     text = f"{math.exp(found.value):.2f}"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from calibrant.experiments.records import Record
-from calibrant.experiments.studies.curvature_numbers import arms_of, runs_of
-from calibrant.experiments.studies.curvature_settings import GAMMAS, Setting
+from calibrant.experiments.pages import loss_name
+from calibrant.experiments.studies.curvature.numbers import Run, arms_of, runs_of
+from calibrant.experiments.studies.curvature.settings import GAMMAS, Setting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 _LOSSES = (("own", "of the loss trained"), ("cross_entropy", "of cross-entropy"))
 
 
-def draw_path(records: Sequence[Record], settings: Sequence[Setting]) -> Figure:
+def draw_path(every: Sequence[Run], settings: Sequence[Setting]) -> Figure:
     """Trace on training samples at the checkpoints: a column for each setting, a row for each loss."""
 
     def draw(axes: Any) -> None:
         for column, setting in enumerate(settings):
             for row, (loss, whose) in enumerate(_LOSSES):
                 ax = axes[row][column]
-                _path(records, setting, loss, ax)
+                _path(every, setting, loss, ax)
                 ax.set_title(setting.title if row == 0 else "", fontsize="medium")
                 ax.set_xlabel("epoch" if row == 1 else "")
                 ax.set_ylabel(f"trace {whose}" if column == 0 else "")
@@ -34,14 +34,14 @@ def draw_path(records: Sequence[Record], settings: Sequence[Setting]) -> Figure:
     return _figure(len(settings), draw)
 
 
-def draw_scatter(records: Sequence[Record], settings: Sequence[Setting]) -> Figure:
+def draw_scatter(every: Sequence[Run], settings: Sequence[Setting]) -> Figure:
     """Every run at the end: its trace on training samples against its calibration error on test samples."""
 
     def draw(axes: Any) -> None:
         for column, setting in enumerate(settings):
             for row, (loss, whose) in enumerate(_LOSSES):
                 ax = axes[row][column]
-                _scatter(records, setting, loss, ax)
+                _scatter(every, setting, loss, ax)
                 ax.set_title(setting.title if row == 0 else "", fontsize="medium")
                 ax.set_xlabel(f"trace {whose}")
                 ax.set_ylabel("test ECE (%)" if column == 0 else "")
@@ -61,21 +61,11 @@ def _figure(columns: int, draw: Callable[[Any], None]) -> Figure:
     return figure
 
 
-def name_of(gamma: float) -> str:
-    """The loss in words.
-
-    Example:
-        >>> name_of(0.0), name_of(2.0)
-        ('cross-entropy', 'γ = 2')
-    """
-    return "cross-entropy" if gamma == 0 else f"γ = {gamma:g}"
-
-
-def _path(records: Sequence[Record], setting: Setting, loss: str, ax: Axes) -> None:
+def _path(every: Sequence[Run], setting: Setting, loss: str, ax: Axes) -> None:
     """Median over the seeds, and each seed as a faint line."""
     from calibrant.reports.figures import series
 
-    runs = runs_of(records, setting.key, "focal")
+    runs = runs_of(every, setting.key, "focal")
     for place, gamma in enumerate(GAMMAS):
         colour, shape, _ = series(place)
         of_gamma = [run for run in runs if run["gamma"] == gamma]
@@ -94,7 +84,7 @@ def _path(records: Sequence[Record], setting: Setting, loss: str, ax: Axes) -> N
             marker=shape,
             markersize=3.5,
             linewidth=1.2,
-            label=name_of(gamma),
+            label=loss_name(gamma),
         )
     ax.set_xscale("symlog", linthresh=1)
     ax.set_xticks(setting.checkpoints, [str(epoch) for epoch in setting.checkpoints])
@@ -103,22 +93,22 @@ def _path(records: Sequence[Record], setting: Setting, loss: str, ax: Axes) -> N
     ax.grid(alpha=0.3)
 
 
-def _scatter(records: Sequence[Record], setting: Setting, loss: str, ax: Axes) -> None:
+def _scatter(every: Sequence[Run], setting: Setting, loss: str, ax: Axes) -> None:
     from calibrant.reports.figures import GREY, series
 
-    def points(runs: Sequence[Record]) -> tuple[list[float], list[float]]:
+    def points(runs: Sequence[Run]) -> tuple[list[float], list[float]]:
         known = [run for run in runs if run["path"][-1]["train"][loss]["trace"] > 0]
         return (
             [run["path"][-1]["train"][loss]["trace"] for run in known],
-            [100 * run["end"]["calibration"]["before"]["ece"] for run in known],
+            [100 * run["end"]["before.ece"] for run in known],
         )
 
     for place, gamma in enumerate(GAMMAS):
         colour, shape, _ = series(place)
-        runs = [run for run in runs_of(records, setting.key, "focal") if run["gamma"] == gamma]
-        ax.plot(*points(runs), shape, color=colour, markersize=4, label=name_of(gamma))
+        runs = [run for run in runs_of(every, setting.key, "focal") if run["gamma"] == gamma]
+        ax.plot(*points(runs), shape, color=colour, markersize=4, label=loss_name(gamma))
     for family, shape, label in (("trace", "x", "trace penalised"), ("sam", "+", "SAM")):
-        for number, runs in enumerate(arms_of(runs_of(records, setting.key, family)).values()):
+        for number, runs in enumerate(arms_of(runs_of(every, setting.key, family)).values()):
             ax.plot(*points(runs), shape, color=GREY, markersize=5, label=label if number == 0 else None)
     _logarithmic(ax, "x")
     ax.grid(alpha=0.3)

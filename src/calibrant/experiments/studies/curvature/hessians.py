@@ -14,6 +14,7 @@ from calibrant import metrics
 from calibrant.calibrators import TemperatureScaling
 from calibrant.curvature import curvature_sizes, hessian_trace, top_eigenvalues
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.experiments.studies.curvature.settings import EIGEN_TOLERANCE, TRACE_PRODUCTS
 from calibrant.losses import focal_loss
 
 if TYPE_CHECKING:
@@ -21,10 +22,8 @@ if TYPE_CHECKING:
 
     from calibrant.curvature.parametric_model import Mode
 
-EIGEN_TOLERANCE = 3e-3
 MAX_PRODUCTS = 100
 TRACE_METHOD: Final = "hutch++"
-TRACE_PRODUCTS = 21
 PROBES = 12
 CONFIDENT = 0.9
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-Kind: TypeAlias = Literal["mlp", "cnn"]
+    from calibrant.experiments.studies.curvature.settings import Kind
 
 
 class SmallNetwork(nn.Module):

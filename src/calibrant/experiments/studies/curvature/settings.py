@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
-from calibrant.experiments.studies.curvature_networks import Kind
 
+Kind: TypeAlias = Literal["mlp", "cnn"]
+
+EIGEN_TOLERANCE = 3e-3
+TRACE_PRODUCTS = 21
 GAMMAS = (0.0, 1.0, 2.0, 3.0, 5.0)
 FEW_GAMMAS = (0.0, 2.0, 5.0)
 BETAS = (0.0001, 0.001, 0.01)
@@ -39,6 +44,19 @@ class Setting:
     momentum: float = 0.9
     weight_decay: float = 5e-4
     families: tuple[str, ...] = FAMILIES
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> Setting:
+        """A setting as a results file has it."""
+        lists = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}
+        return cls(**{**found, **lists})
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate of an epoch: a tenth of it from half of the epochs on, a tenth of that later.
+
+        Before training it is that of the first epoch.
+        """
+        return self.learning_rate * 0.1 ** ((epoch > self.epochs / 2) + (epoch > 0.75 * self.epochs))
 
 
 _DIGITS = Setting(

@@ -19,7 +19,7 @@ from calibrant.curvature import SAM, CurvatureRegularizer
 from calibrant.data import Part, load, split
 from calibrant.data.prepare import Preparation, to_unit
 from calibrant.experiments.records import Record, Records
-from calibrant.experiments.studies.curvature_measures import (
+from calibrant.experiments.studies.curvature.hessians import (
     Batch,
     Measured,
     RowLoss,
@@ -27,8 +27,8 @@ from calibrant.experiments.studies.curvature_measures import (
     at_the_end,
     focal,
 )
-from calibrant.experiments.studies.curvature_networks import SmallNetwork
-from calibrant.experiments.studies.curvature_settings import ARMS, FAMILIES, SETTINGS, Arm, Setting
+from calibrant.experiments.studies.curvature.network import SmallNetwork
+from calibrant.experiments.studies.curvature.settings import ARMS, FAMILIES, SETTINGS, Arm, Setting
 from calibrant.experiments.studies.demo_networks import one_thread
 from calibrant.training import seeds as training_seeds
 
@@ -114,9 +114,9 @@ def _run(setting: Setting, arm: Arm, seed: int) -> dict[str, Any]:
         )
     path: list[dict[str, Any]] = []
 
-    def look(epoch: int, rate: float) -> None:
+    def look(epoch: int) -> None:
         if epoch in setting.checkpoints:
-            path.append({"epoch": epoch, "learning_rate": rate, **along_the_way(model, arm.gamma, samples)})
+            path.append({"epoch": epoch, **along_the_way(model, arm.gamma, samples)})
 
     finite = _train(model, chosen, arm, training, seed=seed, look=look)
     return {
@@ -141,7 +141,7 @@ def _train(
     training: Batch,
     *,
     seed: int,
-    look: Callable[[int, float], None],
+    look: Callable[[int], None],
 ) -> bool:
     """Stochastic gradient descent; the rate falls to a tenth at half and at three quarters of the epochs.
 
@@ -154,9 +154,9 @@ def _train(
         weight_decay=setting.weight_decay,
     )
     step = _stepper(model, optimiser, arm, seed)
-    look(0, setting.learning_rate)
+    look(0)
     for epoch in range(1, setting.epochs + 1):
-        rate = setting.learning_rate * 0.1 ** ((epoch > setting.epochs / 2) + (epoch > 0.75 * setting.epochs))
+        rate = setting.rate(epoch)
         for group in optimiser.param_groups:
             group["lr"] = rate
         order = torch.randperm(
@@ -167,7 +167,7 @@ def _train(
             total += step((training[0][rows], training[1][rows]))
         if not math.isfinite(total):
             return False
-        look(epoch, rate)
+        look(epoch)
     return True
 
 
