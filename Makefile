@@ -8,8 +8,8 @@ BIN := $(VENV)/$(PROGRAMS)
 .PHONY: demo test test-slow test-all lint lint-style lint-types format bench-check docs-check wheel wheel-check clean
 .DEFAULT_GOAL := test
 # A process per core, up to four, and one thread in each.
-TEST := $(BIN)/python -m pytest -q -n auto --maxprocesses=4 --dist=loadfile
-test test-slow docs-check: export OMP_NUM_THREADS := 1
+TEST := $(BIN)/python -m pytest -q -n auto --maxprocesses=4 --dist=worksteal
+test test-slow test-all docs-check: export OMP_NUM_THREADS := 1
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -25,7 +25,8 @@ test: $(VENV)/installed  ## the suite, without what is marked slow
 test-slow: $(VENV)/installed  ## only what is marked slow
 	$(TEST) -m slow
 
-test-all: test-slow test  ## the whole suite
+test-all: $(VENV)/installed  ## the whole suite
+	$(TEST)
 
 lint: lint-style lint-types  ## style and types
 

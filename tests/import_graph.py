@@ -121,3 +121,20 @@ def _groups(names: list[str], group_of: Iterable[int]) -> Iterator[list[str]]:
     for name, group in zip(names, group_of, strict=True):
         members.setdefault(int(group), []).append(name)
     return (group for group in members.values() if len(group) > 1)
+
+
+def mermaid(graph: Graph) -> str:
+    """The rooms as a Mermaid flowchart, importers above; arrows that follow from others are left out."""
+    arrows = {room: others for room, others in rooms(graph).items() if not room.endswith(".py")}
+    lines = [f"    {room} --> {other}" for room in sorted(arrows) for other in sorted(_direct(room, arrows))]
+    return "\n".join(["flowchart TB", *lines])
+
+
+def _direct(room: str, arrows: Mapping[str, set[str]]) -> set[str]:
+    """The rooms that a room imports and that none of the others it imports leads to."""
+    return arrows[room] - {far for other in arrows[room] for far in _reached(other, arrows)}
+
+
+def _reached(room: str, arrows: Mapping[str, set[str]]) -> set[str]:
+    """Every room below a room; there must be no circle."""
+    return arrows[room] | {far for other in arrows[room] for far in _reached(other, arrows)}

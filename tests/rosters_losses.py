@@ -1,20 +1,19 @@
-"""The losses, with what is claimed of each, and its formula anew, sharing nothing with our implementation.
+"""The losses under chosen options, with what is claimed of each.
 
-One entry here, and every law of ``tests/losses/test_contract.py`` is tested.
+One entry here, and it is put through every law of the three files ``laws_losses*``. A law from which a flag
+exempts it must be broken by it.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-import torch
-from scipy.optimize import brentq, linprog
 from torch import Tensor, nn
 
+import references_losses as references
 from calibrant import losses
 
 
@@ -30,8 +29,18 @@ class Loss:
     hand: tuple[list[list[float]], list[Any], float]
     """Probabilities (of every label where there are several), labels and the mean, worked out by hand."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    settings: Mapping[str, Any] | None = None
+    """Those of the module, where they are not the function's options."""
+    state: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
+    """Buffers of the module, which the function takes as options."""
     limit: Mapping[str, Any] | None = None
     """Options that make it cross-entropy."""
+    distance: tuple[int, float] | None = None
+    """Order and weight of a distance from the probabilities to the label; with targets, to the targets."""
+    without_a_class: Literal["as if absent", "finite", "infinite"] = "as if absent"
+    """The value where a class is masked out by a logit of -inf."""
+    proper: bool = False
+    """Strictly: its expectation is least at the true probabilities, and only there."""
     multilabel: bool = False
     batch: bool = False
     """One value for the whole batch."""
@@ -39,187 +48,32 @@ class Loss:
     """Takes ``targets``."""
     solved: bool = False
     """The reference is solved numerically: its value has no gradient."""
+    scales: bool = True
+    """A class's weight multiplies the value of its samples (not: that class's part of a smoothed label)."""
     twice_differentiable: bool = True
     transforms: bool = True
     """Works under torch.func and torch.compile."""
+    maps_labels: bool = True
+    """torch.func.vmap maps it over labels."""
     one_graph: bool = True
     """torch.compile captures it whole."""
     looks: bool = False
     """Looks at values, so that it needs a device that has some."""
+
+    @property
+    def expects(self) -> bool:
+        """Under soft targets it is its expectation over the labels."""
+        return self.distance is None
 
     def __call__(self, logits: Tensor, labels: Tensor, **more: Any) -> Tensor:
         """Evaluate under the options of this entry."""
         return self.function(logits, labels, **{**self.options, **more})
 
     def build(self, **more: Any) -> nn.Module:
-        """The module under the options of this entry (AdaFocal's bins are its state)."""
-        if self.name == "adafocal":
-            module = self.module(num_bins=len(self.options["gammas"]), **more)
-            module.gammas.copy_(self.options["gammas"])
-            module.edges.copy_(self.options["edges"])
-            return module
-        return self.module(**{**self.options, **more})
-
-
-def _true(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    probs = torch.softmax(logits, 1)
-    return probs, probs[torch.arange(len(labels)), labels]
-
-
-def _one_hot(logits: Tensor, labels: Tensor) -> Tensor:
-    return nn.functional.one_hot(labels, logits.shape[1]).to(logits.dtype)
-
-
-def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    return -_true(logits, labels)[1].log()
-
-
-def _focal(gamma: float) -> Callable[[Tensor, Tensor], Tensor]:
-    def values(logits: Tensor, labels: Tensor) -> Tensor:
-        true = _true(logits, labels)[1]
-        return -((1 - true) ** gamma) * true.log()
-
-    return values
-
-
-def _sample_focal(logits: Tensor, labels: Tensor) -> Tensor:
-    true = _true(logits, labels)[1]
-    gammas = [5.0 if p < 0.2 else 3.0 if p < 0.5 else 2.0 for p in true.tolist()]
-    return torch.stack([-((1 - p) ** g) * p.log() for p, g in zip(true, gammas, strict=True)])
-
-
-def _dual_focal(logits: Tensor, labels: Tensor) -> Tensor:
-    values = []
-    for row, label in zip(torch.softmax(logits, 1), labels.tolist(), strict=True):
-        below = [p for k, p in enumerate(row) if k != label and p < row[label]]
-        runner_up = max(below) if below else torch.zeros(())
-        values.append(-((1 - row[label] + runner_up) ** 5) * row[label].log())
-    return torch.stack(values)
-
-
-ADAFOCAL = {
-    "gammas": torch.tensor([2.0, -1.5, 0.7, -0.3], dtype=torch.float64),
-    "edges": torch.tensor([0.1, 0.2, 0.4, 0.7, 0.9], dtype=torch.float64),
-}
-
-
-def _adafocal(logits: Tensor, labels: Tensor) -> Tensor:
-    values = []
-    for p in _true(logits, labels)[1]:
-        bin_of_p = sum(p.item() >= edge for edge in (0.2, 0.4, 0.7))
-        gamma = (2.0, -1.5, 0.7, -0.3)[bin_of_p]
-        power = (1 - p) ** gamma if gamma >= 0 else (1 + p) ** -gamma
-        values.append(-power * p.log())
-    return torch.stack(values)
-
-
-def _brier(logits: Tensor, labels: Tensor) -> Tensor:
-    return ((torch.softmax(logits, 1) - _one_hot(logits, labels)) ** 2).sum(1)
-
-
-def _focal_calibration(norm: int) -> Callable[[Tensor, Tensor], Tensor]:
-    def values(logits: Tensor, labels: Tensor) -> Tensor:
-        difference = torch.softmax(logits, 1) - _one_hot(logits, labels)
-        return _focal(2)(logits, labels) + 0.5 * (difference.abs() ** norm).sum(1)
-
-    return values
-
-
-def _label_smoothing(logits: Tensor, labels: Tensor) -> Tensor:
-    target = 0.9 * _one_hot(logits, labels) + 0.1 / logits.shape[1]
-    return -(target * torch.softmax(logits, 1).log()).sum(1)
-
-
-def _label_smoothing_others(logits: Tensor, labels: Tensor) -> Tensor:
-    hot = _one_hot(logits, labels)
-    target = 0.9 * hot + 0.1 * (1 - hot) / (logits.shape[1] - 1)
-    return -(target * torch.softmax(logits, 1).log()).sum(1)
-
-
-def _margin(logits: Tensor, labels: Tensor) -> Tensor:
-    gaps = logits.max(1, keepdim=True).values - logits
-    return _cross_entropy(logits, labels) + 0.3 * (gaps - 1.5).clamp(min=0).mean(1)
-
-
-def _kernel(confidences: Tensor) -> Tensor:
-    return (-(confidences[:, None] - confidences[None, :]).abs() / 0.4).exp()
-
-
-def _mmce_weighted(as_published: bool) -> Callable[[Tensor, Tensor], Tensor]:
-    def value(logits: Tensor, labels: Tensor) -> Tensor:
-        confidences, predictions = torch.softmax(logits, 1).max(1)
-        right = (predictions == labels).to(logits.dtype)
-        wrong, kernel = 1 - right, _kernel(confidences)
-        m, n = right.sum(), wrong.sum()
-
-        def mean(left: Tensor, other: Tensor, pairs: Tensor) -> Tensor:
-            again = pairs + 1e-5 if as_published else 1.0
-            return (left[:, None] * other[None, :] * kernel).sum() / pairs / again
-
-        missed, claimed = right * (1 - confidences), wrong * confidences
-        square = (
-            mean(missed, missed, m * m) + mean(claimed, claimed, n * n) - 2 * mean(missed, claimed, m * n)
-        )
-        return _cross_entropy(logits, labels).mean() + 2 * (square + 1e-10).sqrt()
-
-    return value
-
-
-def _mmce_plain(logits: Tensor, labels: Tensor) -> Tensor:
-    confidences, predictions = torch.softmax(logits, 1).max(1)
-    residuals = (predictions == labels).to(logits.dtype) - confidences
-    square = (residuals[:, None] * residuals[None, :] * _kernel(confidences)).mean()
-    return _cross_entropy(logits, labels).mean() + 2 * (square + 1e-10).sqrt()
-
-
-def _mdca(logits: Tensor, labels: Tensor) -> Tensor:
-    probs = torch.softmax(logits, 1)
-    total = torch.zeros((), dtype=logits.dtype)
-    for k in range(logits.shape[1]):
-        total = total + (probs[:, k].mean() - (labels == k).to(logits.dtype).mean()).abs()
-    return _focal(1)(logits, labels).mean() + 0.8 * total / logits.shape[1]
-
-
-def _smooth_calibration(logits: Tensor, labels: Tensor) -> Tensor:
-    confidences, predictions = torch.softmax(logits, 1).max(1)
-    points = confidences.numpy()
-    residuals = ((predictions == labels).numpy() - points) / len(points)
-    rows, bounds = [], []
-    for i, j in itertools.permutations(range(len(points)), 2):
-        row = np.zeros(len(points))
-        row[i], row[j] = 1, -1
-        rows.append(row)
-        bounds.append(abs(points[i] - points[j]))
-    solved = linprog(-residuals, A_ub=np.array(rows), b_ub=bounds, bounds=(-1, 1), method="highs")
-    return _cross_entropy(logits, labels).mean() - 0.7 * solved.fun
-
-
-def _proper_focal(logits: Tensor, labels: Tensor) -> Tensor:
-    """By bisection: q_i solves log w(q_i) = log p_i + c with w = -1 / FL', and c makes the q_i sum to one."""
-    gamma = 2.0
-
-    def log_w(q: float) -> float:
-        slope = (1 - q) ** gamma / q - gamma * (1 - q) ** (gamma - 1) * np.log(q)
-        return -np.log(slope)
-
-    def q_of(log_p: float, c: float) -> float:
-        return brentq(lambda q: log_w(q) - log_p - c, 1e-12, 1 - 1e-9, xtol=1e-15)
-
-    values = []
-    for row, label in zip(torch.log_softmax(logits, 1).tolist(), labels.tolist(), strict=True):
-        c = brentq(lambda c, row=row: sum(q_of(p, c) for p in row) - 1, -8, 8, xtol=1e-14)
-        q = q_of(row[label], c)
-        values.append(-((1 - q) ** gamma) * np.log(q))
-    return torch.tensor(values, dtype=logits.dtype)
-
-
-def _multilabel(gamma: float, calibration_weight: float) -> Callable[[Tensor, Tensor], Tensor]:
-    def values(logits: Tensor, labels: Tensor) -> Tensor:
-        s = torch.sigmoid(logits)
-        focal = -labels * (1 - s) ** gamma * s.log() - (1 - labels) * s**gamma * (1 - s).log()
-        return focal + calibration_weight * (s - labels) ** 2
-
-    return values
+        """The module under the options of this entry."""
+        module = self.module(**{**(self.options if self.settings is None else self.settings), **more})
+        module.load_state_dict({**module.state_dict(), **self.state})
+        return module
 
 
 _LOG = float(-np.log(0.8))
@@ -229,15 +83,16 @@ LOSSES = (
         "cross_entropy",
         losses.cross_entropy_loss,
         losses.CrossEntropyLoss,
-        _cross_entropy,
+        references.cross_entropy,
         hand=([[0.8, 0.2]], [0], _LOG),
         limit={},
+        proper=True,
     ),
     Loss(
         "focal",
         losses.focal_loss,
         losses.FocalLoss,
-        _focal(2.0),
+        references.focal(2.0),
         options={"gamma": 2.0},
         hand=([[0.8, 0.2]], [0], 0.04 * _LOG),
         limit={"gamma": 0.0},
@@ -246,7 +101,7 @@ LOSSES = (
         "focal_half",
         losses.focal_loss,
         losses.FocalLoss,
-        _focal(0.5),
+        references.focal(0.5),
         options={"gamma": 0.5},
         hand=([[0.8, 0.2]], [0], 0.2**0.5 * _LOG),
         limit={"gamma": 0},
@@ -255,15 +110,26 @@ LOSSES = (
         "focal_negative",
         losses.focal_loss,
         losses.FocalLoss,
-        _focal(-0.5),
+        references.focal(-0.5),
         options={"gamma": -0.5},
         hand=([[0.8, 0.2]], [0], 0.2**-0.5 * _LOG),
+        limit={"gamma": 0.0},
+    ),
+    Loss(
+        "scheduled_focal",
+        losses.focal_loss,
+        losses.ScheduledFocalLoss,
+        references.focal(2.0),
+        options={"gamma": 2.0},
+        settings={"gammas": (2.0,), "milestones": ()},
+        hand=([[0.6, 0.4]], [1], -0.36 * np.log(0.4)),
+        limit={"gamma": 0.0},
     ),
     Loss(
         "sample_focal",
         losses.sample_focal_loss,
         losses.SampleFocalLoss,
-        _sample_focal,
+        references.sample_focal,
         options={"thresholds": (0.2, 0.5, 1.0), "gammas": (5.0, 3.0, 2.0)},
         hand=([[0.8, 0.2], [0.9, 0.1]], [0, 1], (0.04 * _LOG + 0.9**5 * np.log(10)) / 2),
     ),
@@ -271,7 +137,7 @@ LOSSES = (
         "dual_focal",
         losses.dual_focal_loss,
         losses.DualFocalLoss,
-        _dual_focal,
+        references.dual_focal,
         hand=([[0.5, 0.3, 0.2]], [0], 0.8**5 * np.log(2)),
         limit={"gamma": 0.0},
         soft=False,
@@ -280,49 +146,60 @@ LOSSES = (
         "adafocal",
         losses.adafocal_loss,
         losses.AdaFocalLoss,
-        _adafocal,
-        options=ADAFOCAL,
+        references.adafocal,
+        options=references.ADAFOCAL,
         hand=([[0.8, 0.2], [0.6, 0.4]], [0, 0], (1.8**0.3 * _LOG - 0.4**0.7 * np.log(0.6)) / 2),
+        settings={"num_bins": 4},
+        state=references.ADAFOCAL,
     ),
     Loss(
         "brier",
         losses.brier_loss,
         losses.BrierLoss,
-        _brier,
+        references.brier,
         hand=([[0.7, 0.2, 0.1]], [0], 0.09 + 0.04 + 0.01),
+        proper=True,
+        distance=(2, 1.0),
     ),
     Loss(
         "label_smoothing",
         losses.label_smoothing_loss,
         losses.LabelSmoothingLoss,
-        _label_smoothing,
+        references.label_smoothing,
         options={"smoothing": 0.1},
         hand=([[0.8, 0.2]], [0], 0.95 * _LOG + 0.05 * np.log(5)),
         limit={"smoothing": 0.0},
+        scales=False,
+        without_a_class="infinite",
+        maps_labels=False,
     ),
     Loss(
         "label_smoothing_others",
         losses.label_smoothing_loss,
         losses.LabelSmoothingLoss,
-        _label_smoothing_others,
+        references.label_smoothing_others,
         options={"smoothing": 0.1, "spread": "others"},
         hand=([[0.8, 0.2]], [0], 0.9 * _LOG + 0.1 * np.log(5)),
         limit={"smoothing": 0.0},
+        scales=False,
+        without_a_class="infinite",
+        maps_labels=False,
     ),
     Loss(
         "margin_label_smoothing",
         losses.margin_label_smoothing_loss,
         losses.MarginLabelSmoothingLoss,
-        _margin,
+        references.margin,
         options={"margin": 1.5, "penalty": 0.3},
         hand=([[0.9, 0.1]], [0], -np.log(0.9) + 0.3 * (np.log(9) - 1.5) / 2),
         limit={"penalty": 0.0},
+        without_a_class="infinite",
     ),
     Loss(
         "mmce",
         losses.mmce_loss,
         losses.MMCELoss,
-        _mmce_weighted(as_published=False),
+        references.mmce_weighted(as_published=False),
         options={"as_published": False},
         hand=(
             [[0.8, 0.2], [0.4, 0.6]],
@@ -337,7 +214,7 @@ LOSSES = (
         "mmce_published",
         losses.mmce_loss,
         losses.MMCELoss,
-        _mmce_weighted(as_published=True),
+        references.mmce_weighted(as_published=True),
         options={"as_published": True},
         hand=(
             [[0.8, 0.2], [0.4, 0.6]],
@@ -352,29 +229,31 @@ LOSSES = (
         "mmce_plain",
         losses.mmce_loss,
         losses.MMCELoss,
-        _mmce_plain,
+        references.mmce_plain,
         options={"weighted": False, "as_published": False},
         hand=([[0.8, 0.2]], [0], _LOG + 2 * np.sqrt(0.04 + 1e-10)),
         limit={"penalty": 0.0},
         batch=True,
         soft=False,
+        proper=True,
     ),
     Loss(
         "mdca",
         losses.mdca_loss,
         losses.MDCALoss,
-        _mdca,
+        references.mdca,
         options={"penalty": 0.8, "gamma": 1.0},
         hand=([[0.8, 0.2]], [0], 0.2 * _LOG + 0.8 * 0.2),
         limit={"penalty": 0.0, "gamma": 0.0},
         batch=True,
         soft=False,
+        without_a_class="finite",
     ),
     Loss(
         "smooth_calibration",
         losses.smooth_calibration_loss,
         losses.SmoothCalibrationLoss,
-        _smooth_calibration,
+        references.smooth_calibration,
         options={"penalty": 0.7},
         hand=([[0.8, 0.2]], [0], _LOG + 0.7 * 0.2),
         limit={"penalty": 0.0},
@@ -383,42 +262,47 @@ LOSSES = (
         solved=True,
         twice_differentiable=False,
         transforms=False,
+        one_graph=False,
         looks=True,
+        proper=True,
     ),
     Loss(
         "focal_calibration",
         losses.focal_calibration_loss,
         losses.FocalCalibrationLoss,
-        _focal_calibration(2),
+        references.focal_calibration(2),
         options={"gamma": 2.0, "calibration_weight": 0.5},
         hand=([[0.7, 0.2, 0.1]], [0], -0.09 * np.log(0.7) + 0.5 * 0.14),
         limit={"gamma": 0.0, "calibration_weight": 0.0},
+        distance=(2, 0.5),
     ),
     Loss(
         "focal_calibration_l1",
         losses.focal_calibration_loss,
         losses.FocalCalibrationLoss,
-        _focal_calibration(1),
+        references.focal_calibration(1),
         options={"gamma": 2.0, "calibration_weight": 0.5, "norm": "l1"},
         hand=([[0.7, 0.2, 0.1]], [0], -0.09 * np.log(0.7) + 0.3),
         limit={"gamma": 0.0, "calibration_weight": 0.0},
+        distance=(1, 0.5),
     ),
     Loss(
         "proper_focal",
         losses.proper_focal_loss,
         losses.ProperFocalLoss,
-        _proper_focal,
+        references.proper_focal,
         options={"gamma": 2.0},
         one_graph=False,
         hand=([[0.25, 0.25, 0.25, 0.25]], [2], 0.75**2 * np.log(4)),
         limit={"gamma": 0.0},
         solved=True,
+        proper=True,
     ),
     Loss(
         "multilabel_focal",
         losses.multilabel_focal_loss,
         losses.MultilabelFocalLoss,
-        _multilabel(2.0, 0.0),
+        references.multilabel(2.0, 0.0),
         hand=([[0.8, 0.4]], [[1, 0]], (0.04 * _LOG - 0.16 * np.log(0.6)) / 2),
         limit={"gamma": 0.0},
         multilabel=True,
@@ -428,7 +312,7 @@ LOSSES = (
         "multilabel_focal_half",
         losses.multilabel_focal_loss,
         losses.MultilabelFocalLoss,
-        _multilabel(0.5, 0.0),
+        references.multilabel(0.5, 0.0),
         options={"gamma": 0.5},
         hand=([[0.8]], [[1]], 0.2**0.5 * _LOG),
         limit={"gamma": 0.0},
@@ -439,7 +323,7 @@ LOSSES = (
         "multilabel_focal_calibration",
         losses.multilabel_focal_calibration_loss,
         losses.MultilabelFocalCalibrationLoss,
-        _multilabel(3.0, 0.7),
+        references.multilabel(3.0, 0.7),
         options={"gamma": 3.0, "calibration_weight": 0.7},
         hand=([[0.8]], [[1]], 0.008 * _LOG + 0.7 * 0.04),
         limit={"gamma": 0.0, "calibration_weight": 0.0},

@@ -14,8 +14,6 @@ from import_graph import circles, import_graph, read_package, rooms
 
 SOURCE = Path(calibrant.__file__).parent
 TEXTS = read_package(SOURCE)
-GRAPH = import_graph(TEXTS)
-FOLDERS = sorted({path.rpartition("/")[0] for path in TEXTS})
 MOST_LINES = 400
 
 # A room may import from the rooms of earlier lines only; rooms that share a line do not know each other.
@@ -32,9 +30,11 @@ FLOORS = [
 ]
 FLOOR_OF = {room: floor for floor, members in enumerate(FLOORS) for room in members}
 
-# Still to be untangled and divided. Both sets may only shrink: an entry that is no longer true fails.
-WITH_CIRCLES: set[str] = set()
-TOO_LONG: set[str] = set()
+
+@pytest.fixture(scope="module")
+def graph() -> dict[str, set[str]]:
+    """What each file of the package imports."""
+    return import_graph(TEXTS)
 
 
 def arrows_up(graph: dict[str, set[str]]) -> dict[str, set[str]]:
@@ -46,34 +46,24 @@ def arrows_up(graph: dict[str, set[str]]) -> dict[str, set[str]]:
     return {room: others for room, others in found.items() if others}
 
 
-def test_every_room_has_a_floor() -> None:
+def test_every_room_has_a_floor(graph: dict[str, set[str]]) -> None:
     """A new room is given its place in ``FLOORS``."""
-    assert set(rooms(GRAPH)) <= set(FLOOR_OF)
+    assert set(rooms(graph)) <= set(FLOOR_OF)
 
 
-def test_imports_go_down_only() -> None:
+def test_imports_go_down_only(graph: dict[str, set[str]]) -> None:
     """No room imports from a room above or beside its own."""
-    assert arrows_up(GRAPH) == {}
+    assert arrows_up(graph) == {}
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_nothing_imports_in_a_circle(folder: str) -> None:
+def test_nothing_imports_in_a_circle(graph: dict[str, set[str]]) -> None:
     """Files and subfolders of a folder never lead back to where one started, lazy imports counted."""
-    found = circles(GRAPH).get(folder, [])
-    if folder in WITH_CIRCLES:
-        assert found, f"{folder} has no circle any more; take it out of WITH_CIRCLES"
-    else:
-        assert found == []
+    assert circles(graph) == {}
 
 
 def test_files_are_small() -> None:
-    """No file is longer than 400 lines, and no exception outlives what it was made for."""
-    assert {path for path, text in TEXTS.items() if len(text.splitlines()) > MOST_LINES} == TOO_LONG
-
-
-def test_exceptions_are_of_folders_that_exist() -> None:
-    """A folder that is gone needs no exception."""
-    assert set(FOLDERS) >= WITH_CIRCLES
+    """No file is longer than 400 lines."""
+    assert [path for path, text in TEXTS.items() if len(text.splitlines()) > MOST_LINES] == []
 
 
 def relative_imports(text: str) -> list[int]:

@@ -87,7 +87,7 @@ def test_label_shift_is_estimated_and_corrected(run, fitted) -> None:
         (("--label-shift", "em", "--prior", "0.9,0.05,0.05"), "--label-shift em to estimate"),
         (("--prior", "0.9,0.1"), "`prior` must have 3 entries"),
         (("--prior", "0.9,0.2,0.1"), "must sum to one"),
-        (("--prior", "most"), "must be numbers with commas between"),
+        (("--prior", "most"), "must be numbers separated by commas"),
     ],
 )
 def test_bad_corrections_are_one_sentence(run, fitted, arguments, words) -> None:

@@ -142,7 +142,7 @@ def test_compare_names_the_better_model(run, over_confident, tmp_path) -> None:
         (("fit", "over.npz", "-o", "x" * 300 + ".safetensors"), "xxx: File name too long."),
         (
             ("apply", "over.npz", "c.safetensors", "-o", "o.npz"),
-            "the calibrator comes first, and over.npz is none: calibrant apply c.safetensors over.npz --out",
+            "the calibrator comes first, and over.npz is not one: calibrant apply c.safetensors over.npz",
         ),
     ],
 )

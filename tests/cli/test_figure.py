@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
-from calibrant.experiments.studies.figure_roster import FIGURES
+from calibrant.experiments.figure_roster import FIGURES
 
 
 def test_list_names_every_figure() -> None:
@@ -18,7 +18,7 @@ def test_list_names_every_figure() -> None:
     result = CliRunner().invoke(app, ["figure", "--list"])
     assert result.exit_code == 0
     names = [line.split()[0] for line in result.output.splitlines()]
-    assert names == [*(figure.name for figure in FIGURES), "landscape"]
+    assert names == [figure.name for figure in FIGURES]
 
 
 @pytest.mark.parametrize(("ending", "start"), [(".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")])
@@ -100,14 +100,14 @@ def test_landscape_of_one_label(files: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["landscape"], "the figure landscape is of a file; name it: `calibrant figure landscape FILE`"),
+        (["landscape"], "the figure landscape needs a file: `calibrant figure landscape FILE`"),
         (["landscpe", "one.npz"], "there is no figure 'landscpe'; did you mean 'landscape'?"),
-        (["focal-arrows", "one.npz"], "the figure focal-arrows is of the theory and takes no file; got "),
-        (["focal-arrows", "--label", "b", "--all"], "--label, --all goes with the figure landscape alone"),
+        (["focal-arrows", "one.npz"], "the figure focal-arrows shows theory and takes no file; got "),
+        (["focal-arrows", "--label", "b", "--all"], "--label, --all goes only with the figure landscape"),
         (["landscape", "one.npz", "-o", "x.gif"], "`--out` must end in .svg, .png, .pdf; got 'x.gif'"),
         (["landscape", "one.npz", "--objective", "auc"], '`--objective` must be one of "nll"'),
         (["landscape", "one.npz", "--label", "b"], "one.npz is multiclass"),
-        (["landscape", "several.npz"], "has 3 labels per sample; say by --label which: a, b, c, or 0 to 2"),
+        (["landscape", "several.npz"], "has 3 labels per sample; choose one by --label: a, b, c, or 0 to 2"),
         (["landscape", "several.npz", "--label", "d"], "has no label 'd'; there is 'a', 'b', 'c'."),
         (
             ["landscape", "several.npz", "--label", "7"],

@@ -26,6 +26,10 @@ CALLS = {
     "curvature": (("curvature", "absent"), 2, "there is no run absent"),
 }
 
+NAMES = [command.callback.__name__ for command in app.registered_commands] + [
+    group.name for group in app.registered_groups
+]
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -42,7 +46,7 @@ def start(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
 
 
-@pytest.mark.parametrize("name", [command.callback.__name__ for command in app.registered_commands])
+@pytest.mark.parametrize("name", NAMES)
 def test_every_command_starts_and_ends(folder: Path, name: str) -> None:
     """The process ends with the command's exit code, prints results on stdout and failures on stderr."""
     arguments, code, words = CALLS[name]

@@ -240,7 +240,7 @@ def test_bad_arguments(change, message, tiny, batches) -> None:
 
 def test_bad_data_and_losses(tiny, batches) -> None:
     """An iterator, no batches, a bare batch, a loss per sample and a vector of another length are refused."""
-    with pytest.raises(InputError, match="`data` must be iterable again and again"):
+    with pytest.raises(InputError, match="`data` must be iterable many times"):
         HessianOperator(tiny, nn.CrossEntropyLoss(), iter(batches))
     ones = torch.ones(92, dtype=torch.float64)
     with pytest.raises(InputError, match="`data` must hold at least one batch"):

@@ -92,7 +92,7 @@ def test_trace_is_unbiased(method, tiny, batches, dense) -> None:
 
 
 def test_low_rank_matrices_are_found_exactly(samples) -> None:
-    """Of a Gauss-Newton matrix of rank 3, hutch++ and xtrace need six products for the exact trace."""
+    """For a Gauss-Newton matrix of rank 3, hutch++ and xtrace need six products for the exact trace."""
     torch.manual_seed(0)
     model = nn.Linear(6, 4).double()
     data = [(samples[0][:1], samples[1][:1])]  # one sample of four classes: rank 3

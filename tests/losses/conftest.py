@@ -1,4 +1,4 @@
-"""Hands the roster of losses to the tests that ask for a ``loss``."""
+"""Hands the roster of losses to the tests that ask for a ``loss``, or for a ``class_loss``."""
 
 from __future__ import annotations
 
@@ -6,25 +6,13 @@ import pytest
 
 from rosters_losses import LOSSES
 
-# What a test may ask for, and which entries it then gets.
-KINDS = {
-    "loss": lambda _: True,
-    "class_loss": lambda loss: not loss.multilabel,
-    "sample_loss": lambda loss: not loss.batch,
-    "batch_loss": lambda loss: loss.batch,
-    "soft_loss": lambda loss: loss.soft,
-    "twice_loss": lambda loss: loss.twice_differentiable,
-    "transformed_loss": lambda loss: loss.transforms,
-    "blind_loss": lambda loss: not loss.looks,
-    "limited_loss": lambda loss: loss.limit is not None,
-}
+KINDS = {"loss": LOSSES, "class_loss": [loss for loss in LOSSES if not loss.multilabel]}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One run of the test for every loss of the kind it asks for."""
-    for kind, wanted in KINDS.items():
+    for kind, entries in KINDS.items():
         if kind in metafunc.fixturenames:
-            entries = [loss for loss in LOSSES if wanted(loss)]
             metafunc.parametrize(kind, entries, ids=[loss.name for loss in entries])
 
 

@@ -75,6 +75,18 @@ def test_what_a_loss_declares_is_passed_on() -> None:
     assert str(found).endswith("The loss states: strictly proper (Gibbs).")
 
 
+def test_our_losses_declare_it_as_functions_as_partials_and_as_modules() -> None:
+    """The statement is found through ``functools.partial`` too; a loss that states nothing has none."""
+    ours = [losses.focal_loss, functools.partial(losses.focal_loss, gamma=0.0), losses.FocalLoss(gamma=0.0)]
+    statements = [theory.properness(loss, num_classes=2, num_posteriors=1).statement for loss in ours]
+    assert statements == [losses.FocalLoss.properness] * 3
+    assert statements[0] is not None
+    assert "proper for γ = 0 only" in statements[0]
+    bare = theory.properness(torch.nn.functional.cross_entropy, num_classes=2, num_posteriors=1)
+    assert bare.statement is None
+    assert "states" not in str(bare)
+
+
 def test_batch_losses() -> None:
     """Unweighted MMCE adds nothing at the truth; weighted as its authors do, it moves the minimum."""
     plain = losses.MMCELoss(weighted=False, as_published=False)

@@ -54,7 +54,7 @@ def test_the_report_says_how_it_was_trained_and_shows_images(recipe, tmp_path) -
 
 
 def test_images_are_drawn_from_what_all_get_right_and_most_get_wrong() -> None:
-    """Of two networks: only rows that both get right, then the ones that both miss before single misses."""
+    """With two networks: only rows that both get right, then those that both miss before single misses."""
     rng = torch.Generator().manual_seed(1)
     right = torch.rand(2, 200, generator=rng) > 0.2
     rows = chosen(right, seed=0)

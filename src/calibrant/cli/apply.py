@@ -23,22 +23,22 @@ _MOST_NAMED = 5  # classes whose estimated share is printed
 def apply(
     calibrator: Annotated[Path, typer.Argument(help="A calibrator that `calibrant fit` saved.")],
     file: Annotated[Path, typer.Argument(help="Predictions; labels are not needed.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the calibrated predictions go.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write the calibrated predictions to.")],
     label_shift: Annotated[
         str | None,
         typer.Option(
             "--label-shift",
-            help="em: estimate the class frequencies of FILE without labels and correct for them. Right only "
-            "where nothing but the frequencies differs from the calibration data.",
+            help="em: estimate the class frequencies of FILE without labels and correct for them. Valid only "
+            "if FILE differs from the calibration data in nothing but the frequencies.",
         ),
     ] = None,
     prior: Annotated[
         str | None,
-        typer.Option(help="Class frequencies of FILE, where they are known, to correct for: 0.98,0.02."),
+        typer.Option(help="Known class frequencies of FILE to correct for, such as 0.98,0.02."),
     ] = None,
     unknown_groups: Annotated[
         Literal["error", "pooled"] | None,
-        typer.Option(help="With a calibrator by group: what becomes of groups that it was not fitted on."),
+        typer.Option(help="For a calibrator by group: what to do with groups that it was not fitted on."),
     ] = None,
 ) -> None:
     """Repair the probabilities in FILE with a saved calibrator."""
@@ -58,14 +58,14 @@ def apply(
         fitted = loaded.pooled if isinstance(loaded, GroupCalibrator) else loaded
         predictions = load_predictions(file, kind=fitted.kind_)
         if predictions.kind == "top_label":
-            msg = f"{file} holds top-label confidences only; a calibrator needs the scores of all classes."
-            raise InputError(msg)
+            raise InputError(
+                f"{file} holds top-label confidences only; a calibrator needs the scores of all classes."
+            )
         if predictions.num_classes not in {None, fitted.num_classes_}:
-            msg = (
+            raise InputError(
                 f"{file} has {predictions.num_classes} classes, {calibrator} was fitted on "
                 f"{fitted.num_classes_}; name predictions of the same model."
             )
-            raise InputError(msg)
         known, named = fitted.class_names_, predictions.class_names
         if known is not None and named is not None and known != named:
             raise InputError(
@@ -122,7 +122,7 @@ def _for_other_frequencies(
         better = "platt" if fitted.kind_ == "binary" else "bias-corrected-temperature"
         raise InputError(
             f"--label-shift em needs a calibrator with a shift for every class, and {fitted.name} has none: "
-            f"what it leaves would be taken for other class frequencies; fit with --method {better}."
+            f"the errors it leaves would be taken for other class frequencies; fit with --method {better}."
         )
     found = estimate_prior(probs, source_prior=source)
     names = fitted.class_names_ or tuple(f"class {number}" for number in range(len(source)))
@@ -145,13 +145,13 @@ def _numbers(text: str) -> list[float] | float:
         numbers = [float(part) for part in text.split(",")]
     except ValueError as error:
         raise InputError(
-            f"--prior must be numbers with commas between, as 0.98,0.02; got {text!r}."
+            f"--prior must be numbers separated by commas, such as 0.98,0.02; got {text!r}."
         ) from error
     return numbers if len(numbers) > 1 else numbers[0]
 
 
 def _notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:
-    """What to say where the file differs much from the data of the fit."""
+    """What to say if the file differs much from the data of the fit."""
     from calibrant.calibrators import shift_of
 
     if fitted.fit_result_.profile is None:  # a file of an older version
@@ -160,7 +160,7 @@ def _notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:
 
 
 def _refuse_wrong_order(calibrator: Path, file: Path, error: InputError) -> None:
-    """Where the second file is a calibrator and the first is not, say how they go."""
+    """If the second file is a calibrator and the first is not, say which comes first."""
     from calibrant.calibrators import load_calibrator
 
     try:
@@ -169,5 +169,5 @@ def _refuse_wrong_order(calibrator: Path, file: Path, error: InputError) -> None
         return
     command = shlex.join(["calibrant", "apply", str(file), str(calibrator)])
     raise InputError(
-        f"the calibrator comes first, and {calibrator} is none: {command} --out FILE."
+        f"the calibrator comes first, and {calibrator} is not one: {command} --out FILE."
     ) from error

@@ -130,13 +130,12 @@ def _check_device(name: str) -> None:
 
 
 def _draw(found: list[dict[str, Any]], path: Path) -> None:
-    from calibrant._math.files import atomic_write
     from calibrant.reports.curvature import spectrum_diagram
-    from calibrant.reports.figures.drawing import drawing_style
+    from calibrant.reports.figures.drawing import drawing_style, save_figure
 
-    with drawing_style(), atomic_write(path) as temporary:
+    with drawing_style():
         drawn: Any = spectrum_diagram(found).figure
-        drawn.savefig(temporary, format=path.suffix[1:].lower(), dpi=150)
+    save_figure(drawn, path)
 
 
 def _show(found: list[dict[str, Any]]) -> None:

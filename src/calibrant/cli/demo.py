@@ -11,10 +11,10 @@ from calibrant.cli.terminal import command_line, progress
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
 ) -> None:
-    """Train ten losses on scikit-learn's digits, compare them, judge and repair one network; one report."""
+    """Train with ten losses on scikit-learn's digits, compare them, evaluate and repair one network."""
     from rich.console import Console
 
     from calibrant.experiments.studies.demo import run_demo

@@ -17,84 +17,77 @@ if TYPE_CHECKING:
     from calibrant.calibrators.fitting.objectives import Objective
     from calibrant.predictions import Predictions
 
-ENDINGS = {
-    ".svg": {"Date": None},
-    ".png": {},
-    ".pdf": {"CreationDate": None},
-}  # what keeps the bytes the same
-LANDSCAPE = "landscape"
+ENDINGS = (".svg", ".png", ".pdf")
 _MOST_NAMED = 6  # labels
-LANDSCAPE_SUMMARY = (
-    "Of a FILE of predictions: focal temperature scaling's objective over exponent and temperature."
-)
 
 
 def figure(
-    name: Annotated[str | None, typer.Argument(help="Which figure; --list says which there are.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of the figure; --list shows all names.")] = None,
     file: Annotated[
         Path | None, typer.Argument(help="Predictions with labels, for the figure `landscape`.")
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Say which figures there are.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the figures.")] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Where to; the ending says what: .svg, .png or .pdf.")
+        Path | None, typer.Option("--out", "-o", help="File to write: .svg, .png or .pdf.")
     ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(help="Of `landscape`: nll (the default), brier, ece, adaptive_ece, smce or classwise."),
+        typer.Option(help="For `landscape`: nll (the default), brier, ece, adaptive_ece, smce or classwise."),
     ] = None,
     label: Annotated[
         str | None,
-        typer.Option(help="Of `landscape`: which label of a multilabel file, by its name or number."),
+        typer.Option(help="For `landscape`: the label of a multilabel file, by name or number."),
     ] = None,
     every_row: Annotated[
-        bool, typer.Option("--all", help="Of `landscape`: every row of FILE, not its calibration split.")
+        bool,
+        typer.Option("--all", help="For `landscape`: use all rows of FILE, not its calibration split."),
     ] = False,
     resamples: Annotated[
         int | None,
-        typer.Option(min=2, help="Of `landscape`: how many refits; 100 for nll and brier, else 20."),
+        typer.Option(min=2, help="For `landscape`: number of refits; 100 for nll and brier, else 20."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the resamples of `landscape`.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="For `landscape`: seed of the resamples.")] = 0,
 ) -> None:
-    """Draw a figure of the theory, or of a file of predictions, computed afresh."""
+    """Compute and draw a figure of the theory, or of a file of predictions."""
     if listed:
         _list()
         return
     if name is None:
         raise InputError("which figure? `calibrant figure --list` lists them.")
+    from calibrant.experiments.figure_roster import figure_named
+    from calibrant.reports.figures.drawing import save_figure
+
+    chosen = figure_named(name)
     path = out or Path(f"{name}.svg")
-    if name == LANDSCAPE:
+    if chosen.draw is None:
         _check_ending(path)
         drawn, note = _landscape(
             file, objective=objective, label=label, every_row=every_row, resamples=resamples, seed=seed
         )
     else:
         given = {"--objective": objective, "--label": label, "--all": every_row, "--resamples": resamples}
-        drawn, note = _theory(name, path, file, [option for option, value in given.items() if value])
-    _save(drawn, path)
+        _refuse(name, file, [option for option, value in given.items() if value])
+        _check_ending(path)
+        drawn, note = chosen.draw(), chosen.note
+    save_figure(drawn, path)
     typer.echo(path)
     if note:
         typer.echo(note)
 
 
 def _list() -> None:
-    from calibrant.experiments.studies.figure_roster import FIGURES
+    from calibrant.experiments.figure_roster import FIGURES
 
     for each in FIGURES:
         typer.echo(f"{each.name}  {each.summary}")
-    typer.echo(f"{LANDSCAPE}  {LANDSCAPE_SUMMARY}")
 
 
-def _theory(name: str, path: Path, file: Path | None, options: list[str]) -> tuple[Figure, str]:
-    """A figure that needs no file, and what its published caption gets wrong."""
-    from calibrant.experiments.studies.figure_roster import figure_named
-
-    chosen = figure_named(name, others=(LANDSCAPE,))
+def _refuse(name: str, file: Path | None, options: list[str]) -> None:
+    """What goes with a file alone."""
     if file is not None:
-        raise InputError(f"the figure {name} is of the theory and takes no file; got {file}.")
+        raise InputError(f"the figure {name} shows theory and takes no file; got {file}.")
     if options:
-        raise InputError(f"{', '.join(options)} goes with the figure {LANDSCAPE} alone.")
-    _check_ending(path)
-    return chosen.draw(), chosen.note
+        raise InputError(f"{', '.join(options)} goes only with the figure landscape.")
 
 
 def _landscape(
@@ -106,16 +99,14 @@ def _landscape(
     resamples: int | None,
     seed: int,
 ) -> tuple[Figure, str]:
-    """The landscape of a file, and what one sees on it."""
+    """The landscape of a file, and a description of it."""
     from calibrant._math.checks import check_choice
     from calibrant.calibrators.fitting.objectives import OBJECTIVES
 
     wanted = (objective or "nll").replace("-", "_")
     check_choice("--objective", wanted, OBJECTIVES)
     if file is None:
-        raise InputError(
-            f"the figure {LANDSCAPE} is of a file; name it: `calibrant figure {LANDSCAPE} FILE`."
-        )
+        raise InputError("the figure landscape needs a file: `calibrant figure landscape FILE`.")
 
     from matplotlib.figure import Figure
 
@@ -148,13 +139,13 @@ def _landscape(
 
 
 def _rows(predictions: Predictions, file: Path, every_row: bool) -> tuple[Predictions, str]:
-    """The calibration split, or all there is; and which it is in words."""
+    """The calibration split, or else all rows; and which of the two, in words."""
     if predictions.kind == "top_label":
         raise InputError(
             f"{file} holds only top-label confidences; the landscape needs the scores of all classes."
         )
     if predictions.labels is None:
-        raise InputError(f"{file} has no labels, without which there is no objective.")
+        raise InputError(f"{file} has no labels; the objective needs them.")
     if every_row or not predictions.has_calibration:
         why = "" if every_row else "; the file has no calibration split"
         return predictions, f"all {predictions.num_samples:,} samples{why}"
@@ -163,7 +154,7 @@ def _rows(predictions: Predictions, file: Path, every_row: bool) -> tuple[Predic
 
 
 def _column(predictions: Predictions, file: Path, label: str | None) -> int | None:
-    """Which label of several, by name or number; none of a file with one per sample."""
+    """The number of the label of a multilabel file, given by name or number."""
     if predictions.kind != "multilabel":
         if label is not None:
             raise InputError(f"--label is for multilabel files; {file} is {predictions.kind}.")
@@ -173,7 +164,7 @@ def _column(predictions: Predictions, file: Path, label: str | None) -> int | No
     if label is None:
         known = f"{', '.join(names)}, or " if names else ""
         raise InputError(
-            f"{file} has {count} labels per sample; say by --label which: {known}0 to {count - 1}."
+            f"{file} has {count} labels per sample; choose one by --label: {known}0 to {count - 1}."
         )
     if label in names:
         return names.index(label)
@@ -190,7 +181,7 @@ def _column(predictions: Predictions, file: Path, label: str | None) -> int | No
 
 
 def _one_label(rows: Predictions, column: int | None) -> tuple[Tensor, Tensor]:
-    """Scores and labels, of several labels per sample those of one."""
+    """Scores and labels; for a multilabel file those of one label."""
     if rows.labels is None:
         raise InputError("there must be labels")
     return (rows.scores, rows.labels) if column is None else (rows.scores[:, column], rows.labels[:, column])
@@ -199,13 +190,3 @@ def _one_label(rows: Predictions, column: int | None) -> tuple[Tensor, Tensor]:
 def _check_ending(path: Path) -> None:
     if path.suffix not in ENDINGS:
         raise InputError(f"`--out` must end in {', '.join(ENDINGS)}; got {path.name!r}.")
-
-
-def _save(drawn: Figure, path: Path) -> None:
-    from matplotlib import rc_context
-
-    from calibrant._math.files import atomic_write
-    from calibrant.reports.figures.drawing import drawing_style
-
-    with drawing_style(), rc_context({"svg.hashsalt": path.stem}), atomic_write(path) as temporary:
-        drawn.savefig(temporary, format=path.suffix[1:], dpi=150, metadata=ENDINGS[path.suffix])

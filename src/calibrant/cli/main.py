@@ -1,4 +1,4 @@
-"""The ``calibrant`` command: its subcommands, and what becomes of errors and warnings."""
+"""The ``calibrant`` command: its subcommands, and how errors and warnings are shown."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def about(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Is a classifier's "90 % sure" right nine times in ten? Say so, and repair it where it is not."""
+    """Is a classifier that says "90 % sure" right nine times in ten? Measure it, and repair it if not."""
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -55,7 +55,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """What the system says about a file, without its number; every other error is a sentence already."""
+    """What the system says about a file, without the error number; other errors are sentences already."""
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
     name = str(error.filename)[:200]
@@ -63,7 +63,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _interrupted(end: BaseException) -> bool:
-    """Whether Ctrl-C came and no command has said so: typer has made a silent exit of it."""
+    """Whether the user pressed Ctrl-C, which typer turns into a silent exit."""
     cause: BaseException | None = end
     while cause is not None and not isinstance(cause, KeyboardInterrupt):
         cause = cause.__context__

@@ -22,7 +22,18 @@ METHODS = (
     "with settings in brackets, as "
     'temperature(search="grid")'
 )
-"""Said in help texts, which must not wait for an import; a test holds it to the roster."""
+"""For help texts, which must not wait for imports; a test compares it with the roster."""
+
+
+def alternatives(names: Iterable[str]) -> str:
+    """Names for a help text.
+
+    Example:
+        >>> alternatives(["ece", "nll", "brier"])
+        'ece, nll or brier'
+    """
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 def errors() -> Console:
@@ -31,14 +42,14 @@ def errors() -> Console:
 
 
 def command_line() -> str:
-    """The command as it was typed, to be printed in reports."""
+    """The command as it was typed, for reports."""
     return shlex.join(["calibrant", *sys.argv[1:]])
 
 
 def check_output(
     path: Path | None, *, option: str, endings: tuple[str, ...] | None = None, inputs: Iterable[Path] = ()
 ) -> None:
-    """Refuse an output path before any work is done that could not be saved there, or would destroy an input.
+    """Refuse an output path that cannot be written or would overwrite an input, before any work is done.
 
     Raises:
         InputError: If the ending is not one of ``endings``, the folder does not exist, or the file is one of
@@ -48,22 +59,20 @@ def check_output(
         return
     for each in inputs:
         if path.exists() and each.exists() and path.samefile(each):
-            msg = f"{option} {path} is an input of this command and would be overwritten; give another name."
-            raise InputError(msg)
+            raise InputError(
+                f"{option} {path} is an input of this command and would be overwritten; give another name."
+            )
     if endings is not None and path.suffix.lower() not in endings:
-        msg = f"{option} {path} must end in {' or '.join(endings)}."
-        raise InputError(msg)
+        raise InputError(f"{option} {path} must end in {' or '.join(endings)}.")
     if path.is_dir():
-        msg = f"{option} {path} is a folder; name a file in it."
-        raise InputError(msg)
+        raise InputError(f"{option} {path} is a folder; name a file in it.")
     if not path.parent.is_dir():
-        msg = f"{option} {path}: the folder {path.parent} does not exist; create it first."
-        raise InputError(msg)
+        raise InputError(f"{option} {path}: the folder {path.parent} does not exist; create it first.")
 
 
 @contextmanager
 def progress(title: str, *, quiet: bool = False) -> Generator[Report]:
-    """A progress bar on stderr; it vanishes when done, and stays away where stderr is not a terminal."""
+    """A progress bar on stderr, removed when done; none if stderr is not a terminal."""
     console = errors()
     bar = Progress(
         SpinnerColumn(),

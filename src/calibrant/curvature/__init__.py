@@ -1,8 +1,8 @@
 """The Hessian of any loss on any network: products, extreme eigenvalues, trace, spectrum.
 
 Networks, losses and data come as arguments: any ``nn.Module``, any callable of logits and labels that returns
-their mean loss, any iterable of ``(inputs, labels)``. Results carry how sure they are and how many products
-they cost.
+their mean loss, any iterable of ``(inputs, labels)``. Results carry their uncertainty and the number of
+products they cost.
 """
 
 from __future__ import annotations

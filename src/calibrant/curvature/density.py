@@ -18,18 +18,18 @@ from calibrant.curvature.parametric_model import Batches, Loss, Mode
 
 @dataclass(frozen=True, kw_only=True)
 class SpectralDensity:
-    """Where the eigenvalues lie: quadrature nodes and weights, and a smoothed curve of them."""
+    """The distribution of the eigenvalues: quadrature nodes and weights, and a smoothed density."""
 
     nodes: Tensor
     """Ritz values of all probes, ``(probes, steps)``, float64."""
     weights: Tensor
-    """Share of the eigenvalues that each node stands for, ``(probes, steps)``; each probe's sum to one."""
+    """Share of the eigenvalues that each node represents, ``(probes, steps)``; each probe's sum to one."""
     grid: Tensor
-    """Where the density is given, ``(points,)``."""
+    """Points at which the density is given, ``(points,)``."""
     density: Tensor
     """Density of the eigenvalues at the grid's points; integrates to one."""
     standard_error: Tensor
-    """Of the density, from the spread of the probes; infinite for a single one."""
+    """Standard error of the density, from the spread of the probes; infinite for a single one."""
     width: float
     """Standard deviation of the Gaussian that each node is drawn as."""
     size: int
@@ -67,15 +67,15 @@ def spectral_density(
     Args:
         model: Any network; left as it is.
         loss: Logits and labels to the mean loss of a batch.
-        data: Pairs of inputs and labels, iterable again and again.
+        data: Pairs of inputs and labels, iterable many times.
         num_steps: Lanczos steps for each probe; the spectrum's ends converge first.
         num_probes: Starting vectors; the spread between them is the standard error.
-        num_points: Points of the grid, from end to end of the spectrum.
+        num_points: Points of the grid, which spans the spectrum.
         width: Standard deviation of the smoothing; default a hundredth of the spectrum's range.
         matrix: "hessian", or "gauss-newton".
         parameters: Names of parameters or modules; default all that are not frozen.
         mode: "eval" or "train", see :class:`HessianOperator`.
-        seed: Of the probes.
+        seed: Seed of the probes.
         progress: Called with the products done and the most there will be.
 
     Returns:
@@ -86,7 +86,7 @@ def spectral_density(
 
     Note:
         Spends ``num_steps * num_probes`` products at most. Memory: ``num_steps`` vectors for each probe that
-        goes on at the same time; of large networks that is one (see :class:`CurvatureOperator`).
+        runs at the same time; for large networks that is one (see :class:`CurvatureOperator`).
 
     References:
         Ubaru, Chen and Saad, "Fast estimation of tr(f(A)) via stochastic Lanczos quadrature", SIAM J. Matrix

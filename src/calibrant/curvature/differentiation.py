@@ -1,4 +1,4 @@
-"""Gradients that can be differentiated again, and what is asked of a loss for that."""
+"""Gradients that can be differentiated again, and what they require of a loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def gradient(
     along: tuple[Tensor, ...] | None = None,
     create_graph: bool = False,
 ) -> tuple[Tensor, ...]:
-    """As torch's: zero where nothing depends, the graph kept for the next product."""
+    """Like :func:`torch.autograd.grad`: zero where nothing depends, the graph kept for the next product."""
     outputs = of if isinstance(of, tuple) else (of,)
     weights = along or tuple(torch.ones_like(output) for output in outputs)
     pairs = [(out, way) for out, way in zip(outputs, weights, strict=True) if out.requires_grad]
@@ -35,14 +35,14 @@ def gradient(
     )
 
 
-_FEWEST = 4  # fewer at once cost more than one by one
+_FEWEST = 4  # fewer are cheaper one by one
 
 
 class Together:
-    """Takes a function of a vector along several: all at once, or one by one where torch cannot do that.
+    """Applies a function of a vector to several: all at once, or one by one where torch cannot do that.
 
-    What it cannot do (functions of a user's own that have no rule for it, changes in place, numbers that are
-    looked at) shows at the first call; from then on it is not tried again.
+    What torch cannot do (custom functions without a batching rule, in-place changes, values that are read)
+    shows at the first call; after that it is not tried again.
     """
 
     def __init__(self) -> None:
@@ -55,9 +55,11 @@ class Together:
         if len(rows) >= _FEWEST and not self._refused:
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # that an operation goes one by one: so it would anyway
+                    warnings.simplefilter(
+                        "ignore"
+                    )  # about operations done one by one, as they would be anyway
                     return torch.vmap(function)(rows)
-            except Exception:  # whatever it is, one by one tells whether it is an error
+            except Exception:  # whatever it is: one by one, a real error shows again
                 self._refused = True
         return torch.stack([function(row) for row in rows])
 
@@ -74,5 +76,5 @@ def check_mean_loss(loss: object) -> None:
 
 
 def wide(tensor: Tensor) -> torch.dtype:
-    """What sums are taken in: float64, or float32 on a device that has nothing wider."""
+    """The type for sums: float64, or float32 on a device that has nothing wider."""
     return torch.float32 if tensor.device.type == "mps" else torch.float64

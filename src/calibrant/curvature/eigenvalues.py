@@ -28,7 +28,7 @@ MAX_PRODUCTS = 300
 
 @dataclass(frozen=True, kw_only=True)
 class Eigenvalues:
-    """Extreme eigenvalues, with what certifies them."""
+    """Extreme eigenvalues, with their error bounds."""
 
     values: tuple[float, ...]
     """The wanted ones, most extreme first."""
@@ -69,15 +69,15 @@ def top_eigenvalues(
     Args:
         model: Any network; left as it is.
         loss: Logits and labels to the mean loss of a batch.
-        data: Pairs of inputs and labels, iterable again and again.
-        k: How many.
+        data: Pairs of inputs and labels, iterable many times.
+        k: How many eigenvalues.
         which: "largest" (algebraically), "smallest" (the most negative first), or "magnitude".
         tolerance: Estimated error at which to stop, relative to the largest magnitude found.
         max_products: Products after which to stop in any case.
         matrix: "hessian", or "gauss-newton".
         parameters: Names of parameters or modules; default all that are not frozen.
         mode: "eval" or "train", see :class:`HessianOperator`.
-        seed: Of the starting vector.
+        seed: Seed of the starting vector.
         progress: Called with the products done and the most there will be.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What enters the last linear layer of a network, noted on the way."""
+"""The inputs of a network's last linear layer, recorded in the forward pass."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LastLayer:
         weakref.finalize(self, handle.remove)
 
     def lengths(self, logits: Float[Tensor, "N C"]) -> Float[Tensor, " N"]:
-        """Squared length of what entered the layer with each sample, and one more for its bias.
+        """Squared length of each sample's input to the layer, and one more for its bias.
 
         Raises:
             InputError: If the layer did not give these logits.
@@ -66,18 +66,18 @@ class LastLayer:
         return total + 1 if bias is not None and bias.requires_grad else total
 
     def forget(self) -> None:
-        """Let go of the last batch."""
+        """Forget the last batch."""
         self._seen.forget()
 
     def _gave(self, made: Tensor, logits: Tensor) -> bool:
-        """Shapes are compared every time, numbers the first time: that makes a GPU wait."""
+        """Shapes are compared every time, values only the first time, because that makes a GPU wait."""
         if made.numel() != logits.numel() or len(made) != len(logits) or made.ndim != 2:
             return False
         return self._compared or torch.equal(made.detach().to(logits.dtype).reshape(logits.shape), logits)
 
 
 class _Seen:
-    """A forward hook that notes input and output; copies of it, with a copied network, begin empty."""
+    """A forward hook that records input and output; its copies, in a copied network, begin empty."""
 
     def __init__(self) -> None:
         self._given: Tensor | None = None
@@ -91,11 +91,11 @@ class _Seen:
         return _Seen, ()
 
     def forget(self) -> None:
-        """Let go of what was noted."""
+        """Forget what was recorded."""
         self._given = self._made = None
 
     def take(self) -> tuple[Tensor | None, Tensor | None]:
-        """What was noted last, to be held no longer: the batch's graph hangs on it."""
+        """The last recording, which is then forgotten, because it keeps the batch's graph alive."""
         given, made = self._given, self._made
         self.forget()
         return given, made

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Matrix: TypeAlias = Literal["hessian", "gauss-newton"]
 _Product: TypeAlias = Callable[[Tensor], Tensor]
-# That directions taken together need, with what the network keeps for each: on a CPU what its cache holds.
+# For directions taken together, with what the network keeps for each: on a CPU about what its cache holds.
 _MOST_NUMBERS, _MOST_ELSEWHERE = 2**21, 2**24
 
 
@@ -139,7 +139,7 @@ class CurvatureOperator(ABC):
 
     @cached_property
     def _first_batch(self) -> tuple[float, int]:
-        """Of the first batch that is not empty: how much the network keeps of it, and its samples."""
+        """Numbers that the network keeps of the first batch that is not empty, and that batch's samples."""
         for batch in self.data:
             inputs, labels = self.model.to_device(batch)
             if labels.numel() > 0:
@@ -180,7 +180,7 @@ class HessianOperator(CurvatureOperator):
         model: Any network; its parameters, buffers, gradients and mode stay as they are. It may return a
             tensor of logits or something with ``.logits``.
         loss: Logits and labels to the mean loss of a batch; nothing else is known of it.
-        data: Pairs of inputs and labels, iterable again and again: a list, or a ``DataLoader`` without random
+        data: Pairs of inputs and labels, iterable many times: a list, or a ``DataLoader`` without random
             augmentation. Inputs are a tensor, a tuple of arguments or a mapping of keyword arguments.
         parameters: Names of parameters or modules to differentiate by; default all that are not frozen.
         mode: "eval" (running statistics) or "train" (batch statistics; without dropout's noise, and
@@ -224,8 +224,8 @@ class HessianOperator(CurvatureOperator):
 class GaussNewtonOperator(CurvatureOperator):
     r"""Products with the generalised Gauss-Newton matrix :math:`J^\top \nabla_z^2 \ell\, J`.
 
-    The network is replaced by its linearisation: what remains of the Hessian where the network's own bend is
-    left out. Positive semi-definite where the loss is convex in the logits (cross-entropy: yes, focal: no).
+    The network is replaced by its linearisation: the Hessian without the curvature of the network itself.
+    Positive semi-definite where the loss is convex in the logits (cross-entropy: yes, focal: no).
     Arguments and errors as for :class:`HessianOperator`.
 
     References:

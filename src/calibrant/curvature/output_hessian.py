@@ -13,7 +13,7 @@ from calibrant.curvature.differentiation import gradient, wide
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-_MOST_NUMBERS = 2**22  # in the directions that are pushed through the loss at a time
+_MOST_NUMBERS = 2**22  # in the directions that go through the loss at a time
 
 
 def output_slope(loss: Float[Tensor, ""], logits: Float[Tensor, "N ..."]) -> Float[Tensor, "N ..."]:
@@ -41,7 +41,7 @@ def output_blocks(slope: Float[Tensor, "N ..."], logits: Float[Tensor, "N ..."])
 
 
 def output_traces(slope: Float[Tensor, "N ..."], logits: Float[Tensor, "N ..."]) -> Float[Tensor, " N"]:
-    """The traces of these, which are never all held."""
+    """The traces of these matrices, which are never all in memory."""
     total, start = torch.zeros_like(logits.detach().reshape(len(logits), -1)[:, 0]), 0
     for columns in _columns(slope, logits):
         end = start + len(columns)

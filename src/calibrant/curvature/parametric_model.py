@@ -1,4 +1,4 @@
-"""A network as a function of some of its parameters, in a state that second derivatives can be trusted in."""
+"""A network as a function of some of its parameters, set up so that second derivatives are right."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from calibrant._math.errors import InputError
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """Logits and labels to their mean loss."""
 Batches: TypeAlias = Iterable[tuple[Any, Tensor]]
-"""Pairs of inputs and labels; iterable again and again, the same samples every time."""
+"""Pairs of inputs and labels; iterable many times, with the same samples every time."""
 Mode: TypeAlias = Literal["eval", "train"]
 
 _NOISE = (
@@ -31,7 +31,7 @@ _NOISE = (
     nn.Dropout3d,
     nn.AlphaDropout,
     nn.FeatureAlphaDropout,
-    nn.MultiheadAttention,  # these two drop by themselves, and do nothing else in training
+    nn.MultiheadAttention,  # these two apply dropout themselves, and nothing else differs in training
     nn.RNNBase,
 )
 
@@ -85,19 +85,21 @@ class ParametricModel:
         return _moved(batch[0], self.device), batch[1].to(self.device)
 
     def numbers_kept(self, inputs: Any) -> float:
-        """How many numbers a pass forward keeps for the way back; infinite where that cannot be seen."""
+        """How many numbers a forward pass keeps for the backward pass; infinite if they cannot be counted."""
         count = 0
 
         def note(tensor: Tensor) -> Tensor:
             nonlocal count
             count += tensor.numel()
-            return tensor.detach()  # itself, an output would hold the graph that holds it
+            return tensor.detach()  # the output itself would hold the graph that holds it
 
         try:
-            # what is kept may be used on the way forward, by a network that differentiates there
+            # a network that differentiates in its forward pass uses what is kept
             with torch.autograd.graph.saved_tensors_hooks(note, lambda kept: kept):
                 self.logits(inputs)
-        except Exception:  # as inside torch.func; an error of the network itself shows in the product
+        except (
+            Exception
+        ):  # such as inside torch.func; an error of the network itself will show in the product
             return math.inf
         return count
 
@@ -120,22 +122,22 @@ class ParametricModel:
 
 
 def check_batches(data: Batches) -> None:
-    """Refuse what can be gone through only once."""
+    """Refuse data that can be iterated over only once."""
     if isinstance(data, Iterator):
         raise InputError(
-            "`data` must be iterable again and again, for every product reads it once; got an iterator: "
+            "`data` must be iterable many times, because every product reads it once; got an iterator: "
             "pass a list of (inputs, labels) or a DataLoader."
         )
 
 
 def trained_parameters(model: nn.Module, parameters: Iterable[str] | None) -> tuple[Tensor, ...]:
-    """The model's own parameters of the given names that are not frozen at present; tied ones once."""
+    """The model's parameters of the given names that are not frozen at the moment; tied ones once."""
     named = dict(model.named_parameters())
     return tuple(named[name] for name in _chosen(model, parameters))
 
 
 def _chosen(model: nn.Module, wanted: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Names of the parameters that are meant: all that are trained, or those under the given names."""
+    """Names of the chosen parameters: all that are trained, or those under the given names."""
     trained = [name for name, value in model.named_parameters() if value.requires_grad]
     if not trained:
         raise InputError("`model` must have parameters that require a gradient; all are frozen.")
@@ -198,7 +200,7 @@ def _affine_norm(
     bias: Tensor | None = None,
     **settings: Any,
 ) -> Tensor | None:
-    """None where it is not affine, or the types differ."""
+    """The normalised inputs; None where the map is not affine, or the types differ."""
     if settings.get("training", False) or mean is None or variance is None:
         return None
     given = [each for each in (mean, variance, weight, bias) if each is not None]

@@ -25,12 +25,12 @@ ROOT_COST = 64
 
 
 class Seen(NamedTuple):
-    """A batch as the loss left it."""
+    """A batch after the loss, with its graph."""
 
     loss: Float[Tensor, ""]
     logits: Float[Tensor, "N ..."]
     values: tuple[Tensor, ...]
-    """The parameters that count."""
+    """The parameters that are penalised."""
 
 
 def hutchinson_trace(seen: Seen, generator: torch.Generator, num_probes: int) -> Float[Tensor, ""]:
@@ -47,7 +47,7 @@ def hutchinson_trace(seen: Seen, generator: torch.Generator, num_probes: int) ->
 def gauss_newton_trace(
     seen: Seen, generator: torch.Generator, num_probes: int, *, coupled: bool
 ) -> Float[Tensor, ""]:
-    """|J^T B^(1/2) v|^2, or (J^T v)^T (J^T B v) where roots of B cannot be had or cost more than that."""
+    """|J^T B^(1/2) v|^2, or (J^T v)^T (J^T B v) where roots of B do not exist or cost more."""
     slope = output_slope(seen.loss, seen.logits)
     size = seen.logits.numel() // len(seen.logits)
     rooted = not coupled and ROOT_COST * size**3 <= sum(value.numel() for value in seen.values)
@@ -81,7 +81,9 @@ def _balanced(signs: Tensor, bent: Tensor) -> tuple[Tensor, Tensor]:
     """
     lengths = torch.linalg.vector_norm(bent.detach().reshape(len(bent), -1), dim=1)
     limits = torch.finfo(lengths.dtype)
-    least = (limits.eps**0.5 * lengths.amax()).clamp(min=limits.tiny)  # what is shorter may be all rounding
+    least = (limits.eps**0.5 * lengths.amax()).clamp(
+        min=limits.tiny
+    )  # what is shorter may be nothing but rounding
     scale = lengths.maximum(least).sqrt().reshape(-1, *[1] * (bent.ndim - 1))
     return signs * scale, bent / scale
 
@@ -93,13 +95,13 @@ def last_layer_trace(seen: Seen, lengths: Float[Tensor, " N"]) -> Float[Tensor, 
 
 
 def samples_coupled(seen: Seen) -> bool:
-    """Whether the loss joins the samples of a batch."""
+    """Whether the loss couples the samples of a batch."""
     return is_coupled(output_slope(seen.loss, seen.logits), seen.logits)
 
 
 def random_signs(like: Tensor, generator: torch.Generator) -> Tensor:
-    """Of the shape, type and device of ``like``, drawn where the generator is."""
-    place = generator.device  # of the ways to draw, whole bytes take the least time
+    """Signs in the shape, type and device of ``like``, drawn on the generator's device."""
+    place = generator.device  # whole bytes are the fastest to draw
     bits = torch.randint(0, 2, like.shape, generator=generator, dtype=torch.int8, device=place)
     return bits.to(device=like.device, dtype=like.dtype).mul_(2).sub_(1)
 

@@ -28,7 +28,7 @@ Negative: TypeAlias = Literal["keep", "clip"]
 
 
 class Penalised(NamedTuple):
-    """A batch's objective and what it is made of."""
+    """A batch's objective and its parts."""
 
     total: Tensor
     """What to call ``backward`` on."""
@@ -44,7 +44,7 @@ class CurvatureRegularizer(nn.Module):
     .. math:: L + \beta\, \widehat{\operatorname{Tr}}(\nabla_\theta^2 L), \qquad \beta = \texttt{weight}
 
     A drop-in for the loss: it takes the logits that ``model`` gave, with their graph, and the labels. The
-    network runs once per step as ever, so running statistics of batch normalisation are updated once, and
+    network runs once per step as usual, so running statistics of batch normalisation are updated once, and
     loss and trace see the same batch statistics and the same mask of dropout. The penalty is the one that
     Kimura and Naganuma propose; the trace is not divided by the number of parameters. Three estimates:
 
@@ -53,35 +53,35 @@ class CurvatureRegularizer(nn.Module):
       differentiated three times.
     * "gauss-newton": unbiased for the trace of :math:`J^\top B J`, where *J* is the derivative of the logits
       by the parameters and *B* the loss's Hessian by the logits, that is of the Hessian without the
-      network's own bend. Where every sample counts by itself and the network has at least 64 K³ parameters
-      (K logits a sample) it is :math:`\|J^\top B^{1/2} v\|^2`: a single further pass backward through the
-      network (two where *B* has negative eigenvalues as well, as with focal loss). Otherwise it is
-      :math:`(J^\top v)^\top (J^\top B v)`, two passes, the samples balanced for a small variance.
-      *v* holds a sign for each logit.
+      curvature of the network itself. Where every sample counts by itself and the network has at least
+      64 K³ parameters (K logits a sample) it is :math:`\|J^\top B^{1/2} v\|^2`: a single further backward
+      pass through the network (two where *B* has negative eigenvalues as well, as with focal loss).
+      Otherwise it is :math:`(J^\top v)^\top (J^\top B v)`, two passes, with the samples balanced for a small
+      variance. *v* holds a sign for each logit.
     * "last-layer": the trace of the last linear layer's block in closed form,
-      :math:`\sum_i \operatorname{Tr}(B_i)\,(\|h_i\|^2 + 1)` with :math:`h_i` what enters it and 1 for its
-      bias. Nothing random, and no second pass through the network. Exact for that block of the Hessian (which
-      equals that of the Gauss-Newton matrix) where the logits ``(N, C)`` are what a ``nn.Linear`` returns,
-      used once, and the loss is a mean, or weighted mean, over the samples of any function of their own
-      logits: cross-entropy, the focal family, Brier, label smoothing. A loss of a whole batch is refused.
-      Small features before large weights make this block flat while the rest of the Hessian grows, so watch
-      the whole trace and add weight decay.
+      :math:`\sum_i \operatorname{Tr}(B_i)\,(\|h_i\|^2 + 1)` with :math:`h_i` the layer's input and 1 for its
+      bias. It is deterministic and needs no second pass through the network. Exact for that block of the
+      Hessian (which equals that of the Gauss-Newton matrix) where the logits ``(N, C)`` are what a
+      ``nn.Linear`` returns, used once, and the loss is a mean, or weighted mean, over the samples of any
+      function of their own logits: cross-entropy, the focal family, Brier, label smoothing. A loss of a whole
+      batch is refused. Small features with large weights make this block flat while the rest of the Hessian
+      grows, so watch the whole trace and add weight decay.
 
     Args:
-        model: The network that gives the logits; only looked at. For "last-layer" a hook on its last linear
-            layer notes what enters it, for as long as this object lives.
+        model: The network that gives the logits; it is not changed. For "last-layer" a hook on its last
+            linear layer records the layer's input, for as long as this object lives.
         loss: Logits and labels to the mean loss of a batch; nothing else is known of it.
         weight: The factor β of the trace.
         estimator: See above.
         every: Penalise the first of every so many batches, ``every`` times as strongly: the mean objective,
             and with it the meaning of ``weight``, stays the same at a fraction of the cost.
-        num_probes: Mean of so many random vectors, of "hutchinson" and "gauss-newton".
+        num_probes: Average over so many random vectors, for "hutchinson" and "gauss-newton".
         negative: Where the Hessian is indefinite an estimate, like the trace itself, may be negative.
-            "keep" leaves it so, which is unbiased and rewards negative curvature; "clip" counts it as zero
+            "keep" leaves it, which is unbiased and rewards negative curvature; "clip" counts it as zero
             for value and gradient, which biases the penalty upward.
         parameters: Names of parameters or modules whose block counts; default all that are not frozen.
-            Of "last-layer": the name of the layer, default the linear layer that was added last.
-        seed: Of the random vectors; the n-th batch's are a function of the seed and n.
+            For "last-layer": the name of the layer, default the linear layer that was added last.
+        seed: Seed of the random vectors; those of the n-th batch are a function of the seed and n.
 
     Raises:
         InputError: If an argument is out of its range, a name is unknown, nothing is trained, the logits do
@@ -89,8 +89,8 @@ class CurvatureRegularizer(nn.Module):
 
     Note:
         In evaluation mode (its own, ``regularizer.eval()``) and where the logits carry no graph, the loss
-        alone is returned and no batch is counted. Nothing is left on the network but what ``backward`` on the
-        result leaves. Frozen parameters are left out; tied ones count once, with all their uses.
+        alone is returned and no batch is counted. Nothing is left on the network except what ``backward`` on
+        the result leaves. Frozen parameters are left out; tied ones count once, with all their uses.
 
         Fused attention has no second derivative: run the network in ``with
         torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)``; neither has a network compiled
@@ -102,8 +102,8 @@ class CurvatureRegularizer(nn.Module):
         "clip"). With one seed "hutchinson" uses the same vector everywhere and gives just what one process
         would; for "gauss-newton" give each process a seed of its own.
 
-        ``state_dict`` holds the number of batches so far, and so a training that goes on from it draws what
-        an undisturbed one would have drawn.
+        ``state_dict`` holds the number of batches so far, so a resumed training draws what an undisturbed one
+        would have drawn.
 
     References:
         Kimura and Naganuma, "Geometric Insights into Focal Loss: Reducing Curvature for Enhanced Model
@@ -167,7 +167,7 @@ class CurvatureRegularizer(nn.Module):
         return self.penalised(logits, labels).total
 
     def penalised(self, logits: Tensor, labels: Tensor) -> Penalised:
-        """The objective of a batch, with loss and trace apart.
+        """The objective of a batch, with loss and trace separately.
 
         Raises:
             InputError: See the class.
@@ -188,7 +188,7 @@ class CurvatureRegularizer(nn.Module):
         return {"calls": self.calls}
 
     def set_extra_state(self, state: dict[str, int]) -> None:
-        """Go on from there."""
+        """Resume from a saved number of batches."""
         self.calls = int(state["calls"])
 
     def _without_trace(self, loss: Tensor) -> Penalised:
@@ -215,22 +215,22 @@ class CurvatureRegularizer(nn.Module):
         if self._samples_are_coupled(seen):
             raise InputError(
                 '`estimator="last-layer"` is for losses in which every sample counts by itself; this one '
-                'joins the samples of a batch: use "hutchinson" or "gauss-newton".'
+                'couples the samples of a batch: use "hutchinson" or "gauss-newton".'
             )
         return last_layer_trace(seen, last.lengths(seen.logits))
 
     def _samples_are_coupled(self, seen: Seen) -> bool:
-        """Asked once, of the first batch with two samples."""
+        """Checked once, on the first batch with at least two samples."""
         if self._coupled is None and len(seen.logits) > 1:
             self._coupled = samples_coupled(seen)
         return bool(self._coupled)
 
     def _check_dependence(self, seen: Seen) -> None:
-        """Asked once: do the logits depend on the parameters?"""
+        """Check once that the logits depend on the parameters."""
         if self._depends:
             return
         ones = torch.ones_like(seen.logits)
-        # By torch's annotation never None, which is what stands for no dependence.
+        # Annotated by torch as never None, but None stands for no dependence.
         found: Any = torch.autograd.grad(seen.logits, seen.values, ones, retain_graph=True, allow_unused=True)
         if all(each is None for each in found):
             raise InputError("`logits` must come from the `model` that was given; they do not depend on it.")
@@ -242,7 +242,7 @@ class CurvatureRegularizer(nn.Module):
 
 
 def _explained(estimator: str, error: RuntimeError) -> Exception:
-    """What to do where torch has no further derivative; other errors are what they were."""
+    """An error with the remedy where torch has no further derivative; other errors unchanged."""
     said = str(error).splitlines()[0].rstrip(".")
     if not any(word in said.lower() for word in ("derivative for", "double backward", "differentiable once")):
         return error

@@ -1,4 +1,4 @@
-"""Sharpness-aware minimisation: descend along the gradient at the worst point near by."""
+"""Sharpness-aware minimisation: descend along the gradient at the worst nearby point."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SAM:
 
     Args:
         model: The network, for its buffers.
-        optimiser: Any optimiser of its parameters; its learning rate may be scheduled as ever.
+        optimiser: Any optimiser of its parameters; its learning rate may be scheduled as usual.
         rho: Length of the step to the worst point; 0.05 in the paper.
 
     Raises:
@@ -60,7 +60,7 @@ class SAM:
         self.model, self.optimiser, self.rho = model, optimiser, rho
 
     def step(self, loss: Callable[[], Tensor]) -> Tensor:
-        """One whole step; no gradients are left.
+        """One whole step, after which gradients are cleared.
 
         Args:
             loss: Runs the network on the batch and returns the loss; called twice.
@@ -80,7 +80,7 @@ class SAM:
         return first
 
     def gradients(self, backward: Callable[[], Tensor]) -> Tensor:
-        """Leave the gradient at the worst point near by, for a loop that clips and steps by itself.
+        """Leave the gradient at the worst nearby point, for a loop that clips and steps by itself.
 
         Args:
             backward: Runs the network on the batch, calls ``backward`` on the loss and returns it; called
@@ -106,7 +106,7 @@ class SAM:
 
     @contextmanager
     def _climbed(self) -> Generator[None]:
-        """At the worst point near by; afterwards where it was, to the bit."""
+        """At the worst nearby point; afterwards back where it was, to the bit."""
         found = [value for group in self.optimiser.param_groups for value in group["params"]]
         values: list[Tensor] = [value for value in found if value.grad is not None]
         with torch.no_grad():
@@ -125,7 +125,7 @@ class SAM:
 
 
 def _length(tensors: list[Tensor]) -> Tensor:
-    """Of all of them together."""
+    """Norm of all of them together."""
     place, dtype = tensors[0].device, wide(tensors[0])
     each = [torch.linalg.vector_norm(tensor, dtype=dtype).to(place) for tensor in tensors]
     return torch.linalg.vector_norm(torch.stack(each))

@@ -41,17 +41,17 @@ def curvature_sizes(
     r"""Trace of every layer's block of the Hessian, and its Frobenius norm.
 
     For random signs *v*, :math:`\mathbb E\, v_l^\top (Hv)_l = \operatorname{Tr} H_{ll}` for every layer *l*
-    at once, and :math:`\mathbb E \|Hv\|^2 = \|H\|_F^2`: one product serves all.
+    at once, and :math:`\mathbb E \|Hv\|^2 = \|H\|_F^2`: one product serves every estimate.
 
     Args:
         model: Any network; left as it is.
         loss: Logits and labels to the mean loss of a batch.
-        data: Pairs of inputs and labels, iterable again and again.
+        data: Pairs of inputs and labels, iterable many times.
         num_matvecs: Products to spend.
         matrix: "hessian", or "gauss-newton".
         parameters: Names of parameters or modules; default all that are not frozen.
         mode: "eval" or "train", see :class:`HessianOperator`.
-        seed: Of the probes.
+        seed: Seed of the probes.
         progress: Called with the products done and the most there will be.
 
     Returns:

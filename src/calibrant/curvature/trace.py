@@ -26,7 +26,7 @@ class Trace:
 
     value: float
     standard_error: float
-    """Of the estimate: from the spread of its probes, with "xtrace" also from leaving out some in turn.
+    """Error of the estimate: from the spread of its probes, with "xtrace" also from a jackknife over them.
 
     0 where the trace is exact, infinite for a single probe.
     """
@@ -53,30 +53,30 @@ def hessian_trace(
 
     All three methods are unbiased. With random vectors :math:`v` of independent directions:
 
-    * "xtrace": half of the products finds the range of *H* roughly, the other half takes the trace there
-      exactly, and each vector tells of what remains outside the range that the others found. The error falls
+    * "xtrace": half of the products approximate the range of *H*, the other half give the trace there
+      exactly, and each vector estimates what remains outside the range that the others found. The error falls
       about as 1/m, not 1/√m, where a few eigenvalues dominate, as they do in trained networks;
-    * "hutch++": the same with other vectors for each purpose, a third of the products each; its error is 1.1
-      to 1.8 times as large in trained networks, with thirty products or more;
+    * "hutch++": the same with separate vectors for each purpose, a third of the products each; its error is
+      1.1 to 1.8 times as large in trained networks, with thirty products or more;
     * "hutchinson": the mean of :math:`v^\top H v`; the best where the eigenvalues are alike or cancel, as in
       networks at random parameters.
 
-    From as many products as there are parameters on, the trace is taken exactly.
+    With at least as many products as parameters, the trace is computed exactly.
 
     Args:
         model: Any network; left as it is.
         loss: Logits and labels to the mean loss of a batch.
-        data: Pairs of inputs and labels, iterable again and again.
+        data: Pairs of inputs and labels, iterable many times.
         method: See above.
-        num_matvecs: Products to spend; "xtrace" makes one less of an odd number.
-        tolerance: If given, products are doubled, with all before thrown into the mean of independent
-            estimates, until the standard error is below ``tolerance * abs(value)`` or ``max_products`` is
+        num_matvecs: Products to spend; "xtrace" leaves one of an odd number unused.
+        tolerance: If given, the number of products is doubled, and all independent estimates so far are
+            averaged, until the standard error is below ``tolerance * abs(value)`` or ``max_products`` is
             reached.
         max_products: Most products to spend where ``tolerance`` is given.
         matrix: "hessian", or "gauss-newton".
         parameters: Names of parameters or modules; default all that are not frozen.
         mode: "eval" or "train", see :class:`HessianOperator`.
-        seed: Of the probes.
+        seed: Seed of the probes.
         progress: Called with the products done and the most there will be.
 
     Returns:
@@ -142,7 +142,7 @@ class _Estimate:
 
 
 class _Watched:
-    """The operator, telling someone how far things are."""
+    """An operator that reports its progress."""
 
     def __init__(self, operator: CurvatureOperator, progress: Progress | None, budget: int) -> None:
         self.operator, self.progress, self.budget = operator, progress, budget
@@ -222,5 +222,5 @@ def _range(images: Tensor) -> Tensor:
 
 
 def standard_error(values: Tensor) -> float:
-    """Of the mean of independent values; infinite for a single one."""
+    """Standard error of the mean of independent values; infinite for a single one."""
     return float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.inf

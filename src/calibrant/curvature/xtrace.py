@@ -1,4 +1,4 @@
-"""XTrace: a matrix's trace, where every random vector serves to find its range and to test what remains."""
+"""XTrace: a trace for which every random vector serves both to find the range and to test the rest."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-_MOST_GROUPS = 16  # that are left out in turn
+_MOST_GROUPS = 16  # of probes, left out in turn
 
 
 class Sketch(NamedTuple):
-    """What m probes have told of a symmetric matrix A of ``size`` rows, in coordinates of what they span.
+    """The images of m probes under a symmetric matrix A of ``size`` rows, in coordinates of their span.
 
     Omega holds the probes as columns of length sqrt(size), and A Omega = Q R. Leading dimensions of the
     fields, if any, are several such sketches.
@@ -49,7 +49,7 @@ class Sketch(NamedTuple):
         return inside + outside * (self.size - num_probes + 1) / (self.size - shadow.square().sum(-2))
 
     def without(self, left_out: Int[Tensor, "S g"]) -> Sketch:
-        """The sketches that there would be without these probes."""
+        """The sketches without these probes."""
         groups, few = left_out.shape
         num_probes = self.upper.shape[-1]
         kept = torch.ones((groups, num_probes), dtype=torch.bool, device=self.upper.device)

@@ -117,7 +117,7 @@ def build(text: str) -> nn.Module:
         The module.
 
     Raises:
-        ValueError: If the text is malformed, or a name or a setting is unknown; the message names the
+        InputError: If the text is malformed, or a name or a setting is unknown; the message names the
             nearest.
 
     Example:

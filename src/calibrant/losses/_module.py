@@ -41,6 +41,7 @@ class _Bound(nn.Module):
     properness: ClassVar[str]
     shown: ClassVar[tuple[str, ...]] = ()  # what the printed form names, if not the settings
     _check: ClassVar[Callable[..., None]] = staticmethod(_accept)
+    _checked: ClassVar[tuple[str, ...]] = ()  # settings that the check takes
     _settings: ClassVar[dict[str, Parameter]] = {}
     _passed: ClassVar[tuple[str, ...]] = ()  # attributes that the function takes as keywords
 
@@ -49,12 +50,10 @@ class _Bound(nn.Module):
     ) -> None:
         super().__init_subclass__()
         if function is not None:
-            takes = [
-                name
-                for name, each in signature(function).parameters.items()
-                if each.kind is each.KEYWORD_ONLY
-            ]
-            cls._passed = tuple(name for name in takes if name not in {*_COMMON, "targets"})
+            takes = signature(function).parameters.values()
+            names = (each.name for each in takes if each.kind is each.KEYWORD_ONLY)
+            cls._passed = tuple(name for name in names if name not in {*_COMMON, "targets"})
+            cls._checked = tuple(get_annotations(cls))
             cls.function, cls._check = staticmethod(function), staticmethod(check)
             if "properness" not in vars(cls):
                 cls.properness = vars(function)["properness"]
@@ -86,7 +85,7 @@ class _Bound(nn.Module):
             check_reduction(values["reduction"])
             self.register_buffer("weight", values.pop("weight"))
             vars(self).update(values)
-            self._check(**{name: value for name, value in values.items() if name not in _COMMON})
+            self._check(**{name: values[name] for name in self._checked})
             self._start()
 
         init.__name__, init.__qualname__ = "__init__", f"{cls.__qualname__}.__init__"

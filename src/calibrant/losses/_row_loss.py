@@ -192,7 +192,7 @@ def _small_arrays(logits: Float[Tensor, "R C"], request: _Request) -> tuple[Any,
 
 def _small_form(scores: Any, classes: Any, gamma: float, reduction: Reduction) -> tuple[Tensor, _Scratch]:
     """As the closed form, by NumPy: what two dozen operations on few rows take is the calls."""
-    with np.errstate(all="ignore"):  # whatever the caller has set
+    with np.errstate(all="ignore"):  # the caller may have set them to raise
         odds = np.exp(scores, order="C")  # no need to subtract the largest
         flat, place = odds.reshape(-1), np.arange(0, odds.size, odds.shape[1]) + classes
         true = flat[place]

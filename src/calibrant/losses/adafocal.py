@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._math.binning import mukhoti_bin_sums
+from calibrant._math.checks import check_is_number
 from calibrant._math.errors import InputError
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
@@ -43,7 +45,7 @@ def adafocal_loss(
     Args:
         logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
         labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
-        gammas: Exponent of each bin, shape ``(B,)``.
+        gammas: Exponent of each bin, of either sign, shape ``(B,)``.
         edges: Ends of the bins, ascending, shape ``(B + 1,)``.
         targets: Distributions over the classes in place of ``labels``; the loss is then its expectation.
         weight: Weight of each class, shape ``(C,)``.
@@ -54,7 +56,7 @@ def adafocal_loss(
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
 
     Raises:
-        ValueError: If shapes disagree.
+        InputError: If shapes disagree.
         TypeError: If ``labels`` are not integers.
 
     Note:
@@ -138,7 +140,10 @@ class _Bins(nn.Module):
     edges: Tensor
 
 
-def _check(*, num_bins: int, **_rest: float) -> None:
+def _check(*, num_bins: int, initial_gamma: float, **_rest: float) -> None:
+    check_is_number("initial_gamma", initial_gamma)
+    if not math.isfinite(initial_gamma):
+        raise InputError(f"`initial_gamma` must be finite; got {initial_gamma}.")
     if num_bins < 1:
         raise InputError(f"`num_bins` must be at least 1; got {num_bins}.")
 
@@ -151,7 +156,7 @@ class AdaFocalLoss(_Bins, SoftLossModule, function=adafocal_loss, check=_check):
 
     Args:
         num_bins: Number of bins.
-        initial_gamma: Exponent of every bin before the first update.
+        initial_gamma: Exponent of every bin before the first update, of either sign.
         rate: How fast exponents follow the gaps; see :func:`updated_gammas`.
         switch: Size below which an exponent changes sides.
         lowest: Lower bound of the exponents.
@@ -182,7 +187,7 @@ class AdaFocalLoss(_Bins, SoftLossModule, function=adafocal_loss, check=_check):
             correct: Whether the prediction was right, shape ``(N,)``, booleans or 0 and 1.
 
         Raises:
-            ValueError: If the shapes disagree or there are no samples.
+            InputError: If the shapes disagree or there are no samples.
 
         Note:
             Edges are the interpolated quantiles of the reference's code (``binning="mukhoti"``), which lose
@@ -203,6 +208,6 @@ class AdaFocalLoss(_Bins, SoftLossModule, function=adafocal_loss, check=_check):
             lowest=self.lowest,
             highest=self.highest,
         )
-        # In place: the buffers keep their identity for whoever holds them (DDP, compiled code, EMA copies).
+        # In place: others hold these buffers (DDP, compiled code, EMA copies).
         self.gammas.copy_(moved)
         self.edges.copy_(bins.edges)

@@ -42,7 +42,7 @@ def brier_loss(
         Scalar in ``[0, 2]``, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
 
     Raises:
-        ValueError: If shapes disagree.
+        InputError: If shapes disagree.
         TypeError: If ``labels`` are not integers.
 
     Note:

@@ -46,9 +46,9 @@ def cross_entropy_loss(
         float32 under autocast.
 
     Raises:
-        ValueError: If shapes disagree; values are not looked at.
+        InputError: If shapes disagree; values are not looked at.
         TypeError: If ``labels`` are not integers.
-        IndexError: By torch, if a label is that of no class; on a CPU with the labels that there may be.
+        IndexError: If a label is that of no class. Torch finds it; on a CPU the message names the classes.
 
     Note:
         Strictly proper. Differentiable any number of times. O(N C) time and memory.

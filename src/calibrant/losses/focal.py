@@ -37,7 +37,8 @@ def focal_loss(
     Args:
         logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
         labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
-        gamma: Exponent, not negative.
+        gamma: Exponent, greater than -1; 0 is cross-entropy. With a negative one, samples that the network is
+            sure of count more.
         targets: Distributions over the classes in place of ``labels``, of the shape of ``logits``; the loss
             is then its expectation, :math:`-\sum_k y_k (1 - p_k)^\gamma \log p_k`.
         weight: Weight of each class, shape ``(C,)``.
@@ -51,9 +52,9 @@ def focal_loss(
         bfloat16 are computed in float32), float32 under autocast.
 
     Raises:
-        ValueError: If shapes disagree or ``gamma`` is negative; values of tensors are not looked at.
+        InputError: If shapes disagree or ``gamma`` is not greater than -1; tensors are not read.
         TypeError: If ``labels`` are not integers.
-        IndexError: By torch, if a label is that of no class; on a CPU with the labels that there may be.
+        IndexError: If a label is that of no class. Torch finds it; on a CPU the message names the classes.
 
     Note:
         Proper for ``gamma=0`` only: for a binary event of probability 0.8 its minimum is at 0.627

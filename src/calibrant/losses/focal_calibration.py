@@ -54,7 +54,7 @@ def focal_calibration_loss(
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
 
     Raises:
-        ValueError: If shapes disagree or an option is out of range.
+        InputError: If shapes disagree or an option is out of range.
         TypeError: If ``labels`` are not integers.
 
     Note:

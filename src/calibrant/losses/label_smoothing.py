@@ -53,7 +53,7 @@ def label_smoothing_loss(
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
 
     Raises:
-        ValueError: If shapes disagree or ``smoothing`` is out of range.
+        InputError: If shapes disagree or ``smoothing`` is out of range.
         TypeError: If ``labels`` are not integers.
 
     Note:

@@ -47,7 +47,7 @@ def mdca_loss(
         Scalar, not negative; type as in :func:`focal_loss`.
 
     Raises:
-        ValueError: If shapes disagree or an option is out of range.
+        InputError: If shapes disagree or an option is out of range.
         TypeError: If ``labels`` are not integers.
 
     Note:

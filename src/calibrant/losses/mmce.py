@@ -45,8 +45,8 @@ def mmce_loss(
               \mathrm{MMCE}^2 = \sum_{ij} w_i w_j e^{-|r_i - r_j| / h}
 
     with :math:`\lambda` = ``penalty``, the confidence :math:`r_i = \max_k p_{ik}`, the correctness
-    :math:`c_i` (which carries no gradient) and h = ``bandwidth``. Of N samples let m be predicted right and n
-    wrong.
+    :math:`c_i` (which carries no gradient) and h = ``bandwidth``. Among N samples m are predicted right and
+    n wrong.
 
     * Weighted: :math:`w_i = (1 - r_i) / m` if right, :math:`-r_i / n` if wrong; 0 if m or n is 0.
     * Unweighted: :math:`w_i = (c_i - r_i) / N`.
@@ -74,7 +74,7 @@ def mmce_loss(
         Scalar, not negative; type as in :func:`focal_loss`.
 
     Raises:
-        ValueError: If shapes disagree or an option is out of range.
+        InputError: If shapes disagree or an option is out of range.
         TypeError: If ``labels`` are not integers.
 
     Note:

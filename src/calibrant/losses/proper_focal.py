@@ -47,7 +47,7 @@ def proper_focal_loss(
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
 
     Raises:
-        ValueError: If shapes disagree or ``gamma`` is negative.
+        InputError: If shapes disagree or ``gamma`` is negative.
         TypeError: If ``labels`` are not integers.
 
     Note:

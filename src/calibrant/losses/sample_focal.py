@@ -64,7 +64,7 @@ def sample_focal_loss(
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; type as in :func:`focal_loss`.
 
     Raises:
-        ValueError: If shapes disagree, or thresholds and exponents do not fit together.
+        InputError: If shapes disagree, or thresholds and exponents do not fit together.
         TypeError: If ``labels`` are not integers.
 
     Note:

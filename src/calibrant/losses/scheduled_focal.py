@@ -23,14 +23,14 @@ def scheduled_gamma(
 
     Args:
         epoch: Number of the epoch, the first one is 0.
-        gammas: Exponents, one more than ``milestones``.
+        gammas: Exponents, not negative, one more than ``milestones``.
         milestones: Epochs at which the next exponent takes over, ascending.
 
     Returns:
         The exponent.
 
     Raises:
-        ValueError: If the numbers do not fit together.
+        InputError: If the numbers do not fit together.
 
     Note:
         The defaults are FLS-532 of the reference; FLS-531 is ``gammas=(5, 3, 1)``. Both are for 350 epochs;

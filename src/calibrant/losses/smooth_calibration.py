@@ -76,10 +76,10 @@ class _WitnessGradient(torch.autograd.Function):
         (grad,) = grad_outputs
         gradient, confidences = ctx.saved_tensors
         if torch.is_grad_enabled():
-            # It must not pass for constant: whoever differentiates it comes by here.
-            passage = 0 * confidences
-            passage.register_hook(_refuse)
-            gradient = gradient + passage
+            # It must not pass for a constant: differentiating it calls the hook.
+            link = 0 * confidences
+            link.register_hook(_refuse)
+            gradient = gradient + link
         return grad * gradient, None, None
 
 
@@ -119,7 +119,7 @@ def smooth_calibration_loss(
         Scalar, not negative; type as in :func:`focal_loss`.
 
     Raises:
-        ValueError: If shapes disagree or an option is out of range.
+        InputError: If shapes disagree or an option is out of range.
         TypeError: If ``labels`` are not integers.
 
     Note:

@@ -76,7 +76,7 @@ def confidence_threshold(gamma: float) -> ConfidenceThreshold:
         ``gamma``; the maximum of g is the smallest root of :math:`-(1 - \gamma p) \log p = 2 (1 - p)`.
 
     Raises:
-        ValueError: If ``gamma`` is not greater than -1.
+        InputError: If ``gamma`` is not greater than -1.
 
     References:
         Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
@@ -108,7 +108,7 @@ def confidence_change(logits: ArrayLike, *, gamma: float) -> ConfidenceChange:
         Shares of the samples, and changes of the probability.
 
     Raises:
-        ValueError: If a logit is not finite or ``gamma`` is not greater than -1.
+        InputError: If a logit is not finite or ``gamma`` is not greater than -1.
 
     Note:
         Computed in float64 from log-probabilities; a change within rounding counts as none. O(N C).

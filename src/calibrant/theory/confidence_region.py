@@ -11,6 +11,7 @@ import numpy as np
 
 from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma
+from calibrant.theory.bracket import bracket
 from calibrant.theory.confidence import confidence_threshold
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def confidence_region(gamma: float, num_classes: int) -> ConfidenceRegion:
         Both bounds, to 1e-6 or better.
 
     Raises:
-        ValueError: If ``gamma`` is not above 0, or there are fewer than two classes.
+        InputError: If ``gamma`` is not above 0, or there are fewer than two classes.
 
     Note:
         For two and three classes nothing is ever lowered; from four on something is. The proof for two is
@@ -86,14 +87,14 @@ def confidence_region(gamma: float, num_classes: int) -> ConfidenceRegion:
     if lowered.any():
         last = int(np.flatnonzero(lowered)[-1])
         high = threshold.above if last + 1 == len(tops) else float(tops[last + 1])
-        lowered_below = _bisect(
+        lowered_below = _ceases(
             lambda t: _extremes(t, gamma, num_classes)[1] > _ROUNDING, float(tops[last]), high
         )
     raised_above = threshold.above
     if raised.any():
         first = int(np.flatnonzero(raised)[0])
         low = start if first == 0 else float(tops[first - 1])
-        raised_above = _bisect(
+        raised_above = _ceases(
             lambda t: _extremes(t, gamma, num_classes)[0] >= -_ROUNDING, low, float(tops[first])
         )
         raised_above = lowest if first == 0 and raised_above < lowest * (1 + 1e-5) else raised_above
@@ -146,12 +147,5 @@ def _factor(probs: Float[ndarray, "*M"], gamma: float) -> Float[ndarray, "*M"]:
     return np.exp(gamma * np.log1p(-probs)) * (1 - gamma * probs * log_probs / (1 - probs))
 
 
-def _bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Where ``holds``, true at the low end, ceases to."""
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+def _ceases(holds: Callable[[float], bool], low: float, high: float) -> float:
+    return sum(bracket(holds, low, high, width=1e-9)) / 2

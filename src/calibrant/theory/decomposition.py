@@ -33,7 +33,7 @@ def focal_losses(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C"]:
         a class of probability 0.
 
     Raises:
-        ValueError: If ``gamma`` is not greater than -1 or a row is no distribution.
+        InputError: If ``gamma`` is not greater than -1 or a row is no distribution.
 
     Example:
         >>> focal_losses([0.8], gamma=2)
@@ -61,7 +61,7 @@ def proper_focal_losses(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C
         a class of probability 0.
 
     Raises:
-        ValueError: If ``gamma`` is not greater than -1 or a row is no distribution.
+        InputError: If ``gamma`` is not greater than -1 or a row is no distribution.
 
     Note:
         The training loss is :func:`calibrant.losses.proper_focal_loss`. Strictly proper for every
@@ -107,7 +107,7 @@ def proper_focal_weight(probs: ArrayLike, *, gamma: float) -> Float[Tensor, " N"
         Positive weights, shape ``(N,)``, float64.
 
     Raises:
-        ValueError: If ``gamma`` is not greater than -1 or a probability is not inside (0, 1).
+        InputError: If ``gamma`` is not greater than -1 or a probability is not inside (0, 1).
 
     References:
         Buja, Stuetzle and Shen, "Loss Functions for Binary Class Probability Estimation and Classification",

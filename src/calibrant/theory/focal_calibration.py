@@ -1,6 +1,6 @@
 r"""Focal calibration loss (FCL) in expectation: what it elicits, and how to get the true probabilities back.
 
-Of a posterior p the conditional risk is, up to a constant,
+For a posterior p the conditional risk is, up to a constant,
 
 .. math:: F(q) = -\sum_i p_i (1 - q_i)^\gamma \log q_i + \lambda \| q - p \|^2 .
 
@@ -26,6 +26,7 @@ from calibrant._math.checks import check_is_number, check_probs
 from calibrant._math.errors import ConvergenceError, InputError
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
 from calibrant._math.simplex import back_to
+from calibrant.theory.bracket import bracket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +62,7 @@ def focal_calibration_phi(
         Float64 of the shape of ``v``.
 
     Raises:
-        ValueError: If a value is not inside (0, 1) or an option is negative.
+        InputError: If a value is not inside (0, 1) or an option is negative.
 
     Note:
         Falls strictly, from infinity at 0 to :math:`-2 \lambda` at 1 for :math:`\gamma > 0`; for
@@ -96,7 +97,7 @@ def focal_calibration_root(*, gamma: float, calibration_weight: float) -> float 
         :math:`\lambda \le 1/2`, where :math:`\varphi` stays positive.
 
     Raises:
-        ValueError: If an option is negative.
+        InputError: If an option is negative.
 
     Note:
         The reference claims a root for all options. For :math:`\gamma = 0` it is
@@ -111,11 +112,8 @@ def focal_calibration_root(*, gamma: float, calibration_weight: float) -> float 
     _check_options(gamma, calibration_weight)
     if calibration_weight == 0 or (gamma == 0 and calibration_weight <= 0.5):
         return None
-    low, high = 0.0, 1.0
-    while low < (middle := (low + high) / 2) < high:
-        value = focal_calibration_phi(middle, gamma=gamma, calibration_weight=calibration_weight).item()
-        low, high = (middle, high) if value > 0 else (low, middle)
-    return low
+    options = {"gamma": gamma, "calibration_weight": calibration_weight}
+    return bracket(lambda p: focal_calibration_phi(p, **options).item() > 0, 0.0, 1.0)[0]
 
 
 def focal_calibration_loss_map(
@@ -139,7 +137,7 @@ def focal_calibration_loss_map(
         Probabilities of the shape and dtype of ``probs`` (integers: float64), without gradients.
 
     Raises:
-        ValueError: If an option is negative, a value is not a probability, or a row does not sum to one.
+        InputError: If an option is negative, a value is not a probability, or a row does not sum to one.
 
     Note:
         Keeps the order of the classes, the uniform distribution, the vertices and zeros. O(N C).
@@ -173,7 +171,7 @@ def focal_calibration_minimiser(
         Probabilities of the shape and dtype of ``posterior`` (integers: float64), without gradients.
 
     Raises:
-        ValueError: If an option is negative, a value is not a probability, or a row does not sum to one.
+        InputError: If an option is negative, a value is not a probability, or a row does not sum to one.
         ConvergenceError: If the closed form of :func:`focal_calibration_loss_map` does not lead back to
             ``posterior`` within 1e-9.
 
@@ -210,7 +208,7 @@ def focal_calibration_risk(
         Float64, shape ``(N,)``; infinite where a possible class has probability zero.
 
     Raises:
-        ValueError: If an option is negative.
+        InputError: If an option is negative.
 
     Example:
         >>> truth = torch.tensor([[0.8, 0.2]], dtype=torch.float64)

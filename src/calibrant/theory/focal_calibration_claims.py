@@ -73,7 +73,7 @@ def properness_gap(posterior: ArrayLike, *, gamma: float, calibration_weight: fl
         The minimiser, float64 ``(N, C)``, and the risk of the truth less that of the minimiser, ``(N,)``.
 
     Raises:
-        ValueError: If an option is negative, or ``posterior`` holds no rows of probabilities.
+        InputError: If an option is negative, or ``posterior`` holds no rows of probabilities.
 
     Note:
         Refutes strict properness for :math:`\lambda > 0` wherever :math:`\gamma > 0` and the excess is
@@ -115,7 +115,7 @@ def constant_processing_gaps(
         The gaps under focal loss, under the squared distance, and under their sum.
 
     Raises:
-        ValueError: If a probability is not inside (0, 1) or an option is negative.
+        InputError: If a probability is not inside (0, 1) or an option is negative.
 
     Note:
         With ``prediction`` focal loss's own minimiser the gap under focal loss is zero and that under focal
@@ -161,7 +161,7 @@ def top_errors(posterior: ArrayLike, *, gamma: float, calibration_weight: float)
         Signed errors (positive: over-confident) and Euclidean distances, float64 ``(N,)`` each.
 
     Raises:
-        ValueError: If an option is negative, or ``posterior`` holds no rows of probabilities.
+        InputError: If an option is negative, or ``posterior`` holds no rows of probabilities.
 
     Note:
         The example refutes the claim that the distance term never makes the top probability worse: 24 %,

@@ -39,7 +39,7 @@ def focal_calibration_map(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N
         Probabilities of the shape and dtype of ``probs`` (integers: float64), without gradients.
 
     Raises:
-        ValueError: If ``gamma`` is not greater than -1, a value is not a probability, or a row of classes
+        InputError: If ``gamma`` is not greater than -1, a value is not a probability, or a row of classes
             does not sum to one.
 
     Note:
@@ -79,7 +79,7 @@ def inverse_focal_calibration_map(
         Probabilities of the shape and dtype of ``probs`` (integers: float64), without gradients.
 
     Raises:
-        ValueError: If ``gamma`` is not greater than -1, a value is not a probability, or a row of classes
+        InputError: If ``gamma`` is not greater than -1, a value is not a probability, or a row of classes
             does not sum to one.
         ConvergenceError: If ``gamma`` is so large, 1000 and more, that 2000 steps do not suffice.
 
@@ -117,7 +117,7 @@ def focal_calibration_map_logits(
         without gradients.
 
     Raises:
-        ValueError: If ``gamma`` is not greater than -1, or a logit is NaN or infinite.
+        InputError: If ``gamma`` is not greater than -1, or a logit is NaN or infinite.
 
     Note:
         Relative precision of a few units in the last place at any gap between the logits, also of a
@@ -148,7 +148,7 @@ def inverse_focal_calibration_map_logits(
         without gradients.
 
     Raises:
-        ValueError: If ``gamma`` is not greater than -1, or a logit is NaN or infinite.
+        InputError: If ``gamma`` is not greater than -1, or a logit is NaN or infinite.
 
     Note:
         As for :func:`inverse_focal_calibration_map`, at any gap between the logits.

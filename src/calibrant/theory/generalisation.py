@@ -40,7 +40,7 @@ _SETTLED = 1e-10
 class TestPerformance(NamedTuple):
     """What a model shows on infinitely many test samples."""
 
-    __test__ = False  # no test case, whatever its name
+    __test__ = False  # not a test case, despite its name
 
     accuracy: float
     confidence: float
@@ -97,7 +97,7 @@ class LogisticWorld:
         r"""What a linear model shows on infinitely many new samples.
 
         Args:
-            weights: Of the features; the model's log-odds are t = w x.
+            weights: Weights of the features; the model's log-odds are t = w x.
             link: Applied to t before the sigmoid: odd, and of t's sign; a calibration map for instance.
 
         Returns:
@@ -105,7 +105,7 @@ class LogisticWorld:
             temperature that minimises cross-entropy (infinite if the weights point the wrong way).
 
         Raises:
-            ValueError: If there is not one weight per feature, or all are zero.
+            InputError: If there is not one weight per feature, or all are zero.
 
         Note:
             Quadrature with 240 nodes each way: smooth quantities to 1e-10, the calibration error to 1e-5 if
@@ -166,7 +166,7 @@ def fit_linear(
         The weights, and whether a minimum was found.
 
     Raises:
-        ValueError: If shapes disagree or ``penalty`` is negative.
+        InputError: If shapes disagree or ``penalty`` is negative.
 
     Note:
         Newton's method from zero with a line search. Where a sample's curvature is negative (focal loss of a

@@ -51,7 +51,7 @@ def pac_bayes_bound(
     Args:
         curvatures: Eigenvalues of the risk's Hessian at the minimum.
         risk: Mean loss of the training samples there, in [0, 1].
-        distance: Of the parameters from the prior's centre.
+        distance: Distance of the parameters from the prior's centre.
         prior_scale: Standard deviation of the prior.
         num_samples: How many training samples.
         inverse_temperature: :math:`\lambda`, by default :math:`\sqrt{8 n}`; chosen before seeing the samples.
@@ -61,7 +61,7 @@ def pac_bayes_bound(
         The bound, its parts and the best noise.
 
     Raises:
-        ValueError: If a number is out of range, or a curvature so negative that no Gaussian exists.
+        InputError: If a number is out of range, or a curvature so negative that no Gaussian exists.
 
     Note:
         In words: a flat direction can be left uncertain, costs no knowledge, and is cheap; a sharp one must

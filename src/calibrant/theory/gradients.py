@@ -61,7 +61,7 @@ def gradient_factor(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"
         gradients. At p = 1 it is 0 for positive exponents and infinite for negative ones.
 
     Raises:
-        ValueError: If ``gamma`` is not greater than -1, or a value is not a probability.
+        InputError: If ``gamma`` is not greater than -1, or a value is not a probability.
 
     Note:
         For positive exponents g rises from 1 to its turning point (:func:`gradient_turning_point`), is 1
@@ -95,7 +95,7 @@ def gradient_turning_point(*, gamma: float) -> TurningPoint:
         The probability and the factor there.
 
     Raises:
-        ValueError: If ``gamma`` is not greater than -1.
+        InputError: If ``gamma`` is not greater than -1.
 
     Note:
         Up to here a class is pushed the harder the more probable it is; below it the focal calibration map
@@ -126,7 +126,7 @@ def gradient_threshold(*, gamma: float) -> float:
         throughout, the limit 1/2.
 
     Raises:
-        ValueError: If ``gamma`` is not greater than -1.
+        InputError: If ``gamma`` is not greater than -1.
 
     Note:
         Accurate to rounding. There is one root: see the head of this module.
@@ -162,7 +162,7 @@ def lambert_branches(p0: float) -> LambertBranches:
         Both roots; at 1/2 the argument of W is :math:`-1/e`, the branches meet, and both are 0.
 
     Raises:
-        ValueError: If ``p0`` is not inside (0, 1).
+        InputError: If ``p0`` is not inside (0, 1).
 
     Note:
         The reference takes the principal branch for one that gives negative exponents below 1/2; it gives
@@ -196,5 +196,5 @@ def _limit_at_one(gamma: float) -> float:
 
 
 def _logarithmic_mean(p: float) -> float:
-    """Of p and 1."""
+    """The logarithmic mean of p and 1."""
     return (1 - p) / -math.log(p)

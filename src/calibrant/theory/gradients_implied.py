@@ -44,7 +44,7 @@ def logit_curvature(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"
         The curvature in the shape and dtype of ``p`` (integers and numbers: float64), without gradients.
 
     Raises:
-        ValueError: If ``gamma`` is not greater than -1, or a value is not a probability.
+        InputError: If ``gamma`` is not greater than -1, or a value is not a probability.
 
     Note:
         At even odds it is larger than cross-entropy's for :math:`0 < \gamma < 4.26`: whether focal loss
@@ -75,7 +75,7 @@ def logit_convexity_threshold(*, gamma: float) -> float:
         positive, for which there is none.
 
     Raises:
-        ValueError: If ``gamma`` is not greater than -1.
+        InputError: If ``gamma`` is not greater than -1.
 
     Note:
         For :math:`\gamma = -a` between -1 and 0, :math:`R \ge 1 - L / 2` with :math:`L = -\log p` makes the
@@ -112,7 +112,7 @@ def implied_penalty(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"
         numbers: float64), without gradients.
 
     Raises:
-        ValueError: If ``gamma`` is not greater than -1, or a value is not a probability.
+        InputError: If ``gamma`` is not greater than -1, or a value is not a probability.
 
     Example:
         >>> from calibrant.theory import gradient_threshold
@@ -154,7 +154,7 @@ def implied_weight_decay(
         Scalar float64. Negative where focal loss makes the weights grow faster than cross-entropy does.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite, ``gamma`` is not greater than -1, or
+        InputError: If shapes disagree, a value is not finite, ``gamma`` is not greater than -1, or
             ``weight_norm`` is not positive.
 
     Note:

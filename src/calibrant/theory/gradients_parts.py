@@ -9,6 +9,7 @@ import torch
 
 from calibrant._math.arrays import as_float_tensor
 from calibrant._math.errors import InputError
+from calibrant.theory.bracket import bracket
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -37,10 +38,5 @@ def ratio_of(probs: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
 
 def last_positive(function: Callable[[float], float]) -> float:
     """Root in (0, 1) of a function that is positive before it and negative after it, to the last digit."""
-    low, high = 0.0, 1.0
-    while low < (middle := (low + high) / 2) < high:
-        if function(middle) > 0:
-            low = middle
-        else:
-            high = middle
+    low, high = bracket(lambda p: function(p) > 0, 0.0, 1.0)
     return high if low == 0 else low

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -52,11 +53,12 @@ class Properness:
     num_posteriors: int
     """How many posteriors were tried."""
     num_classes: tuple[int, ...]
-    """Of how many classes they were."""
+    """The numbers of classes that were tried."""
     largest_miss: float
     """Largest difference between a posterior's probability and its minimiser's, over those tried."""
     statement: str | None
-    """What the loss says of itself: its attribute ``properness``, where it has one."""
+    """What the loss says of itself: its attribute ``properness``, where it has one. The losses of
+    :mod:`calibrant.losses` do, functions as well as modules."""
 
     def __str__(self) -> str:
         """One sentence."""
@@ -94,13 +96,13 @@ def properness(
         num_classes: A number of classes to try, or several.
         num_posteriors: How many posteriors of each: simple ones first, then draws of Dirichlet distributions.
         batch_size: For losses of a whole batch; posteriors are then rounded to multiples of one over it.
-        seed: Of the draws and of the searches.
+        seed: Seed of the draws and of the searches.
 
     Returns:
         The verdict, with the first counter-example if there is one, and the extent of the search.
 
     Raises:
-        ValueError: As for :func:`risk_minimiser`.
+        InputError: As for :func:`risk_minimiser`.
 
     References:
         Gneiting and Raftery, "Strictly Proper Scoring Rules, Prediction, and Estimation", JASA 102, 2007.
@@ -115,7 +117,7 @@ def properness(
         >>> properness(torch.nn.functional.cross_entropy, num_posteriors=2).verdict
         'none found'
     """
-    statement = getattr(loss, "properness", None)
+    statement = statement_of(loss)
     tried, largest, strictly = 0, 0.0, True
     counter_example: CounterExample | None = None
     num_classes = (num_classes,) if isinstance(num_classes, int) else num_classes
@@ -139,8 +141,16 @@ def properness(
         num_posteriors=tried,
         num_classes=tuple(num_classes),
         largest_miss=largest,
-        statement=statement if isinstance(statement, str) else None,
+        statement=statement,
     )
+
+
+def statement_of(loss: object) -> str | None:
+    """What a loss says of itself: its attribute ``properness``, or that of the function it was made from."""
+    statement = getattr(loss, "properness", None)
+    if isinstance(statement, str):
+        return statement
+    return statement_of(loss.func) if isinstance(loss, functools.partial) else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -182,7 +192,7 @@ def classification_calibration(
         A counter-example if there is one, and how the top probability differs from the true one.
 
     Raises:
-        ValueError: As for :func:`risk_minimiser`.
+        InputError: As for :func:`risk_minimiser`.
 
     References:
         Bartlett, Jordan and McAuliffe, "Convexity, Classification, and Risk Bounds", JASA 101, 2006.

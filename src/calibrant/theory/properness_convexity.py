@@ -50,13 +50,13 @@ def convexity(
         num_classes: Numbers of classes to try.
         num_segments: How many segments of each.
         batch_size: For losses of a whole batch: the labels are then class 0 and, one in four, class 1.
-        seed: Of the draws.
+        seed: Seed of the draws.
 
     Returns:
         Whether every segment passed, and the worst if not.
 
     Raises:
-        ValueError: If ``space`` is another word, or as for :func:`risk_minimiser`.
+        InputError: If ``space`` is another word, or as for :func:`risk_minimiser`.
 
     References:
         Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and

@@ -64,7 +64,7 @@ def risk_minimiser(
     Two classes: the risk is looked at everywhere on a grid of log-odds from -30 to 30, and its lowest valleys
     are followed down; this also finds minima at kinks and jumps of the loss. More classes: damped Newton
     steps in the logits (conjugate gradients beyond 50 classes) from the posterior, from a flatter and a
-    sharper one and from random places; the lowest end is returned. Of a loss that is not convex that is no
+    sharper one and from random places; the lowest end is returned. For a loss that is not convex that is no
     proof that it is the lowest anywhere.
 
     Where the risk only approaches its infimum as logits go to minus infinity (cross-entropy where the
@@ -78,13 +78,13 @@ def risk_minimiser(
         batch_size: For losses of a whole batch, as MMCE: the posterior is laid out as this many labels on
             equal logits, of which it must make whole numbers, and the loss taken once.
         num_starts: How many searches, for more than two classes.
-        seed: Of the random starts.
+        seed: Seed of the random starts.
 
     Returns:
         The minimiser with its certificate: gradient, smallest curvature, estimated error.
 
     Raises:
-        ValueError: If ``posterior`` is no distribution, or the loss gives values of another shape.
+        InputError: If ``posterior`` is no distribution, or the loss gives values of another shape.
 
     Note:
         Converges to 1e-10 in the probabilities where the loss is differentiable twice at the minimum; for
@@ -137,7 +137,7 @@ def elicited_map(
         Probabilities of the shape of ``posteriors``, float64.
 
     Raises:
-        ValueError: As for :func:`risk_minimiser`.
+        InputError: As for :func:`risk_minimiser`.
 
     Example:
         >>> import torch

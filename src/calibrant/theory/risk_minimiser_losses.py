@@ -26,7 +26,7 @@ class Risk:
     Args:
         loss: Takes logits ``(N, C)`` and labels ``(N,)``.
         posterior: Probabilities of the labels, float64, shape ``(C,)``.
-        batch_size: Of a loss of the whole batch: the posterior is laid out as that many labels.
+        batch_size: For a loss of the whole batch: how many labels the posterior is laid out as.
     """
 
     def __init__(self, loss: Loss, posterior: Float[Tensor, " C"], *, batch_size: int | None = None) -> None:

@@ -71,7 +71,7 @@ def temperature_bounds(
         The bounds as temperatures T.
 
     Raises:
-        ValueError: If ``gamma`` is not greater than -1 or ``max_log_odds`` is not above 0.
+        InputError: If ``gamma`` is not greater than -1 or ``max_log_odds`` is not above 0.
 
     Note:
         The published experiment (:math:`\gamma = 4`: T from 0.206 to 0.218) is that of log-odds up to 10; up

@@ -48,7 +48,7 @@ class TemperatureFit:
     slope: float
     intercept: float
     largest_residual: float
-    """Of 1 / T from the line."""
+    """Distance of 1 / T from the line."""
     largest_error: float
     """Largest difference of a probability between the map and its closest temperature, over the exponents."""
     gammas: tuple[float, ...]
@@ -61,7 +61,7 @@ class Composition:
 
     gamma: float
     training_temperature: float
-    """Of the temperature closest to the focal map: what focal loss does during training."""
+    """For the temperature closest to the focal map: what focal loss does during training."""
     generalisation_temperature: float
     """What a properly trained network needs on new data."""
     foretold: float
@@ -92,7 +92,7 @@ def closest_temperature(
         The temperature and the largest error that remains.
 
     Raises:
-        ValueError: If ``gamma`` is not greater than -1, or another argument is out of range.
+        InputError: If ``gamma`` is not greater than -1, or another argument is out of range.
 
     Note:
         The largest error is a quasi-convex function of 1 / T, so the search finds its one minimum. Two
@@ -100,7 +100,7 @@ def closest_temperature(
 
     References:
         Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
-        Properness", 2024, sections 3.2 and 3.3. Of its captions, T = 0.36 belongs to three classes and
+        Properness", 2024, sections 3.2 and 3.3. In its captions, T = 0.36 belongs to three classes and
         gamma = 3, and "gamma = 1, 3: T = 0.81, 0.46" to gamma = 0.5 and 2.
 
     Example:
@@ -141,7 +141,7 @@ def temperature_fit(
         Slope and intercept with their residuals, and the closest temperatures themselves.
 
     Raises:
-        ValueError: If an argument is out of range.
+        InputError: If an argument is out of range.
 
     References:
         Komisarenko and Kull, 2024: 0.95 and 0.85 for two classes, 0.64 and 0.91 for three, 0.47 and 0.85 for
@@ -189,7 +189,7 @@ def temperature_composition(
         What the argument foretells beside what was fitted, by rising exponent.
 
     Raises:
-        ValueError: If a temperature is not above 0, or an exponent is not greater than -1.
+        InputError: If a temperature is not above 0, or an exponent is not greater than -1.
 
     References:
         Komisarenko and Kull, 2024, section 4.1, with :math:`T_\gamma` from 0.4 to 0.5 and :math:`T_{gen}`

@@ -110,7 +110,7 @@ class SAMSection(Section):
     """Sharpness-aware minimisation around the optimiser; see :class:`calibrant.curvature.SAM`."""
 
     rho: NotNegative = 0.0
-    """Length of the step to the worst point near by, 0.05 in the paper; 0: the optimiser alone."""
+    """Length of the step to the worst nearby point, 0.05 in the paper; 0: the optimiser alone."""
 
 
 class TrainingSection(Section):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import matplotlib
@@ -11,6 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import atomic_write
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -27,6 +29,8 @@ SERIES = (BLUE, VERMILLION, GREEN, PINK, OCHRE, SKY)
 Dashes = Literal["-", "--", ":"]
 DASHES: tuple[Dashes, ...] = ("-", "--", ":")
 DASHED = (0, (4, 3))  # guides
+ENDINGS: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".png": {}, ".pdf": {"CreationDate": None}}
+"""What figures are saved as, and what keeps the date out of them."""
 SHAPES = ("o", "s", "D", "^", "v", "P", "X")
 
 
@@ -44,6 +48,13 @@ def drawing_style() -> Generator[None]:
     style |= {"svg.fonttype": "none", "font.size": 9, "axes.linewidth": 0.6}
     with matplotlib.rc_context(style):
         yield
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure, whole or not at all; the ending says how, and the same figure gives the same bytes."""
+    ending = path.suffix.lower()
+    with drawing_style(), matplotlib.rc_context({"svg.hashsalt": path.stem}), atomic_write(path) as temporary:
+        figure.savefig(temporary, format=ending[1:], dpi=150, metadata=ENDINGS[ending])
 
 
 def by_name(curves: Mapping[str, T] | T, kind: type[T]) -> dict[str, T]:
