@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from calibrant.cli.main import app
 from calibrant.experiments.records import Record
-from calibrant.experiments.studies.demo_networks import Setting
+from calibrant.experiments.studies.demo.networks import Setting
 from calibrant.experiments.studies.temperature_line.measure import GAMMAS, LOSSES, World, run_temperature_line
 from calibrant.experiments.studies.temperature_line.numbers import (
     anchored_line,

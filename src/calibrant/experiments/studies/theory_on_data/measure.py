@@ -19,7 +19,7 @@ import torch
 from calibrant import theory
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
-from calibrant.experiments.studies.prediction_files import prediction_files
+from calibrant.experiments.prediction_files import prediction_files
 from calibrant.predictions import Predictions
 
 if TYPE_CHECKING:
