@@ -90,7 +90,7 @@ def test_networks_trained_together_are_those_trained_alone() -> None:
 
 def test_training_is_deterministic_and_touches_no_global_state(monkeypatch) -> None:
     """The same seed gives the same logits; torch's own generator is left alone."""
-    monkeypatch.setattr("calibrant.experiments.studies.demo.FEW", BRIEF)
+    monkeypatch.setattr("calibrant.experiments.studies.demo.run.FEW", BRIEF)
     state = torch.random.get_rng_state()
     first, second = train_on_digits(seed=3), train_on_digits(seed=3)
     assert torch.equal(first.scores, second.scores)
