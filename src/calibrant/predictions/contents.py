@@ -10,7 +10,6 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.source import Source
 from calibrant.predictions.stores import ScoreStore
 
 if TYPE_CHECKING:
@@ -18,6 +17,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Space: TypeAlias = Literal["logits", "probs", "confidence"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The file that was read."""
+
+    name: str
+    sha256: str
+    format: str
+    path: str | None = None
+    """As it was given, for commands that can be run again."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

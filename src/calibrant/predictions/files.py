@@ -11,10 +11,10 @@ from typing import Any
 from calibrant._math.errors import InputError
 from calibrant._math.files import said_of
 from calibrant.predictions.checks import Kind
+from calibrant.predictions.contents import Source
 from calibrant.predictions.formats.contents import FileContents, lines_named
 from calibrant.predictions.formats.names import known_kind
 from calibrant.predictions.formats.roster import FORMATS, WRITERS, Format, known_ending, npy_format
-from calibrant.predictions.source import Source
 from calibrant.predictions.table import Predictions
 
 STREAM_ABOVE = 1 << 29  # bytes of scores

@@ -15,10 +15,9 @@ from calibrant._math.checks import check_logits
 from calibrant._math.errors import InputError
 from calibrant.predictions import checks, kinds
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.contents import Contents, Space
+from calibrant.predictions.contents import Contents, Source, Space
 from calibrant.predictions.file_scores import ScoreFile
 from calibrant.predictions.formats.roster import write
-from calibrant.predictions.source import Source
 from calibrant.predictions.stores import HeldScores
 
 if TYPE_CHECKING:
@@ -106,11 +105,9 @@ class Predictions:
     ) -> None:
         checked = kinds.check(
             {"logits": logits, "probs": probs, "confidence": confidence},
-            correct=correct,
-            labels=labels,
-            class_names=class_names,
-            weights=weights,
-            kind=kind,
+            kinds.Companions(
+                correct=correct, labels=labels, class_names=class_names, weights=weights, kind=kind
+            ),
         )
         num_samples = checked.num_samples
         self._contents = replace(
@@ -194,11 +191,7 @@ class Predictions:
         return self.scores_of(slice(None))
 
     def scores_of(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
-        """``scores`` of some rows, for work in pieces.
-
-        Raises:
-            InputError: If only top-label confidences are known.
-        """
+        """``scores`` of some rows, for work in pieces."""
         return self._contents.scores(rows)
 
     @property
@@ -213,11 +206,7 @@ class Predictions:
         return self.probs_of(slice(None))
 
     def probs_of(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
-        """``probs`` of some rows, for work in pieces.
-
-        Raises:
-            InputError: If only top-label confidences are known.
-        """
+        """``probs`` of some rows, for work in pieces."""
         return self._contents.probs(rows)
 
     @property

@@ -87,7 +87,7 @@ class EventCalibrator(Calibrator):
         after = _brier(mapped.sigmoid()[:, None] if samples.is_event else mapped.exp(), outcomes, masses)
         warnings = [note for function in functions for note in function.warnings]
         if samples.num_samples < _FEW:
-            warnings.append(f"{samples.num_samples} samples are few for a free form")
+            warnings.append(f"{samples.num_samples} samples are few for a calibrator of free form")
         if after > before:
             share, after = 1.0, before
             warnings.append("the calibrated probabilities had a worse Brier score, so nothing was changed")

@@ -47,7 +47,7 @@ class LinearScaling(Calibrator):
     """
 
     kinds: ClassVar[tuple[Task, ...]] = ("multiclass",)
-    for_other_kinds = "for those slope and intercept are what platt fits"
+    for_other_kinds = "for those platt fits slope and intercept"
     parameter_ranges: ClassVar = {"weight": (-math.inf, math.inf), "bias": (-math.inf, math.inf)}
     objective = "nll"
     weight: Tensor

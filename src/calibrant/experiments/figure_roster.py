@@ -1,9 +1,9 @@
-"""Every figure that one command draws: those of the theory, and those that need a small experiment."""
+"""Every figure that one command draws: of the theory, of small experiments, and of a file."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,13 +19,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyFigure:
-    """A figure of an experiment that takes seconds."""
+    """A figure of an experiment that takes seconds, or of a file of predictions."""
 
     name: str
     summary: str
-    draw: Callable[[], Figure]
+    draw: Callable[[], Figure] | None
+    """None for a figure that the command draws from a file."""
     note: str = ""
-    """As of :class:`~calibrant.reports.figures.theory_roster.TheoryFigure`."""
+    """As in :class:`~calibrant.reports.figures.theory_roster.TheoryFigure`."""
+
+
+LANDSCAPE = StudyFigure(
+    name="landscape",
+    summary="The objective of focal temperature scaling over exponent and temperature, for a FILE of "
+    "predictions.",
+    draw=None,
+)
 
 
 def _linear_model() -> Figure:
@@ -38,7 +47,7 @@ def _linear_model() -> Figure:
 
 
 def _decision_boundaries() -> Figure:
-    from calibrant.experiments.studies.decision_boundaries import draw_figure
+    from calibrant.experiments.studies.fcl_boundaries.figures import draw_figure
 
     return draw_figure()
 
@@ -64,11 +73,12 @@ FIGURES: tuple[TheoryFigure | StudyFigure, ...] = (
         "the squared distance makes it as sure as it is right, and the boundary among the points is much "
         "the same.",
     ),
+    LANDSCAPE,
 )
 
 
-def figure_named(name: str, *, others: Sequence[str] = ()) -> TheoryFigure | StudyFigure:
-    """The figure of that name; ``others`` are names that are right elsewhere, to be named too.
+def figure_named(name: str) -> TheoryFigure | StudyFigure:
+    """The figure of that name.
 
     Raises:
         InputError: If there is none.
@@ -80,7 +90,7 @@ def figure_named(name: str, *, others: Sequence[str] = ()) -> TheoryFigure | Stu
     for figure in FIGURES:
         if figure.name == name:
             return figure
-    names = [*(figure.name for figure in FIGURES), *others]
+    names = [figure.name for figure in FIGURES]
     raise InputError(
         f"there is no figure {name!r}{nearest(name, names)} `calibrant figure --list` says more."
     )

@@ -43,7 +43,7 @@ def auroc_influence(
 
 
 def standard_error(influence: Vector, weights: Vector | None) -> float:
-    """Of a statistic whose samples have these influences."""
+    """The standard error of a statistic from the influences of the samples."""
     if weights is None:
         return float(np.sqrt((influence**2).sum())) / len(influence)
     return float(np.sqrt(((weights * influence) ** 2).sum()) / weights.sum())

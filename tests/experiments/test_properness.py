@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from calibrant import losses
 from calibrant._math.text_form import parse_call
-from calibrant.experiments.studies.properness_table import (
-    LOSSES,
-    STATEMENTS,
-    Row,
-    properness_table,
-    write_properness,
-)
+from calibrant.experiments.studies.properness import PAGE
+from calibrant.experiments.studies.properness.measure import Row, properness_table
+from calibrant.experiments.studies.properness.settings import LOSSES, STATEMENTS
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +55,7 @@ def test_focal_loss_is_over_confident_with_thirty_classes(rows: dict[str, Row]) 
 
 def test_files(rows: dict[str, Row], tmp_path: Path) -> None:
     """The page has a line for each row, the numbers are in the other file."""
-    page, numbers = write_properness(list(rows.values()), tmp_path)
+    page, numbers = PAGE.write([asdict(row) for row in rows.values()], tmp_path)
     text = page.read_text(encoding="utf-8")
     assert text.count("\n| `") == len(rows)
     assert "no: (0.2, 0.8) elicits (0.3142, 0.6858)" in text
