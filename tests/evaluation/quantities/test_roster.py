@@ -25,8 +25,12 @@ from rich.console import Console
 import calibrant
 from calibrant import InputError, metrics
 from calibrant.evaluation import check, compare, evaluate, quantities
-from calibrant.evaluation.quantities import ece, l2_ece, roster, smce
+from calibrant.evaluation.quantities import roster
+from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.l2_ece import L2_ECE
 from calibrant.evaluation.quantities.quantity import EventError, Gate, Quantity, Shown
+from calibrant.evaluation.quantities.shared import binned
+from calibrant.evaluation.quantities.smce import SMCE
 from calibrant.evaluation.result import Evaluation
 from calibrant.predictions import Kind, Predictions
 from calibrant.reports import render, render_comparison
@@ -199,7 +203,7 @@ def test_no_key_is_written_anywhere_else() -> None:
 
 def test_every_declaration_is_in_the_roster_once() -> None:
     """A file is named after the quantity it declares; one that is not in the roster is found here."""
-    helpers = {"quantity", "roster", "samples"}
+    helpers = {"quantity", "roster", "samples", "shared"}
     files = {module.name for module in pkgutil.iter_modules(quantities.__path__)} - helpers
     assert sorted(KEYS) == sorted(files)
     assert not [key for key in KEYS if not re.fullmatch(r"[a-z0-9_]+", key) or key.startswith("event_")]
@@ -255,8 +259,9 @@ def test_quantities_that_are_asked_for_are_those_of_the_metrics(kind: Kind, made
 def test_what_no_kernel_resamples_is_resampled_alike(monkeypatch: pytest.MonkeyPatch, made: Maker) -> None:
     """Called once for each resample, the functions of ECE, L2 ECE and smCE give the kernels' intervals."""
     slow = [
-        replace(each, key=f"slow_{each.key}", computed=EventError(value), event=None)
-        for each, value in ((ece.ECE, ece.value), (l2_ece.L2_ECE, l2_ece.value), (smce.SMCE, smce.value))
+        replace(each, key=f"slow_{each.key}", computed=replace(each.computed, kernel=None), event=None)
+        for each in (ECE, L2_ECE, SMCE)
+        if isinstance(each.computed, EventError)
     ]
     monkeypatch.setattr(roster, "ROSTER", (*roster.ROSTER, *slow))
     rng = np.random.default_rng(0)
@@ -271,7 +276,8 @@ def test_what_no_kernel_resamples_is_resampled_alike(monkeypatch: pytest.MonkeyP
 
 def test_chance_without_a_kernel_is_chance_with_one(monkeypatch: pytest.MonkeyPatch, made: Maker) -> None:
     """The errors of drawn outcomes agree in the mean with those of the kernel, to 4 standard errors."""
-    slow = replace(ece.ECE, key="slow_ece", computed=EventError(ece.value, null=True), event=None)
+    error = EventError(binned("width", "l1"), null=True)
+    slow = replace(ECE, key="slow_ece", computed=error, event=None)
     monkeypatch.setattr(roster, "ROSTER", (*roster.ROSTER, slow))
     found = evaluate(made("multiclass", 400), calibrators=[], bootstrap=10, null_draws=400).arms[0]
     nulls = {null.metric: null for null in found.null}

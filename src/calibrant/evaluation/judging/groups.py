@@ -10,11 +10,11 @@ import numpy as np
 
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities import ece
 from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.gap import GAP
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
+from calibrant.evaluation.quantities.shared import binned
 from calibrant.evaluation.resampling.events import Events, Indices, Vector
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
 from calibrant.evaluation.resampling.null import draw_null, null_error
@@ -167,5 +167,5 @@ def _null(
 
 def _error(events: Sequence[Events], num_bins: int) -> float:
     """The calibration error over bins of equal width."""
-    errors = [ece.value(event.confidences, event.outcomes, event.weights, num_bins) for event in events]
-    return float(np.mean(errors))
+    parts = [(event.confidences, event.outcomes, event.weights) for event in events]
+    return float(np.mean([binned("width", "l1")(*part, num_bins) for part in parts]))

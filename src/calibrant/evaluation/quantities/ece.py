@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from calibrant.evaluation.quantities.quantity import EventError, Gate, Quantity, Shown
-
-if TYPE_CHECKING:
-    from calibrant.evaluation.resampling.events import Vector
-
-
-def value(confidences: Vector, outcomes: Vector, weights: Vector | None, num_bins: int) -> float:
-    """Over bins of equal width."""
-    from calibrant.evaluation.resampling.events import binned_error
-
-    return binned_error(confidences, outcomes, weights, num_bins=num_bins, binning="width", norm="l1")
-
+from calibrant.evaluation.quantities.shared import binned
 
 ECE = Quantity(
     key="ece",
@@ -24,7 +12,7 @@ ECE = Quantity(
     "on average over bins of equal width. 0 is perfect.",
     section="Calibration errors",
     better="lower",
-    computed=EventError(value, kernel="width l1", null=True),
+    computed=EventError(binned("width", "l1"), kernel="width l1", null=True),
     shown=Shown(terminal=True, comparison=2, tile=True, drawn=True),
     event=Shown(terminal=True, comparison=1, tile=True, drawn=True),
     gate=Gate("calibration error (ECE)", help="The most calibration error, as in 0.03."),

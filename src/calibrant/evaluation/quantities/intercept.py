@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from calibrant.evaluation.quantities.quantity import ANYTHING, EventInfluence, Quantity, Shown
-
-if TYPE_CHECKING:
-    from calibrant.evaluation.resampling.events import Events, Vector
-
-
-def value(events: Events) -> tuple[float, Vector] | str:
-    """The intercept, with the slope held at one."""
-    from calibrant.evaluation.resampling.calibration_line import calibration_line
-
-    return calibration_line(events, "intercept")
-
+from calibrant.evaluation.quantities.shared import line
 
 INTERCEPT = Quantity(
     key="intercept",
@@ -25,6 +13,6 @@ INTERCEPT = Quantity(
     section="Calibration errors",
     better="near zero",
     bounds=ANYTHING,
-    computed=EventInfluence(value),
+    computed=EventInfluence(line("intercept")),
     event=Shown(),
 )

@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from calibrant.evaluation.quantities.quantity import EventError, Quantity
-
-if TYPE_CHECKING:
-    from calibrant.evaluation.resampling.events import Vector
-
-
-def value(confidences: Vector, outcomes: Vector, weights: Vector | None, num_bins: int) -> float:
-    """Over bins of equal width."""
-    from calibrant.evaluation.resampling.events import binned_error
-
-    return binned_error(confidences, outcomes, weights, num_bins=num_bins, binning="width", norm="max")
-
+from calibrant.evaluation.quantities.shared import binned
 
 MCE = Quantity(
     key="mce",
@@ -23,5 +11,5 @@ MCE = Quantity(
     meaning="The largest distance of any bin; noisy where a bin holds few samples.",
     section="Calibration errors",
     better="lower",
-    computed=EventError(value, kernel="width max"),
+    computed=EventError(binned("width", "max"), kernel="width max"),
 )

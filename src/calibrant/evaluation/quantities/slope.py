@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from calibrant.evaluation.quantities.quantity import ANYTHING, EventInfluence, Quantity, Shown
-
-if TYPE_CHECKING:
-    from calibrant.evaluation.resampling.events import Events, Vector
-
-
-def value(events: Events) -> tuple[float, Vector] | str:
-    """The slope of outcomes on log-odds."""
-    from calibrant.evaluation.resampling.calibration_line import calibration_line
-
-    return calibration_line(events, "slope")
-
+from calibrant.evaluation.quantities.shared import line
 
 SLOPE = Quantity(
     key="slope",
@@ -25,6 +13,6 @@ SLOPE = Quantity(
     section="Calibration errors",
     better="near one",
     bounds=ANYTHING,
-    computed=EventInfluence(value),
+    computed=EventInfluence(line("slope")),
     event=Shown(),
 )
