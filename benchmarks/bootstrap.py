@@ -18,7 +18,6 @@ import torch
 from environment import environment, write
 
 from calibrant import Predictions
-from calibrant.evaluation.judging.measure import METRICS
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.judging.replicates import replicate
 from calibrant.evaluation.resampling.null import draw_null
@@ -70,7 +69,7 @@ def main() -> None:
                 "num_classes": num_classes,
                 "num_resamples": arguments.resamples,
                 "threads": threads,
-                "metrics": sorted(set(METRICS) & set(replicate(small, NUM_BINS, Resamples(100, 2, (0,))))),
+                "metrics": sorted(replicate(small, NUM_BINS, Resamples(100, 2, (0,)))),
                 "reduce": timed(lambda p=predictions: reduce_predictions(p, NUM_BINS), arguments.repeats),
                 "bootstrap": timed(
                     lambda r=reduced, s=resamples: replicate(r, NUM_BINS, s), arguments.repeats

@@ -5,6 +5,7 @@ A test directory reads this file in its ``conftest.py`` and hands the entries ou
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,10 +14,26 @@ from typing import Any
 import numpy as np
 
 from calibrant import metrics
+from closed_forms import (
+    Problem,
+    Vector,
+    brier_surprise,
+    debiased_l1,
+    debiased_l2,
+    debiased_square,
+    divergence,
+    event_entropy,
+    event_nll,
+    every_class_occurs,
+    has_neighbours,
+    left_out,
+    smoothed_ends,
+    temperature_gain,
+    worst_smooth_ece,
+)
 
-# ---------------------------------------------------------------------------------------------- metrics
-
-Vector = np.ndarray[Any, np.dtype[np.float64]]
+CLOSED_FORM = 1e-12
+TASKS = ("binary", "multiclass", "multilabel")
 
 
 @dataclass(frozen=True)
@@ -32,59 +49,70 @@ class Metric:
     worst_event: float
     """The same for an event."""
     constant_classes: Callable[[Vector, Vector], float]
-    """Value where every row is ``q``, as a function of ``q`` and the frequencies of the classes."""
+    """Value of ten samples of which every row is ``q``, by ``q`` and the frequencies of the classes."""
     constant_event: Callable[[float, float], float]
-    """Value where every probability is ``p``, as a function of ``p`` and the frequency of the event."""
+    """Value of seven samples of the probability ``p``, by ``p`` and the frequency of the event."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    lower: float = 0.0
     upper_classes: float = 1.0
     upper_event: float = 1.0
+    tolerance: float | None = None
+    """The accuracy it states, where it iterates; else exact but for rounding."""
+    tasks: tuple[str, ...] = TASKS
+    """What it is for; it refuses the others."""
     weighted: bool = True
     """Takes weights."""
     replicates: bool = True
-    """An integer weight equals as many copies of the row (not in equal-mass bins: they end at whole rows)."""
+    """An integer weight equals as many copies of the row."""
     per_label: bool = True
-    """Has ``average="none"`` where samples have several labels, and is the mean over the labels otherwise."""
-    needs_both: bool = False
-    """Undefined where all samples are of one class."""
+    """Has ``average="none"`` where samples have several labels."""
+    labels_apart: bool = True
+    """Is the mean over the labels where samples have several."""
+    needs_labels: bool = True
+    one_sample: bool = True
+    """Has a value for one sample."""
+    one_class: bool = True
+    """Has a value where all samples are of one class."""
+    undefined: str = ""
+    """What it says where it has none."""
+    defined: Callable[[Problem], bool] = lambda _: True
+    """Whether it has a value for every class or label of a problem."""
 
     def __call__(self, probs: Any, labels: Any, **more: Any) -> Any:
         """Evaluate under the options of this entry."""
         return self.function(probs, labels, **self.options, **more)
 
-
-def _share(probs: Any, labels: Any, **more: Any) -> Any:
-    return metrics.high_confidence(probs, labels, threshold=0.5, **more).share
-
-
-def _confident_accuracy(probs: Any, labels: Any, **more: Any) -> Any:
-    return metrics.high_confidence(probs, labels, threshold=0.5, **more).accuracy
+    @property
+    def public_name(self) -> str:
+        """The public function that it is, or is a part of."""
+        return self.function.__name__
 
 
-def _event_nll(p: float, f: float) -> float:
-    return -f * math.log(p) - (1 - f) * math.log1p(-p)
+def part(function: Callable[..., Any], name: str, **fixed: Any) -> Callable[..., Any]:
+    """One number of those that a function returns."""
+
+    @functools.wraps(function)
+    def part(probs: Any, labels: Any, **more: Any) -> Any:
+        return getattr(function(probs, labels, **fixed, **more), name)
+
+    return part
 
 
-def _event_entropy(p: float) -> float:
-    return -p * math.log(p) - (1 - p) * math.log1p(-p)
+def _statistic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The statistic of a test, which has one for each label; their mean by default."""
+
+    @functools.wraps(function)
+    def statistic(probs: Any, labels: Any, *, average: str = "macro", **more: Any) -> Any:
+        found = function(probs, labels, **more).statistic
+        return found if average == "none" else found.mean()
+
+    return statistic
 
 
-def _debiased_l2(gap: float, f: float, n: int) -> float:
-    """Every residual of ``n`` but for the outcome the same: their variance is that of the outcomes."""
-    return math.sqrt(max(0.0, gap**2 - f * (1 - f) / (n - 1)))
-
-
-def _debiased_l1(gap: float, f: float, n: int) -> float:
-    noise = math.sqrt(f * (1 - f) / (n - 1))
-    folded = noise * math.sqrt(2 / math.pi) * math.exp(-((gap / noise) ** 2) / 2)
-    return max(0.0, 2 * gap - folded - gap * math.erf(gap / noise / math.sqrt(2)))
-
-
-def _miscalibration(probs: Any, labels: Any, **more: Any) -> Any:
-    return metrics.score_decomposition(probs, labels, **more).miscalibration
-
-
-def _divergence(p: float, f: float) -> float:
-    return _event_nll(p, f) - _event_entropy(f)
+@functools.wraps(metrics.refinement_decomposition)
+def _unrefined(probs: Any, labels: Any, **more: Any) -> Any:
+    """What no recalibration leaves of a score: all of it."""
+    return metrics.refinement_decomposition(probs, probs, labels, **more).refinement
 
 
 _TOP = {
@@ -102,6 +130,29 @@ _EACH = {
     "constant_event": lambda p, f: abs(p - f),
 }
 
+_SMOOTH = _TOP | {"worst_event": 0.5}  # of the two ends at most half is seen at once
+_SQUARES = {
+    "perfect": 0.0,
+    "worst": 2.0,
+    "worst_event": 1.0,
+    "constant_classes": lambda q, f: float((q**2).sum() - 2 * (f * q).sum() + 1),
+    "constant_event": lambda p, f: f * (1 - p) ** 2 + (1 - f) * p**2,
+    "upper_classes": 2.0,
+}
+_CANONICAL = {
+    "perfect": 0.0,
+    "worst": 2.0,
+    "worst_event": 1.0,
+    "constant_classes": lambda q, f: left_out(q, f, 10),
+    "constant_event": lambda p, f: left_out(np.array([1 - p, p]), np.array([1 - f, f]), 7) / 2,
+    "upper_classes": 2.0,
+    "replicates": False,  # copies of a sample are its neighbours
+    "one_sample": False,
+    "undefined": "no sample has a neighbour",
+    "defined": has_neighbours,
+}
+_LIMIT_LAW = {"p_value": "asymptotic"}
+
 METRICS = (
     Metric("ece", metrics.expected_calibration_error, **_TOP),
     Metric("ece_l2", metrics.expected_calibration_error, options={"norm": "l2"}, **_TOP),
@@ -118,6 +169,7 @@ METRICS = (
         constant_classes=lambda _q, _f: 0.0,
         constant_event=lambda _p, _f: 0.0,
         weighted=False,
+        replicates=False,
     ),
     Metric("adaptive", metrics.adaptive_calibration_error, replicates=False, **_TOP),
     Metric(
@@ -140,7 +192,6 @@ METRICS = (
         replicates=False,
         **_EACH,
     ),
-    # law_constant has ten samples of classes and seven of an event
     Metric(
         "ece_l2_debiased",
         metrics.expected_calibration_error,
@@ -148,8 +199,8 @@ METRICS = (
         replicates=False,
         **_TOP
         | {
-            "constant_classes": lambda q, f: _debiased_l2(abs(q.max() - f[q.argmax()]), f[q.argmax()], 10),
-            "constant_event": lambda p, f: _debiased_l2(abs(p - f), f, 7),
+            "constant_classes": lambda q, f: debiased_l2(abs(q.max() - f[q.argmax()]), f[q.argmax()], 10),
+            "constant_event": lambda p, f: debiased_l2(abs(p - f), f, 7),
         },
     ),
     Metric(
@@ -160,8 +211,8 @@ METRICS = (
         **_TOP
         | {
             "worst_event": 0.0,  # in one bin, what is said too high and too low cancels
-            "constant_classes": lambda q, f: _debiased_l1(abs(q.max() - f[q.argmax()]), f[q.argmax()], 10),
-            "constant_event": lambda p, f: _debiased_l1(abs(p - f), f, 7),
+            "constant_classes": lambda q, f: debiased_l1(abs(q.max() - f[q.argmax()]), f[q.argmax()], 10),
+            "constant_event": lambda p, f: debiased_l1(abs(p - f), f, 7),
         },
     ),
     Metric(
@@ -195,7 +246,7 @@ METRICS = (
     Metric("thresholded", metrics.thresholded_calibration_error, replicates=False, **_EACH),
     Metric(
         "miscalibration_brier",
-        _miscalibration,
+        part(metrics.score_decomposition, "miscalibration"),
         perfect=0.0,
         worst=1.0,
         worst_event=0.75,
@@ -204,13 +255,13 @@ METRICS = (
     ),
     Metric(
         "miscalibration_nll",
-        _miscalibration,
+        part(metrics.score_decomposition, "miscalibration"),
         options={"score": "nll"},
         perfect=0.0,
         worst=math.inf,
         worst_event=math.inf,
-        constant_classes=lambda q, f: _divergence(q.max(), f[q.argmax()]),
-        constant_event=_divergence,
+        constant_classes=lambda q, f: divergence(q.max(), f[q.argmax()]),
+        constant_event=divergence,
         upper_classes=math.inf,
         upper_event=math.inf,
     ),
@@ -221,20 +272,12 @@ METRICS = (
         worst=math.inf,
         worst_event=math.inf,
         constant_classes=lambda q, f: float(-(f * np.log(q)).sum()),
-        constant_event=_event_nll,
+        constant_event=event_nll,
         upper_classes=math.inf,
         upper_event=math.inf,
     ),
-    Metric(
-        "brier",
-        metrics.brier_score,
-        perfect=0.0,
-        worst=2.0,
-        worst_event=1.0,
-        constant_classes=lambda q, f: float((q**2).sum() - 2 * (f * q).sum() + 1),
-        constant_event=lambda p, f: f * (1 - p) ** 2 + (1 - f) * p**2,
-        upper_classes=2.0,
-    ),
+    Metric("brier", metrics.brier_score, **_SQUARES),
+    Metric("refinement", _unrefined, options={"score": "brier"}, per_label=False, **_SQUARES),
     Metric(
         "accuracy",
         metrics.accuracy,
@@ -260,14 +303,15 @@ METRICS = (
         worst=0.0,
         worst_event=0.0,
         constant_classes=lambda q, _f: float(-(q * np.log(q)).sum()),
-        constant_event=lambda p, _f: _event_entropy(p),
+        constant_event=lambda p, _f: event_entropy(p),
         upper_classes=math.inf,
         upper_event=math.log(2),
         per_label=False,
+        needs_labels=False,
     ),
     Metric(
         "high_confidence_share",
-        _share,
+        part(metrics.high_confidence, "share", threshold=0.5),
         perfect=1.0,
         worst=1.0,
         worst_event=1.0,
@@ -302,84 +346,120 @@ METRICS = (
         worst_event=0.0,
         constant_classes=lambda _q, _f: 0.5,
         constant_event=lambda _p, _f: 0.5,
-        needs_both=True,
+        one_sample=False,
+        one_class=False,
+        undefined="AUROC is undefined",
+        defined=every_class_occurs,
     ),
-)
-
-
-# ------------------------------------------------------------------------------------------- streaming
-
-
-@dataclass(frozen=True)
-class Streaming:
-    """A streaming class under one choice of options, and the function whose value it must have."""
-
-    name: str
-    cls: str
-    function: Callable[..., Any]
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    function_options: Mapping[str, Any] | None = None
-    """Options of the function, where they differ."""
-    needs_both: bool = False
-    """Undefined where all samples are of one class."""
-    exact_streaming: bool = True
-    """Equals the function; the others come within a bound that they state."""
-
-    def build(self, task: str, num_classes: int, **more: Any) -> Any:
-        """A new instance; torchmetrics is imported here at the earliest."""
-        classes = None if task == "binary" else num_classes
-        return getattr(metrics, self.cls)(task=task, num_classes=classes, **{**self.options, **more})
-
-    def whole(self, probs: Any, labels: Any, **more: Any) -> Any:
-        """The function on everything at once."""
-        options = self.options if self.function_options is None else self.function_options
-        return self.function(probs, labels, **options, **more)
-
-
-_MASS = {"binning": "mass", "num_bins": 4}
-
-STREAMING = (
-    Streaming("ece", "CalibrationError", metrics.expected_calibration_error),
-    Streaming(
-        "ece_l2", "CalibrationError", metrics.expected_calibration_error, {"norm": "l2", "num_bins": 5}
+    # With weights the same residuals are added up in another order.
+    Metric("smooth", metrics.smooth_calibration_error, tolerance=CLOSED_FORM, **_SMOOTH),
+    Metric(
+        "smooth_classwise",
+        metrics.smooth_calibration_error,
+        options={"classwise": True},
+        tolerance=CLOSED_FORM,
+        **_EACH | {"worst": 0.5, "worst_event": 0.5},
     ),
-    Streaming("ece_mass", "CalibrationError", metrics.expected_calibration_error, _MASS),
-    Streaming("ece_mass_l2", "CalibrationError", metrics.expected_calibration_error, {**_MASS, "norm": "l2"}),
-    Streaming(
-        "ece_sketch",
-        "CalibrationError",
-        metrics.expected_calibration_error,
-        {**_MASS, "keep": "sketch"},
-        function_options=_MASS,
-        exact_streaming=False,
+    Metric(
+        "smooth_ece",
+        metrics.smooth_ece,
+        tolerance=1e-6,  # as its documentation says
+        **_SMOOTH | {"worst_event": worst_smooth_ece()},
     ),
-    Streaming("mce", "MaximumCalibrationError", metrics.maximum_calibration_error),
-    Streaming("mce_mass", "MaximumCalibrationError", metrics.maximum_calibration_error, _MASS),
-    Streaming("classwise", "ClasswiseCalibrationError", metrics.classwise_calibration_error),
-    Streaming("classwise_mass", "ClasswiseCalibrationError", metrics.classwise_calibration_error, _MASS),
-    Streaming(
-        "classwise_sketch",
-        "ClasswiseCalibrationError",
-        metrics.classwise_calibration_error,
-        {**_MASS, "keep": "sketch"},
-        function_options=_MASS,
-        exact_streaming=False,
+    Metric(
+        "smooth_ece_fixed",
+        metrics.smooth_ece,
+        options={"bandwidth": 0.1},
+        tolerance=1e-6,
+        **_SMOOTH | {"worst_event": smoothed_ends(0.1)},
     ),
-    Streaming("nll", "NegativeLogLikelihood", metrics.negative_log_likelihood),
-    Streaming("brier", "BrierScore", metrics.brier_score),
-    Streaming("accuracy", "Accuracy", metrics.accuracy),
-    Streaming("error_rate", "ErrorRate", metrics.error_rate),
-    Streaming("entropy", "PredictiveEntropy", metrics.predictive_entropy),
-    Streaming(
-        "entropy_correct",
-        "PredictiveEntropy",
-        metrics.predictive_entropy,
-        {"among": "correct"},
-        needs_both=True,
+    Metric(
+        "processing_gap",
+        metrics.post_processing_gap,
+        perfect=0.0,
+        worst=1.0,
+        worst_event=0.75,
+        constant_classes=lambda q, f: (q.max() - f[q.argmax()]) ** 2,
+        constant_event=lambda p, f: (p - f) ** 2,
     ),
-    Streaming("high_confidence_share", "HighConfidenceShare", _share, {"threshold": 0.5}, {}),
-    Streaming(
-        "high_confidence_accuracy", "HighConfidenceAccuracy", _confident_accuracy, {"threshold": 0.5}, {}
+    Metric(
+        "processing_gap_nll",
+        metrics.post_processing_gap,
+        options={"score": "nll"},
+        perfect=0.0,
+        worst=4.0,  # the farthest that log-odds may move
+        worst_event=4.0,
+        constant_classes=lambda q, f: divergence(q.max(), f[q.argmax()]),
+        constant_event=divergence,
+        upper_classes=4.0,
+        upper_event=4.0,
+        tolerance=1e-7,  # as its documentation says
     ),
-    Streaming("auroc", "AUROC", metrics.auroc, needs_both=True),
+    Metric("kolmogorov_smirnov", _statistic(metrics.kolmogorov_smirnov_test), options=_LIMIT_LAW, **_SMOOTH),
+    Metric("kuiper", _statistic(metrics.kuiper_test), options=_LIMIT_LAW, **_SMOOTH),
+    Metric(
+        "spiegelhalter",
+        _statistic(metrics.spiegelhalter_test),
+        perfect=0.0,
+        worst=math.inf,
+        worst_event=math.inf,
+        constant_classes=lambda q, f: brier_surprise(q.max(), f[q.argmax()], 10),
+        constant_event=lambda p, f: brier_surprise(p, f, 7),
+        lower=-math.inf,
+        upper_classes=math.inf,
+        upper_event=math.inf,
+        replicates=False,
+    ),
+    Metric(
+        "squared",
+        metrics.squared_calibration_error,
+        lower=-1.0,
+        replicates=False,
+        **_TOP
+        | {
+            "constant_classes": lambda q, f: debiased_square(q.max() - f[q.argmax()], f[q.argmax()], 10),
+            "constant_event": lambda p, f: debiased_square(p - f, f, 7),
+        },
+    ),
+    Metric(
+        "top_2",
+        metrics.top_k_calibration_error,
+        options={"k": 2},
+        perfect=0.0,
+        worst=0.0,  # of two classes one is true
+        worst_event=math.nan,
+        constant_classes=lambda q, f: abs(np.sort(q)[-2:].sum() - f[np.argsort(q)[-2:]].sum()),
+        constant_event=lambda _p, _f: math.nan,
+        tasks=("multiclass",),
+        per_label=False,
+    ),
+    Metric(
+        "second",
+        metrics.top_k_calibration_error,
+        options={"k": 2, "judge": "rank"},
+        perfect=0.0,
+        worst=1.0,
+        worst_event=math.nan,
+        constant_classes=lambda q, f: abs(np.sort(q)[-2] - f[np.argsort(q)[-2]]),
+        constant_event=lambda _p, _f: math.nan,
+        tasks=("multiclass",),
+        per_label=False,
+    ),
+    # Exponents are in units of the bandwidth, of which the smallest tried, 1e-5, magnifies their rounding.
+    Metric("canonical", metrics.canonical_calibration_error, tolerance=1e-9, **_CANONICAL),
+    Metric("canonical_fixed", metrics.canonical_calibration_error, options={"bandwidth": 0.1}, **_CANONICAL),
+    Metric(
+        "temperature_gain",
+        part(metrics.temperature_decomposition, "calibration"),
+        perfect=0.0,
+        worst=math.inf,
+        worst_event=math.inf,
+        constant_classes=lambda q, f: temperature_gain(q, f),
+        constant_event=lambda p, f: temperature_gain(np.array([1 - p, p]), np.array([1 - f, f])),
+        upper_classes=math.inf,
+        upper_event=math.inf,
+        tolerance=1e-9,  # Newton's method stops there
+        per_label=False,
+        labels_apart=False,  # one temperature for all
+    ),
 )

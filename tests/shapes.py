@@ -39,7 +39,9 @@ EXEMPT: dict[str, str] = {
 }
 """Beginnings of ``module:qualified name`` of what is not checked, and why."""
 
-_active = False
+MOST = 20  # calls of a function that are checked in one test; later ones see the same shapes, or nearly so
+
+_calls: dict[FunctionType, int] | None = None  # in the test that runs, if it is checked
 
 
 class ShapeError(AssertionError):
@@ -49,12 +51,20 @@ class ShapeError(AssertionError):
 @contextmanager
 def checking(path: Path) -> Iterator[None]:
     """Check while a test of one of the rooms runs; elsewhere the time is better spent."""
-    global _active  # noqa: PLW0603
-    before, _active = _active, any(room in path.parts for room in ROOMS)
+    global _calls  # noqa: PLW0603
+    before, _calls = _calls, {} if any(room in path.parts for room in ROOMS) else None
     try:
         yield
     finally:
-        _active = before
+        _calls = before
+
+
+def _is_due(function: FunctionType) -> bool:
+    """Whether this call is to be checked."""
+    if torch.compiler.is_compiling() or _calls is None:
+        return False
+    _calls[function] = _calls.get(function, 0) + 1
+    return _calls[function] <= MOST
 
 
 def install() -> None:
@@ -140,7 +150,7 @@ def _check_fields(cls: Any, module: ModuleType) -> None:
     @functools.wraps(construct)
     def checked(self: Any, *args: Any, **keywords: Any) -> None:
         construct(self, *args, **keywords)
-        if _active and not torch.compiler.is_compiling():
+        if _is_due(construct):
             check_fields()(**{name: getattr(self, name) for name in cls.__annotations__})
 
     @functools.cache
@@ -166,7 +176,7 @@ def _checked(function: FunctionType, module: ModuleType) -> FunctionType:
 
     @functools.wraps(function)
     def checked(*args: Any, **keywords: Any) -> Any:
-        if torch.compiler.is_compiling() or not _active:
+        if not _is_due(function):
             return function(*args, **keywords)
         try:
             return _built(function, home)(*args, **keywords)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from calibrant.experiments.pages import save_figure
-from calibrant.experiments.studies.figure_roster import figure_named
+from calibrant.experiments.figure_roster import figure_named
+from calibrant.reports.figures.drawing import save_figure
 
 FIGURES = (
     "focal-decomposition",
@@ -28,7 +28,9 @@ FIGURES = (
 def main() -> None:
     """Each into its file."""
     for name in sys.argv[1:] or FIGURES:
-        save_figure(figure_named(name).draw(), Path(__file__).parent / "figures" / f"{name}.svg")
+        draw = figure_named(name).draw
+        if draw is not None:  # one that is drawn from a file has a command of its own
+            save_figure(draw(), Path(__file__).parent / "figures" / f"{name}.svg")
 
 
 if __name__ == "__main__":

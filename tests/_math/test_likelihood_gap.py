@@ -33,6 +33,14 @@ def test_certified_and_admissible(
     assert found.upper_bound - found.value < 1e-9  # half the digits: the value is flat around the optimum
 
 
+def test_certified_where_constraints_coincide(rng: np.random.Generator) -> None:
+    """Few samples on a coarse grid, certainties among them: no overflow, no NaN, and the bound stays near."""
+    for _ in range(400):
+        p = rng.integers(0, 17, rng.integers(1, 31)) / 16
+        found = likelihood_gap(p, (rng.random(len(p)) < 0.4).astype(float))
+        assert found.upper_bound - found.value < 1e-7
+
+
 @pytest.mark.parametrize("power", [0.3, 3.0])
 def test_against_a_general_solver(rng: np.random.Generator, power: float) -> None:
     """Twelve samples with weights by scipy's trust-constr, each sample a variable."""

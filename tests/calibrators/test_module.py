@@ -91,7 +91,7 @@ def test_probabilities_in_place_of_logits_are_noticed(kind: str, calibrated: Cal
     """A fit to probabilities goes through, as they might be logits, but says so; a fit to logits does not."""
     scores, labels = calibrated(kind, 400)
     probs = scores.softmax(dim=1) if kind == "multiclass" else scores.sigmoid()
-    with pytest.warns(CalibrantWarning, match="as probabilities do: of those pass the log"):
+    with pytest.warns(CalibrantWarning, match="as probabilities do: pass their log"):
         TemperatureScaling().fit(probs, labels)
     told = TemperatureScaling().fit(scores, labels).fit_result_.warnings
     assert not any("as probabilities do" in text for text in told)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
-from calibrant.experiments.studies.figure_roster import FIGURES
+from calibrant.experiments.figure_roster import FIGURES
 
 
 def test_list_names_every_figure() -> None:
@@ -18,7 +18,7 @@ def test_list_names_every_figure() -> None:
     result = CliRunner().invoke(app, ["figure", "--list"])
     assert result.exit_code == 0
     names = [line.split()[0] for line in result.output.splitlines()]
-    assert names == [*(figure.name for figure in FIGURES), "landscape"]
+    assert names == [figure.name for figure in FIGURES]
 
 
 @pytest.mark.parametrize(("ending", "start"), [(".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")])

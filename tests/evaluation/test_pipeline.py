@@ -15,7 +15,7 @@ from calibrant.calibrators import TemperatureScaling, build
 from calibrant.evaluation import Evaluation, compare, evaluate
 from calibrant.evaluation.arguments import GROUPS_NOTE
 from calibrant.evaluation.fitting.templates import Labelled, cross_fit, templates
-from calibrant.evaluation.judging.measure import METRICS
+from calibrant.evaluation.quantities.roster import place
 from calibrant.predictions import Kind, Predictions
 
 Maker = Callable[..., Predictions]
@@ -121,6 +121,14 @@ def test_every_value_is_that_of_the_public_metric_on_the_test_samples(
         assert values == pytest.approx(expected, abs=1e-12), arm.name
 
 
+EVERYWHERE = {
+    *("accuracy", "mean_confidence", "gap", "nll", "brier", "auroc", "slope", "intercept"),
+    *("ece", "adaptive_ece", "smce", "l2_ece", "mce", "classwise_ece"),
+    *("entropy", "entropy_correct", "entropy_incorrect"),
+    *("high_confidence_share", "high_confidence_accuracy"),
+}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_names_order_and_completeness(
     evaluations: dict[Kind, tuple[Predictions, Evaluation]], kind: Kind
@@ -128,14 +136,15 @@ def test_names_order_and_completeness(
     """Every metric is there in its order, with a value or a reason; so is every null, curve and class."""
     _, found = evaluations[kind]
     more = {
-        "binary": (
+        "binary": {
             *("event_ece", "event_adaptive_ece", "event_smce", "event_slope", "event_intercept"),
             *("mean_probability", "prevalence"),
-        ),
-        "multilabel": ("mean_probability", "prevalence"),
+        },
+        "multilabel": {"mean_probability", "prevalence"},
     }
     for arm in found.arms:
-        assert tuple(arm.metrics) == METRICS + more.get(kind, ())
+        assert set(arm.metrics) == EVERYWHERE | more.get(kind, set())
+        assert list(arm.metrics) == sorted(arm.metrics, key=place)
         assert all((each.value is None) == bool(each.reason) for each in arm.metrics.values())
         assert tuple(arm.change) == (() if arm.fit is None else tuple(arm.metrics))
         nulls = ["ece", "adaptive_ece", "smce"]

@@ -17,21 +17,16 @@ from typer.testing import CliRunner
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
 from calibrant.curvature import HessianOperator
-from calibrant.experiments.studies import curvature_measures as measures
-from calibrant.experiments.studies import curvature_study
-from calibrant.experiments.studies.curvature_directions import direction_table
-from calibrant.experiments.studies.curvature_findings import findings
-from calibrant.experiments.studies.curvature_networks import SmallNetwork
-from calibrant.experiments.studies.curvature_numbers import (
-    BASIC,
-    GAMMA,
-    correlation,
-    difference,
-    rank_correlation,
-)
-from calibrant.experiments.studies.curvature_page import write_curvature
-from calibrant.experiments.studies.curvature_settings import ARMS, SETTINGS, Setting, setting_named
-from calibrant.experiments.studies.curvature_study import RECORDS, finished_runs, run_curvature_study
+from calibrant.experiments.studies.curvature import STUDY, measure, settings
+from calibrant.experiments.studies.curvature import hessians as measures
+from calibrant.experiments.studies.curvature.claims import claims
+from calibrant.experiments.studies.curvature.directions import direction_table
+from calibrant.experiments.studies.curvature.measure import RECORDS, finished_runs, run_curvature_study
+from calibrant.experiments.studies.curvature.network import SmallNetwork
+from calibrant.experiments.studies.curvature.numbers import BASIC, GAMMA, difference, numbers_of, runs_from
+from calibrant.experiments.studies.curvature.ranks import correlation, rank_correlation
+from calibrant.experiments.studies.curvature.settings import ARMS, SETTINGS, Setting, setting_named
+from calibrant.experiments.study import Session
 
 SMALL = replace(
     SETTINGS[0], train=60, calibration=100, test=300, measured=40, epochs=2, checkpoints=(0, 2), batch_size=20
@@ -94,7 +89,7 @@ def test_strong_penalties_lower_the_trace() -> None:
     """A heavy weight on the trace of cross-entropy ends with a smaller trace than none."""
     heavy = replace(CHOSEN[0], key="trace-heavy", family="trace", beta=0.05)
     longer = replace(SMALL, epochs=20, checkpoints=(0, 20))
-    plain, penalised = (curvature_study._run(longer, arm, 0)["path"][-1] for arm in (CHOSEN[0], heavy))
+    plain, penalised = (measure._run(longer, arm, 0)["path"][-1] for arm in (CHOSEN[0], heavy))
     assert penalised["train"]["own"]["trace"] < 0.7 * plain["train"]["own"]["trace"]
 
 
@@ -214,46 +209,54 @@ def test_differences_are_paired() -> None:
     assert math.exp(found.value) == pytest.approx(2.0)
 
 
-def test_the_page_says_what_the_records_show(store: Path, tmp_path: Path) -> None:
+def test_the_page_says_what_the_records_show(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Tables, numbers and pictures are written, and a correlation on the page is that of the records."""
-    records = finished_runs(store, seeds=range(3), settings=[SMALL, NORMALISED], arms=CHOSEN)
-    text, data, path, scatter = write_curvature(records, tmp_path, settings=(SMALL, NORMALISED))
-    said = text.read_text(encoding="utf-8")
+    monkeypatch.setattr(settings, "SETTINGS", (SMALL, NORMALISED))
+    text, data, path, scatter = STUDY.run(Session(), out=store, setting=None, seeds=3, table=tmp_path)
+    said = Path(text).read_text(encoding="utf-8")
     assert "nan" not in said
     assert "γ = 3" in said
     assert "SAM, ρ = 0.05" in said
-    assert path.read_text(encoding="utf-8").count("<svg") == scatter.read_text(encoding="utf-8").count("<svg")
-    numbers = json.loads(data.read_text(encoding="utf-8"))
-    runs = [run for run in records if run["setting"] == SMALL.key and run["family"] == "focal"]
-    wanted = correlation(runs, BASIC[3].pick, GAMMA.pick)
-    assert wanted is not None
-    found = numbers["correlations"][SMALL.key]["focal"]["end"][BASIC[3].key]["gamma"]
-    assert found == [round(wanted.value, 3), round(wanted.low, 3), round(wanted.high, 3), 6]
+    pictures = [Path(each).read_text(encoding="utf-8") for each in (path, scatter)]
+    assert [picture.count("<svg") for picture in pictures] == [1, 1]
+    records = finished_runs(store, seeds=range(3), settings=[SMALL, NORMALISED], arms=CHOSEN)
+    numbers = json.loads(Path(data).read_text(encoding="utf-8"))
+    runs = [run for run in runs_from(numbers) if run["setting"] == SMALL.key and run["family"] == "focal"]
+    found = correlation(runs, BASIC[3].pick, GAMMA.pick)
+    assert found is not None
+    assert (
+        f"**{found.value:.2f}**".replace("-", "−") in said or f"{found.value:.2f}".replace("-", "−") in said
+    )
     last, place = numbers["runs"][0], numbers["columns"]["end"].index("before.ece")
     assert last["end"][place] == pytest.approx(records[0]["end"]["calibration"]["before"]["ece"], rel=1e-3)
     for name, link in (("curvature.svg", path), ("curvature-ece.svg", scatter)):
         assert f"]({name})" in said
-        assert link.name == name
+        assert Path(link).name == name
 
 
 def test_arrows_and_verdicts_follow_the_records(store: Path) -> None:
     """A trace made to fall with γ is said to fall and the claim to hold; made to rise, not."""
     records = finished_runs(store, seeds=range(3), settings=[SMALL, NORMALISED], arms=CHOSEN)
-    for slope, arrow, words in (
-        (-1, "↓↓", "**Holds: focal loss lowers"),
-        (1, "↑↑", "**Does not hold, the opposite in 4 of 4 cases: focal"),
+    for slope, arrow, verdict, counts in (
+        (-1, "↓↓", "holds", "so in 4 of 4 cases, the opposite in none"),
+        (1, "↑↑", "does not hold", "so in 0 of 4 cases, the opposite in 4"),
     ):
         changed = copy.deepcopy(records)
         for run in changed:
             for name in ("trace", "lambda_max"):
                 run["path"][-1]["train"]["own"][name] = 10 + slope * run["gamma"] + 0.01 * run["seed"]
+        numbers = numbers_of(changed, [SMALL, NORMALISED])
         row = next(
             line
-            for line in direction_table(changed, (SMALL, NORMALISED)).splitlines()
+            for line in direction_table(runs_from(numbers), (SMALL, NORMALISED)).splitlines()
             if line.startswith("| trace, own loss")
         )
         assert row.split(" | ")[2] == arrow
-        assert words in findings(changed, (SMALL, NORMALISED))
+        own = next(claim for claim in claims(numbers) if claim.key == "own-loss")
+        assert own.verdict == verdict
+        assert own.evidence.startswith(counts)
 
 
 def test_networks_with_and_without_normalisation() -> None:

@@ -18,9 +18,11 @@ from calibrant.cli.main import app
 from calibrant.experiments.claims import Claim
 from calibrant.experiments.pages import results_text
 from calibrant.experiments.records import Records
+from calibrant.experiments.studies.demo_networks import Setting
 from calibrant.experiments.studies.generalisation_gap import settings as gap
 from calibrant.experiments.studies.linear_model import settings as linear
 from calibrant.experiments.studies.roster import STUDIES
+from calibrant.experiments.studies.temperature_line import measure as line
 from calibrant.experiments.study import DATA, OUT, PUBLISHED, SEEDS, SETTING, TABLE, Page, Session, Study
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -38,16 +40,21 @@ def _small_generalisation_gap(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(gap, "CELLS", (gap.Cell(num_samples=200, num_features=2),))
 
 
+def _small_temperature_line(patch: pytest.MonkeyPatch) -> None:
+    setting = Setting(side=4, num_training=1400, num_calibration=100, num_epochs=1, batch_size=100)
+    patch.setattr(line, "WORLDS", (line.World(title="digits", setting=setting),))
+
+
 SMALL: Mapping[str, Callable[[pytest.MonkeyPatch], None]] = {
     "linear-model": _small_linear_model,
     "generalisation-gap": _small_generalisation_gap,
+    "temperature-line": _small_temperature_line,
 }
 """How a study that keeps records is made to take a second."""
 
 NOT_SMALL = {
     "calibrators": "needs prediction files; its own test resumes it",
     "curvature": "its own test resumes it",
-    "temperature-line": "its own test resumes it",
 }
 
 

@@ -10,22 +10,28 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS
 from calibrant.cli.main import app
 from calibrant.experiments.records import Record
 from calibrant.experiments.studies.demo_networks import Setting
-from calibrant.experiments.studies.temperature_line.measure import GAMMAS, LOSSES, World, run_temperature_line
-from calibrant.experiments.studies.temperature_line.numbers import (
-    anchored_line,
-    file_curves,
-    line_of,
-    network_curves,
-)
-from calibrant.experiments.studies.temperature_line.page import write_temperature_line
+from calibrant.experiments.studies.temperature_line import PAGE
+from calibrant.experiments.studies.temperature_line.curves import file_curves, network_curves
+from calibrant.experiments.studies.temperature_line.figures import draw_figure
+from calibrant.experiments.studies.temperature_line.lines import anchored_line, line_of
+from calibrant.experiments.studies.temperature_line.measure import World, run_temperature_line
+from calibrant.experiments.studies.temperature_line.numbers import numbers_of
+from calibrant.experiments.studies.temperature_line.settings import GAMMAS, LOSSES
 
 SMALL = World(
     title="digits, small",
     setting=Setting(side=4, num_training=1400, num_calibration=100, num_epochs=3, batch_size=100),
 )
+
+
+def test_the_exponents_are_those_of_the_search() -> None:
+    """The study follows the range of the search along the line, and 0 and 1 are among its exponents."""
+    assert (GAMMAS[0], GAMMAS[-1]) == (LINE_GAMMAS[0], LINE_GAMMAS[-1])
+    assert {0.0, 1.0} <= set(GAMMAS)
 
 
 def test_a_straight_line_is_found() -> None:
@@ -84,28 +90,28 @@ def records(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Reco
 
 def test_what_is_followed(records: list[Record]) -> None:
     """Every file, every label, every loss and seed; searches in the order that they must have."""
-    assert [curve.name for curve in file_curves(records)] == [
+    numbers = numbers_of(records)
+    assert [curve.name for curve in file_curves(numbers)] == [
         "classes.npz",
         "event.npz",
         "labels.npz, label 0",
         "labels.npz, label 1",
     ]
-    networks = network_curves(records)
-    assert [curve.loss for curve in networks] == list(LOSSES)
-    for curve in (*file_curves(records), *networks):
-        reached = curve.record["reached"]
+    networks = network_curves(numbers)
+    assert [curve.found["loss"] for curve in networks] == list(LOSSES)
+    for curve in (*file_curves(numbers), *networks):
+        reached = curve.found["nll"]
         assert reached["range"] <= reached["line"] <= reached["plain"]
         assert reached["full"] <= reached["range"] + 1e-9
         assert curve.lost_by_line >= 0
         assert curve.lost_by_range >= 0
-        temperatures = curve.temperatures()
-        assert temperatures is not None
-        assert temperatures[GAMMAS.index(0.0)] > 0
+        assert curve.at_zero > 0
 
 
 def test_page(records: list[Record], tmp_path: Path) -> None:
     """Page, numbers and picture, the same bytes from the same records."""
-    first, second = (write_temperature_line(records, tmp_path / name) for name in ("first", "second"))
+    found = numbers_of(records)
+    first, second = (PAGE.write(found, tmp_path / name, [draw_figure(found)]) for name in ("first", "second"))
     assert [path.name for path in first] == [
         "temperature-line.md",
         "temperature-line.json",
@@ -126,7 +132,8 @@ def test_page(records: list[Record], tmp_path: Path) -> None:
 def test_page_of_networks_alone(records: list[Record], tmp_path: Path) -> None:
     """Without a folder of data there are no files, and the page says nothing of them."""
     alone = [record for record in records if "networks" in record]
-    text = write_temperature_line(alone, tmp_path)[0].read_text(encoding="utf-8")
+    numbers = numbers_of(alone)
+    text = PAGE.write(numbers, tmp_path, [draw_figure(numbers)])[0].read_text(encoding="utf-8")
     assert "## Files of predictions" not in text
     assert "nan" not in text
 

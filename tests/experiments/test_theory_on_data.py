@@ -13,15 +13,15 @@ from typer.testing import CliRunner
 
 from calibrant import theory
 from calibrant.cli.main import app
+from calibrant.experiments.studies.theory_on_data import PAGE
 from calibrant.experiments.studies.theory_on_data.measure import (
-    GAMMAS,
-    PUBLISHED,
     like_the_map,
     published_temperatures,
+    results,
     stored_temperatures,
     theory_on_files,
 )
-from calibrant.experiments.studies.theory_on_data.page import write_theory_on_data
+from calibrant.experiments.studies.theory_on_data.settings import GAMMAS, PUBLISHED
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def test_page_and_numbers(folder: Path, tmp_path: Path) -> None:
     """The page counts what the numbers say; without stored runs it says so."""
     files, without = theory_on_files(folder)
     needed = stored_temperatures(folder) + published_temperatures(folder)
-    page, numbers = write_theory_on_data(files, without, needed, tmp_path)
+    page, numbers = PAGE.write(results(files, without, needed), tmp_path)
     text = page.read_text(encoding="utf-8")
     assert "Lowered samples occur in 1 of 1 files with more than two classes, most in `many.npz`" in text
     assert "| Fashion-MNIST (C = 10) | 1 | 1.90 ±" in text
@@ -120,7 +120,7 @@ def test_page_and_numbers(folder: Path, tmp_path: Path) -> None:
     data = json.loads(numbers.read_text(encoding="utf-8"))
     assert len(data["files"]) == 3
     assert data["temperatures"][0]["ratio"] == pytest.approx((1.3 / 2 + 1.1 / 1.8) / 2, rel=1e-5)
-    write_theory_on_data(files, without, [], tmp_path)
+    PAGE.write(results(files, without, []), tmp_path)
     assert "No stored runs were found." in page.read_text(encoding="utf-8")
 
 

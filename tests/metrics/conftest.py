@@ -1,25 +1,30 @@
-"""Hands the roster of metrics to the tests that ask for a ``metric``."""
+"""Hands the rosters of metrics and streaming classes to the tests that ask for one."""
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import pytest
 
-import rosters as roster_module
+from rosters import METRICS
+from rosters_streaming import STREAMING
 
-
-@pytest.fixture(scope="session")
-def rosters() -> ModuleType:
-    """What there is, with what is claimed of it."""
-    return roster_module
+# What a test may ask for, and which entries it then gets.
+ENTRIES = {
+    "metric": lambda _: True,
+    "weighted_metric": lambda entry: entry.weighted,
+    "unweighted_metric": lambda entry: not entry.weighted,
+    "replicating_metric": lambda entry: entry.weighted and entry.replicates,
+    "unreplicating_metric": lambda entry: entry.weighted and not entry.replicates,
+    "metric_of_labels": lambda entry: "multilabel" in entry.tasks and entry.labels_apart,
+    "metric_of_joint_labels": lambda entry: "multilabel" in entry.tasks and not entry.labels_apart,
+    "metric_without_labels": lambda entry: not entry.per_label,
+}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One run of the test for every metric, or for every streaming class."""
-    if "metric" in metafunc.fixturenames:
-        entries = roster_module.METRICS
-        metafunc.parametrize("metric", entries, ids=[entry.name for entry in entries])
+    """One run of the test for every metric that it asks for, or for every streaming class."""
+    for fixture, wanted in ENTRIES.items():
+        if fixture in metafunc.fixturenames:
+            entries = [entry for entry in METRICS if wanted(entry)]
+            metafunc.parametrize(fixture, entries, ids=[entry.name for entry in entries])
     if "streaming" in metafunc.fixturenames:
-        entries = roster_module.STREAMING
-        metafunc.parametrize("streaming", entries, ids=[entry.name for entry in entries])
+        metafunc.parametrize("streaming", STREAMING, ids=[entry.name for entry in STREAMING])

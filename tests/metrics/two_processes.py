@@ -1,4 +1,4 @@
-"""One of several processes that share a stream: ``two_processes.py RANK WORLD MEETING_POINT ROSTERS``.
+"""One of several processes that share a stream: ``two_processes.py RANK WORLD MEETING_POINT``.
 
 Prints, as JSON, the value of every streaming class over the streams of all processes and how many collectives
 that took.
@@ -6,10 +6,10 @@ that took.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,14 +32,11 @@ def stream(task: str, rank: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tens
     return probs, labels, torch.rand(n, generator=generator, dtype=torch.float64)
 
 
-def main(rank: int, world: int, meeting_point: str, rosters: str) -> None:
+def main(rank: int, world: int, meeting_point: str) -> None:
     """See the own part of the streams, then ask for the values over all."""
-    spec = importlib.util.spec_from_file_location("rosters", rosters)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["rosters"] = module
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from rosters_streaming import STREAMING
+
     distributed.init_process_group("gloo", init_method=f"file://{meeting_point}", rank=rank, world_size=world)
     warnings.simplefilter("ignore")  # torchmetrics warns of the process that saw nothing
     calls: list[str] = []
@@ -48,7 +45,7 @@ def main(rank: int, world: int, meeting_point: str, rosters: str) -> None:
     found: dict[str, Any] = {}
     for task in TASKS:
         probs, labels, weights = stream(task, rank)
-        for entry in module.STREAMING:
+        for entry in STREAMING:
             metric = entry.build(task, 3)
             for half in (slice(None, len(probs) // 2), slice(len(probs) // 2, None)):
                 if len(probs):
@@ -74,4 +71,4 @@ def count_calls(name: str, calls: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

@@ -179,3 +179,71 @@ def test_large_files_are_streamed_without_being_asked(tmp_path, rng, monkeypatch
     monkeypatch.setattr(files, "STREAM_ABOVE", 40 * 3 * 8 - 1)
     assert open_predictions(tmp_path).streamed
     assert not open_predictions(tmp_path, stream=False).streamed
+
+
+class Counted:
+    """Rows of an array that count how often they are read."""
+
+    def __init__(self, values: np.ndarray[Any, Any]) -> None:
+        self._values = torch.from_numpy(values)
+        self.shape = tuple(self._values.shape)
+        self.dtype = self._values.dtype
+        self.reads = 0
+
+    def read(self, start: int, stop: int) -> torch.Tensor:
+        """Some rows."""
+        self.reads += 1
+        return self._values[start:stop].clone()
+
+
+def test_anything_that_reads_rows_will_do(rng, assert_same) -> None:
+    """Whatever has a shape, a dtype and ``read`` gives the predictions of the same array."""
+    logits, labels = rng.normal(size=(9, 3)), rng.integers(0, 3, 9)
+    found = Predictions(logits=Counted(logits), labels=labels, class_names=["a", "b", "c"])
+    assert found.streamed
+    assert_same(found, Predictions(logits=logits, labels=labels, class_names=["a", "b", "c"]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "message"),
+    [
+        (1, {}, "`logits` must hold at least two samples; got 1"),
+        (
+            9,
+            {"kind": "multilabel"},
+            "only multiclass predictions are read in pieces; got the kind multilabel",
+        ),
+        (9, {"correct": [True] * 9}, "`correct` and the kind top_label go with `confidence`"),
+        (9, {"weights": [0.0] * 9}, "`weights` must not all be zero"),
+    ],
+)
+def test_what_does_not_go_with_rows_of_a_file(rng, rows, more, message) -> None:
+    """Too few rows, another kind, and what belongs to confidences are refused before a row is read."""
+    file = Counted(rng.normal(size=(rows, 3)))
+    with pytest.raises(InputError, match=message):
+        Predictions(logits=file, **more)
+    assert file.reads == 0
+
+
+def test_notes_stay_when_scores_are_loaded(rng) -> None:
+    """Given notes, oddities and repairs are those of the streamed predictions after a whole pass."""
+    probs = rng.dirichlet(np.ones(3), size=9)
+    probs[4] *= 1.0005
+    streamed = Predictions(probs=Counted(probs), labels=np.zeros(9, int), notes=["Not used: `x`."])
+    loaded = streamed.loaded()
+    assert loaded.notes == streamed.notes
+    held = Predictions(probs=probs, labels=np.zeros(9, int), notes=["Not used: `x`."])
+    assert set(loaded.notes) == set(held.notes)
+    assert len(held.notes) == 3
+
+
+def test_new_scores_need_no_reading(rng, assert_same) -> None:
+    """Scores that replace those of a file do so without a pass through it."""
+    logits = rng.normal(size=(9, 3))
+    file = Counted(logits)
+    streamed = Predictions(logits=file, labels=rng.integers(0, 3, 9))
+    before = file.reads
+    replaced = streamed.replace_scores(2 * logits)
+    assert file.reads == before
+    assert not replaced.streamed
+    assert_same(replaced, streamed.loaded().replace_scores(2 * logits))

@@ -11,8 +11,7 @@ from pydantic import TypeAdapter
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation import result
-from calibrant.predictions import Predictions, Source
-from calibrant.predictions import source as source_module
+from calibrant.predictions import Predictions, Source, contents
 from calibrant.predictions.contents import Contents
 from calibrant.predictions.oddities import TWO_COLUMNS
 
@@ -445,7 +444,7 @@ def test_repr_says_it_in_one_line() -> None:
 
 def test_source_goes_through_json() -> None:
     """An evaluation's source is this class, and pydantic reads back what it writes."""
-    assert result.Source is Source is source_module.Source
+    assert result.Source is Source is contents.Source
     adapter = TypeAdapter(Source)
     source = Source(name="a.npz", sha256="ab", format="npz")
     assert adapter.validate_json(adapter.dump_json(source)) == source

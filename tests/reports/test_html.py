@@ -218,7 +218,7 @@ def test_the_table_of_metrics_says_what_the_data_say(case: str, report_on: Any) 
             expected = [words.number(estimate.value), words.interval(estimate)]
             if change is not None and change.value is not None:
                 expected += [words.number(change.value, signed=True), words.interval(change, signed=True)]
-                mark = words.judge(key, found.kind, estimate, change)
+                mark = words.mark_of_change(key, found.kind, estimate, change)
                 assert bool(cell.all(class_="better")) == (mark == "better")
                 assert (f"✓ {mark}" in cell.text) == (mark == "better")
                 assert (f"✗ {mark}" in cell.text) == (mark == "worse")

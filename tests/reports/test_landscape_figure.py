@@ -92,7 +92,7 @@ def test_sentence_tells_what_one_sees() -> None:
         "Least NLL 0.40000 at gamma = 0.8, T = 1.8; temperature scaling has 0.41000 at T = 1, the search "
         "along the line 0.40510 at gamma = 0.7, T = 1.7."
     )
-    assert "41 refits on resamples 95 % lie at gamma from 0.4 to 4.2 and T from 1.4 to 5.2" in said
+    assert "95 % of 41 refits on resamples lie at gamma from 0.4 to 4.2 and T from 1.4 to 5.2" in said
     assert said.endswith("T from 1.4 to 5.2. Exponent 0, which is temperature scaling, lies outside.")
 
 

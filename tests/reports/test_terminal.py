@@ -70,7 +70,7 @@ def test_the_table_shows_the_numbers(evaluation_of: Callable[..., Evaluation]) -
         (place,) = (place for place, line in enumerate(lines) if re.match(rf"{title}  ", line))
         expected = []
         for arm in found.arms:
-            mark = words.judge(key, "multilabel", arm.metrics[key], arm.change.get(key))
+            mark = words.mark_of_change(key, "multilabel", arm.metrics[key], arm.change.get(key))
             expected += [words.number(arm.metrics[key].value), *([mark] if mark else [])]
         assert lines[place].removeprefix(title).split() == expected
         intervals = [words.interval(arm.metrics[key], between="–") for arm in found.arms]

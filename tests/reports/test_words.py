@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibrant.evaluation.quantities.roster import place
 from calibrant.evaluation.result import Estimate
 from calibrant.reports import words
 
@@ -47,7 +48,7 @@ def test_a_change_is_judged_by_its_interval_and_direction(
     key: str, value: float | None, change: float, low: float | None, high: float | None, expected: str | None
 ) -> None:
     """Better or worse needs an interval without zero and a metric of which one end is good."""
-    verdict = words.judge(
+    verdict = words.mark_of_change(
         key, "multiclass", Estimate(value=value), Estimate(value=change, low=low, high=high)
     )
     assert verdict == expected
@@ -55,7 +56,7 @@ def test_a_change_is_judged_by_its_interval_and_direction(
 
 def test_without_a_change_there_is_no_judgement() -> None:
     """The uncalibrated arm is neither better nor worse."""
-    assert words.judge("ece", "binary", Estimate(value=0.1), None) is None
+    assert words.mark_of_change("ece", "binary", Estimate(value=0.1), None) is None
 
 
 def test_binary_metrics_name_what_they_judge() -> None:
@@ -68,7 +69,7 @@ def test_binary_metrics_name_what_they_judge() -> None:
 def test_an_unknown_metric_is_shown_by_its_key() -> None:
     """A metric that is added elsewhere appears, last, without an explanation."""
     assert words.metric("smooth_ece_of_tomorrow", "multiclass").title == "smooth ece of tomorrow"
-    assert sorted(["zzz", "nll", "ece", "event_ece"], key=words.rank) == ["event_ece", "ece", "nll", "zzz"]
+    assert sorted(["zzz", "nll", "ece", "event_ece"], key=place) == ["event_ece", "ece", "nll", "zzz"]
 
 
 def test_small_texts() -> None:

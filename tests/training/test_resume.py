@@ -121,6 +121,28 @@ def test_being_killed_while_writing_does_no_harm(
     )
 
 
+@pytest.mark.usefixtures("short_reports")
+def test_the_best_epoch_and_patience_survive_a_stop(
+    recipe, tmp_path, same_numbers, interrupted_in_step, monkeypatch
+) -> None:
+    """A stop after the best epoch forgets neither its weights nor that patience ran out."""
+    settings = ["optimiser.learning_rate=0.3", "schedule.name=constant", "schedule.milestones=[]"]
+    more = ["training.epochs=8", "training.patience=2", "training.keep=best"]
+    mine = recipe.with_settings([*settings, *more])
+    whole = train(mine, tmp_path / "whole")
+    best = whole.kept_row["epoch"]
+    assert len(whole.rows) == best + 2 < 8
+    interrupted_in_step((best + 1) * STEPS + 1)
+    with pytest.raises(TrainingInterrupted, match="resumes from there"):
+        train(mine, tmp_path / "cut")
+    monkeypatch.undo()
+    train(mine, tmp_path / "cut")
+    same_numbers(whole.folder.path, tmp_path / "cut")
+    (tmp_path / "cut" / "evaluation.json").unlink()  # as if killed before the end
+    train(mine, tmp_path / "cut")
+    same_numbers(whole.folder.path, tmp_path / "cut")
+
+
 def test_a_finished_run_is_not_done_again(recipe, tmp_path, monkeypatch) -> None:
     """Training once more in the same directory trains nothing and returns the same."""
     first = train(recipe, tmp_path / "run")

@@ -34,12 +34,15 @@ def isotonic_blocks(scores: Vector, outcomes: Vector, weights: Vector | None = N
     """Regress outcomes ``(N,)`` on scores ``(N,)``; samples of weight zero do not count."""
     from scipy.optimize import isotonic_regression  # heavy
 
-    if weights is not None:
+    if weights is not None and not weights.all():
         counted = weights > 0
         scores, outcomes, weights = scores[counted], outcomes[counted], weights[counted]
-    points, place = np.unique(scores, return_inverse=True)  # ties enter as one
-    masses = np.bincount(place, weights).astype(np.float64)
-    sums = np.bincount(place, outcomes if weights is None else weights * outcomes)
+    order = np.argsort(scores)
+    ranked = scores[order]
+    distinct = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))  # ties enter as one
+    points = ranked[distinct]
+    masses = np.ones(len(order)) if weights is None else weights[order]
+    masses, sums = (np.add.reduceat(part, distinct) for part in (masses, masses * outcomes[order]))
     fitted: Any = isotonic_regression(sums / masses, weights=masses)
     starts = fitted.blocks[:-1]
     weight, total = np.add.reduceat(masses, starts), np.add.reduceat(sums, starts)

@@ -100,7 +100,8 @@ class _Problem:
             length = min(_room(slacks, -moved), _room(multipliers, turned))
             change = change + length * step
             multipliers = multipliers + length * turned
-            slacks = np.maximum(self._ends - self._product(change), 1e-300)
+            # No step takes more than this share of a slack; what is lost beyond is rounding.
+            slacks = np.maximum(self._ends - self._product(change), (1 - _TO_BOUNDARY) * slacks)
         return change
 
     def _product(self, change: Vector) -> Vector:

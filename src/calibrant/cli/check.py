@@ -2,45 +2,53 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import check_output, command_line, progress
-
-if TYPE_CHECKING:
-    from calibrant.evaluation.gate.result import GateMetric
+from calibrant.cli.terminal import alternatives, check_output, command_line, progress
+from calibrant.evaluation.quantities.roster import gated
 
 MARKS = {"pass": "pass", "within noise": "pass, within noise", "fail": "FAIL"}
 TOO_FEW = "pass, too few samples to tell"
 
 
+def _with_limits(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for each quantity that can have a limit, after its first argument."""
+    options = [
+        inspect.Parameter(
+            key,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                str | None, typer.Option(quantity.option, metavar="NUMBER", help=quantity.gate.help)
+            ],
+        )
+        for key, quantity in gated().items()
+        if quantity.gate is not None and quantity.gate.help is not None
+    ]
+    signature = inspect.signature(command, eval_str=True)
+    first, *others, _ = signature.parameters.values()
+    kept = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in others]
+    vars(command)["__signature__"] = signature.replace(parameters=[first, *options, *kept])
+    return command
+
+
+@_with_limits
 def check(
     file: Annotated[Path, typer.Argument(help="Predictions; `confidence` with `correct` is enough.")],
-    max_ece: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="The most calibration error, as in 0.03.")
-    ] = None,
-    max_adaptive_ece: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="The same over bins of equal mass.")
-    ] = None,
-    max_smce: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="The most smooth calibration error.")
-    ] = None,
-    max_nll: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="The most negative log-likelihood.")
-    ] = None,
-    max_brier: Annotated[str | None, typer.Option(metavar="NUMBER", help="The highest Brier score.")] = None,
-    min_accuracy: Annotated[str | None, typer.Option(metavar="NUMBER", help="The least accuracy.")] = None,
     baseline: Annotated[
         Path | None, typer.Option(help="Predictions that FILE must not be worse than.")
     ] = None,
     baseline_metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="What must not be worse: ece, adaptive_ece, smce, nll, brier or accuracy. May be repeated. "
-            "Default: ece, and nll where it is known."
+            help=f"What must not be worse: {alternatives(gated())}. May be repeated. Default: ece, and nll "
+            "where it is known.",
         ),
     ] = None,
     confidence: Annotated[
@@ -56,6 +64,7 @@ def check(
     bootstrap: Annotated[int, typer.Option(min=2, help="Resamples, and draws at the limit.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what fails.")] = False,
+    **limits: str | None,
 ) -> None:
     """Exit with 1 if FILE exceeds a limit or is worse than a baseline by more than noise explains; else 0.
 
@@ -70,21 +79,13 @@ def check(
     from calibrant.predictions import load_predictions
     from calibrant.reports.junit import junit_text
 
-    given: dict[GateMetric, tuple[str, str | None]] = {
-        "ece": ("--max-ece", max_ece),
-        "adaptive_ece": ("--max-adaptive-ece", max_adaptive_ece),
-        "smce": ("--max-smce", max_smce),
-        "nll": ("--max-nll", max_nll),
-        "brier": ("--max-brier", max_brier),
-        "accuracy": ("--min-accuracy", min_accuracy),
-    }
-    limits: dict[GateMetric, float] = {
-        metric: _number(*pair) for metric, pair in given.items() if pair[1] is not None
+    wanted = {
+        metric: _number(gated()[metric].option, text) for metric, text in limits.items() if text is not None
     }
     with progress(f"checking {file.name}", quiet=quiet):
         found = check_predictions(
             load_predictions(file),
-            limits,
+            wanted,
             baseline=None if baseline is None else load_predictions(baseline),
             baseline_metrics=baseline_metric or None,
             confidence=confidence,

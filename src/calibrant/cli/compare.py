@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import check_output, command_line, progress
+from calibrant.cli.terminal import alternatives, check_output, command_line, progress
+from calibrant.evaluation.quantities.roster import extras
 
 if TYPE_CHECKING:
     from calibrant.reports.run_sections import Section
@@ -21,6 +22,10 @@ def compare(
     ],
     report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write everything found to this .json file.")] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help=f"Also measure {alternatives(extras())}. May be repeated."),
+    ] = None,
     bins: Annotated[int, typer.Option(min=1, help="Number of bins of the calibration errors.")] = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples behind the intervals.")] = 1000,
     level: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Level of the intervals.")] = 0.95,
@@ -28,7 +33,7 @@ def compare(
 ) -> None:
     """Put several models side by side; differences are paired where the samples are the same.
 
-    Of runs the report also shows what their recipes differ in, the same images under each, and, where they
+    For runs the report also shows what their recipes differ in, the same images under each, and, where they
     recorded dynamics, how each learned.
     """
     check_output(report, endings=(".html",), option="--report", inputs=files)
@@ -55,6 +60,7 @@ def compare(
             num_bins=bins,
             bootstrap=bootstrap,
             level=level,
+            metrics=metric or (),
             seed=seed,
             command=command_line(),
             progress=tell,

@@ -16,28 +16,30 @@ if TYPE_CHECKING:
 
 def curvature(
     run: Annotated[str, typer.Argument(help="The directory of a finished run, or module:factory.")],
-    split: Annotated[Literal["train", "test"], typer.Option(help="Which samples.")] = "train",
-    samples: Annotated[int, typer.Option(min=0, help="How many of them, drawn at random; 0: all.")] = 1000,
+    split: Annotated[
+        Literal["train", "test"], typer.Option(help="The split to take samples from.")
+    ] = "train",
+    samples: Annotated[int, typer.Option(min=0, help="How many samples, drawn at random; 0: all.")] = 1000,
     top: Annotated[int, typer.Option(min=1, help="How many of the largest eigenvalues.")] = 1,
     products: Annotated[
         int, typer.Option(min=6, help="Products with the Hessian to spend on the trace.")
     ] = 60,
     density: Annotated[bool, typer.Option(help="Also estimate the density of all eigenvalues.")] = True,
     weights: Annotated[
-        Path | None, typer.Option(help="For module:factory: its weights, .safetensors or .pt.")
+        Path | None, typer.Option(help="With a factory: its weights, .safetensors or .pt.")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="For module:factory: a named set, an .npz file or a folder of images.")
+        str | None, typer.Option(help="With a factory: a named set, an .npz file or a folder of images.")
     ] = None,
     loss: Annotated[
         str | None,
-        typer.Option(help='For module:factory: what it was trained with, such as "focal(gamma=3)".'),
+        typer.Option(help='With a factory: what it was trained with, such as "focal(gamma=3)".'),
     ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
-            help="For module:factory: a recipe's setting, such as data.normalise=none; may be repeated.",
+            help="With a factory: a recipe's setting, such as data.normalise=none; may be repeated.",
         ),
     ] = None,
     json: Annotated[
@@ -47,13 +49,13 @@ def curvature(
     figure: Annotated[
         Path | None, typer.Option(help="Draw the density into this file: .svg, .png or .pdf.")
     ] = None,
-    device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda or mps.")] = "cpu",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    device: Annotated[str, typer.Option(help="Device: cpu, cuda or mps.")] = "cpu",
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
 ) -> None:
     """The curvature of the training loss, and of cross-entropy, at a network's parameters.
 
     The Hessian's largest eigenvalue with its residual, its trace with its standard error and the density of
-    its eigenvalues. For a run the numbers are kept in its directory and shown in its report.
+    its eigenvalues. For a run, the numbers are kept in its directory and shown in its report.
     """
     check_output(json, endings=(".json",), option="--json", inputs=[weights] if weights else [])
     check_output(figure, endings=(".svg", ".png", ".pdf"), option="--figure")

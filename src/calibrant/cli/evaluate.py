@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from calibrant.cli.terminal import METHODS, check_output, command_line, progress
+from calibrant.cli.terminal import METHODS, alternatives, check_output, command_line, progress
+from calibrant.evaluation.quantities.roster import extras
 
 
 def evaluate(
@@ -43,6 +44,10 @@ def evaluate(
         list[str] | None,
         typer.Option(metavar="METHOD", help=f"{METHODS}. May be repeated. Default: those that suit FILE."),
     ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help=f"Also measure {alternatives(extras())}. May be repeated."),
+    ] = None,
     bins: Annotated[
         int, typer.Option(min=1, metavar="N", help="Number of bins of the calibration errors.")
     ] = 15,
@@ -76,6 +81,7 @@ def evaluate(
             num_bins=bins,
             bootstrap=bootstrap,
             level=level,
+            metrics=metric or (),
             ood=None if ood is None else open_predictions(ood),
             ood_score=ood_score,
             seed=seed,

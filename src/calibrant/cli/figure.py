@@ -18,11 +18,7 @@ if TYPE_CHECKING:
     from calibrant.predictions import Predictions
 
 ENDINGS = (".svg", ".png", ".pdf")
-LANDSCAPE = "landscape"
 _MOST_NAMED = 6  # labels
-LANDSCAPE_SUMMARY = (
-    "The objective of focal temperature scaling over exponent and temperature, for a FILE of predictions."
-)
 
 
 def figure(
@@ -58,17 +54,21 @@ def figure(
         return
     if name is None:
         raise InputError("which figure? `calibrant figure --list` lists them.")
+    from calibrant.experiments.figure_roster import figure_named
+    from calibrant.reports.figures.drawing import save_figure
+
+    chosen = figure_named(name)
     path = out or Path(f"{name}.svg")
-    if name == LANDSCAPE:
+    if chosen.draw is None:
         _check_ending(path)
         drawn, note = _landscape(
             file, objective=objective, label=label, every_row=every_row, resamples=resamples, seed=seed
         )
     else:
         given = {"--objective": objective, "--label": label, "--all": every_row, "--resamples": resamples}
-        drawn, note = _theory(name, path, file, [option for option, value in given.items() if value])
-    from calibrant.reports.figures.drawing import save_figure
-
+        _refuse(name, file, [option for option, value in given.items() if value])
+        _check_ending(path)
+        drawn, note = chosen.draw(), chosen.note
     save_figure(drawn, path)
     typer.echo(path)
     if note:
@@ -76,24 +76,18 @@ def figure(
 
 
 def _list() -> None:
-    from calibrant.experiments.studies.figure_roster import FIGURES
+    from calibrant.experiments.figure_roster import FIGURES
 
     for each in FIGURES:
         typer.echo(f"{each.name}  {each.summary}")
-    typer.echo(f"{LANDSCAPE}  {LANDSCAPE_SUMMARY}")
 
 
-def _theory(name: str, path: Path, file: Path | None, options: list[str]) -> tuple[Figure, str]:
-    """A figure that needs no file, and a note on errors in its published caption."""
-    from calibrant.experiments.studies.figure_roster import figure_named
-
-    chosen = figure_named(name, others=(LANDSCAPE,))
+def _refuse(name: str, file: Path | None, options: list[str]) -> None:
+    """What goes with a file alone."""
     if file is not None:
         raise InputError(f"the figure {name} shows theory and takes no file; got {file}.")
     if options:
-        raise InputError(f"{', '.join(options)} goes only with the figure {LANDSCAPE}.")
-    _check_ending(path)
-    return chosen.draw(), chosen.note
+        raise InputError(f"{', '.join(options)} goes only with the figure landscape.")
 
 
 def _landscape(
@@ -112,7 +106,7 @@ def _landscape(
     wanted = (objective or "nll").replace("-", "_")
     check_choice("--objective", wanted, OBJECTIVES)
     if file is None:
-        raise InputError(f"the figure {LANDSCAPE} needs a file: `calibrant figure {LANDSCAPE} FILE`.")
+        raise InputError("the figure landscape needs a file: `calibrant figure landscape FILE`.")
 
     from matplotlib.figure import Figure
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,18 +44,7 @@ def fit(
     calibrator = None if method is None else build(method)
     with progress(f"reading {file.name}") as tell:
         predictions = load_predictions(file)
-        if predictions.labels is None or predictions.kind == "top_label":
-            msg = f"{file} has no labels, or no scores of all classes, so no calibrator can be fitted on it."
-            raise InputError(msg)
-        if not every_row and not predictions.has_calibration:
-            msg = (
-                f"{file} has no calibration split; add `split` (0 = calibration, 1 = test), "
-                "or fit on every row with --all."
-            )
-            raise InputError(msg)
-        rows = predictions if every_row else predictions.calibration
-        if by_group and rows.groups is None:
-            raise InputError(f"--by-group needs `groups` in {file}, one name per sample.")
+        rows = rows_to_fit(predictions, file, every_row=every_row, by_group=by_group)
         refuse_to_replace_another_file(out)
         if calibrator is None:
             tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
@@ -74,12 +62,27 @@ def fit(
         calibrator.save(out)
 
     result = calibrator.fit_result_
-    fitted = describe(result.parameters) if not calibrator.parameter_shapes else f"{calibrator.size} numbers"
-    typer.echo(f"{calibrator.name}, fitted on {rows.num_samples} samples: {fitted}")
+    typer.echo(f"{calibrator.name}, fitted on {rows.num_samples} samples: {described(calibrator)}")
     typer.echo(f"{result.objective}: {result.before:.6g} before, {result.after:.6g} after ({result.message})")
     for note in (*predictions.notes, *result.warnings):
         typer.echo(f"note: {note}")
     typer.echo(f"calibrator: {out}")
+
+
+def rows_to_fit(predictions: Predictions, file: Path, *, every_row: bool, by_group: bool) -> Predictions:
+    """The calibration split, or all rows; refused where no calibrator can be fitted on them."""
+    if predictions.labels is None or predictions.kind == "top_label":
+        msg = f"{file} has no labels, or no scores of all classes, so no calibrator can be fitted on it."
+        raise InputError(msg)
+    if not every_row and not predictions.has_calibration:
+        msg = (
+            f"{file} has no calibration split; add `split` (0 = calibration, 1 = test), "
+            "or fit on every row with --all."
+        )
+        raise InputError(msg)
+    if by_group and predictions.groups is None:
+        raise InputError(f"--by-group needs `groups` in {file}, one name per sample.")
+    return predictions if every_row else predictions.calibration
 
 
 def fit_by_group(calibrator: Calibrator, rows: Predictions, out: Path) -> list[str]:
@@ -97,10 +100,8 @@ def fit_by_group(calibrator: Calibrator, rows: Predictions, out: Path) -> list[s
     lines = [f"{calibrator.name}, fitted on {rows.num_samples} samples of {len(fitted.by_group)} groups"]
     for name, part in [("all groups", fitted.pooled), *fitted.by_group.items()]:
         part.class_names_ = rows.class_names
-        result = part.fit_result_
-        told = describe(result.parameters) if not part.parameter_shapes else f"{part.size} numbers"
         count = rows.num_samples if part is fitted.pooled else rows.groups.count(name)
-        lines.append(f"  {name}, {count} samples: {told}")
+        lines.append(f"  {name}, {count} samples: {described(part)}")
     lines += [f"note: {warning.message}" for warning in caught]
     fitted.save(out)
     return [*lines, f"calibrators: {out}"]
@@ -132,10 +133,12 @@ def refuse_to_replace_another_file(out: Path) -> None:
         raise InputError(msg) from error
 
 
-def describe(parameters: Mapping[str, float | tuple[float, ...]], *, most: int = 6) -> str:
-    """``temperature = 1.31, gamma = 0.25``; long lists are cut."""
+def described(calibrator: Calibrator, *, most: int = 6) -> str:
+    """``temperature = 1.31, gamma = 0.25``; long lists are cut, and tables only counted."""
+    if calibrator.parameter_shapes:
+        return f"{calibrator.size} numbers"
     parts: list[str] = []
-    for name, value in parameters.items():
+    for name, value in calibrator.fit_result_.parameters.items():
         if isinstance(value, tuple):
             shown = ", ".join(f"{entry:.4g}" for entry in value[:most])
             parts.append(f"{name} = [{shown}{', …' if len(value) > most else ''}]")

@@ -25,6 +25,17 @@ METHODS = (
 """For help texts, which must not wait for imports; a test compares it with the roster."""
 
 
+def alternatives(names: Iterable[str]) -> str:
+    """Names for a help text.
+
+    Example:
+        >>> alternatives(["ece", "nll", "brier"])
+        'ece, nll or brier'
+    """
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
+
+
 def errors() -> Console:
     """The console for errors, notes and progress; results go to stdout."""
     return Console(stderr=True, soft_wrap=True)

@@ -21,14 +21,16 @@ def train(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The run's directory. Default: runs/RECIPE-LOSS-seedN.")
     ] = None,
-    loss: Annotated[str | None, typer.Option(help='Such as "focal(gamma=3)".')] = None,
-    model: Annotated[str | None, typer.Option(help='Such as "resnet(width=16)", or module:factory.')] = None,
+    loss: Annotated[str | None, typer.Option(help='The loss, such as "focal(gamma=3)".')] = None,
+    model: Annotated[
+        str | None, typer.Option(help='The network, such as "resnet(width=16)", or module:factory.')
+    ] = None,
     data: Annotated[str | None, typer.Option(help="A named set, an .npz file or a folder of images.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="How many.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Number of epochs.")] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any setting, as section.key=value; may be repeated."),
+        typer.Option("--set", help="Any setting of the recipe, as section.key=value; may be repeated."),
     ] = None,
     candidates: Annotated[
         str | None,
@@ -40,7 +42,7 @@ def train(
         Literal["after", "before"],
         typer.Option(help="Choose by validation NLL after temperature scaling, or before."),
     ] = "after",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> None:
     """Train what RECIPE says, evaluate it and write everything into one directory; or resume a run."""
     from calibrant.training import TrainingInterrupted, load_recipe, load_run

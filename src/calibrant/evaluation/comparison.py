@@ -12,6 +12,10 @@ from calibrant.evaluation.pairing import refuse_other_classes, same_samples, tes
 from calibrant.evaluation.phrases import clearly, number, with_margin
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.progress import Progress
+from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.nll import NLL
+from calibrant.evaluation.quantities.quantity import EVENT
+from calibrant.evaluation.quantities.roster import check_metrics
 from calibrant.evaluation.resampling.at_limit import draw_at_limit
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind, Settings
 from calibrant.evaluation.versions import versions
@@ -25,6 +29,7 @@ def compare(
     bootstrap: int = 1000,
     null_draws: int = 1000,
     level: float = 0.95,
+    metrics: Sequence[str] = (),
     seed: int = 0,
     command: str | None = None,
     progress: Progress | None = None,
@@ -45,7 +50,8 @@ def compare(
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration, at least 1.
-        level: Of every interval.
+        level: Level of every interval.
+        metrics: Quantities to add to those that are measured anyway, as in :func:`evaluate`.
         seed: Decides everything random; the same seed gives the same bits.
         command: The command line to record, if there was one.
         progress: Called with a few words and the share that is done.
@@ -75,7 +81,13 @@ def compare(
     _check(models)
     kind = models[0][1].kind
     procedure = Procedure(
-        kind=kind, num_bins=num_bins, num_resamples=bootstrap, num_draws=null_draws, level=level, seed=seed
+        kind=kind,
+        num_bins=num_bins,
+        num_resamples=bootstrap,
+        num_draws=null_draws,
+        level=level,
+        seed=seed,
+        metrics=check_metrics(metrics),
     )
     tests = [test_of(predictions) for _, predictions in models]
     paired = all(same_samples(tests[0], test) for test in tests[1:])
@@ -85,7 +97,7 @@ def compare(
     for place, ((name, predictions), test) in enumerate(zip(models, tests, strict=True)):
         if progress is not None:
             progress(f"judging {name}", place / len(models))
-        reduced = reduce_predictions(test, num_bins)
+        reduced = reduce_predictions(test, num_bins, metrics=procedure.metrics)
         judged.append(measure(reduced, procedure, part=0 if paired else place))
         seen.append(reduced)
         labels = tuple(str(label) for label in test.class_names or range(test.num_classes or 0))
@@ -113,6 +125,7 @@ def compare(
             null_draws=null_draws,
             calibration="none: the models are judged as they are",
             calibrators=(),
+            metrics=procedure.metrics,
         ),
         models=tuple(found),
         verdict=_verdict(found, judged, kind, level, None if paired else (seen, procedure)),
@@ -160,13 +173,13 @@ def _verdict(
     Models judged on samples of their own (``apart``) differ in how much error chance gives them, the more the
     fewer samples there are: one is worse only if a model as good as the best seldom shows as much there.
     """
-    metrics = {"ece": "calibration error"}
+    metrics = {ECE.key: "calibration error"}
     if kind == "binary":
         metrics = {
-            "event_ece": "calibration error of the positive class",
-            "ece": "calibration error of the top label",
+            ECE.event_key: "calibration error of the positive class",
+            ECE.key: "calibration error of the top label",
         }
-    metrics["nll"] = "negative log-likelihood (NLL)"
+    metrics[NLL.key] = "negative log-likelihood (NLL)"
     sentences: list[str] = []
     for metric, name in metrics.items():
         known = {place: model.metrics[metric].value for place, model in enumerate(found)}
@@ -179,7 +192,7 @@ def _verdict(
             sign = clearly(change(judged[place], judged[best], level, paired=apart is None)[metric])
             by_chance = (
                 apart is not None
-                and metric != "nll"
+                and metric != NLL.key
                 and _by_chance(apart, metric, place, ranked[0][0], value)
             )
             if sign <= 0 or by_chance:
@@ -195,8 +208,8 @@ def _by_chance(
     """Whether a model whose true error is the best one's shows as much on the samples of another."""
     seen, procedure = apart
     drawn = draw_at_limit(
-        "ece",
-        seen[place].events["event_" if metric == "event_ece" else ""],
+        "width l1",
+        seen[place].events[EVENT if metric == ECE.event_key else ""],
         best,
         value,
         num_bins=procedure.num_bins,

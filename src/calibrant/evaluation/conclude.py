@@ -36,6 +36,7 @@ def conclude(judged: Judged) -> Evaluation:
             calibration=split.words,
             calibrators=tuple(template.name for template in fitted.templates),
             intervals=procedure.intervals,
+            metrics=procedure.metrics,
         ),
         arms=judged.arms,
         verdict=_verdict(judged),

@@ -33,7 +33,7 @@ def judge(fitted: Fitted) -> Judged:
     request, test = prepared.request, prepared.split.test
     told = prepared.steps.watching(test)
     prepared.steps.next("judging the predictions as they came")
-    reduced = reduce_predictions(test, prepared.procedure.num_bins)
+    reduced = _reduce(None, prepared)
     uncalibrated = measure(reduced, prepared.procedure, told)
     arms = [_arm(None, uncalibrated, None, prepared)]
     for each in fitted.calibrators:
@@ -48,12 +48,15 @@ def judge(fitted: Fitted) -> Judged:
     return Judged(fitted=fitted, arms=tuple(arms), uncalibrated=uncalibrated, out_of_distribution=detected)
 
 
-def _reduce(fitted: FittedCalibrator, prepared: Prepared) -> Reduced:
-    """The test samples after a calibrator, or as judged by those that were fitted on others."""
-    num_bins = prepared.procedure.num_bins
-    if fitted.in_turn is not None:
-        return reduce_predictions(fitted.in_turn, num_bins)
-    return reduce_predictions(prepared.split.test, num_bins, fitted.calibrator.predict_proba)
+def _reduce(fitted: FittedCalibrator | None, prepared: Prepared) -> Reduced:
+    """The test samples as they came, after a calibrator, or as judged by those that were fitted on others."""
+    samples, calibrate = prepared.split.test, None
+    if fitted is not None and fitted.in_turn is not None:
+        samples = fitted.in_turn
+    elif fitted is not None:
+        calibrate = fitted.calibrator.predict_proba
+    procedure = prepared.procedure
+    return reduce_predictions(samples, procedure.num_bins, calibrate, metrics=procedure.metrics)
 
 
 def _arm(

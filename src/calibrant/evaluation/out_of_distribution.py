@@ -12,11 +12,11 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
 from calibrant.evaluation.fitting.split import has_both_parts
 from calibrant.evaluation.judging.labelled_probs import ROW_BLOCK
-from calibrant.evaluation.judging.ranking import auroc_influence, standard_error
 from calibrant.evaluation.judging.shapes import thinned_roc
 from calibrant.evaluation.phrases import span
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import centred_interval, normal_interval
+from calibrant.evaluation.resampling.ranking import auroc_influence, standard_error
 from calibrant.evaluation.resampling.resamples import block_bounds
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.result import Detection, Estimate, OutOfDistribution
@@ -238,8 +238,8 @@ def _sentence(
     high = value if area.high is None else area.high
     name = "foreign samples" if foreign.source is None else f"samples of {foreign.source.name}"
     said = (
-        f"By {NAMES[score]}, {foreign.num_samples:,} {name} are told from {num_in:,} test samples with an "
-        f"AUROC of {value:.3f} ({100 * level:g} % interval {span(area)}; 0.5 is guessing)"
+        f"By {NAMES[score]}, {foreign.num_samples:,} {name} are distinguished from {num_in:,} test samples "
+        f"with an AUROC of {value:.3f} ({100 * level:g} % interval {span(area)}; 0.5 is guessing)"
     )
     if low > 0.5:
         return f"{said}."

@@ -26,17 +26,25 @@ def percent(share: float) -> str:
     return f"{value:.{digits}f} %"
 
 
-def number(value: float, digits: int | None = None) -> str:
-    """Three decimals, four where the number is small, or as many as are asked for.
+def number(value: float, digits: int | None = None, *, table: bool = False, signed: bool = False) -> str:
+    """Three decimals, four where the number is small, or as many as are asked for; in a table always four.
+
+    A zero has no decimals in a sentence; in a table what rounds to zero has no sign.
 
     Example:
         >>> number(0.0751), number(0.00123), number(-0.0751), number(0.0)
         ('0.075', '0.0012', '−0.075', '0')
+        >>> number(0.0751, table=True), number(0.02, table=True, signed=True), number(-0.00001, table=True)
+        ('0.0751', '+0.0200', '0.0000')
     """
-    if value == 0:
+    if table:
+        digits = 4
+    elif value == 0:
         return "0"
     text = f"{abs(value):.{_digits(value) if digits is None else digits}f}"
-    return f"−{text}" if value < 0 else text
+    if table and float(text) == 0:
+        return text
+    return ("−" if value < 0 else "+" if signed else "") + text
 
 
 def _digits(value: float) -> int:

@@ -47,6 +47,7 @@ def evaluate(
     null_draws: int = 1000,
     level: float = 0.95,
     intervals: Intervals = "centred",
+    metrics: Sequence[str] = (),
     ood: Predictions | None = None,
     ood_score: OutOfDistributionScore | None = None,
     seed: int = 0,
@@ -68,13 +69,13 @@ def evaluate(
     **Intervals** come from ``bootstrap`` resamples of the test samples, which keep their weights; every arm
     is judged on the same resamples, so ``change`` (arm minus uncalibrated) is paired. They are percentiles of
     the resampled values after these were moved to centre on the value. A mean centres there anyway; a
-    calibration error does not, because each layer of noise enlarges it. Of a small true error (0.021, 2000
-    samples) the moved percentiles cover 88 %, percentiles left where they are 55 %. ``intervals`` takes plain
-    percentiles or BCa ones instead. The AUROC has DeLong's interval, or for several classes the same with the
-    influences averaged; calibration slope and intercept have normal ones from their influences. Where all
-    that count are right (or none is), resamples are all alike, and the share has Clopper and Pearson's
-    interval; what a single sample decides has none, nor has a change judged on fewer than six samples (at
-    95 %), which chance explains even where it goes the same way in all.
+    calibration error does not, because each layer of noise enlarges it. The moved percentiles cover a small
+    true error (0.021, 2000 samples) in 88 % of cases, percentiles left where they are in 55 %. ``intervals``
+    takes plain percentiles or BCa ones instead. The AUROC has DeLong's interval, or for several classes the
+    same with the influences averaged; calibration slope and intercept have normal ones from their influences.
+    Where all that count are right (or none is), resamples are all alike, and the share has Clopper and
+    Pearson's interval; what a single sample decides has none, nor has a change judged on fewer than six
+    samples (at 95 %), which chance explains even where it goes the same way in all.
 
     **Chance**: a finite sample shows an error even where every probability is true. ``null`` holds the errors
     when outcomes are drawn from the stated probabilities, the share :math:`(1 + k)/(1 + D)` of :math:`D`
@@ -98,9 +99,13 @@ def evaluate(
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration; with fewer than ``1 / (1 - level)`` (binary: twice as
             many) no error can count as real, which is noted.
-        level: Of every interval, and one minus the share of calibrated models that are called miscalibrated.
+        level: Level of every interval, and one minus the share of calibrated models that are called
+            miscalibrated.
         intervals: ``"centred"``, ``"percentile"`` or ``"bca"`` (bias-corrected and accelerated; for means, it
             leaves calibration errors near zero without an interval).
+        metrics: Quantities to add to those that are measured anyway: ``"smooth_ece"``, ``"debiased_ece"``,
+            ``"debiased_l2_ece"``, ``"kolmogorov_smirnov"``, ``"over_confidence_error"``,
+            ``"under_confidence_error"``. Each takes a call of its function for every resample of every arm.
         ood: What the same model said of samples of another kind (their test split, where they have one): how
             well are they told from the test samples? Labels are not needed and not looked at.
         ood_score: By what: ``"entropy"`` (the default), ``"max_probability"`` (the default where only
@@ -148,6 +153,7 @@ def evaluate(
         null_draws=null_draws,
         level=level,
         intervals=intervals,
+        metrics=metrics,
         ood=ood,
         ood_score=ood_score,
         seed=seed,

@@ -15,6 +15,7 @@ from calibrant.evaluation.fitting.split import Split, choose_split, has_both_par
 from calibrant.evaluation.fitting.templates import Template, templates
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.progress import Progress, Steps
+from calibrant.evaluation.quantities.roster import check_metrics
 from calibrant.evaluation.result import Intervals
 from calibrant.evaluation.thresholds import significance
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
@@ -33,6 +34,7 @@ class Request:
     null_draws: int
     level: float
     intervals: Intervals
+    metrics: Sequence[str]
     ood: Predictions | None
     ood_score: OutOfDistributionScore | None
     seed: int
@@ -82,6 +84,7 @@ def prepare(request: Request) -> Prepared:
         level=request.level,
         seed=request.seed,
         intervals=request.intervals,
+        metrics=check_metrics(request.metrics),
     )
     split = choose_split(predictions, calibration, request.seed)
     split = pieces.with_calibration_in_memory(split, request.seed)

@@ -23,6 +23,8 @@ class Procedure:
     level: float
     seed: int
     intervals: Intervals = "centred"
+    metrics: tuple[str, ...] = ()
+    """What is measured beside the usual quantities."""
     _resamples: dict[tuple[int, int], Resamples] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -218,6 +218,7 @@ class Settings:
     calibration: str  # how the calibration samples came about, in words
     calibrators: tuple[str, ...]
     intervals: Intervals = "centred"
+    metrics: tuple[str, ...] = ()  # those that were asked for beside the usual ones
 
 
 @dataclass(frozen=True, kw_only=True)

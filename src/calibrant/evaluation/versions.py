@@ -11,7 +11,7 @@ from calibrant import __version__
 
 
 def versions() -> dict[str, str]:
-    """Of everything that decides the bits."""
+    """The versions of everything that decides the bits."""
     return {
         "calibrant": __version__,
         "python": platform.python_version(),

@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
 from calibrant.experiments.claims import Claim
-from calibrant.experiments.pages import render, results_text, save_figure
+from calibrant.experiments.pages import render, results_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -184,13 +184,17 @@ class Page:
         write_text(written[0], self.text(numbers))
         write_text(written[1], results_text(numbers))
         for figure, path in zip(figures, written[2:], strict=True):
+            from calibrant.reports.figures.drawing import save_figure
+
             save_figure(figure, path)
         return written
 
     def rewrite(self, folder: Path) -> None:
         """Write the page again from the numbers that lie in a folder, after its words were changed."""
-        numbers = json.loads((folder / f"{self.name}.json").read_text(encoding="utf-8"))
-        write_text(folder / f"{self.name}.md", self.text(numbers))
+        text, data = (folder / name for name in self.files[:2])
+        numbers = json.loads(data.read_text(encoding="utf-8"))
+        write_text(text, self.text(numbers))
+        write_text(data, results_text(numbers))
 
 
 @dataclass(frozen=True, kw_only=True)

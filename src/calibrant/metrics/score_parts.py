@@ -279,6 +279,6 @@ def _vector(values: Tensor) -> Vector:
 
 
 def _blocks(scores: Vector, outcomes: Vector, weights: Vector | None) -> IsotonicBlocks:
-    from calibrant._math.isotonic import isotonic_blocks  # numba: imported where it is first needed
+    from calibrant._math.isotonic import isotonic_blocks
 
     return isotonic_blocks(np.minimum(scores, 1.0), outcomes, weights)

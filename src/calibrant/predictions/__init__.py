@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from calibrant.predictions.checks import Kind
+from calibrant.predictions.contents import Source
 from calibrant.predictions.file_scores import ScoreFile
 from calibrant.predictions.files import load_predictions, open_predictions
 from calibrant.predictions.positions import predictions_of_positions
-from calibrant.predictions.source import Source
 from calibrant.predictions.table import Predictions
 
 StreamedPredictions = Predictions

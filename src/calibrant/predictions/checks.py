@@ -1,4 +1,4 @@
-"""From what a caller or a file gives to the tensors that a table of predictions holds."""
+"""What a caller or a file gives, as the tensors and names that predictions hold."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def yes_and_no(labels: ArrayLike) -> tuple[str, str] | None:
 
 
 def as_true_classes(values: ArrayLike, num_samples: int) -> Tensor:
-    """True classes beside top-label confidences, int64; names are numbered in their order in the alphabet."""
+    """True classes for top-label confidences, int64; names are numbered in alphabetical order."""
     texts = as_texts(values)
     if texts is not None:
         numbers = [whole_number(text) for text in texts]

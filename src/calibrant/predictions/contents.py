@@ -10,7 +10,6 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.source import Source
 from calibrant.predictions.stores import ScoreStore
 
 if TYPE_CHECKING:
@@ -18,6 +17,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Space: TypeAlias = Literal["logits", "probs", "confidence"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The file that was read."""
+
+    name: str
+    sha256: str
+    format: str
+    path: str | None = None
+    """As it was given, for commands that can be run again."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -128,7 +138,7 @@ class Contents:
         return {name: values for name, values in arrays.items() if values is not None}
 
     def description(self) -> str:
-        """Kind, sizes and what else there is, parted by commas."""
+        """Kind, sizes and what else there is, separated by commas."""
         parts = [self.kind, f"{self.num_samples} samples"]
         if self.kind in {"multiclass", "multilabel"}:
             parts.append(f"{self.num_classes} {'classes' if self.kind == 'multiclass' else 'labels'}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from calibrant._math.arrays import first_row
 from calibrant._math.errors import InputError
 from calibrant.predictions import checks
 from calibrant.predictions.checks import ROUNDING_TOLERANCE
+from calibrant.predictions.stores import ScoreStore
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -83,13 +84,13 @@ class CheckedFile:
 
 
 @dataclass(frozen=True, eq=False)
-class FileScores:
+class FileScores(ScoreStore):
     """Some rows of a file of scores, in some order."""
 
     file: CheckedFile
     index: NDArray[np.int64]
     progress: Callable[[float], None] | None = None
-    streamed = True
+    streamed: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Reading predictions: the ending chooses the format, the size whether the scores stay in the file."""
+"""Reading predictions: the ending chooses the format; the size decides whether scores stay in the file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from calibrant._math.errors import InputError
 from calibrant._math.files import said_of
 from calibrant.predictions.checks import Kind
+from calibrant.predictions.contents import Source
 from calibrant.predictions.formats.contents import FileContents, lines_named
 from calibrant.predictions.formats.names import known_kind
 from calibrant.predictions.formats.roster import FORMATS, WRITERS, Format, known_ending, npy_format
-from calibrant.predictions.source import Source
 from calibrant.predictions.table import Predictions
 
 STREAM_ABOVE = 1 << 29  # bytes of scores
@@ -28,37 +28,37 @@ def load_predictions(path: str | os.PathLike[str], *, kind: Kind | None = None) 
     Arrays (``.npz``, never unpickled; ``.safetensors``, texts as JSON lists in the metadata; ``.pt``, a
     dictionary loaded with ``weights_only=True``) go by these names:
 
-    - ``logits`` or ``probs``, beside it ``labels`` (may be absent), ``split``, ``class_names``, ``weights``,
-      ``groups``, all as in :class:`Predictions`;
+    - ``logits`` or ``probs``, and with it ``labels`` (may be absent), ``split``, ``class_names``,
+      ``weights``, ``groups``, all as in :class:`Predictions`;
     - ``logits_val, labels_val, logits_test, labels_test``, or the same with ``probs``: two splits (also
       ``weights_val`` and so on);
     - ``confidence`` with ``correct``, or with ``true_label`` and ``pred_label``: the predicted class only;
     - ``kind``: ``"multilabel"`` where there are no labels to say so.
 
-    Such arrays may also stand in ``.npy`` files of their own: give the folder that holds ``logits.npy``,
-    ``labels.npy`` and so on, or the file ``logits.npy``, beside which the others are looked for.
+    Such arrays may also be in separate ``.npy`` files: give the folder that holds ``logits.npy``,
+    ``labels.npy`` and so on, or the file ``logits.npy``, next to which the others are looked for.
 
-    Tables (``.csv``, also packed as ``.csv.gz``: UTF-8, cells parted by commas, or by semicolons, tabs or
-    bars if these part the header into more cells, and then decimal commas will do; ``.parquet``: needs
+    Tables (``.csv``, also packed as ``.csv.gz``: UTF-8, cells separated by commas, or by semicolons, tabs or
+    bars if these give the header more cells, and then decimal commas are allowed; ``.parquet``: needs
     pyarrow) have one row per sample and these columns:
 
     - ``logit_0, logit_1, …`` or ``prob_0, prob_1, …``, in any order, or named as ``prob_cat, prob_dog``;
       names become ``class_names``, and labels may then be names as well;
     - ``logit`` or ``prob`` alone: log-odds or probability of class 1; ``negative_class`` and
       ``positive_class``, constant columns, name the two classes;
-    - ``label`` (of a binary model, the words yes and no will do), or one column per class ``label_0,
-      label_1, …`` (``label_cat, …``) of 0 and 1 for several labels at once; a label column that is empty
-      throughout is no labels;
+    - ``label`` (for a binary model also the words yes and no), or one column per class ``label_0,
+      label_1, …`` (``label_cat, …``) of 0 and 1 for several labels at once; a label column without any
+      entry means that there are no labels;
     - ``confidence`` with ``correct``, or with ``true_label`` and ``pred_label``;
-    - ``split``, ``weight``, ``group``; ``labels``, ``weights`` and ``groups`` will do as well.
+    - ``split``, ``weight``, ``group``; ``labels``, ``weights`` and ``groups`` are accepted, too.
 
-    What is there and not used is named in ``notes``.
+    Whatever is not used is named in ``notes``.
 
     Args:
         path: A file that ends in ``.npz``, ``.csv``, ``.csv.gz``, ``.parquet``, ``.safetensors``, ``.pt`` or
             ``.npy``, or a folder of ``.npy`` files.
-        kind: What the file must hold; needed only for ``"multilabel"`` where neither labels nor the file say
-            so.
+        kind: The kind that the file must hold; needed only for ``"multilabel"`` if neither labels nor the
+            file say so.
 
     Returns:
         Predictions with the file's name, SHA-256 and format in ``source``; the floats keep the file's dtype
@@ -70,7 +70,7 @@ def load_predictions(path: str | os.PathLike[str], *, kind: Kind | None = None) 
         OSError: If it cannot be opened; one sentence with the path.
 
     Note:
-        Peak memory is the used arrays and at most one more copy of the largest.
+        Peak memory is that of the arrays in use and at most one more copy of the largest.
 
     Example:
         >>> import tempfile, pathlib
@@ -93,13 +93,13 @@ def open_predictions(
 ) -> Predictions:
     """Read predictions, or leave their scores in the file where they are large.
 
-    Read in pieces are multiclass scores in ``.npy`` (``logits.npy`` or ``probs.npy`` with ``labels.npy``
-    beside it, or a folder of these; C order) and in ``.parquet``, whose row groups should be small: memory
-    holds one at a time. Everything else is read whole, as by :func:`load_predictions`.
+    Multiclass scores can be read in pieces from ``.npy`` (``logits.npy`` or ``probs.npy`` next to
+    ``labels.npy``, or a folder of these; C order) and from ``.parquet``, whose row groups should be small:
+    memory holds one at a time. Everything else is read whole, as by :func:`load_predictions`.
 
     Args:
         path: A file as for :func:`load_predictions`.
-        labels: A ``.npy`` file of labels for scores in a ``.npy`` file, if none stands beside it.
+        labels: A ``.npy`` file of labels for scores in a ``.npy`` file, if there is none next to it.
         stream: Whether to read in pieces; by default where the scores take more than 512 MiB.
         kind: As of :func:`load_predictions`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -23,15 +24,26 @@ if TYPE_CHECKING:
 ClassSpace: TypeAlias = Literal["logits", "probs"]
 
 
-def check(
-    given: Mapping[Space, Any],
-    *,
-    correct: ArrayLike | None,
-    labels: ArrayLike | None,
-    class_names: ArrayLike | None,
-    weights: ArrayLike | None,
-    kind: Kind | None,
-) -> Contents:
+@dataclass(frozen=True, kw_only=True)
+class Companions:
+    """What is given with scores and checked against them."""
+
+    correct: ArrayLike | None
+    labels: ArrayLike | None
+    class_names: ArrayLike | None
+    weights: ArrayLike | None
+    kind: Kind | None
+
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the classes, if there are any."""
+        return None if self.class_names is None else checks.as_names(self.class_names, name="class_names")
+
+    def checked_weights(self, num_samples: int) -> Tensor | None:
+        """The weights, if there are any."""
+        return None if self.weights is None else check_weights(self.weights, num_samples).cpu()
+
+
+def check(given: Mapping[Space, Any], beside: Companions) -> Contents:
     """Contents of any kind; exactly one space is given."""
     present: list[Space] = [space for space, values in given.items() if values is not None]
     if len(present) != 1:
@@ -39,66 +51,47 @@ def check(
         raise InputError(f"give exactly one of `logits`, `probs` and `confidence`; got {got}.")
     space = present[0]
     values = given[space]
-    rest: Any = {"labels": labels, "class_names": class_names, "weights": weights, "kind": kind}
     if space == "confidence":
-        return confidences(values, correct=correct, **rest)
-    if correct is not None or kind == "top_label":
+        return confidences(values, beside)
+    if beside.correct is not None or beside.kind == "top_label":
         raise InputError(f"`correct` and the kind top_label go with `confidence`, not with `{space}`.")
     if isinstance(values, ScoreFile):
-        return scores_on_file(space, values, **rest)
-    return scores_in_memory(space, values, **rest)
+        return scores_on_file(space, values, beside)
+    return scores_in_memory(space, values, beside)
 
 
-def confidences(
-    given: ArrayLike,
-    *,
-    correct: ArrayLike | None,
-    labels: ArrayLike | None,
-    class_names: ArrayLike | None,
-    weights: ArrayLike | None,
-    kind: Kind | None,
-) -> Contents:
+def confidences(given: ArrayLike, beside: Companions) -> Contents:
     """Top-label confidences: one probability per sample."""
     values = checks.as_scores(given, name="confidence")
-    if correct is None or class_names is not None or kind not in {None, "top_label"}:
+    if beside.correct is None or beside.class_names is not None or beside.kind not in {None, "top_label"}:
         raise InputError("`confidence` goes with `correct`, without `class_names` or other `kind`.")
     if values.ndim != 1:
         raise InputError(f"`confidence` must have shape (N,), one per sample; got {tuple(values.shape)}.")
     values, repairs = checks.repair_events(values, name="confidence")
-    right = checks.as_correct(correct, len(values))
-    true = None if labels is None else checks.as_true_classes(labels, len(values))
+    true = None if beside.labels is None else checks.as_true_classes(beside.labels, len(values))
     return Contents(
         kind="top_label",
         space="confidence",
         store=HeldScores(values),
+        correct=checks.as_correct(beside.correct, len(values)),
         labels=true,
-        weights=None if weights is None else check_weights(weights, len(values)).cpu(),
-        correct=right,
+        weights=beside.checked_weights(len(values)),
         notes=(*repairs, *oddities("top_label", "confidence", values, true, None)),
     )
 
 
-def scores_in_memory(
-    space: ClassSpace,
-    given: ArrayLike,
-    *,
-    labels: ArrayLike | None,
-    class_names: ArrayLike | None,
-    weights: ArrayLike | None,
-    kind: Kind | None,
-) -> Contents:
+def scores_in_memory(space: ClassSpace, given: ArrayLike, beside: Companions) -> Contents:
     """Logits or probabilities; the shapes say the kind."""
     values = checks.as_scores(given, name=space)
-    names = None if class_names is None else checks.as_names(class_names, name="class_names")
-    binary = values.ndim == 1
+    names = beside.names()
+    labels, binary = beside.labels, values.ndim == 1
     words: tuple[str, ...] = ()
     if binary and names is None and labels is not None:
         names = checks.yes_and_no(labels)
         if names is not None:
             words = (f"Labels are words: {names[1]} counts as class 1, {names[0]} as class 0.",)
     targets = None if labels is None else checks.as_labels(labels, names, binary=binary)
-    cpu_weights = None if weights is None else check_weights(weights, len(values)).cpu()
-    checked, repairs = check_scores(space, values, targets, cpu_weights, kind)
+    checked, repairs = check_scores(space, values, targets, beside.checked_weights(len(values)), beside.kind)
     names = None if names is None else checks.check_class_names(names, checked.num_classes)
     return Contents(
         kind=checked.task,
@@ -111,24 +104,17 @@ def scores_in_memory(
     )
 
 
-def scores_on_file(
-    space: ClassSpace,
-    file: ScoreFile,
-    *,
-    labels: ArrayLike | None,
-    class_names: ArrayLike | None,
-    weights: ArrayLike | None,
-    kind: Kind | None,
-) -> Contents:
+def scores_on_file(space: ClassSpace, file: ScoreFile, beside: Companions) -> Contents:
     """Scores of several classes that stay in their file; only the first of them are read now."""
-    if kind not in {None, "multiclass"}:
-        raise InputError(f"only multiclass predictions are read in pieces; got the kind {kind}.")
+    if beside.kind not in {None, "multiclass"}:
+        raise InputError(f"only multiclass predictions are read in pieces; got the kind {beside.kind}.")
     num_samples, num_classes = file.shape
     if num_samples < 2:
         raise InputError(f"`{space}` must hold at least two samples; got {num_samples}.")
-    names = None if class_names is None else checks.as_names(class_names, name="class_names")
-    targets = None if labels is None else _class_labels(labels, names, file.shape)
+    names = beside.names()
+    targets = None if beside.labels is None else _class_labels(beside.labels, names, file.shape)
     names = None if names is None else checks.check_class_names(names, num_classes)
+    weights = beside.checked_weights(num_samples)
     store = FileScores(CheckedFile(file, space), np.arange(num_samples))
     first = store.read(next(store.pieces()))
     return Contents(
@@ -136,7 +122,7 @@ def scores_on_file(
         space=space,
         store=store,
         labels=targets,
-        weights=None if weights is None else check_weights(weights, num_samples).cpu(),
+        weights=weights,
         class_names=names,
         notes=oddities("multiclass", space, first, targets, names),
     )

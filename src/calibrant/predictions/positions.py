@@ -29,7 +29,7 @@ def predictions_of_positions(
     split: ArrayLike | None = None,
     class_names: ArrayLike | None = None,
 ) -> Predictions:
-    """Predictions with one sample per position, such as each pixel of each picture.
+    """Predictions with one sample per position, such as each pixel of each image.
 
     Args:
         logits: Scores before the softmax, shape ``(N, C, d1, ...)``.
@@ -37,8 +37,8 @@ def predictions_of_positions(
         labels: Classes, shape ``(N, d1, ...)``; or 0 and 1 of the shape of the scores, for several labels.
         ignore_index: Positions with this label are left out (several labels: where any is).
         weights: One per sample ``(N,)`` or one per position ``(N, d1, ...)``.
-        groups: Of each sample ``(N,)``, such as the picture's origin.
-        split: Of each sample ``(N,)``, so that no picture is on both sides.
+        groups: Group of each sample ``(N,)``, such as the origin of the image.
+        split: Split of each sample ``(N,)``, so that no image is on both sides.
         class_names: One name per class.
 
     Returns:

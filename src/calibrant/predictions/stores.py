@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 from calibrant._math.arrays import row_slices
 
@@ -14,53 +15,49 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class ScoreStore(Protocol):
+class ScoreStore(ABC):
     """Scores ``(N,)`` or ``(N, C)`` that are checked, wherever they are kept."""
 
+    streamed: ClassVar[bool] = False
+    """Whether the scores stay in a file, to be read again at every pass."""
+
     @property
+    @abstractmethod
     def shape(self) -> tuple[int, ...]:
         """``(N,)`` or ``(N, C)``."""
-        ...
 
     @property
+    @abstractmethod
     def dtype(self) -> torch.dtype:
         """The dtype of what is read, unless a repair needs a wider one."""
-        ...
-
-    @property
-    def streamed(self) -> bool:
-        """Whether the scores stay in a file, to be read again at every pass."""
-        ...
 
     @property
     def repairs(self) -> tuple[str, ...]:
-        """What was repaired in the rows read so far and is not in the notes of the predictions yet."""
-        ...
+        """What was repaired in the rows read so far, unless the notes of the predictions say it already."""
+        return ()
 
+    @abstractmethod
     def read(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
         """Some rows."""
-        ...
 
+    @abstractmethod
     def select(self, rows: slice | Int[Tensor, " n"]) -> ScoreStore:
-        """A store of some rows, in that order; no row is read."""
-        ...
+        """A store of some rows, in that order."""
 
+    @abstractmethod
     def pieces(self) -> Iterator[slice]:
         """All rows, in slices that are small enough to work on."""
-        ...
 
-    def watched(self, progress: Callable[[float], None]) -> ScoreStore:
-        """The same store, which calls ``progress`` with the share of its rows that a pass has read."""
-        ...
+    def watched(self, progress: Callable[[float], None]) -> ScoreStore:  # noqa: ARG002
+        """The same scores; where they are read in pieces, ``progress`` is told which share has been read."""
+        return self
 
 
 @dataclass(frozen=True, eq=False)
-class HeldScores:
+class HeldScores(ScoreStore):
     """Scores in memory."""
 
     values: Float[Tensor, " N"] | Float[Tensor, "N C"]
-    streamed = False
-    repairs = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -83,7 +80,3 @@ class HeldScores:
     def pieces(self) -> Iterator[slice]:
         """Slices whose float64 copies stay in cache."""
         return row_slices(self.values)
-
-    def watched(self, progress: Callable[[float], None]) -> HeldScores:  # noqa: ARG002
-        """The same store: what is in memory is read at once."""
-        return self

@@ -15,10 +15,9 @@ from calibrant._math.checks import check_logits
 from calibrant._math.errors import InputError
 from calibrant.predictions import checks, kinds
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.contents import Contents, Space
+from calibrant.predictions.contents import Contents, Source, Space
 from calibrant.predictions.file_scores import ScoreFile
 from calibrant.predictions.formats.roster import write
-from calibrant.predictions.source import Source
 from calibrant.predictions.stores import HeldScores
 
 if TYPE_CHECKING:
@@ -42,24 +41,24 @@ class Predictions:
 
     The numbers are kept as they were given, in their space and dtype, and nothing is invented when they are
     asked for in the other space: ``scores`` of probabilities are their logarithms (zero gives
-    :math:`-\infty`, there is no floor), and ``probs`` of probabilities are the given values, so what lay on
-    the edge of a bin stays there.
+    :math:`-\infty`, there is no floor), and ``probs`` of probabilities are the given values, so a
+    value on the edge of a bin stays there.
 
-    Two repairs are made, and said in ``notes``. Rows of probabilities that miss one by more than 1e-5, which
-    rounding to float32 cannot explain, and by at most 1e-3 (bfloat16: its resolution, 8e-3) are divided by
-    their sum, in float32 at least; so are rows with a value above 1. Where there is no row to sum over
+    Two repairs are made and recorded in ``notes``. Rows of probabilities that miss one by more than 1e-5,
+    which rounding to float32 cannot explain, and by at most 1e-3 (bfloat16: its resolution, 8e-3) are divided
+    by their sum, in float32 at least; so are rows with a value above 1. Where there is no row to sum over
     (binary, multilabel, confidence) a value above 1 by at most 1e-3 is set to 1. Everything beyond is
-    refused, and so is every probability below zero. What is allowed and yet odd, such as logits
-    that look like probabilities, is said in ``notes`` too, and changes nothing.
+    refused, and so is every probability below zero. What is allowed but odd, such as logits that look like
+    probabilities, is noted too and changes nothing.
 
     Args:
         logits: Scores before the softmax or sigmoid, finite; shape ``(N, C)`` or ``(N,)``, at least two
             samples. Rows of a file (:class:`ScoreFile`) stay in it: they are read in pieces, anew at every
             pass, and checked as they are read; an error names its row when the first pass gets there.
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``, or rows of a file.
-        labels: True classes, or names that ``class_names`` holds; may be absent. Of an event, the words yes
-            and no (y and n, positive and negative, pos and neg) will do without names. Beside ``confidence``
-            they only tell :func:`calibrant.compare` whether samples are the same.
+        labels: True classes, or names that ``class_names`` holds; may be absent. For an event, the words yes
+            and no (y and n, positive and negative, pos and neg) need no names. With ``confidence`` they only
+            tell :func:`calibrant.compare` whether samples are the same.
         confidence: Probability of the predicted class where nothing else is known, shape ``(N,)``.
         correct: Whether the predicted class was the true one, shape ``(N,)`` in 0, 1; goes with
             ``confidence``.
@@ -78,7 +77,7 @@ class Predictions:
 
     Note:
         Arrays are not copied unless a repair or a conversion needs it: do not change them afterwards.
-        Tensors are detached and held on the CPU. Blanks in names are reduced to single inner ones.
+        Tensors are detached and held on the CPU. White space in names is collapsed to single blanks.
 
     Example:
         >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]], labels=[0, 1, 1], split=[0, 1, 1])
@@ -106,11 +105,9 @@ class Predictions:
     ) -> None:
         checked = kinds.check(
             {"logits": logits, "probs": probs, "confidence": confidence},
-            correct=correct,
-            labels=labels,
-            class_names=class_names,
-            weights=weights,
-            kind=kind,
+            kinds.Companions(
+                correct=correct, labels=labels, class_names=class_names, weights=weights, kind=kind
+            ),
         )
         num_samples = checked.num_samples
         self._contents = replace(
@@ -194,11 +191,7 @@ class Predictions:
         return self.scores_of(slice(None))
 
     def scores_of(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
-        """``scores`` of some rows, for work in pieces.
-
-        Raises:
-            InputError: If only top-label confidences are known.
-        """
+        """``scores`` of some rows, for work in pieces."""
         return self._contents.scores(rows)
 
     @property
@@ -213,11 +206,7 @@ class Predictions:
         return self.probs_of(slice(None))
 
     def probs_of(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
-        """``probs`` of some rows, for work in pieces.
-
-        Raises:
-            InputError: If only top-label confidences are known.
-        """
+        """``probs`` of some rows, for work in pieces."""
         return self._contents.probs(rows)
 
     @property

@@ -1,4 +1,4 @@
-"""How a network's likelihood, entropy and calibration went in training: figures, and sections of a report."""
+"""Likelihood, entropy and calibration of a network in the course of training: figures and report sections."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class GroupPair:
 
     @property
     def p_value(self) -> str:
-        """Of the group alone."""
+        """The p-value of the group alone."""
         return p_number(self.before.null)
 
     @property

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
 from calibrant.evaluation.phrases import p_number
+from calibrant.evaluation.quantities.roster import place
 from calibrant.evaluation.result import Arm, Comparison, Estimate, Evaluation
 from calibrant.reports import pictures, shapes, tables, words
 from calibrant.reports.commands import with_commands
@@ -203,11 +204,10 @@ def _comparison_context(comparison: Comparison) -> dict[str, object]:
 def _tiles(evaluation: Evaluation, after: Arm | None) -> Iterator[Tile]:
     """The handful of numbers at the top."""
     first = evaluation.arms[0]
-    for key in ("event_ece", "ece", "nll", "accuracy"):
-        estimate = first.metrics.get(key)
-        if estimate is None or estimate.value is None:
+    for key in sorted(first.metrics, key=place):
+        estimate, described = first.metrics[key], words.metric(key, evaluation.kind)
+        if not described.main or estimate.value is None:
             continue
-        described = words.metric(key, evaluation.kind)
         yield Tile(
             described.title, described.meaning, estimate, None if after is None else after.metrics.get(key)
         )
@@ -218,8 +218,9 @@ def _null_sentences(evaluation: Evaluation) -> list[str]:
     first, level = evaluation.arms[0], evaluation.settings.level
     return [
         tables.null_sentence(null, observed, evaluation.kind, level)
-        for null in sorted(first.null, key=lambda null: words.rank(null.metric))
-        if null.metric in pictures.DRAWN_ERRORS and (observed := first.metrics[null.metric].value) is not None
+        for null in sorted(first.null, key=lambda null: place(null.metric))
+        if words.metric(null.metric, evaluation.kind).drawn
+        and (observed := first.metrics[null.metric].value) is not None
     ]
 
 
@@ -231,7 +232,7 @@ def _null_groups(found: Evaluation | Comparison) -> list[tuple[str, list[NullRow
             NullRow(
                 words.metric(null.metric, found.kind).title, observed, null.mean, null.upper, p_number(null)
             )
-            for null in sorted(part.null, key=lambda null: words.rank(null.metric))
+            for null in sorted(part.null, key=lambda null: place(null.metric))
             if (observed := part.metrics[null.metric].value) is not None
         ]
         if rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 from calibrant.evaluation.gate.result import Check, GateResult
+from calibrant.evaluation.quantities.roster import gated
 
 
 def junit_text(found: GateResult) -> str:
@@ -39,4 +40,4 @@ def junit_text(found: GateResult) -> str:
 def _name(each: Check) -> str:
     if each.kind == "baseline":
         return f"{each.metric} no worse than the baseline"
-    return f"{each.metric} at {'least' if each.metric == 'accuracy' else 'most'} {each.against:g}"
+    return f"{each.metric} at {'least' if gated()[each.metric].sign < 0 else 'most'} {each.against:g}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from calibrant.evaluation.quantities import roster
 from calibrant.evaluation.result import Arm, ComparedModel, Comparison, Curve, Evaluation
 from calibrant.reports import tables, words
 from calibrant.reports.figures import (
@@ -22,7 +23,6 @@ from calibrant.reports.svg import to_svg
 
 MOST_PANELS = 24  # small diagrams of a multilabel report; each adds about 15 kB
 MOST_OVERLAID = 8  # curves in one picture
-DRAWN_ERRORS = ("event_ece", "ece")
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,11 @@ class Diagrams:
 def error_pictures(parts: Sequence[Arm | ComparedModel], found: Evaluation | Comparison) -> list[Picture]:
     """Calibration errors against chance, one picture for each error of equal-width bins."""
     made: list[Picture] = []
-    for key in DRAWN_ERRORS:
-        if not any(null.metric == key for part in parts for null in part.null):
+    for key in sorted({null.metric for part in parts for null in part.null}, key=roster.place):
+        described = words.metric(key, found.kind)
+        if not described.drawn:
             continue
-        title = words.metric(key, found.kind).title
+        title = described.title
         figure = Figure(figsize=(4.2, 0.5 + 0.36 * len(parts)), layout="constrained")
         error_intervals(parts, metric=key, ax=figure.add_subplot()).set_xlabel(title)
         spoken = "; ".join(
@@ -63,7 +64,7 @@ def error_pictures(parts: Sequence[Arm | ComparedModel], found: Evaluation | Com
 
 
 def diagrams(evaluation: Evaluation) -> Iterator[Diagrams]:
-    """For each curve of the whole: before, beside it after, and below it what else was tried."""
+    """For each curve of the whole: before, next to it after, and below them what else was tried."""
     before, after = evaluation.arms[0], tables.shown_second(evaluation)
     shown = [before] if after is None else [before, after]
     others = [arm for arm in evaluation.arms if arm not in shown]

@@ -31,7 +31,7 @@ class ShapeGroup:
 
 
 def shape_groups(evaluation: Evaluation) -> list[ShapeGroup]:
-    """For the predictions as they came and for what stands beside them."""
+    """The pictures of the predictions as they came and of the arm shown next to them."""
     arms = [arm for arm in (evaluation.arms[0], tables.shown_second(evaluation)) if arm is not None]
     groups: list[ShapeGroup] = []
     for place, shapes in enumerate(evaluation.arms[0].shapes):
@@ -108,7 +108,7 @@ def _with_interval(estimate: Estimate) -> str:
 
 
 def detection_picture(evaluation: Evaluation) -> Picture | None:
-    """ROC of telling foreign samples apart, for every arm."""
+    """ROC curves of the detection of foreign samples, for every arm."""
     found = evaluation.out_of_distribution
     if found is None:
         return None
@@ -122,7 +122,7 @@ def detection_picture(evaluation: Evaluation) -> Picture | None:
 def detection_rows(
     evaluation: Evaluation,
 ) -> list[tuple[str, list[tuple[Detection, Estimate, Estimate | None]]]]:
-    """Title of a number, and what every arm has of it."""
+    """The title of each number, and its value for every arm."""
     found = evaluation.out_of_distribution
     if found is None:
         return []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from calibrant.evaluation.phrases import p_value
+from calibrant.evaluation.quantities.roster import place
 from calibrant.evaluation.result import (
     Arm,
     ClassRow,
@@ -18,7 +19,7 @@ from calibrant.evaluation.result import (
     Kind,
     NullError,
 )
-from calibrant.reports.words import GROUPS, goodness, judge, metric, number, percent, rank
+from calibrant.reports.words import SECTIONS, goodness, mark_of_change, metric, number, percent
 
 POOLED = "all labels"  # the first curve of multilabel predictions
 
@@ -50,6 +51,10 @@ class MetricRow:
     key: str
     title: str
     meaning: str
+    in_short: bool
+    """Whether the terminal shows it."""
+    rank: int | None
+    """Its place in the terminal's table of models."""
     cells: tuple[Cell, ...]
 
 
@@ -60,6 +65,13 @@ class MetricTable:
     columns: tuple[Column, ...]
     groups: Mapping[str, tuple[MetricRow, ...]]
     missing: Mapping[str, tuple[str, ...]]
+    in_short: frozenset[str]
+    """The titles of what the terminal shows, or would if it were known."""
+
+    @property
+    def rows(self) -> tuple[MetricRow, ...]:
+        """Those of all groups."""
+        return tuple(row for rows in self.groups.values() for row in rows)
 
 
 @dataclass(frozen=True)
@@ -80,10 +92,13 @@ def columns(found: Evaluation | Comparison) -> tuple[Column, ...]:
 def metric_table(found: Evaluation | Comparison) -> MetricTable:
     """Every metric of every arm or model."""
     parts = columns(found)
-    groups: dict[str, list[MetricRow]] = {group: [] for group in GROUPS}
+    groups: dict[str, list[MetricRow]] = {group: [] for group in SECTIONS}
     missing: dict[str, list[str]] = {}
-    for key in sorted({key for part in parts for key in part.metrics}, key=rank):
+    in_short: set[str] = set()
+    for key in sorted({key for part in parts for key in part.metrics}, key=place):
         words = metric(key, found.kind)
+        if words.in_short:
+            in_short.add(words.title)
         estimates = [part.metrics.get(key, Estimate(value=None, reason="not computed")) for part in parts]
         if all(estimate.value is None for estimate in estimates):
             missing.setdefault(estimates[0].reason or "no reason given", []).append(words.title)
@@ -93,16 +108,18 @@ def metric_table(found: Evaluation | Comparison) -> MetricTable:
             Cell(
                 estimate,
                 part.change.get(key),
-                judge(key, found.kind, estimate, part.change.get(key)),
-                place in best,
+                mark_of_change(key, found.kind, estimate, part.change.get(key)),
+                column in best,
             )
-            for place, (part, estimate) in enumerate(zip(parts, estimates, strict=True))
+            for column, (part, estimate) in enumerate(zip(parts, estimates, strict=True))
         )
-        groups[words.group].append(MetricRow(key, words.title, words.meaning, cells))
+        row = MetricRow(key, words.title, words.meaning, words.in_short, words.rank, cells)
+        groups[words.section].append(row)
     return MetricTable(
         parts,
         {group: tuple(rows) for group, rows in groups.items() if rows},
         {reason: tuple(names) for reason, names in missing.items()},
+        frozenset(in_short),
     )
 
 

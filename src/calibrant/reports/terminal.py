@@ -13,9 +13,8 @@ from calibrant.evaluation.result import Arm, Comparison, Direction, Evaluation, 
 from calibrant.reports import tables
 from calibrant.reports.commands import with_commands
 from calibrant.reports.groups import groups_down
-from calibrant.reports.words import MARK_OF, interval, metric, number, percent, shortened
+from calibrant.reports.words import MARK_OF, interval, number, percent, shortened
 
-SHOWN = ("event_ece", "ece", "adaptive_ece", "smce", "nll", "brier", "accuracy", "mean_confidence")
 CELL = 16  # 0.0412–0.0631 and three blanks
 MOST_WARNINGS = 3  # of one calibrator
 NAME = 28  # of a model, with two blanks
@@ -97,35 +96,28 @@ def render_comparison(comparison: Comparison, console: Console) -> None:
 def _metrics_down(evaluation: Evaluation, width: int) -> Table:
     """Metrics as rows, as many arms as columns as fit."""
     found = tables.metric_table(evaluation)
-    rows = {row.key: row for rows in found.groups.values() for row in rows}
     shown = _arms_shown(evaluation, width)
     grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
     grid.add_column(Text(f"{percent(evaluation.settings.level)} intervals", style="dim"))
     for place in shown:
         grid.add_column(Text(found.columns[place].title), justify="right", min_width=CELL - 3)
-    for key in SHOWN:
-        if key in rows:
-            cells = (_cell(rows[key].cells[place]) for place in shown)
-            grid.add_row(Text(rows[key].title), *cells)
+    for row in (row for row in found.rows if row.in_short):
+        grid.add_row(Text(row.title), *(_cell(row.cells[place]) for place in shown))
     return grid
 
 
 def _models_down(comparison: Comparison, width: int) -> Table:
     """Models as rows, as many metrics as columns as fit."""
     found = tables.metric_table(comparison)
-    rows = {row.key: row for rows in found.groups.values() for row in rows}
-    most = max(1, (width - NAME) // CELL)
-    keys = [key for key in ("event_ece", "ece", "nll", "accuracy", "brier", "adaptive_ece") if key in rows][
-        :most
-    ]
+    ranked = sorted((row.rank, k) for k, row in enumerate(found.rows) if row.rank is not None)
+    rows = [found.rows[k] for _, k in ranked][: max(1, (width - NAME) // CELL)]
     grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
     grid.add_column(Text(f"{percent(comparison.settings.level)} intervals", style="dim"), overflow="fold")
-    for key in keys:
-        grid.add_column(Text(rows[key].title), justify="right", width=CELL - 3)
+    for row in rows:
+        grid.add_column(Text(row.title), justify="right", width=CELL - 3)
     for place, column in enumerate(found.columns):
-        grid.add_row(
-            Text(shortened(column.title, most=NAME - 2)), *(_cell(rows[key].cells[place]) for key in keys)
-        )
+        cells = (_cell(row.cells[place]) for row in rows)
+        grid.add_row(Text(shortened(column.title, most=NAME - 2)), *cells)
     return grid
 
 
@@ -163,11 +155,10 @@ def _arms_shown(evaluation: Evaluation, width: int) -> list[int]:
 
 def _left_out(evaluation: Evaluation, width: int) -> Iterable[str]:
     """Names the metrics that are missing, and the arms for which the table has no room."""
-    wanted = {metric(key, evaluation.kind).title for key in SHOWN}
     found = tables.metric_table(evaluation)
     for reason, names in found.missing.items():
-        if wanted & set(names):
-            yield f"No {', '.join(name for name in names if name in wanted)}: {reason}"
+        if found.in_short & set(names):
+            yield f"No {', '.join(name for name in names if name in found.in_short)}: {reason}"
     shown = _arms_shown(evaluation, width)
     yield from _holes(found, shown)
     for place in shown:
@@ -179,7 +170,7 @@ def _left_out(evaluation: Evaluation, width: int) -> Iterable[str]:
 
 def _holes(found: tables.MetricTable, shown: Sequence[int]) -> Iterable[str]:
     """Why a metric that others have is missing from a column."""
-    for row in (row for rows in found.groups.values() for row in rows if row.key in SHOWN):
+    for row in (row for row in found.rows if row.in_short):
         for place in shown:
             estimate = row.cells[place].estimate
             if estimate.value is None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, get_args
 
+from calibrant.evaluation import phrases
+from calibrant.evaluation.quantities import roster
+from calibrant.evaluation.quantities.quantity import Better, Section
 from calibrant.evaluation.result import Direction, Estimate, Kind
 
 MISSING = "–"
@@ -17,151 +20,26 @@ MARK_OF: dict[Direction, str] = {
 }
 
 
+SECTIONS: tuple[Section, ...] = get_args(Section)
+_AIMS = {"near zero": 0.0, "near one": 1.0}
+
+
 @dataclass(frozen=True)
 class Metric:
     """A metric in words; ``better`` says which values are good, ``None`` where neither end is."""
 
     title: str
-    group: str
-    better: Literal["lower", "higher", "near zero", "near one"] | None
+    section: Section
+    better: Better | None
     meaning: str
-
-
-_CALIBRATION = "Calibration errors"
-_SCORES = "Proper scores"
-_ACCURACY = "Accuracy and confidence"
-_CERTAINTY = "Certainty"
-GROUPS = (_CALIBRATION, _SCORES, _ACCURACY, _CERTAINTY)
-
-_METRICS = {
-    "ece": Metric(
-        "ECE",
-        _CALIBRATION,
-        "lower",
-        "Expected calibration error: how far the stated probability is from how often it comes true, "
-        "on average over bins of equal width. 0 is perfect.",
-    ),
-    "adaptive_ece": Metric(
-        "Adaptive ECE", _CALIBRATION, "lower", "The same distance, over bins that hold equally many samples."
-    ),
-    "smce": Metric(
-        "smCE",
-        _CALIBRATION,
-        "lower",
-        "Smooth calibration error: the largest error that any smooth weighting of the probabilities finds; "
-        "no bins. 0 is perfect.",
-    ),
-    "l2_ece": Metric(
-        "L2 ECE",
-        _CALIBRATION,
-        "lower",
-        "Root of the mean squared distance over the bins: large errors weigh more than many small ones.",
-    ),
-    "mce": Metric(
-        "Maximum CE",
-        _CALIBRATION,
-        "lower",
-        "The largest distance of any bin; noisy where a bin holds few samples.",
-    ),
-    "classwise_ece": Metric(
-        "Class-wise ECE",
-        _CALIBRATION,
-        "lower",
-        "Calibration error of every class's probability, not only the winner's, averaged over the classes.",
-    ),
-    "gap": Metric(
-        "Gap",
-        _CALIBRATION,
-        "near zero",
-        "Mean confidence minus accuracy: above 0 the model claims too much, below 0 too little.",
-    ),
-    "slope": Metric(
-        "Calibration slope",
-        _CALIBRATION,
-        "near one",
-        "Slope of what happens on what is stated, in log-odds: below 1 the probabilities are too extreme, "
-        "above 1 too timid.",
-    ),
-    "intercept": Metric(
-        "Calibration intercept",
-        _CALIBRATION,
-        "near zero",
-        "Shift of the log-odds that would make the mean right: below 0 the probabilities are too high on "
-        "the whole, above 0 too low.",
-    ),
-    "nll": Metric(
-        "NLL",
-        _SCORES,
-        "lower",
-        "Negative log-likelihood in nats: judges accuracy and honesty at once, confident mistakes hardest.",
-    ),
-    "brier": Metric(
-        "Brier score",
-        _SCORES,
-        "lower",
-        "Mean squared distance from the probabilities to what happened: judges accuracy and honesty at once.",
-    ),
-    "accuracy": Metric(
-        "Accuracy", _ACCURACY, "higher", "Share of samples whose most probable answer is right."
-    ),
-    "auroc": Metric(
-        "AUROC",
-        _ACCURACY,
-        "higher",
-        "How well the scores rank: the chance that a positive sample scores above a negative one.",
-    ),
-    "mean_confidence": Metric(
-        "Mean confidence",
-        _ACCURACY,
-        None,
-        "Mean probability of the most probable answer; equals the accuracy if honest.",
-    ),
-    "mean_probability": Metric(
-        "Mean probability",
-        _ACCURACY,
-        None,
-        "Mean stated probability of a positive; equals the prevalence if honest.",
-    ),
-    "prevalence": Metric("Prevalence", _ACCURACY, None, "Share of positives in the data."),
-    "entropy": Metric(
-        "Entropy", _CERTAINTY, None, "Mean entropy of the stated probabilities in nats; 0 is certain."
-    ),
-    "entropy_correct": Metric(
-        "Entropy where right", _CERTAINTY, None, "The mean entropy of the samples that the model got right."
-    ),
-    "entropy_incorrect": Metric(
-        "Entropy where wrong",
-        _CERTAINTY,
-        None,
-        "The mean entropy of the samples that the model got wrong; it should be high: unsure where wrong.",
-    ),
-    "high_confidence_share": Metric(
-        "Share ≥ 0.99 sure", _CERTAINTY, None, "Share of samples with a confidence of 0.99 or more."
-    ),
-    "high_confidence_accuracy": Metric(
-        "Accuracy when ≥ 0.99 sure",
-        _CERTAINTY,
-        None,
-        "How often those samples are right; 0.99 or more if honest.",
-    ),
-}
-
-_AIMS = {"near zero": 0.0, "near one": 1.0}
-_TOP_LABEL_TOO = {
-    "ece",
-    "adaptive_ece",
-    "smce",
-    "l2_ece",
-    "mce",
-    "slope",
-    "intercept",
-}  # of binary predictions
-
-
-def rank(key: str) -> tuple[int, bool, str]:
-    """Where a metric stands: the positive class before the top label, what is not known here last."""
-    base = key.removeprefix("event_")
-    return (list(_METRICS).index(base) if base in _METRICS else len(_METRICS), key == base, key)
+    in_short: bool = False
+    """Whether the terminal shows it."""
+    rank: int | None = None
+    """Its place in the terminal's table of models."""
+    main: bool = False
+    """Whether it is among the main numbers at the top of a report."""
+    drawn: bool = False
+    """Whether a report draws it against chance."""
 
 
 def metric(key: str, kind: Kind) -> Metric:
@@ -173,17 +51,23 @@ def metric(key: str, kind: Kind) -> Metric:
         >>> metric("event_ece", "binary").title
         'ECE, positive class'
     """
-    base = _METRICS.get(key.removeprefix("event_"))
-    if base is None:
-        return Metric(key.replace("_", " "), _CERTAINTY, None, "")
-    if key.startswith("event_"):
-        return replace(base, title=f"{base.title}, positive class")
-    if kind == "binary" and key in _TOP_LABEL_TOO:
-        return replace(base, title=f"{base.title}, top label")
-    return base
+    known = roster.find(key, kind)
+    if known is None:
+        return Metric(key.replace("_", " "), SECTIONS[-1], None, "")
+    shown = known.shown
+    return Metric(
+        title=known.title,
+        section=known.section,
+        better=known.better,
+        meaning=known.meaning,
+        in_short=shown.terminal or not known.default,
+        rank=len(roster.ROSTER) if shown.comparison is None and not known.default else shown.comparison,
+        main=shown.tile,
+        drawn=shown.drawn,
+    )
 
 
-def judge(
+def mark_of_change(
     key: str, kind: Kind, estimate: Estimate, change: Estimate | None
 ) -> Literal["better", "worse"] | None:
     """Whether a paired change is clearly good or bad: its interval must leave out zero.
@@ -219,12 +103,7 @@ def number(value: float | None, *, signed: bool = False) -> str:
         >>> number(0.05194), number(-0.02), number(0.02, signed=True), number(-0.00001), number(None)
         ('0.0519', '−0.0200', '+0.0200', '0.0000', '–')
     """
-    if value is None:
-        return MISSING
-    text = f"{abs(value):.4f}"
-    if float(text) == 0:
-        return text
-    return ("−" if value < 0 else "+" if signed else "") + text
+    return MISSING if value is None else phrases.number(value, table=True, signed=signed)
 
 
 def interval(estimate: Estimate, *, between: str = " to ", signed: bool = False) -> str:

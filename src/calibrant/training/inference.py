@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
+def logits_of(fabric: Fabric, model: nn.Module, inputs: Tensor) -> Tensor:
+    """Logits in the recipe's precision, outside the wrapper, where processes would wait for each other."""
+    with fabric.autocast():
+        converted: Any = fabric.strategy.precision.convert_input(inputs)
+        logits: Tensor = model(converted)
+    return logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
+
+
 class Inference:
     """The network in evaluation mode, on any split."""
 
@@ -34,11 +42,8 @@ class Inference:
 
     @torch.no_grad()
     def run(self, inputs: Tensor) -> Tensor:
-        """Logits of a batch, from outside the wrapper, in which the processes would wait for each other."""
-        with self._fabric.autocast():
-            converted: Any = self._fabric.strategy.precision.convert_input(inputs)
-            logits: Tensor = self.model(converted)
-        return logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
+        """Logits of a batch."""
+        return logits_of(self._fabric, self.model, inputs)
 
     def over(
         self, name: str, compute: Callable[[Tensor, Tensor], Float[Tensor, "n K"]], *, width: int

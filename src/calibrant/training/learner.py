@@ -12,6 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from calibrant.curvature import SAM, Penalised
 from calibrant.data import build_augmentation
 from calibrant.training import seeds
+from calibrant.training.inference import logits_of
 from calibrant.training.job import Job
 from calibrant.training.processes import Processes
 from calibrant.training.regularizer import build_regularizer
@@ -128,9 +129,8 @@ class Learner:
         inputs, labels = self._samples.take("train", self._processes.share(rows))
 
         def run(model: nn.Module, samples: Tensor) -> Tensor:
-            with self._fabric.autocast(), sdpa_kernel(SDPBackend.MATH):
-                logits = model(self._fabric.strategy.precision.convert_input(samples))
-            return logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
+            with sdpa_kernel(SDPBackend.MATH):
+                return logits_of(self._fabric, model, samples)
 
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             return measured_cost(

@@ -61,7 +61,7 @@ def test_the_model_at_the_limit_is_at_the_limit() -> None:
     rng = np.random.default_rng(1)
     stated = np.round(rng.uniform(size=100_000), 3)
     event = Events(stated, (rng.random(100_000) < stated**2).astype(float), rng.uniform(0.5, 2, 100_000))
-    for error in ("ece", "adaptive_ece", "smce"):
+    for error in ("width l1", "mass l1", "smooth"):
         drawn = draw_at_limit(error, [event], 0.05, 0.16, num_bins=15, num_draws=20, confidence=0.9, seed=0)
         assert drawn.mean == pytest.approx(0.05, abs=0.004)  # sampling noise of 1e5
         assert drawn.p_value == 1 / 21

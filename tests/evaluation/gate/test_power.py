@@ -56,7 +56,7 @@ def test_the_worst_model_that_passes_by_the_binomial_distribution(
     )
     for weights in (None, np.full(num_samples, 0.3)):
         event = Events(np.full(num_samples, stated), np.ones(num_samples), weights)
-        found = missed_error("ece", [event], limit, **NUMBERS)
+        found = missed_error("width l1", [event], limit, **NUMBERS)
         if found is not None and found.always:
             assert most[1]
         else:
@@ -70,7 +70,7 @@ def test_the_worst_model_that_passes_by_the_binomial_distribution(
 def test_what_happened_does_not_matter_and_what_was_stated_does() -> None:
     """The answer is that of the stated probabilities, of either side of one half."""
     stated = np.array([0.9, 0.8, 0.7])
-    for error in ("ece", "adaptive_ece", "smce"):
+    for error in ("width l1", "mass l1", "smooth"):
         found = {
             missed_error(error, [Events(probs, np.array(outcomes, float))], 0.05, **NUMBERS)
             for probs, outcomes in ((stated, [1, 1, 1]), (stated, [0, 1, 0]), (1 - stated, [0, 0, 1]))
@@ -83,8 +83,8 @@ def test_the_smooth_error_of_events_on_both_sides_of_one_half() -> None:
     """It is greatest where none happens: no smooth weight changes its sign at once. Many samples tell."""
     stated = np.linspace(0.3, 0.7, 400)
     event = Events(stated, (np.arange(400) % 2).astype(float))
-    assert missed_error("smce", [event], 0.2, **NUMBERS) is None
-    beyond = missed_error("smce", [event], 0.5, **NUMBERS)  # the mean of what is stated
+    assert missed_error("smooth", [event], 0.2, **NUMBERS) is None
+    beyond = missed_error("smooth", [event], 0.5, **NUMBERS)  # the mean of what is stated
     assert beyond is not None
     assert (beyond.value, beyond.always) == (pytest.approx(0.5), True)
 
@@ -124,13 +124,13 @@ def test_a_low_accuracy_may_be_missed_too(num_samples: int, least: float) -> Non
 def test_a_high_limit_of_an_error_may_be_missed_too() -> None:
     """Of probabilities of 0.6 the error is 0.6 at most: at a limit of 0.35, 0.475 is looked at, then 0.5."""
     event = Events(np.full(12, 0.6), np.ones(12), None)
-    found = missed_error("ece", [event], 0.35, **NUMBERS)
+    found = missed_error("width l1", [event], 0.35, **NUMBERS)
     assert found is not None
     least = min(hits for hits in range(13) if binom.cdf(hits, 12, 0.25) > 0.05)  # hits that pass
     assert binom.sf(least - 1, 12, 0.125) > 0.6  # clearly more often than not
     assert (found.value, found.always) == (pytest.approx(0.5), False)
     many = Events(np.full(2000, 0.6), np.ones(2000), None)
-    assert missed_error("ece", [many], 0.35, **NUMBERS) is None
+    assert missed_error("width l1", [many], 0.35, **NUMBERS) is None
 
 
 @pytest.mark.parametrize("num_samples", [50, 24_000])

@@ -104,8 +104,8 @@ def test_fewer_samples_than_bins(num_bins: int) -> None:
     options = {"num_bins": num_bins}
     expected = metrics.expected_calibration_error(probs, labels, **options).item()
     adaptive = metrics.adaptive_calibration_error(probs, labels, **options).item()
-    assert errors["ece"][0] == pytest.approx(expected, abs=1e-15)
-    assert errors["adaptive_ece"][0] == pytest.approx(adaptive, abs=1e-15)
+    assert errors["width l1"][0] == pytest.approx(expected, abs=1e-15)
+    assert errors["mass l1"][0] == pytest.approx(adaptive, abs=1e-15)
 
 
 @given(data=st.data(), num_samples=st.integers(1, 25), num_bins=st.integers(1, 8), weighted=st.booleans())
@@ -223,14 +223,14 @@ def test_bins_that_were_not_drawn_have_no_error(rng: np.random.Generator) -> Non
         gaps = mass * (event.outcomes - probs)
         sums = np.stack([np.abs(gaps[:, bins == each].sum(axis=1)) for each in (6, 10, 12)])
         expected = np.divide(sums, held, out=np.zeros_like(sums), where=held > 0).max(axis=0)
-        assert EventErrors(event, 15)(counts)["mce"] == pytest.approx(expected, abs=1e-10)
+        assert EventErrors(event, 15)(counts)["width max"] == pytest.approx(expected, abs=1e-10)
 
 
 def test_nothing_is_left_of_one_sample() -> None:
     """The only sample left out leaves errors undefined, with weight or without."""
     for weights in (None, np.ones(1)):
         errors = EventErrors(Events(np.array([0.7]), np.ones(1), weights), 15)(np.zeros((1, 1), np.uint8))
-        for name in ("ece", "adaptive_ece", "l2_ece", "smce"):
+        for name in ("width l1", "mass l1", "width l2", "smooth"):
             assert np.isnan(errors[name]).all(), name
 
 

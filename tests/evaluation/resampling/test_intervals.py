@@ -10,11 +10,10 @@ import pytest
 
 from calibrant import InputError
 from calibrant.evaluation import compare, evaluate
-from calibrant.evaluation.judging.calibration_line import calibration_line
 from calibrant.evaluation.judging.measure import measure
-from calibrant.evaluation.judging.ranking import standard_error
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.resampling.calibration_line import calibration_line
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import (
     bca_interval,
@@ -27,6 +26,7 @@ from calibrant.evaluation.resampling.intervals import (
     too_few,
     wilson_interval,
 )
+from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.evaluation.resampling.resamples import Resamples
 from calibrant.evaluation.resampling.statistics import EventErrors
 from calibrant.predictions import Predictions
@@ -96,7 +96,7 @@ def test_intervals_cover() -> None:
         confidences = np.full(num_samples, 0.9)
         resamples = Resamples(num_samples, 400, (model,))
         counts = next(iter(resamples.blocks()))
-        errors = EventErrors(Events(confidences, outcomes), 15)(counts)["ece"]
+        errors = EventErrors(Events(confidences, outcomes), 15)(counts)["width l1"]
         ece = abs(outcomes.mean() - 0.9)
         for name, value, replicates, truth in (
             ("accuracy", outcomes.mean(), counts @ outcomes / num_samples, 0.8),
@@ -120,8 +120,8 @@ def test_moved_percentiles_cover_small_errors_that_plain_ones_miss() -> None:
         true = np.abs(1.5 * rng.normal(size=2000))
         outcomes = (rng.random(2000) < 1 / (1 + np.exp(-true))).astype(float)
         errors = EventErrors(Events(1 / (1 + np.exp(-1.15 * true)), outcomes), 15)
-        value = errors(np.ones((1, 2000), np.uint8))["ece"][0]
-        replicates = errors(next(iter(Resamples(2000, 200, (model,)).blocks())))["ece"]
+        value = errors(np.ones((1, 2000), np.uint8))["width l1"][0]
+        replicates = errors(next(iter(Resamples(2000, 200, (model,)).blocks())))["width l1"]
         low, high = centred_interval(value, replicates, 0.95, (0, 1)) or (0, 0)
         covered["moved"] += low <= truth <= high
         low, high = np.quantile(replicates, [0.025, 0.975])

@@ -45,7 +45,7 @@ def test_the_bins_of_the_draws_are_those_of_the_metrics(
 def test_one_bin_has_a_closed_form(rng: np.random.Generator) -> None:
     """With one bin the error is the absolute mean residual: half-normal; |z| < 4, and 2 % for the limit."""
     given = events(rng, 2000)
-    draws = draw_null(given, 1, 4000, (0,)).ece
+    draws = draw_null(given, 1, 4000, (0,)).errors["width l1"]
     spread = math.sqrt((given.confidences * (1 - given.confidences)).sum()) / 2000
     mean = spread * math.sqrt(2 / math.pi)
     assert abs(draws.mean() - mean) < 4 * spread * math.sqrt(1 - 2 / math.pi) / math.sqrt(4000)
@@ -62,7 +62,7 @@ def test_smooth_errors_of_the_draws(rng: np.random.Generator, weighted: bool) ->
     outcomes = (uniform >= 1 - given.confidences[ranked, None]).astype(float)
     weights = None if given.weights is None else given.weights[ranked]
     expected = [smooth_calibration_error(given.confidences[ranked], drawn, weights) for drawn in outcomes.T]
-    assert draws.smce == pytest.approx(expected, abs=1e-14)
+    assert draws.errors["smooth"] == pytest.approx(expected, abs=1e-14)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -76,7 +76,10 @@ def test_draws_of_groups_are_those_of_single_samples(
     draws = draw_null(given, 5, 4000, (3,))
     outcomes = rng.random((4000, 1500)) < given.confidences
     plain = np.abs(bin_matrix(given, 5) @ (outcomes - given.confidences).T) / total
-    for ours, theirs in ((draws.ece, plain[:5].sum(axis=0)), (draws.adaptive_ece, plain[5:].sum(axis=0))):
+    for ours, theirs in (
+        (draws.errors["width l1"], plain[:5].sum(axis=0)),
+        (draws.errors["mass l1"], plain[5:].sum(axis=0)),
+    ):
         for power in (1, 2):
             one, two = ours**power, theirs**power
             assert abs(one.mean() - two.mean()) < 4.5 * math.sqrt((one.var() + two.var()) / 4000)
@@ -91,9 +94,9 @@ def test_p_values_of_calibrated_models_are_uniform() -> None:
         draws = draw_null(given, 10, num_draws, (model,))
         errors = np.abs(bin_matrix(given, 10) @ (given.outcomes - given.confidences)) / 250
         for name, observed, null in (
-            ("ece", errors[:10].sum(), draws.ece),
-            ("adaptive_ece", errors[10:].sum(), draws.adaptive_ece),
-            ("smce", smooth_calibration_error(given.confidences, given.outcomes), draws.smce),
+            ("ece", errors[:10].sum(), draws.errors["width l1"]),
+            ("adaptive_ece", errors[10:].sum(), draws.errors["mass l1"]),
+            ("smce", smooth_calibration_error(given.confidences, given.outcomes), draws.errors["smooth"]),
         ):
             found[name].append(null_error(name, observed, null, 0.95).p_value)
     for name, p_values in found.items():
@@ -111,7 +114,7 @@ def test_the_uniformity_check_bites() -> None:
         boastful = Events(np.minimum(1, honest.confidences + 0.08), honest.outcomes)
         draws = draw_null(boastful, 10, 199, (model,))
         errors = np.abs(bin_matrix(boastful, 10) @ (boastful.outcomes - boastful.confidences)) / 250
-        small += null_error("ece", errors[:10].sum(), draws.ece, 0.95).p_value < 0.2
+        small += null_error("ece", errors[:10].sum(), draws.errors["width l1"], 0.95).p_value < 0.2
     assert small > 40
 
 
@@ -126,7 +129,7 @@ def test_the_p_value_counts_the_observation_itself() -> None:
 def test_draws_depend_on_the_seed_alone(rng: np.random.Generator) -> None:
     """The same seed gives the same bits, another seed others."""
     given = events(rng, 100)
-    first, again, other = (draw_null(given, 5, 20, (seed,)).ece.tolist() for seed in (1, 1, 2))
+    first, again, other = (draw_null(given, 5, 20, (seed,)).errors["width l1"].tolist() for seed in (1, 1, 2))
     assert first == again
     assert first != other
 
@@ -134,6 +137,6 @@ def test_draws_depend_on_the_seed_alone(rng: np.random.Generator) -> None:
 def test_certainty_leaves_nothing_to_chance() -> None:
     """Confidences of one are always right when drawn: the error by chance is exactly zero."""
     draws = draw_null(Events(np.ones(30), np.ones(30)), 15, 50, (0,))
-    assert draws.ece.max() == 0
-    assert draws.adaptive_ece.max() == 0
-    assert draws.smce.max() == 0
+    assert draws.errors["width l1"].max() == 0
+    assert draws.errors["mass l1"].max() == 0
+    assert draws.errors["smooth"].max() == 0

@@ -29,7 +29,9 @@ def test_the_name_says_logits_or_probabilities(tmp_path, rng) -> None:
     np.save(tmp_path / "scores.npy", rng.dirichlet(np.ones(3), size=9))
     np.save(tmp_path / "problems.npy", rng.dirichlet(np.ones(3), size=9))
     for name in ("scores.npy", "problems.npy"):
-        with pytest.raises(InputError, match=r"must stand in its name: call it logits.npy or probs.npy"):
+        with pytest.raises(
+            InputError, match=r"its name must say whether it holds logits or probabilities: call it"
+        ):
             load_predictions(tmp_path / name)
 
 

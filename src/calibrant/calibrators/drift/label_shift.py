@@ -148,7 +148,7 @@ def adjust_to_prior(probs: ArrayLike, *, prior: ArrayLike | float, source_prior:
     factors = torch.where(source > 0, new / torch.where(source > 0, source, 1), 0)
     adjusted = table * factors
     total = adjusted.sum(dim=1, keepdim=True)
-    # A sample that is certainly of a class that does not occur any more: nothing better than what was said.
+    # A sample that is certainly of a class that no longer occurs keeps its probabilities.
     adjusted = torch.where(total > 0, adjusted / torch.where(total > 0, total, 1), table)
     return adjusted[:, 1] if is_event else adjusted
 

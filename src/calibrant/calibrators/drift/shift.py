@@ -11,7 +11,7 @@ import torch
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Task
 from calibrant._math.errors import InputError
-from calibrant.calibrators.fitting.profile import Look, Profile, look
+from calibrant.calibrators.fitting.profile import Profile, Summary, summary_of
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
 from calibrant.calibrators.inputs import check_like_fit
 
@@ -157,7 +157,7 @@ def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | 
     checked = check_like_fit(calibrator.name, kind, calibrator.num_classes_, logits, weights)
     scores, _ = floor_zero_probabilities(checked.scores.cpu(), kind)
     masses = None if checked.weights is None else checked.weights.cpu()
-    seen = look(scores, masses, kind)
+    seen = summary_of(scores, masses, kind)
     edges, before = _numbers(profile.edges), _numbers(profile.shares)
     after = seen.shares(edges)
     names = calibrator.class_names_ or tuple(
@@ -179,7 +179,7 @@ def _numbers(values: tuple[float, ...]) -> Float[Tensor, " K"]:
     return torch.tensor(values, dtype=torch.float64)
 
 
-def _between_classes(profile: Profile, seen: Look) -> tuple[float, float]:
+def _between_classes(profile: Profile, seen: Summary) -> tuple[float, float]:
     """Total variation between mean class probabilities, and what chance explains of it."""
     variances = _numbers(profile.spreads).square() / profile.num_rows + seen.spreads.square() / seen.num_rows
     distance = 0.5 * float((seen.means - _numbers(profile.mean_probs)).abs().sum())
@@ -201,7 +201,7 @@ def _bound(variances: Tensor, variance: float) -> float:
     return min(1.0, expected + math.sqrt(0.5 * variance * math.log(1 / FALSE_ALARMS)))
 
 
-def _changes(profile: Profile, seen: Look, names: tuple[str, ...], kind: Task) -> tuple[ClassChange, ...]:
+def _changes(profile: Profile, seen: Summary, names: tuple[str, ...], kind: Task) -> tuple[ClassChange, ...]:
     """The classes whose mean probability changed much, largest change first."""
     before, after = _numbers(profile.mean_probs), seen.means
     exponent = math.log(4 * len(before) / FALSE_ALARMS)

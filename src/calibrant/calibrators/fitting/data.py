@@ -102,7 +102,7 @@ def single_problem(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | No
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
     if checked.task == "multilabel" or checked.labels is None:
         raise InputError(
-            "`labels` must have shape (N,), one per sample; of several labels per sample take one, "
+            "`labels` must have shape (N,), one per sample; pass several labels per sample one at a time, "
             "`logits[:, k]` with `labels[:, k]`."
         )
     return next(CalibrationData.of(checked).weighted(checked.weights).problems())
@@ -127,10 +127,10 @@ def _seem_probabilities(scores: Tensor, kind: Task) -> str | None:
     if kind == "multiclass":
         if bool(((scores.to(torch.float64).sum(dim=1) - 1).abs() > _SUM_SLACK).any()):
             return None
-        return "every row of `logits` sums to one, as probabilities do: of those pass the logarithms, log(p)"
+        return "every row of `logits` sums to one, as probabilities do: pass their logarithms, log(p)"
     if not bool((scores < _SURE).any()) or not bool((scores > 1 - _SURE).any()):
         return None  # weak log-odds may well lie there
-    return "all `logits` lie in 0..1, as probabilities do: of those pass the log-odds, log(p / (1 - p))"
+    return "all `logits` lie in 0..1, as probabilities do: pass their log-odds, log(p / (1 - p))"
 
 
 def _content(tensor: Tensor) -> tuple[bytes, memoryview]:

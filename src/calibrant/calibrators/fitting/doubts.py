@@ -64,7 +64,7 @@ def with_doubts_of_temperature(solution: Solution, samples: Samples, objective: 
         trouble.append(ALL_RIGHT)
     elif "bracket" not in solution.certificate and likelihood_slopes(samples, _NEARLY_INFINITE).first >= 0:
         trouble.append(
-            "the logits tell nothing of the labels, or the opposite: the likeliest temperature is infinite"
+            "the logits say nothing about the labels, or the opposite: the likeliest temperature is infinite"
         )
     if not trouble and objective not in DIFFERENTIABLE:
         return replace(solution, warnings=(*solution.warnings, *_collapse(samples, solution)))
@@ -79,7 +79,7 @@ def _collapse(samples: Samples, solution: Solution) -> tuple[str, ...]:
         return ()
     said = (
         f"{after:.0%} of the confidences now fall into one of {NUM_BINS} bins ({before:.0%} before): the "
-        'error is small because they hardly differ any more; prefer objective="nll"'
+        'error is small because they barely differ; prefer objective="nll"'
     )
     return (said,)
 

@@ -47,8 +47,8 @@ class Profile:
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
-    """Probabilities as they came, seen for a profile."""
+class Summary:
+    """Probabilities before calibration, summarised for a profile."""
 
     probs: Float[Tensor, "N K"]
     log_odds: Float[Tensor, "N J"]
@@ -76,8 +76,8 @@ class Look:
         return torch.bincount(bins.reshape(-1), masses.reshape(-1), minlength=len(edges) + 1)
 
 
-def look(scores: Tensor, weights: Tensor | None, kind: Task) -> Look:
-    """See finite scores, of a large table some rows."""
+def summary_of(scores: Tensor, weights: Tensor | None, kind: Task) -> Summary:
+    """Summarise finite scores, or some rows of a large table."""
     width = scores.shape[1] if scores.ndim == 2 else 1
     most, num_samples = max(_FEWEST_ROWS, _MOST_ENTRIES // width), scores.shape[0]
     chosen: slice | Tensor = slice(None)
@@ -93,18 +93,18 @@ def look(scores: Tensor, weights: Tensor | None, kind: Task) -> Look:
         odds = (rows - rows.gather(1, top)).exp_()  # against the top class, whose own are 1
         others = odds.scatter_(1, top, 0).sum(dim=1, keepdim=True)
         probs = odds.scatter_(1, top, 1).div_(1 + others)
-        return Look(probs, others.log().neg_().clamp_(-_LIMIT, _LIMIT), masses)
+        return Summary(probs, others.log().neg_().clamp_(-_LIMIT, _LIMIT), masses)
     log_odds = rows.clamp(-_LIMIT, _LIMIT)
     if kind == "multilabel":
-        return Look(log_odds.sigmoid(), log_odds, masses)
-    return Look(torch.stack([(-log_odds).sigmoid(), log_odds.sigmoid()], dim=1), log_odds[:, None], masses)
+        return Summary(log_odds.sigmoid(), log_odds, masses)
+    return Summary(torch.stack([(-log_odds).sigmoid(), log_odds.sigmoid()], dim=1), log_odds[:, None], masses)
 
 
 def profile_of(
     scores: Tensor, labels: Int[Tensor, " N"] | Int[Tensor, "N C"], weights: Tensor | None, kind: Task
 ) -> Profile:
     """The profile of finite scores and their labels."""
-    seen = look(scores, weights, kind)
+    seen = summary_of(scores, weights, kind)
     edges = _edges(seen.log_odds)
     return Profile(
         class_prior=tuple(_prior(scores, labels, weights, kind).tolist()),

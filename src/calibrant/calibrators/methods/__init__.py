@@ -1,1 +1,1 @@
-"""The calibrators, one per file, and what families of them share."""
+"""The calibrators, one per file."""

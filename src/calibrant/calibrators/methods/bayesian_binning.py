@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from calibrant.calibrators.methods.bins import Ordered, constant_in_bins, sums_in_bins
-from calibrant.calibrators.methods.events import EventCalibrator, EventMap
+from calibrant.calibrators.families.bins import Ordered, constant_in_bins, sums_in_bins
+from calibrant.calibrators.families.events import EventCalibrator, EventMap
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -59,7 +59,7 @@ class BetaCalibration(Calibrator):
     name = "beta"
     title = "Beta calibration"
     kinds: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")
-    for_other_kinds = "of two classes pass `logits[:, 1] - logits[:, 0]`, of more use dirichlet"
+    for_other_kinds = "for two classes pass `logits[:, 1] - logits[:, 0]`, for more use dirichlet"
     tried_unasked: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")
     parameter_ranges: ClassVar = {"a": (0.0, math.inf), "b": (0.0, math.inf), "c": (-math.inf, math.inf)}
     objective = "nll"

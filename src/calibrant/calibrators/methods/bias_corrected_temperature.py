@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from calibrant._math.newton import Expansion, minimise_in_box
+from calibrant.calibrators.families.linear import LinearScaling, Standardised
 from calibrant.calibrators.fitting.regression import Fitted
-from calibrant.calibrators.methods.linear import LinearScaling, Standardised
 
 if TYPE_CHECKING:
     from jaxtyping import Float

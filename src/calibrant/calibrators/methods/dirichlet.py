@@ -9,8 +9,8 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.simplex import log_softmax
+from calibrant.calibrators.families.linear import LinearScaling, Standardised, shared
 from calibrant.calibrators.fitting.regression import Regression, regress
-from calibrant.calibrators.methods.linear import LinearScaling, Standardised, shared
 
 if TYPE_CHECKING:
     from jaxtyping import Float

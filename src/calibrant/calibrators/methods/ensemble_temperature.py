@@ -13,11 +13,11 @@ from calibrant._math.checks import Task
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant._math.newton import Expansion, minimise_in_box
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.families.mixtures import log_probs_of, mixed
 from calibrant.calibrators.fitting.doubts import with_doubts_of_temperature
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import fit_temperature
-from calibrant.calibrators.methods.mixtures import log_probs_of, mixed
 
 if TYPE_CHECKING:
     from calibrant._math.newton import Vector

@@ -9,8 +9,8 @@ import torch
 
 from calibrant._math.checks import check_choice, check_num_bins
 from calibrant._math.errors import InputError
-from calibrant.calibrators.methods.bins import Ordered, constant_in_bins, sums_in_bins
-from calibrant.calibrators.methods.events import EventCalibrator, EventMap
+from calibrant.calibrators.families.bins import Ordered, constant_in_bins, sums_in_bins
+from calibrant.calibrators.families.events import EventCalibrator, EventMap
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

@@ -9,8 +9,8 @@ import torch
 
 from calibrant._math.checks import Task, check_choice
 from calibrant._math.isotonic import isotonic_blocks
-from calibrant.calibrators.methods.bins import number_below
-from calibrant.calibrators.methods.events import EventCalibrator, EventMap
+from calibrant.calibrators.families.bins import number_below
+from calibrant.calibrators.families.events import EventCalibrator, EventMap
 
 if TYPE_CHECKING:
     from jaxtyping import Float

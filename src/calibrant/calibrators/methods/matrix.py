@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from calibrant.calibrators.methods.linear import LinearScaling, Standardised, most_likely, shared
+from calibrant.calibrators.families.linear import LinearScaling, Standardised, most_likely, shared
 
 if TYPE_CHECKING:
     from calibrant.calibrators.fitting.regression import Fitted

@@ -57,7 +57,7 @@ class PlattScaling(Calibrator):
     name = "platt"
     title = "Platt scaling"
     kinds: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")
-    for_other_kinds = "of two classes pass `logits[:, 1] - logits[:, 0]`, of more use temperature scaling"
+    for_other_kinds = "for two classes pass `logits[:, 1] - logits[:, 0]`, for more use temperature scaling"
     tried_unasked: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")
     parameter_ranges: ClassVar = {"slope": (-math.inf, math.inf), "intercept": (-math.inf, math.inf)}
     objective = "nll"

@@ -55,7 +55,7 @@ class QuadraticScaling(Calibrator):
     name = "quadratic"
     title = "Quadratic scaling"
     kinds: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")
-    for_other_kinds = "of two classes pass `logits[:, 1] - logits[:, 0]`"
+    for_other_kinds = "for two classes pass `logits[:, 1] - logits[:, 0]`"
     parameter_ranges: ClassVar = dict.fromkeys("abc", (-math.inf, math.inf))
     objective = "nll"
     a: Tensor

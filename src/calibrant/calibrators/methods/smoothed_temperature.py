@@ -11,11 +11,11 @@ from torch import Tensor
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant._math.simplex import log_softmax
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.families.mixtures import log_probs_of, mixed
 from calibrant.calibrators.fitting.doubts import with_doubts_of_temperature
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import fit_temperature
-from calibrant.calibrators.methods.mixtures import log_probs_of, mixed
 
 if TYPE_CHECKING:
     pass

@@ -9,14 +9,14 @@ import torch
 
 from calibrant._math.checks import Task, check_choice
 from calibrant._math.errors import InputError
-from calibrant.calibrators.fitting.regression import regress
-from calibrant.calibrators.methods.linear import (
+from calibrant.calibrators.families.linear import (
     LinearScaling,
     Standardised,
     around_temperature,
     per_class,
     shared,
 )
+from calibrant.calibrators.fitting.regression import regress
 
 if TYPE_CHECKING:
     from calibrant.calibrators.fitting.regression import Fitted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from calibrant._math.checks import Task
-from calibrant.calibrators.methods.linear import LinearScaling, Standardised, most_likely, per_class
+from calibrant.calibrators.families.linear import LinearScaling, Standardised, most_likely, per_class
 
 if TYPE_CHECKING:
     from calibrant.calibrators.fitting.regression import Fitted

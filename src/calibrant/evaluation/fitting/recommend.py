@@ -28,7 +28,7 @@ class Contender:
     behind: float
     """How far its NLL lies above the best one's."""
     standard_error: float
-    """Of that difference, over the samples."""
+    """The standard error of that difference, over the samples."""
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import check_predictions
 from calibrant.evaluation.gate.limits_and_baseline import Gate
-from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, NAMES, GateMetric, GateResult
+from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateResult
 from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
 from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.quantities.roster import check_metrics, gated
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
 
 
 def check(
     predictions: Predictions,
-    limits: Mapping[GateMetric, float] | None = None,
+    limits: Mapping[str, float] | None = None,
     *,
     baseline: Predictions | None = None,
     baseline_metrics: Sequence[str] | None = None,
@@ -42,7 +43,7 @@ def check(
     halfway to the greatest error there can be), with the probabilities stated here, would fail in half of the
     cases or more. Where not, ``conclusive`` is false, ``would_pass`` names the largest error that would pass
     (the lowest accuracy; ``None`` where nothing would fail), and the sentence says so. Such a check passes;
-    with ``strict`` it fails. Of means and baselines the same is said where no sample of this size could fail
+    with ``strict`` it fails. The same is said of means and baselines where no sample of this size could fail
     (below five samples at 95 %).
 
     Against a baseline the difference counts, by a one-sided bootstrap bound: paired where both were judged on
@@ -54,10 +55,11 @@ def check(
     Args:
         predictions: What to check; labels (or ``correct``) are needed.
         limits: The most that is allowed of ``"ece"``, ``"adaptive_ece"``, ``"smce"``, ``"nll"``, ``"brier"``,
-            and the least of ``"accuracy"``. Of a binary model errors are those of the positive class, of
+            and the least of ``"accuracy"``. For a binary model errors are those of the positive class, for
             several labels means over the labels.
         baseline: Predictions of another model, of the same kind.
-        baseline_metrics: What must not be worse than the baseline's; by default ECE and, where it is known,
+        baseline_metrics: What must not be worse than the baseline's: any of these, and on the same samples
+            also what ``metrics`` adds to :func:`calibrant.evaluate`. By default ECE and, where it is known,
             NLL.
         confidence: Between 0.5 and 1.
         strict: Whether a value on the wrong side fails even where noise explains it, and a check that so few
@@ -93,12 +95,11 @@ def check(
     check_predictions(predictions, "predictions")
     if not 0.5 < confidence < 1:
         raise InputError(f"`confidence` must lie between 0.5 and 1, as in 0.95; got {confidence}.")
-    wanted = dict(limits or {})
-    asked = [str(metric) for metric in baseline_metrics or ()]
-    held: list[GateMetric] = [metric for metric in NAMES if asked.count(metric)]
-    unknown = sorted({*wanted, *(baseline_metrics or ())} - set(NAMES))
+    wanted, known = dict(limits or {}), gated()
+    held = [metric for metric in known if metric in (baseline_metrics or ())]
+    unknown = sorted({*wanted, *(baseline_metrics or ())} - set(known))
     if unknown:
-        raise InputError(f"there is no metric {unknown[0]!r} to check; there are {', '.join(NAMES)}.")
+        raise InputError(f"there is no metric {unknown[0]!r} to check; there are {', '.join(known)}.")
     if baseline_metrics and baseline is None:
         raise InputError("`baseline_metrics` go with a `baseline`; there is none.")
     if not wanted and baseline is None:
@@ -112,6 +113,7 @@ def check(
         num_draws=bootstrap,
         level=2 * confidence - 1,  # of which each end is a one-sided bound
         seed=seed,
+        metrics=check_metrics([*wanted, *held]),
     )
     gate = Gate(test_of(predictions), procedure, confidence, strict)
     checks = [gate.limit(metric, limit) for metric, limit in wanted.items()]

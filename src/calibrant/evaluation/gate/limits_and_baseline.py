@@ -8,13 +8,15 @@ from typing import Literal
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.gate.power import Missed, missed_accuracy, missed_error
-from calibrant.evaluation.gate.result import ERRORS, NAMES, Check, GateMetric, Outcome
+from calibrant.evaluation.gate.question import Question
+from calibrant.evaluation.gate.result import Check, Outcome
 from calibrant.evaluation.judging.measure import Measured, change, measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.phrases import decimals_apart, number
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.resampling.at_limit import AtLimit, draw_at_limit
-from calibrant.evaluation.resampling.events import Events
+from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.nll import NLL
+from calibrant.evaluation.resampling.at_limit import AtLimit, AtLimitKernel, draw_at_limit
 from calibrant.evaluation.resampling.intervals import highest_share, too_few
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.predictions import Predictions
@@ -30,48 +32,51 @@ class Gate:
         self._procedure = procedure
         self._confidence = confidence
         self._strict = strict
-        self._reduced = reduce_predictions(test, procedure.num_bins)
+        self._reduced = reduce_predictions(test, procedure.num_bins, metrics=procedure.metrics)
         self._judged: Measured | None = None
 
-    def limit(self, metric: GateMetric, limit: float) -> Check:
+    def limit(self, metric: str, limit: float) -> Check:
         """Whether the value lies beyond its limit."""
+        asked = Question.of(metric, self.test.kind)
+        if asked.gate.help is None:
+            raise InputError(f"there is no limit for {metric}; hold it against a baseline.")
         if not limit >= 0:
             raise InputError(f"the limit of {metric} must not be negative or NaN; got {limit}.")
-        if limit > 1 and metric in {*ERRORS, "accuracy"}:
+        if limit > 1 and asked.form.bounds[1] == 1:
             raise InputError(
                 f"the limit of {metric} must be a fraction in 0..1; got {limit:g}: "
                 f"{limit:g} % is {limit / 100:g}."
             )
-        key, sign = self._key(metric), _sign(metric)
+        key, sign = asked.form.key, asked.form.sign
         value = self._value(key)
         allowed = f"at {'most' if sign > 0 else 'least'} {limit:g}"
         if value is None:
-            sentence = f"The {self._named(metric)} is {self._reduced.reasons[key]}; {allowed} is allowed."
-            return self._check(metric, "limit", None, limit, outcome="fail", sentence=sentence)
-        facts = f"The {self._named(metric)} of {number(value, decimals_apart(value, limit))}"
+            sentence = f"The {asked.named} is {self._reduced.reasons[key]}; {allowed} is allowed."
+            return self._check(asked, "limit", None, limit, outcome="fail", sentence=sentence)
+        facts = f"The {asked.named} of {number(value, decimals_apart(value, limit))}"
         if sign * (value - limit) <= ROUNDING:
             sentence = f"{facts} keeps the limit of {allowed}."
             return self._check(
-                metric,
+                asked,
                 "limit",
                 value,
                 limit,
                 outcome="pass",
                 sentence=sentence,
-                missed=self._missed(metric, limit),
+                missed=self._missed(asked, limit),
             )
         threshold, p = None, None
-        if metric in ERRORS:
-            drawn = self._draw(metric, limit, value)
+        if asked.kernel is not None:
+            drawn = self._draw(asked, asked.kernel, limit, value)
             threshold, p = drawn.upper, drawn.p_value
             beyond, why = p <= 1 - self._confidence, self._explained(limit, drawn)
         else:
-            threshold = self._bound(metric, value)
+            threshold = self._bound(asked, value)
             beyond = threshold is not None and sign * (threshold - limit) > 0
             why = self._bounded("it", sign, threshold)
         verb = "exceeds" if sign > 0 else "falls short of"
         return self._check(
-            metric,
+            asked,
             "limit",
             value,
             limit,
@@ -79,22 +84,25 @@ class Gate:
             p_value=p,
             outcome="fail" if beyond else "within noise",
             sentence=f"{facts} {verb} the limit of {limit:g}, {self._judgement(beyond)}: {why}.",
-            missed=None if beyond else self._missed(metric, limit),
+            missed=None if beyond else self._missed(asked, limit),
         )
 
-    def against(self, other: Predictions, metrics: Sequence[GateMetric], *, paired: bool) -> Iterator[Check]:
+    def against(self, other: Predictions, metrics: Sequence[str], *, paired: bool) -> Iterator[Check]:
         """Whether values are worse than those of the baseline."""
-        reduced = reduce_predictions(other, self._procedure.num_bins)
+        reduced = reduce_predictions(other, self._procedure.num_bins, metrics=self._procedure.metrics)
         judged = measure(reduced, self._procedure, part=0 if paired else 1)
         changes = change(self._judge(), judged, self._procedure.level, paired=paired)
         few = too_few(min(each.effective_samples for each in (self._reduced, reduced)), self._procedure.level)
-        default: list[GateMetric] = ["ece"] if self.test.kind == "top_label" else ["ece", "nll"]
+        default = [ECE.key] if self.test.kind == "top_label" else [ECE.key, NLL.key]
         for metric in metrics or default:
-            key, sign = self._key(metric), _sign(metric)
+            asked = Question.of(metric, self.test.kind)
+            key, sign = asked.form.key, asked.form.sign
+            if asked.is_error and asked.kernel is None and not paired:
+                raise InputError(f"{metric} can be held against a baseline on the same samples only.")
             value, base = self._value(key), reduced.values.get(key)
             digits = None if value is None or base is None else decimals_apart(value, base)
             shown = ["infinity" if each is None else number(each, digits) for each in (value, base)]
-            facts = f"The {self._named(metric)} of {shown[0]}"
+            facts = f"The {asked.named} of {shown[0]}"
             held = f"the baseline's {shown[1]} ({'on the same samples' if paired else 'unpaired'})"
             bound = None
             if value is None or base is None:
@@ -107,15 +115,15 @@ class Gate:
                 bound = changes[key].low if sign > 0 else changes[key].high
                 beyond = bound is not None and sign * bound > 0
                 why = self._bounded("the difference", sign, bound)
-                if beyond and not paired and metric in ERRORS:
+                if beyond and not paired and asked.kernel is not None:
                     # Chance gives more error to fewer samples, which no resampling takes away.
-                    drawn = self._draw(metric, base, value)
+                    drawn = self._draw(asked, asked.kernel, base, value)
                     beyond, why = drawn.p_value <= 1 - self._confidence, self._explained(base, drawn)
                 outcome = "fail" if beyond else "within noise"
                 sentence = f"{facts} is worse than {held}, {self._judgement(beyond)}: {why}."
             missed = Missed(math.inf, always=True) if few and outcome != "fail" else None
             yield self._check(
-                metric,
+                asked,
                 "baseline",
                 value,
                 base,
@@ -127,7 +135,7 @@ class Gate:
 
     def _check(
         self,
-        metric: GateMetric,
+        asked: Question,
         kind: Literal["limit", "baseline"],
         value: float | None,
         against: float | None,
@@ -140,8 +148,8 @@ class Gate:
     ) -> Check:
         lenient = outcome == "pass" or (outcome == "within noise" and not self._strict)
         return Check(
-            metric=metric,
-            about=self._about(metric),
+            metric=asked.metric,
+            about=asked.about,
             kind=kind,
             value=value,
             against=against,
@@ -153,38 +161,38 @@ class Gate:
             passed=lenient and not (self._strict and missed is not None),
             sentence=sentence
             if missed is None
-            else f"{sentence} {self._caveat(metric, missed, outcome, against if kind == 'limit' else None)}",
+            else f"{sentence} {self._caveat(asked, missed, outcome, against if kind == 'limit' else None)}",
         )
 
-    def _missed(self, metric: GateMetric, limit: float) -> Missed | None:
+    def _missed(self, asked: Question, limit: float) -> Missed | None:
         """A model that is much worse than the limit allows, and would pass all the same."""
         samples, procedure = self._reduced.effective_samples, self._procedure
-        if metric in ERRORS:
+        if asked.kernel is not None:
             return missed_error(
-                ERRORS[metric],
-                self._events,
+                asked.kernel,
+                self._reduced.events[asked.form.prefix],
                 limit,
                 num_bins=procedure.num_bins,
                 num_draws=procedure.num_draws,
                 confidence=self._confidence,
                 seed=procedure.seed,
             )
-        if metric == "accuracy" and self.test.kind != "multilabel":
+        if asked.binomial:
             return missed_accuracy(limit, samples, confidence=self._confidence)
         return Missed(math.inf, always=True) if too_few(samples, procedure.level) else None
 
-    def _caveat(self, metric: GateMetric, missed: Missed, outcome: Outcome, limit: float | None) -> str:
+    def _caveat(self, asked: Question, missed: Missed, outcome: Outcome, limit: float | None) -> str:
         """That the check says little, and what it would let through."""
         told = f"{self.test.num_samples:,} samples cannot tell"
         draws = self._procedure.num_draws
-        if metric in ERRORS and limit is not None:  # a baseline's is no test by draws
+        if asked.kernel is not None and limit is not None:  # a baseline's is no test by draws
             if (1 + draws) * (1 - self._confidence) < 1 - ROUNDING:
                 told = f"{draws} draws are too few to tell"
             elif missed.value <= limit + ROUNDING:
                 told = f"With the probabilities stated here no error exceeds {missed.value:.2g}"
-        elif metric == "accuracy" and limit == 0:
-            told = "No accuracy is less than 0"
-        what = "error" if metric in ERRORS else metric
+        elif asked.form.share and limit == 0:
+            told = f"No {asked.gate.name} is less than 0"
+        what = "error" if asked.is_error else asked.metric
         worse = (
             "this check passes whatever is true"
             if missed.always
@@ -193,29 +201,15 @@ class Gate:
         fails = "; the gate is strict, so that fails" if self._strict and outcome == "pass" else ""
         return f"{told}: {worse}{fails}."
 
-    def _bound(self, metric: GateMetric, value: float) -> float | None:
+    def _bound(self, asked: Question, value: float) -> float | None:
         """What a mean is at least, or at most; of a share by the binomial distribution."""
         samples = self._reduced.effective_samples
-        if metric == "accuracy" and self.test.kind != "multilabel":
+        if asked.binomial:
             return highest_share(value, samples, self._confidence)
         if too_few(samples, self._procedure.level):
             return None
-        estimate = self._judge().metrics[self._key(metric)]
-        return estimate.low if _sign(metric) > 0 else estimate.high
-
-    def _key(self, metric: GateMetric) -> str:
-        """Its name among the values of an evaluation."""
-        return f"event_{metric}" if metric in ERRORS and self.test.kind == "binary" else metric
-
-    def _about(self, metric: GateMetric) -> str:
-        if metric in ERRORS:
-            return {"binary": "positive class", "multilabel": "labels"}.get(self.test.kind, "top label")
-        return "decisions" if metric == "accuracy" else "all classes"
-
-    def _named(self, metric: GateMetric) -> str:
-        """``calibration error (ECE) of the positive class``."""
-        about = self._about(metric)
-        return f"{NAMES[metric]} of the {about}" if about in {"positive class", "labels"} else NAMES[metric]
+        estimate = self._judge().metrics[asked.form.key]
+        return estimate.low if asked.form.sign > 0 else estimate.high
 
     def _value(self, key: str) -> float | None:
         """The value, ``None`` where it is infinite; what cannot be known is an error."""
@@ -224,15 +218,10 @@ class Gate:
             raise InputError(f"{key} cannot be checked: {self._reduced.reasons[key]}.")
         return value
 
-    @property
-    def _events(self) -> tuple[Events, ...]:
-        """What calibration errors are about."""
-        return self._reduced.events["event_" if self.test.kind == "binary" else ""]
-
-    def _draw(self, metric: GateMetric, limit: float, value: float) -> AtLimit:
+    def _draw(self, asked: Question, kernel: AtLimitKernel, limit: float, value: float) -> AtLimit:
         return draw_at_limit(
-            ERRORS[metric],
-            self._events,
+            kernel,
+            self._reduced.events[asked.form.prefix],
             limit,
             value,
             num_bins=self._procedure.num_bins,
@@ -266,8 +255,3 @@ class Gate:
             return NO_BOUND
         side = "least" if sign > 0 else "most"
         return f"{what} is at {side} {number(bound)} with {100 * self._confidence:g} % confidence"
-
-
-def _sign(metric: GateMetric) -> int:
-    """1 where less is better, −1 where more is."""
-    return -1 if metric == "accuracy" else 1

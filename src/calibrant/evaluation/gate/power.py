@@ -8,7 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.evaluation.resampling.at_limit import ErrorName, OutcomeError, draw_errors, probabilities_at
+from calibrant.evaluation.resampling.at_limit import (
+    AtLimitKernel,
+    OutcomeError,
+    draw_errors,
+    probabilities_at,
+)
 from calibrant.evaluation.resampling.events import Events, Vector
 from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.resampling.null import ROUNDING
@@ -35,7 +40,7 @@ def much_worse(limit: float, greatest: float) -> float:
 
 
 def missed_error(
-    error: ErrorName,
+    error: AtLimitKernel,
     events: Sequence[Events],
     limit: float,
     *,

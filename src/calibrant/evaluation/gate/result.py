@@ -9,28 +9,17 @@ from typing import Literal, TypeAlias
 
 from pydantic import TypeAdapter
 
-from calibrant.evaluation.resampling.at_limit import ErrorName
 from calibrant.predictions import Kind, Source
 
 CHECK_SCHEMA_VERSION = 1
-GateMetric: TypeAlias = Literal["ece", "adaptive_ece", "smce", "nll", "brier", "accuracy"]
 Outcome: TypeAlias = Literal["pass", "within noise", "fail"]
-NAMES: Mapping[GateMetric, str] = {
-    "ece": "calibration error (ECE)",
-    "adaptive_ece": "adaptive calibration error",
-    "smce": "smooth calibration error (smCE)",
-    "nll": "negative log-likelihood",
-    "brier": "Brier score",
-    "accuracy": "accuracy",
-}
-ERRORS: Mapping[GateMetric, ErrorName] = {"ece": "ece", "adaptive_ece": "adaptive_ece", "smce": "smce"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
     """One question and its answer; ``against`` is the limit, or the baseline's value."""
 
-    metric: GateMetric
+    metric: str
     about: str  # "top label", "positive class", "labels" or "decisions"
     kind: Literal["limit", "baseline"]
     value: float | None  # None: infinite

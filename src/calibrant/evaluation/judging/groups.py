@@ -7,22 +7,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import torch
 
-from calibrant._math.binning import binned
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.quantities.accuracy import ACCURACY
+from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.gap import GAP
+from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
+from calibrant.evaluation.quantities.shared import binned
 from calibrant.evaluation.resampling.events import Events, Indices, Vector
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
 from calibrant.evaluation.resampling.null import draw_null, null_error
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Resamples
-from calibrant.evaluation.resampling.statistics import EventErrors, Means
+from calibrant.evaluation.resampling.statistics import EventErrors, Kernel, Means
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import Estimate, GroupRow, NullError
 from calibrant.evaluation.thresholds import TOLERABLE_GAP
 
 MOST_GROUPS = 100  # the largest ones; names of persons, say, make no table
-_BOUNDS = {"accuracy": (0.0, 1.0), "mean_confidence": (0.0, 1.0), "gap": (-1.0, 1.0)}
+_SHOWN = (ACCURACY, MEAN_CONFIDENCE, GAP, ECE)
+_KERNEL: Kernel = "width l1"  # of the ECE
 
 
 def group_rows(reduced: Reduced, groups: Sequence[str] | None, procedure: Procedure) -> tuple[GroupRow, ...]:
@@ -82,9 +86,12 @@ def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
         for event in reduced.events[""]
     )
     ratios = {
-        name: (above[rows], below[rows]) for name, (above, below) in reduced.ratios.items() if name in _BOUNDS
+        each.key: (reduced.ratios[each.key][0][rows], reduced.ratios[each.key][1][rows])
+        for each in _SHOWN
+        if each.key in reduced.ratios
     }
     return Reduced(
+        quantities=_SHOWN,
         weights=None if reduced.weights is None else reduced.weights[rows],
         ratios=ratios,
         events={"": events},
@@ -97,25 +104,25 @@ def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
 def _row(part: Reduced, name: str, procedure: Procedure, num_draws: int, *, place: int) -> GroupRow:
     """A group on its own; ``adjusted_p`` is not adjusted yet."""
     events, level = part.events[""], procedure.level
-    values = part.values | {"ece": float(np.mean([_error(event, procedure.num_bins) for event in events]))}
+    values = part.values | {ECE.key: _error(events, procedure.num_bins)}
     estimates = _intervals(part, values, procedure, place)
     accuracy = wilson_interval(
-        min(1.0, values["accuracy"]),
+        min(1.0, values[ACCURACY.key]),
         part.effective_samples,
         level,
     )
-    estimates["accuracy"] = Estimate(value=values["accuracy"], low=accuracy[0], high=accuracy[1])
-    stated, gap = values["mean_confidence"], estimates["gap"]
+    estimates[ACCURACY.key] = Estimate(value=values[ACCURACY.key], low=accuracy[0], high=accuracy[1])
+    stated, gap = values[MEAN_CONFIDENCE.key], estimates[GAP.key]
     low = min(value for value in (gap.low, stated - accuracy[1]) if value is not None)
     high = max(value for value in (gap.high, stated - accuracy[0]) if value is not None)
-    null = _null(events, values["ece"], procedure, num_draws, place)
+    null = _null(events, values[ECE.key], procedure, num_draws, place)
     return GroupRow(
         name=name,
         count=part.num_samples,
-        accuracy=estimates["accuracy"],
-        mean_confidence=estimates["mean_confidence"],
+        accuracy=estimates[ACCURACY.key],
+        mean_confidence=estimates[MEAN_CONFIDENCE.key],
         gap=Estimate(value=gap.value, low=low, high=high),
-        ece=estimates["ece"],
+        ece=estimates[ECE.key],
         null=null,
         adjusted_p=null.p_value,
         vague=(high - low) / 2 > TOLERABLE_GAP,
@@ -135,15 +142,15 @@ def _intervals(
     )
     means, errors = Means(part.ratios), [EventErrors(event, procedure.num_bins) for event in part.events[""]]
     blocks: list[dict[str, Vector]] = [
-        means(counts) | {"ece": np.mean([each(counts)["ece"] for each in errors], axis=0)}
+        means(counts) | {ECE.key: np.mean([each(counts)[_KERNEL] for each in errors], axis=0)}
         for counts in resamples.blocks(SMALL_BLOCK)
     ]
     estimates: dict[str, Estimate] = {}
-    for name, value in values.items():
-        replicates = np.concatenate([block[name] for block in blocks])
-        interval = centred_interval(value, replicates, procedure.level, _BOUNDS.get(name, (0.0, 1.0)))
+    for each in part.quantities:
+        value, replicates = values[each.key], np.concatenate([block[each.key] for block in blocks])
+        interval = centred_interval(value, replicates, procedure.level, each.bounds)
         low, high = (None, None) if interval is None else interval
-        estimates[name] = Estimate(value=value, low=low, high=high)
+        estimates[each.key] = Estimate(value=value, low=low, high=high)
     return estimates
 
 
@@ -154,13 +161,11 @@ def _null(
     drawn = np.zeros(num_draws)
     for label, event in enumerate(events):
         seed = (*stream_seed(procedure.seed, Stream.GROUPS, place), label + 1)
-        drawn += draw_null(event, procedure.num_bins, num_draws, seed).ece / len(events)
-    return null_error("ece", observed, drawn, procedure.level)
+        drawn += draw_null(event, procedure.num_bins, num_draws, seed).errors[_KERNEL] / len(events)
+    return null_error(ECE.key, observed, drawn, procedure.level)
 
 
-def _error(event: Events, num_bins: int) -> float:
+def _error(events: Sequence[Events], num_bins: int) -> float:
     """The calibration error over bins of equal width."""
-    confidences, outcomes = torch.from_numpy(event.confidences), torch.from_numpy(event.outcomes)
-    weights = None if event.weights is None else torch.from_numpy(event.weights)
-    sums = binned(confidences, outcomes, num_bins=num_bins, binning="width", weights=weights)
-    return float(sums.calibration_error("l1"))
+    parts = [(event.confidences, event.outcomes, event.weights) for event in events]
+    return float(np.mean([binned("width", "l1")(*part, num_bins) for part in parts]))

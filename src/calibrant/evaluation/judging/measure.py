@@ -11,11 +11,11 @@ from typing import TypedDict
 import numpy as np
 
 from calibrant._math.threads import in_threads
-from calibrant.evaluation.judging.ranking import standard_error
-from calibrant.evaluation.judging.reduce import EVENT_ERRORS, Reduced
+from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.judging.reliability import reliability_curve
 from calibrant.evaluation.judging.replicates import replicate
 from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.quantities.quantity import ANYTHING, EventError, Quantity
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector, pool
 from calibrant.evaluation.resampling.intervals import (
     Bounds,
@@ -26,59 +26,11 @@ from calibrant.evaluation.resampling.intervals import (
     share_interval_at_end,
     too_few,
 )
-from calibrant.evaluation.resampling.null import ROUNDING, NullDraws, draw_null, null_error
+from calibrant.evaluation.resampling.null import ROUNDING, NullDraws, draw_null, draw_values, null_error
+from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.evaluation.resampling.resamples import Deletions
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
-from calibrant.evaluation.result import Curve, Estimate, Kind, NullError
-
-METRICS = (
-    "accuracy",
-    "mean_confidence",
-    "gap",
-    "nll",
-    "brier",
-    "ece",
-    "adaptive_ece",
-    "smce",
-    "l2_ece",
-    "mce",
-    "classwise_ece",
-    "slope",
-    "intercept",
-    "auroc",
-    "entropy",
-    "entropy_correct",
-    "entropy_incorrect",
-    "high_confidence_share",
-    "high_confidence_accuracy",
-)
-MORE_METRICS: Mapping[Kind, tuple[str, ...]] = {
-    "binary": (
-        "event_ece",
-        "event_adaptive_ece",
-        "event_smce",
-        "event_slope",
-        "event_intercept",
-        "mean_probability",
-        "prevalence",
-    ),
-    "multilabel": ("mean_probability", "prevalence"),
-}
-# Of what is so or not.
-SHARES = {"accuracy", "high_confidence_share", "high_confidence_accuracy", "prevalence"}
-ANYTHING: Bounds = (-math.inf, math.inf)
-BOUNDS: Mapping[str, Bounds] = {  # of the others: 0 to 1
-    "gap": (-1.0, 1.0),
-    "slope": ANYTHING,
-    "intercept": ANYTHING,
-    "event_slope": ANYTHING,
-    "event_intercept": ANYTHING,
-    "nll": (0.0, math.inf),
-    "brier": (0.0, 2.0),
-    "entropy": (0.0, math.inf),
-    "entropy_correct": (0.0, math.inf),
-    "entropy_incorrect": (0.0, math.inf),
-}
+from calibrant.evaluation.result import Curve, Estimate, NullError
 
 
 @dataclass(frozen=True)
@@ -108,8 +60,9 @@ def measure(
         groups = stream_seed(procedure.seed, Stream.JACKKNIFE, part)
         deleted = replicate(reduced, procedure.num_bins, Deletions(reduced.num_samples, groups))
     metrics: dict[str, Estimate] = {}
-    for name in (*METRICS, *MORE_METRICS.get(procedure.kind, ())):
-        value, bounds = reduced.values.get(name), BOUNDS.get(name, (0.0, 1.0))
+    for quantity in reduced.quantities:
+        name, bounds = quantity.key, quantity.bounds
+        value = reduced.values.get(name)
         if value is None:
             metrics[name] = Estimate(value=None, reason=reduced.reasons[name])
         elif name in reduced.influences:
@@ -125,18 +78,18 @@ def measure(
                 bounds=bounds,
                 intervals=procedure.intervals,
             )
-            metrics[name] = _not_of_nothing(name, estimate, reduced, procedure.level)
+            metrics[name] = _not_of_nothing(quantity, estimate, reduced, procedure.level)
     return Measured(reduced, replicates, deleted, procedure.intervals, metrics)
 
 
-def _not_of_nothing(name: str, estimate: Estimate, reduced: Reduced, level: float) -> Estimate:
+def _not_of_nothing(quantity: Quantity, estimate: Estimate, reduced: Reduced, level: float) -> Estimate:
     """An interval also where resamples are all alike: all that count are right, or there is one only."""
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return estimate
-    if estimate.high - estimate.low > ROUNDING or name not in reduced.ratios:
+    if estimate.high - estimate.low > ROUNDING or quantity.key not in reduced.ratios:
         return estimate
-    counted = reduced.ratios[name][1]
-    if name in SHARES and not ROUNDING < estimate.value < 1 - ROUNDING:
+    counted = reduced.ratios[quantity.key][1]
+    if quantity.share and not ROUNDING < estimate.value < 1 - ROUNDING:
         low, high = share_interval_at_end(estimate.value, effective_number(counted), level)
         return Estimate(value=estimate.value, low=low, high=high)
     if np.count_nonzero(counted) == 1:
@@ -231,27 +184,41 @@ def nulls_and_curves(reduced: Reduced, procedure: Procedure, label_names: tuple[
     drawn = in_threads(lambda pair: draw(*pair), parts)
     for prefix, events in reduced.events.items():
         names = ("positive class",) if prefix else label_names if len(events) > 1 else ("top label",)
-        means, found = _null_of(events, list(itertools.islice(drawn, len(events))), names, procedure)
+        part = list(itertools.islice(drawn, len(events)))
+        found = _curves_of(events, part, names, procedure)
         curves = [*found, *curves]  # the positive class before the top label
-        for name, draws in means.items():
-            metric = prefix + name
-            nulls.append(null_error(metric, reduced.values[metric], draws, procedure.level))
+        for each in reduced.quantities:
+            if isinstance(each.computed, EventError) and each.computed.null and each.prefix == prefix:
+                draws = _null_of(each.computed, events, part, procedure)
+                nulls.append(null_error(each.key, reduced.values[each.key], draws, procedure.level))
     return {"null": tuple(nulls), "curves": tuple(curves)}
 
 
 def _null_of(
+    error: EventError, events: Sequence[Events], drawn: Sequence[NullDraws], procedure: Procedure
+) -> Vector:
+    """Mean errors ``(R,)`` under calibration."""
+    total = np.zeros(procedure.num_draws)
+    for part, (event, draws) in enumerate(zip(events, drawn, strict=True)):
+        if error.kernel is None:
+            seed = (*stream_seed(procedure.seed, Stream.NULL, part), 1)
+            found = draw_values(event, error.value, procedure.num_bins, procedure.num_draws, seed)
+        else:
+            found = draws.errors[error.kernel]
+        total += found / len(events)
+    return total
+
+
+def _curves_of(
     events: tuple[Events, ...], drawn: Sequence[NullDraws], names: tuple[str, ...], procedure: Procedure
-) -> tuple[dict[str, Vector], list[Curve]]:
-    """Mean errors under calibration, and a diagram of each event; of several also one of all."""
+) -> list[Curve]:
+    """A diagram of each event; of several also one of all."""
     num_bins, level = procedure.num_bins, procedure.level
-    errors = {name: np.zeros(procedure.num_draws) for name in EVENT_ERRORS}
     pooled: Matrix = np.zeros((num_bins, procedure.num_draws))
     curves: list[Curve] = []
     for title, event, draws in zip(names, events, drawn, strict=True):
-        for name, total in errors.items():
-            total += getattr(draws, name) / len(events)
         pooled += draws.outcomes
         curves.append(reliability_curve(title, event, draws.outcomes, num_bins, level))
     if len(events) > 1:
         curves.insert(0, reliability_curve("all labels", pool(events), pooled, num_bins, level))
-    return errors, curves
+    return curves

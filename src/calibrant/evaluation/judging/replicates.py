@@ -8,7 +8,9 @@ import numpy as np
 
 from calibrant._math.threads import in_threads, threads_for
 from calibrant.evaluation.judging.reduce import Reduced
-from calibrant.evaluation.resampling.events import Vector
+from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, EventError
+from calibrant.evaluation.resampling.events import Events, Vector
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Counts, Deletions, Resamples, block_bounds
 from calibrant.evaluation.resampling.statistics import EventErrors, Means
 
@@ -39,14 +41,13 @@ def replicate(
                 done += len(part)
                 progress(done / resamples.num_resamples)
     replicates = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
-    if classwise:
-        replicates["classwise_ece"] = np.concatenate(classwise)
-    elif (
-        "classwise_ece" in reduced.values and "classwise_ece" not in reduced.no_interval
-    ):  # the mean over events that are judged anyway
-        replicates["classwise_ece"] = replicates["event_ece" if "event_" in reduced.events else "ece"]
-    for name in reduced.no_interval:
-        replicates[name] = np.full(resamples.num_resamples, np.nan)
+    for each in reduced.quantities:
+        if each.key in reduced.no_interval:
+            replicates[each.key] = np.full(resamples.num_resamples, np.nan)
+        elif isinstance(each.computed, ClassErrors) and each.key in reduced.values:
+            # Without classes of its own it is the mean over events that are judged anyway.
+            same = ECE.event_key if EVENT in reduced.events else ECE.key
+            replicates[each.key] = np.concatenate(classwise) if classwise else replicates[same]
     return replicates
 
 
@@ -54,19 +55,37 @@ class _Engine:
     """What is prepared once for all resamples."""
 
     def __init__(self, reduced: Reduced, num_bins: int) -> None:
-        self._means = Means({name: pair for name, pair in reduced.ratios.items() if name in reduced.values})
+        self._means = Means({key: pair for key, pair in reduced.ratios.items() if key in reduced.values})
         self._events = {
             prefix: [EventErrors(event, num_bins) for event in events]
             for prefix, events in reduced.events.items()
         }
-        self._values = reduced.values
+        self._reduced = reduced
+        self._num_bins = num_bins
 
     def __call__(self, counts: Counts) -> dict[str, Vector]:
-        """The metrics of some resamples, from their counts ``(r, N)``."""
+        """The quantities of some resamples, from their counts ``(r, N)``."""
         found = self._means(counts)
-        for prefix, events in self._events.items():
-            each = [errors_of(counts) for errors_of in events]
-            for name in each[0]:
-                if prefix + name in self._values:
-                    found[prefix + name] = np.mean([errors[name] for errors in each], axis=0)
+        kernels = {
+            prefix: [errors_of(counts) for errors_of in events] for prefix, events in self._events.items()
+        }
+        for each in self._reduced.quantities:
+            if isinstance(each.computed, EventError) and each.key in self._reduced.values:
+                if each.computed.kernel is None:
+                    events = self._reduced.events[each.prefix]
+                    parts = [self._recomputed(each.computed, event, counts) for event in events]
+                else:
+                    parts = [errors[each.computed.kernel] for errors in kernels[each.prefix]]
+                found[each.key] = np.mean(parts, axis=0)
         return found
+
+    def _recomputed(self, error: EventError, event: Events, counts: Counts) -> Vector:
+        """An error that no kernel resamples; NaN where a resample has no weight."""
+        values = np.full(len(counts), np.nan)
+        for r, row in enumerate(counts):
+            weights = row.astype(np.float64) if event.weights is None else row * event.weights
+            drawn = weights > 0
+            if drawn.any():
+                sample = (event.confidences[drawn], event.outcomes[drawn], weights[drawn])
+                values[r] = error.value(*sample, self._num_bins)
+        return values

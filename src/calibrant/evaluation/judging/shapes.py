@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.isotonic import isotonic_blocks
-from calibrant.evaluation.judging.ranking import standard_error
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
 from calibrant.evaluation.resampling.events import Events, Vector, pool
 from calibrant.evaluation.resampling.intervals import normal_interval
+from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.evaluation.resampling.resamples import block_bounds
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.result import Band, Estimate, Kind, SelectiveRisk, Shapes, Witness
@@ -150,7 +150,7 @@ def thinned_roc(found: Detection) -> RocCurve:
 
 
 def _roc(event: Events) -> RocCurve | None:
-    """Of an event that sometimes occurs and sometimes does not."""
+    """The ROC curve of an event; ``None`` where it always occurs, or never."""
     mass = np.ones(len(event.outcomes)) if event.weights is None else event.weights
     positive, negative = mass * event.outcomes, mass * (1 - event.outcomes)
     if not (positive.any() and negative.any()):

@@ -35,7 +35,7 @@ def smooth_consistency_band(
         level: Share of the draws that lie in the band at each position.
         num_points: Number of positions, equally spaced from 0 to 1 before smoothing.
         num_draws: How often outcomes are drawn.
-        seed: Of the draws.
+        seed: Seed of the draws.
 
     Returns:
         ``positions`` (stated, smoothed), ``low`` and ``high``, where there are samples enough.

@@ -13,7 +13,7 @@ from calibrant.evaluation.resampling.null import ROUNDING, bin_matrix
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
 
-ErrorName: TypeAlias = Literal["ece", "adaptive_ece", "smce"]
+AtLimitKernel: TypeAlias = Literal["width l1", "mass l1", "smooth"]
 STEPS = 60  # of the bisection
 
 
@@ -28,7 +28,7 @@ class AtLimit:
 
 
 def draw_at_limit(
-    error: ErrorName,
+    error: AtLimitKernel,
     events: Sequence[Events],
     limit: float,
     found: float,
@@ -74,13 +74,13 @@ def draw_errors(
 class OutcomeError:
     """The error of one kind of event when its outcomes, or their probabilities, are these."""
 
-    def __init__(self, event: Events, error: ErrorName, num_bins: int) -> None:
+    def __init__(self, event: Events, error: AtLimitKernel, num_bins: int) -> None:
         self.stated = event.confidences
         self._outcomes = event.outcomes
         self._mass = np.ones(len(self.stated)) if event.weights is None else event.weights
         matrix = bin_matrix(event, num_bins)
-        self._bins = matrix[num_bins:] if error == "adaptive_ece" else matrix[:num_bins]
-        self._sums: Callable[[Matrix], Vector] = self._smooth if error == "smce" else self._binned
+        self._bins = matrix[num_bins:] if error == "mass l1" else matrix[:num_bins]
+        self._sums: Callable[[Matrix], Vector] = self._smooth if error == "smooth" else self._binned
         self._order = np.argsort(self.stated)
 
     def __call__(self, outcomes: Matrix) -> Vector:
@@ -88,7 +88,7 @@ class OutcomeError:
         return self._sums(outcomes - self.stated[:, None]) / float(self._mass.sum())
 
     def gaps(self) -> Vector:
-        """Of each sample: what happened in its bin minus what was stated there, on average."""
+        """For each sample, the mean of what happened minus what was stated in its bin."""
         return self._of_bins(self._outcomes - self.stated)
 
     def opposite(self) -> Vector:
@@ -96,7 +96,7 @@ class OutcomeError:
         return (self._of_bins(self.stated) <= 0.5).astype(np.float64)
 
     def _of_bins(self, values: Vector) -> Vector:
-        """Of each sample the mean in its bin."""
+        """For each sample, the mean of its bin."""
         weight = np.asarray(self._bins.sum(axis=1)).ravel()
         sums = np.asarray(self._bins @ values)
         mean = np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)

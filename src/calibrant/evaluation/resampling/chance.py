@@ -67,7 +67,7 @@ def null_distribution(
         multilabel: Whether the columns are labels of their own, drawn independently.
         weights: Weights of the samples, shape ``(N,)``, handed on to the metric.
         num_draws: How often labels are drawn.
-        seed: Of the draws.
+        seed: Seed of the draws.
 
     Returns:
         The values with ``mean``, ``quantile(level)`` and ``p_value(observed)`` (for metrics that grow with
@@ -143,8 +143,8 @@ def paired_test(
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of the probabilities.
         weights: Weights of the samples, shape ``(N,)``, handed on to the metric.
         num_resamples: Resamples, and as many swaps.
-        level: Of the interval.
-        seed: Of both.
+        level: Level of the interval.
+        seed: Seed of both.
 
     Returns:
         Both values, the difference, its interval, and the share :math:`(1 + k)/(1 + R)` of :math:`R` swaps, k

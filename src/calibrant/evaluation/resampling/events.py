@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from calibrant._math.binning import width_bin_index
+from calibrant._math.binning import binned, width_bin_index
 
 Vector: TypeAlias = NDArray[np.float64]  # (N,) over samples or (R,) over resamples
 Matrix: TypeAlias = NDArray[np.float64]
@@ -38,3 +38,19 @@ def pool(events: tuple[Events, ...]) -> Events:
         np.concatenate([event.outcomes for event in events]),
         np.concatenate(weights) if weights else None,
     )
+
+
+def binned_error(
+    confidences: Vector,
+    outcomes: Vector,
+    weights: Vector | None,
+    *,
+    num_bins: int,
+    binning: Literal["width", "mass"],
+    norm: Literal["l1", "l2", "max"],
+) -> float:
+    """Calibration error over bins."""
+    mass = None if weights is None else torch.from_numpy(weights)
+    stated, happened = torch.from_numpy(confidences), torch.from_numpy(outcomes)
+    sums = binned(stated, happened, num_bins=num_bins, binning=binning, weights=mass)
+    return float(sums.calibration_error(norm))

@@ -6,6 +6,7 @@ error computed from finitely many samples is never zero, and these draws say how
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_star
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 from calibrant.evaluation.resampling.score_cells import ScoreCells
+from calibrant.evaluation.resampling.statistics import Kernel
 from calibrant.evaluation.result import NullError
 
 ROUNDING = 1e-12  # an error that is equal but for rounding counts as at least as large
@@ -26,9 +28,7 @@ ROUNDING = 1e-12  # an error that is equal but for rounding counts as at least a
 class NullDraws:
     """Errors ``(R,)`` and what happened in every equal-width bin ``(B, R)`` under calibration."""
 
-    ece: Vector
-    adaptive_ece: Vector
-    smce: Vector
+    errors: dict[Kernel, Vector]  # over bins of equal width and of equal mass, and the smooth one
     outcomes: Matrix  # weighted sums, not yet divided by the weight of the bin
 
 
@@ -56,10 +56,27 @@ def draw_null(events: Events, num_bins: int, num_draws: int, seed: tuple[int, ..
     errors = np.abs(sums)
     total = float(len(order)) if events.weights is None else float(events.weights.sum())
     return NullDraws(
-        ece=errors[:num_bins].sum(axis=0) / total,
-        adaptive_ece=errors[num_bins:].sum(axis=0) / total,
-        smce=smooth / total,
+        errors={
+            "width l1": errors[:num_bins].sum(axis=0) / total,
+            "mass l1": errors[num_bins:].sum(axis=0) / total,
+            "smooth": smooth / total,
+        },
         outcomes=sums[:num_bins] + expected[:num_bins],
+    )
+
+
+def draw_values(
+    events: Events,
+    value: Callable[[Vector, Vector, Vector | None, int], float],
+    num_bins: int,
+    num_draws: int,
+    seed: tuple[int, ...],
+) -> Vector:
+    """Any error ``(R,)`` of confidences, outcomes and weights where outcomes are drawn as they are stated."""
+    rng = np.random.default_rng(seed)
+    draws = (rng.random(len(events.confidences)) < events.confidences for _ in range(num_draws))
+    return np.array(
+        [value(events.confidences, drawn.astype(np.float64), events.weights, num_bins) for drawn in draws]
     )
 
 

@@ -9,7 +9,7 @@ every class are sparse but for the lowest.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -24,6 +24,9 @@ def divide(numerator: Matrix, denominator: Matrix) -> Matrix:
     """The quotient, NaN where the denominator is not positive."""
     out = np.full(np.broadcast_shapes(numerator.shape, denominator.shape), np.nan)
     return np.divide(numerator, denominator, out=out, where=denominator > 0)
+
+
+Kernel: TypeAlias = Literal["width l1", "mass l1", "width l2", "width max", "smooth"]
 
 
 class EventErrors:
@@ -47,7 +50,7 @@ class EventErrors:
         if events.weights is not None:
             self._unranked = events.weights * self._unranked
 
-    def __call__(self, counts: Counts) -> dict[str, Vector]:
+    def __call__(self, counts: Counts) -> dict[Kernel, Vector]:
         """Errors of each resample, for counts ``(r, N)``."""
         from calibrant._math.lipschitz_values import lipschitz_values  # compiled, as are those:
         from calibrant.evaluation.resampling.kernels import (
@@ -72,11 +75,11 @@ class EventErrors:
         points = self._cells.points
         gathered = cell_sums(counts, self._cells.index, self._unranked, len(points))
         return {
-            "ece": divide(errors[:, ECE], total),
-            "adaptive_ece": divide(errors[:, ADAPTIVE], total),
-            "l2_ece": np.sqrt(divide(errors[:, SQUARED], total)),
-            "mce": errors[:, MAXIMUM],
-            "smce": divide(lipschitz_values(points, gathered), total),
+            "width l1": divide(errors[:, ECE], total),
+            "mass l1": divide(errors[:, ADAPTIVE], total),
+            "width l2": np.sqrt(divide(errors[:, SQUARED], total)),
+            "width max": errors[:, MAXIMUM],
+            "smooth": divide(lipschitz_values(points, gathered), total),
         }
 
     def _totals(self, counts: Counts) -> Vector:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED, Recommendation
 from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.phrases import clearly
+from calibrant.evaluation.quantities.nll import NLL
 from calibrant.evaluation.result import Arm, Kind
 
 
@@ -43,9 +44,9 @@ class Case:
         if self.picked is self.first:
             return False
         became_infinite = (
-            self.first.metrics["nll"].value is not None and self.picked.metrics["nll"].value is None
+            self.first.metrics[NLL.key].value is not None and self.picked.metrics[NLL.key].value is None
         )
-        return became_infinite or clearly(self.picked.change["nll"]) > 0
+        return became_infinite or clearly(self.picked.change[NLL.key]) > 0
 
     @property
     def chosen(self) -> Arm:

@@ -9,6 +9,11 @@ import numpy as np
 
 from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.phrases import clearly
+from calibrant.evaluation.quantities.accuracy import ACCURACY
+from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.gap import GAP
+from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
+from calibrant.evaluation.quantities.prevalence import PREVALENCE
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import centred_interval, normal_quantile, wilson_interval
 from calibrant.evaluation.result import Direction, Estimate, NullError
@@ -42,9 +47,9 @@ def find(judged: Measured, nulls: tuple[NullError, ...], level: float) -> Findin
     probability of the event is further from its prevalence: that is no matter of confidence. Without a real
     error the probabilities count as calibrated, unless a gap of 5 points could have been missed.
     """
-    gap, event_gap = judged.metrics["gap"], _event_gap(judged, level)
+    gap, event_gap = judged.metrics[GAP.key], _event_gap(judged, level)
     gaps = [gap] if event_gap is None else [gap, event_gap]
-    tests = [null.p_value for null in nulls if null.metric in {"ece", "event_ece"}]
+    tests = [null.p_value for null in nulls if null.metric in {ECE.key, ECE.event_key}]
     threshold = significance(level, len(tests))
     real = min(tests) < threshold
     subject: Subject = "decisions"
@@ -77,12 +82,12 @@ def count_shifted(judged: Measured, level: float) -> tuple[int, int]:
 
 def _event_gap(judged: Measured, level: float) -> Estimate | None:
     """Mean probability minus prevalence, with its interval."""
-    stated, happened = (judged.reduced.values.get(name) for name in ("mean_probability", "prevalence"))
+    stated, happened = (judged.reduced.values.get(name) for name in (MEAN_PROBABILITY.key, PREVALENCE.key))
     if stated is None or happened is None:
         return None
     value = stated - happened
-    replicates = judged.replicates["mean_probability"] - judged.replicates["prevalence"]
-    interval = centred_interval(value, replicates, level, (-1.0, 1.0))
+    replicates = judged.replicates[MEAN_PROBABILITY.key] - judged.replicates[PREVALENCE.key]
+    interval = centred_interval(value, replicates, level, GAP.bounds)
     if interval is None:
         return Estimate(value=value)
     return Estimate(value=value, low=interval[0], high=interval[1])
@@ -92,7 +97,7 @@ def _reach(judged: Measured, gaps: list[Estimate], level: float) -> float:
     """The largest gap that the data leave possible; Wilson's interval minds the smallest samples."""
     num_samples = judged.reduced.effective_samples
     reach = 0.0
-    for gap, name in zip(gaps, ("accuracy", "prevalence"), strict=False):
+    for gap, name in zip(gaps, (ACCURACY.key, PREVALENCE.key), strict=False):
         share = judged.reduced.values[name]
         low, high = wilson_interval(min(1.0, share), num_samples, level)
         ends = [gap.low, gap.high, (gap.value or 0.0) + share - low, (gap.value or 0.0) + share - high]

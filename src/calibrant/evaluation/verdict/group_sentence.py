@@ -17,13 +17,13 @@ def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float) -> s
     bad = [row for row in rows if row.adjusted_p < significance(level, 1)]
     bad.sort(key=lambda row: -abs(row.gap.value or 0.0))
     vague = sum(row.vague for row in rows)
-    where = f"Of {len(rows)} groups" if len(rows) == num_groups else f"Of the {len(rows)} largest groups"
+    where = f"{len(rows)} groups" if len(rows) == num_groups else f"the {len(rows)} largest groups"
     told = [
         f"{row.name} (says {percent(row.mean_confidence.value or 0.0)}, "
         f"is right {percent(row.accuracy.value or 0.0)} of the time)"
         for row in bad[:MOST_NAMED]
     ]
-    said = f"{where}, {len(bad) or 'none'} {'are' if len(bad) > 1 else 'is'} miscalibrated beyond chance"
+    said = f"{len(bad) or 'None'} of {where} {'are' if len(bad) > 1 else 'is'} miscalibrated beyond chance"
     if told:
         said += f": {', '.join(told)}" + (
             f" and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""

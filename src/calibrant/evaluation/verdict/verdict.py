@@ -15,12 +15,19 @@ from calibrant.evaluation.phrases import (
     span,
     with_margin,
 )
+from calibrant.evaluation.quantities.accuracy import ACCURACY
+from calibrant.evaluation.quantities.brier import BRIER
+from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
+from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
+from calibrant.evaluation.quantities.nll import NLL
+from calibrant.evaluation.quantities.prevalence import PREVALENCE
 from calibrant.evaluation.result import Arm, Estimate, Kind, NullError, Verdict
 from calibrant.evaluation.thresholds import TOLERABLE_GAP
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.finding import Finding, count_shifted, find
 
-HARDLY = 0.1  # of the samples of a class: where fewer are found, it is hardly called any more
+ALMOST_NEVER = 0.1  # share of the samples of a class: below it, the class is almost never predicted
 JUDGEMENTS = {-1: "clearly better", 0: "within noise", 1: "clearly worse"}  # of what is better when lower
 LOSS = "negative log-likelihood"
 
@@ -28,7 +35,9 @@ LOSS = "negative log-likelihood"
 def reach_verdict(case: Case) -> Verdict:
     """Direction, first sentence and the sentences after it."""
     finding = find(case.uncalibrated, case.first.null, case.level)
-    about = "event_ece" if case.kind == "binary" and finding.subject == "events" else "ece"
+    about = ECE.key
+    if case.kind == "binary" and finding.subject == "events":
+        about = ECE.event_key
     return Verdict(
         direction=finding.direction,
         headline=_headline(case, finding, about),
@@ -53,7 +62,7 @@ def _facts(case: Case, finding: Finding) -> str:
     """What the model says against what happens."""
     says, right, stated, found = (
         percent(estimate.value or 0.0)
-        for name in ("mean_confidence", "accuracy", "mean_probability", "prevalence")
+        for name in (MEAN_CONFIDENCE.key, ACCURACY.key, MEAN_PROBABILITY.key, PREVALENCE.key)
         for estimate in [case.first.metrics.get(name, Estimate(value=None))]
     )
     if case.kind in {"multiclass", "top_label"}:
@@ -77,7 +86,7 @@ def _outcome(case: Case, finding: Finding, about: str) -> str:
         if case.refuted:
             return f"{said}, and {_title(case.picked)} makes the probabilities clearly worse"
         if case.repaired:
-            return f"{said}, and {_title(case.chosen)} is chosen for its {LOSS} (it {_course(case, 'nll')})"
+            return f"{said}, and {_title(case.chosen)} is chosen for its {LOSS} (it {_course(case, NLL.key)})"
         if not finding.real or len(case.arms) == 1:
             return said
         if case.too_few:
@@ -89,8 +98,8 @@ def _outcome(case: Case, finding: Finding, about: str) -> str:
     if clearly(arm.change[about]) < 0:
         return f"{how} {course}"
     # The choice rests on another measure than the one that everybody looks at.
-    joined = "while" if _sign(case, "nll") else "and"
-    return f"{how} the {LOSS}, by which it was chosen, {_course(case, 'nll')}, {joined} {course}"
+    joined = "while" if _sign(case, NLL.key) else "and"
+    return f"{how} the {LOSS}, by which it was chosen, {_course(case, NLL.key)}, {joined} {course}"
 
 
 def _sign(case: Case, metric: str) -> int:
@@ -117,7 +126,7 @@ def _error_name(kind: Kind, metric: str) -> str:
     if kind == "multilabel":
         return "calibration error of the labels"
     if kind == "binary":
-        return f"calibration error of the {'positive class' if metric == 'event_ece' else 'top label'}"
+        return f"calibration error of the {'positive class' if metric == ECE.event_key else 'top label'}"
     return "calibration error"
 
 
@@ -134,7 +143,7 @@ def _null(arm: Arm, metric: str) -> NullError:
 def _sentences(case: Case, finding: Finding, about: str) -> Iterator[str]:
     yield _is_it_real(case, finding, about, gloss=True)
     if case.kind == "binary":
-        yield _is_it_real(case, finding, "ece" if about == "event_ece" else "event_ece", gloss=False)
+        yield _is_it_real(case, finding, ECE.key if about == ECE.event_key else ECE.event_key, gloss=False)
     if case.kind == "multilabel":
         yield _labels(case)
     if finding.doubt == "few samples":
@@ -176,7 +185,7 @@ def _labels(case: Case) -> str:
     worst = max(rows, key=lambda row: abs(row.mean_probability - row.prevalence))
     get = "gets" if high == 1 else "get"
     return (
-        f"Of {len(rows)} labels, {high} {get} probabilities that are too high on average, beyond chance, and "
+        f"{high} of {len(rows)} labels {get} probabilities that are too high on average, beyond chance, and "
         f"{low} too low; the furthest off is {worst.name}: {percent(worst.mean_probability)} stated, "
         f"{percent(worst.prevalence)} found."
     )
@@ -187,13 +196,13 @@ def _effect(case: Case, about: str) -> str:
     arm = case.chosen
     named = {
         about: f"the {_error_name(case.kind, about)}",
-        "nll": "the negative log-likelihood (NLL)",
-        "brier": "the Brier score (squared distance from what happened)",
+        NLL.key: "the negative log-likelihood (NLL)",
+        BRIER.key: "the Brier score (squared distance from what happened)",
     }
     moves = ", ".join(f"{name} {_move(case.first, arm, metric)}" for metric, name in named.items())
     kept = "stays the same"
-    if arm.change["accuracy"].value:
-        kept = f"goes {_move(case.first, arm, 'accuracy')}"
+    if arm.change[ACCURACY.key].value:
+        kept = f"goes {_move(case.first, arm, ACCURACY.key)}"
     return (
         f"{arm.title}, judged on samples that it was not fitted on, takes {moves}; lower is better. "
         f"Accuracy {kept}."
@@ -203,7 +212,7 @@ def _effect(case: Case, about: str) -> str:
 def _refutation(case: Case) -> str:
     """Why the arm that was chosen is not recommended."""
     why = "" if case.cross_fitted else "; the two splits differ"
-    move = _move(case.first, case.picked, "nll").partition(" (")[0]
+    move = _move(case.first, case.picked, NLL.key).partition(" (")[0]
     return (
         f"{case.picked.title} was chosen on the calibration samples, but is clearly worse on the test "
         f"samples (NLL {move}), so it is not recommended{why}."
@@ -218,7 +227,7 @@ def _move(before: Arm, after: Arm, metric: str) -> str:
     sign = clearly(after.change[metric])
     digits = decimals_apart(old.value, new.value) if sign else None
     said = f"from {number(old.value, digits)} to {number(new.value, digits)}"
-    return f"{said} ({JUDGEMENTS[-sign if metric == 'accuracy' else sign]})"
+    return f"{said} ({JUDGEMENTS[-sign if metric == ACCURACY.key else sign]})"
 
 
 def _value(estimate: Estimate) -> str:
@@ -229,12 +238,12 @@ def _value(estimate: Estimate) -> str:
 
 
 def _limits(case: Case, finding: Finding, about: str) -> Iterator[str]:
-    """What repair does not mend."""
+    """What the repair leaves."""
     null, left = _null(case.chosen, about), case.chosen.metrics[about].value or 0.0
     if case.repaired and null.p_value < finding.threshold:
         yield (
             f"What remains, {number(left)}, is still more than chance gives ({p_value(null)}): "
-            "this calibrator does not mend everything."
+            "this calibrator does not repair everything."
         )
     temperature = next((arm for arm in case.arms if arm.name == "temperature"), case.chosen)
     if temperature is case.chosen or case.kind == "multiclass":
@@ -270,7 +279,7 @@ def _why(case: Case, recommendation: Recommendation) -> str:
     return (
         f"The choice of {choice} was made on calibration samples by cross-validated NLL ({scores}), never by "
         "the calibration error: it is the simplest within one standard error of the best."
-        + "".join(f" Mind that {each}." for each in on_bound)
+        + "".join(f" Note that {each}." for each in on_bound)
     )
 
 
@@ -284,7 +293,7 @@ def _unrepaired(case: Case, finding: Finding) -> str:
         return _too_few(case)
     if case.refuted:
         return "Leave the probabilities as they are, or fit on samples that resemble the test samples."
-    return "Better leave the probabilities as they are." if finding.real else "Nothing needs to be done."
+    return "Leave the probabilities as they are." if finding.real else "Nothing needs to be done."
 
 
 def _condition(case: Case, finding: Finding) -> str | None:
@@ -311,7 +320,7 @@ def _too_few(case: Case) -> str:
 
 
 def _caution(case: Case) -> str | None:
-    """That a class is hardly called any more, which moves the accuracy and repairs no decision.
+    """That a class is predicted far less often than before, which moves the accuracy.
 
     Shifting the probabilities of a rare class to where they are true takes them below one half.
     """
@@ -326,9 +335,9 @@ def _caution(case: Case) -> str | None:
     ):
         if before.accuracy is None or after.accuracy is None or after.accuracy >= before.accuracy / 2:
             continue
-        rarely = "hardly called any more" if after.accuracy < HARDLY else "called far less often"
+        rarely = "almost never predicted" if after.accuracy < ALMOST_NEVER else "predicted far less often"
         return (
-            f"Mind the accuracy: with {_title(case.chosen)} the {name} class is {rarely} (in "
+            f"Watch the accuracy: with {_title(case.chosen)} the {name} class is {rarely} (for "
             f"{percent(after.accuracy)} of its samples, {percent(before.accuracy)} before), which moves the "
             f"accuracy towards that of always saying {other}; to decide, choose a threshold of your own on "
             "the calibrated probabilities."

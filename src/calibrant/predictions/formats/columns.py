@@ -12,7 +12,7 @@ import numpy as np
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import as_texts, whole_numbers
 from calibrant.predictions.formats.contents import Arrays
-from calibrant.predictions.formats.names import Chosen, fields_of, listing
+from calibrant.predictions.formats.names import Chosen, fields_of, listing, outcome_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -25,7 +25,6 @@ FAMILIES = {"logits": "logit", "probs": "prob", "confidence": "confidence"}
 SINGLES = ("split", "weight", "group")
 KEYS = {"weight": "weights", "group": "groups"}  # an array has the plural for its name, a column may have
 BINARY_NAMES = ("negative_class", "positive_class")
-PAIR = ("true_label", "pred_label")
 ACCEPTED = (
     "calibrant reads `label` with `logit_0`, `logit_1`, ... or `prob_0`, `prob_1`, ..., "
     "or with `prob` (or `logit`) alone for a binary model, "
@@ -56,7 +55,7 @@ class Layout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class Columns:
     """What is written: small columns first, then the scores."""
 
     others: dict[str, list[Any]]
@@ -76,7 +75,7 @@ def layout_of(header: Sequence[str]) -> Layout:
     singles = [column for name in SINGLES for column in _named(name, header)]
     if not families:
         space, scores = "confidence", ("confidence",)
-        outcome = _outcome(header)
+        outcome = outcome_of(header, ("",))
         singles += outcome
         labels = _named("label", header) if outcome == ("correct",) else ()
     elif families[0] in header:
@@ -120,7 +119,7 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     return fields_of(arrays, Chosen(layout.space, ("",), (), layout.unused))
 
 
-def table_of(arrays: Arrays) -> Table:
+def columns_of(arrays: Arrays) -> Columns:
     """The columns that say what the arrays do; the inverse of ``fields_of_columns``."""
     space = next(space for space in FAMILIES if space in arrays)
     names: tuple[str, ...] | None = arrays.get("class_names")
@@ -152,7 +151,7 @@ def table_of(arrays: Arrays) -> Table:
     if "groups" in arrays:
         others["group"] = list(arrays["groups"])
     family = FAMILIES[space]
-    return Table(
+    return Columns(
         others=others,
         score_names=tuple(f"{family}_{suffix}" for suffix in suffixes) or (family,),
         scores=values if values.ndim == 2 else values[:, None],
@@ -205,18 +204,6 @@ def _label_columns(
         absent = next(suffix for suffix in suffixes if suffix not in shared)
         raise InputError(f"it holds no `label_{absent}` to go with `{scores[suffixes.index(absent)]}`.")
     return tuple(f"label_{suffix}" for suffix in suffixes) if shared else ()
-
-
-def _outcome(header: Sequence[str]) -> tuple[str, ...]:
-    """The columns that say whether the predicted class was right."""
-    if "correct" in header:
-        return ("correct",)
-    if set(PAIR) <= set(header):
-        return PAIR
-    raise InputError(
-        "`confidence` needs `correct`, or `true_label` and `pred_label`, beside it; "
-        f"it holds {listing(header)}."
-    )
 
 
 def _refuse_ambiguous(names: tuple[str, ...]) -> None:

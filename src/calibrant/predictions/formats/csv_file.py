@@ -18,7 +18,7 @@ import numpy as np
 from calibrant._math.arrays import row_slices
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import shown
-from calibrant.predictions.formats.columns import fields_of_columns, layout_of, table_of
+from calibrant.predictions.formats.columns import columns_of, fields_of_columns, layout_of
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged, lines_named
 
 DELIMITERS = ",;\t|"  # the first of those that part a header into equally many cells
@@ -57,7 +57,7 @@ def read(path: Path) -> FileContents:
 
 def write(arrays: Arrays, path: Path) -> None:
     """Write text that says every float exactly: the shortest decimals that give it back in float64."""
-    table = table_of(arrays)
+    table = columns_of(arrays)
     others = list(table.others.values())
     with _open_text(path, "w") as file:
         writer = csv.writer(file, lineterminator="\n")

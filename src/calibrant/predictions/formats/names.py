@@ -55,7 +55,7 @@ def choose(found: Collection[str]) -> Chosen:
     used = [space + suffix for suffix in suffixes]
     companions = COMPANIONS
     if space == "confidence":
-        outcome = _outcome(found, suffixes)
+        outcome = outcome_of(found, suffixes)
         companions = ("weights", "groups", *outcome, *(("labels",) if outcome == ("correct",) else ()))
     for base in companions:
         present = [base + suffix for suffix in suffixes if base + suffix in found]
@@ -123,7 +123,7 @@ def _suffixes(space: str, found: Collection[str]) -> tuple[str, ...]:
     return PARTS
 
 
-def _outcome(found: Collection[str], suffixes: tuple[str, ...]) -> tuple[str, ...]:
+def outcome_of(found: Collection[str], suffixes: tuple[str, ...]) -> tuple[str, ...]:
     """What says whether the predicted class was right."""
     if any("correct" + suffix in found for suffix in suffixes):
         return ("correct",)

@@ -1,4 +1,4 @@
-"""Arrays in ``.npy`` files of their own: ``logits.npy`` beside ``labels.npy``, or a folder of them."""
+"""Arrays in separate ``.npy`` files: ``logits.npy`` next to ``labels.npy``, or a folder of them."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class NpyRows:
 def find_arrays(path: Path, labels: Path | None = None) -> dict[str, Path]:
     """The files that go together, by what they hold.
 
-    Of a folder: every ``.npy`` file, which holds what its name says. Of a file ``..._logits_....npy``: what
-    stands beside it and differs in that word only.
+    In a folder every ``.npy`` file holds what its name says. With a file ``..._logits_....npy`` go the files
+    next to it whose names differ in that word only.
     """
     if path.is_dir():
         found = {each.stem: each for each in sorted(path.glob("*.npy"))}
@@ -67,8 +67,7 @@ def find_arrays(path: Path, labels: Path | None = None) -> dict[str, Path]:
         word = next((word for word in re.split(r"[^a-z]+", path.stem.lower()) if word in SCORES), None)
         if word is None:
             raise InputError(
-                "whether it holds logits or probabilities must stand in its name: call it logits.npy or "
-                "probs.npy."
+                "its name must say whether it holds logits or probabilities: call it logits.npy or probs.npy."
             )
         pattern = re.compile(rf"(?<![a-zA-Z]){word}(?![a-zA-Z])", flags=re.IGNORECASE)
         beside = {name: path.with_stem(pattern.sub(name, path.stem, count=1)) for name in COMPANIONS}

@@ -12,7 +12,7 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant.predictions.file_scores import PIECE
-from calibrant.predictions.formats.columns import Column, Layout, fields_of_columns, layout_of, table_of
+from calibrant.predictions.formats.columns import Column, Layout, columns_of, fields_of_columns, layout_of
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged
 from calibrant.predictions.formats.npz import as_numpy
 
@@ -45,7 +45,7 @@ def write(arrays: Arrays, path: Path) -> None:
     parquet = _parquet()
     import pyarrow
 
-    table = table_of(arrays)
+    table = columns_of(arrays)
     scores = as_numpy(table.scores)
     columns: dict[str, Any] = {name: pyarrow.array(column) for name, column in table.others.items()}
     columns |= {name: pyarrow.array(scores[:, index]) for index, name in enumerate(table.score_names)}

@@ -59,7 +59,7 @@ def corp_diagram(
         The axes drawn into, both running from 0 to 1.
 
     Raises:
-        InputError: If there is no curve, or a band beside several.
+        InputError: If there is no curve, or a band with several.
 
     References:
         Dimitriadis, Gneiting and Jordan, "Stable reliability diagrams for probabilistic classifiers", PNAS
@@ -97,7 +97,7 @@ def smooth_diagram(
 
     Args:
         curves: A curve of :func:`calibrant.metrics.smooth_reliability_curve`, or several by name.
-        band: Of the one curve, from :func:`calibrant.evaluation.smooth_consistency_band`: chance alone.
+        band: What chance alone gives the one curve (:func:`calibrant.evaluation.smooth_consistency_band`).
         ax: Where to draw; a new figure if ``None``.
         legend: Name the curves inside the diagram.
 
@@ -105,7 +105,7 @@ def smooth_diagram(
         The axes drawn into, both running from 0 to 1.
 
     Raises:
-        InputError: If there is no curve, or a band beside several.
+        InputError: If there is no curve, or a band with several.
 
     References:
         Błasiok and Nakkiran, "Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing", ICLR 2024.

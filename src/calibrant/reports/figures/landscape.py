@@ -75,7 +75,7 @@ def landscape_heat_map(landscape: Landscape, *, ax: Axes | None = None) -> Axes:
 
 
 def landscape_sentence(landscape: Landscape) -> str:
-    """What one sees, in a few sentences.
+    """The landscape in a few sentences.
 
     Args:
         landscape: From :func:`calibrant.calibrators.objective_landscape`.
@@ -100,8 +100,8 @@ def landscape_sentence(landscape: Landscape) -> str:
     return (
         f"Least {title} {chosen.value:.5f} at gamma = {chosen.gamma:.3g}, T = {_short(chosen.temperature)}; "
         f"temperature scaling has {plain.value:.5f} at T = {_short(plain.temperature)}, the search along the "
-        f"line {line.value:.5f} at gamma = {line.gamma:.3g}, T = {_short(line.temperature)}. Of "
-        f"{len(landscape.cloud)} refits on resamples {percent(LEVEL)} lie at gamma from {low:.3g} to "
+        f"line {line.value:.5f} at gamma = {line.gamma:.3g}, T = {_short(line.temperature)}. "
+        f"{percent(LEVEL)} of {len(landscape.cloud)} refits on resamples lie at gamma from {low:.3g} to "
         f"{high:.3g} and T from {_short(cold)} to {_short(warm)}. {_conclusion(landscape)}"
     )
 
@@ -111,7 +111,7 @@ def _short(temperature: float) -> str:
 
 
 def _conclusion(landscape: Landscape) -> str:
-    """What follows from it."""
+    """Whether the samples call for a second parameter, if they can tell."""
     zero = "Exponent 0, which is temperature scaling, lies"
     doubts = "; ".join(landscape.doubts)
     if landscape.trouble:
@@ -161,7 +161,7 @@ def objective_title(landscape: Landscape) -> str:
 
 
 def _heights(landscape: Landscape) -> tuple[Float[ndarray, "G K"], LogNorm]:
-    """What is coloured, and by which scale."""
+    """The values to colour, and their scale."""
     values = landscape.values
     if landscape.objective not in _SMOOTH:
         low = max(min(landscape.chosen.value, float(values.min())), 1e-5)
@@ -260,5 +260,5 @@ def _make_logarithmic(ax: Axes, landscape: Landscape) -> None:
 
 
 def _log1p(gammas: Any) -> Any:
-    """Also of what lies outside, which is not drawn."""
+    """Defined outside the domain, too, where nothing is drawn."""
     return np.log1p(np.maximum(gammas, -0.9999))

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from calibrant.experiments.study import OUT_PAGES, Session, Study
+from calibrant.experiments.studies.properness.settings import BATCH, MANY, SEED, SEGMENTS
+from calibrant.experiments.study import OUT_PAGES, Page, Session, Study
 
 
-def _run(session: Session, *, out: Path) -> Sequence[Path | str]:
-    from calibrant.experiments.studies.properness_table import properness_table, write_properness
+def _words(numbers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    most = max(row["num_posteriors"] for row in numbers)
+    return {"most": most, "seed": SEED, "many": MANY, "batch": BATCH, "segments": SEGMENTS}
 
-    return write_properness(properness_table(progress=session.progress), out)
+
+PAGE = Page(name="properness", template=Path(__file__).with_name("page.md.j2"), words=_words)
+
+
+def _run(session: Session, *, out: Path) -> Sequence[Path]:
+    from dataclasses import asdict
+
+    from calibrant.experiments.studies.properness.measure import properness_table
+
+    return PAGE.write([asdict(row) for row in properness_table(progress=session.progress)], out)
 
 
 STUDY = Study(
@@ -19,5 +31,5 @@ STUDY = Study(
     summary="Every loss: is it proper, does it keep the class, is it convex, how sure does it make one.",
     run=_run,
     options=(OUT_PAGES,),
-    records=("properness.md", "properness.json"),
+    pages=(PAGE,),
 )

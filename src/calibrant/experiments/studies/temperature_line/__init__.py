@@ -5,18 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from calibrant.experiments.study import DATA, OUT, PAGES, SEEDS, Session, Study, data_folder
+from calibrant.experiments.studies.temperature_line.claims import claims, swapped
+from calibrant.experiments.studies.temperature_line.numbers import numbers_of, words
+from calibrant.experiments.study import DATA, OUT, PAGES, SEEDS, Page, Session, Study, data_folder
+
+PAGE = Page(
+    name="temperature-line",
+    template=Path(__file__).with_name("page.md.j2"),
+    words=words,
+    claims=claims,
+    exchanged=swapped,
+    figures=("temperature-line.svg",),
+)
 
 
-def _run(
-    session: Session, *, data: Path | None, out: Path, seeds: int, table: Path | None
-) -> Sequence[Path | str]:
-    from calibrant.experiments.studies.temperature_line.measure import run_temperature_line
-    from calibrant.experiments.studies.temperature_line.page import write_temperature_line
+def _run(session: Session, *, data: Path | None, out: Path, seeds: int, table: Path | None) -> Sequence[Path]:
+    from calibrant.experiments.studies.temperature_line import measure
+    from calibrant.experiments.studies.temperature_line.figures import draw_figure
 
-    folder = None if data is None else data_folder(data)  # without files, of networks on digits alone
-    records = run_temperature_line(out, folder=folder, seeds=range(seeds), tell=session.tell)
-    return write_temperature_line(records, table or out)
+    folder = None if data is None else data_folder(data)  # without it, only the networks on digits
+    records = measure.run_temperature_line(
+        out, folder=folder, seeds=range(seeds), worlds=measure.WORLDS, tell=session.tell
+    )
+    numbers = numbers_of(records)
+    return PAGE.write(numbers, table or out, [draw_figure(numbers)])
 
 
 STUDY = Study(
@@ -24,10 +36,6 @@ STUDY = Study(
     summary="How linear the best temperature is in the exponent: prediction files and small networks.",
     run=_run,
     options=(DATA, OUT, SEEDS, PAGES),
-    records=(
-        "temperature-line-runs.jsonl",
-        "temperature-line.md",
-        "temperature-line.json",
-        "temperature-line.svg",
-    ),
+    pages=(PAGE,),
+    records=("temperature-line-runs.jsonl",),
 )

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.experiments.records import Record
-from calibrant.experiments.studies.temperature_line.measure import GAMMAS, LOSSES, Criterion
-from calibrant.experiments.studies.temperature_line.numbers import (
-    Curve,
-    file_curves,
-    network_curves,
-    of_arm,
-    worlds_of,
-)
+from calibrant.experiments.studies.temperature_line.curves import Curve, arms, file_curves
+from calibrant.experiments.studies.temperature_line.settings import LOSSES, Criterion
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-def draw_figure(records: Sequence[Record]) -> Figure:
+def draw_figure(numbers: Mapping[str, Any]) -> Figure:
     """T over its value at exponent 0 for every file, by either criterion, and T of the networks by loss."""
     from matplotlib.figure import Figure as NewFigure
 
     from calibrant.reports.svg import drawing_style
 
-    files, networks = file_curves(records), network_curves(records)
-    worlds = worlds_of(networks)
+    files = file_curves(numbers)
+    worlds = list(dict.fromkeys(world for world, _ in arms(numbers)))
     panels = (2 if files else 0) + len(worlds)
     columns = min(panels, 3)
     rows = -(-panels // columns)
@@ -49,7 +42,7 @@ def draw_figure(records: Sequence[Record]) -> Figure:
                 frameon=False,
             )
         for ax, world in zip(axes[panels - len(worlds) :], worlds, strict=True):
-            _networks(ax, networks, world)
+            _networks(ax, numbers, world)
     return figure
 
 
@@ -57,37 +50,38 @@ def _files(ax: Axes, curves: Sequence[Curve], by: Criterion, title: str) -> None
     """Solid what was found, dotted the line of least squares."""
     from calibrant.reports.figures import GREY, series
 
-    named = list(dict.fromkeys(stem(curve) for curve in curves))
+    named = list(dict.fromkeys(curve.stem for curve in curves))
     said: set[str] = set()
     for curve in curves:
-        found, line = curve.temperatures(by), curve.line(by=by)
+        found, line = curve.temperatures(by), curve.line() if by == "nll" else curve.ece_line
         if found is None or line is None:
             continue
-        name = stem(curve)
+        name, gammas = curve.stem, np.array(curve.gammas)
         colour, _, dashes = series(named.index(name))
-        values = np.array(found) / found[GAMMAS.index(0.0)]
+        values = np.array(found) / found[curve.gammas.index(0.0)]
         thin = 0.5 if name != curve.name else 1.3
         label = None if name in said else name.rpartition("/")[2].removesuffix(".npz")
-        ax.plot(GAMMAS, values, color=colour, linestyle=dashes, linewidth=thin, label=label)
-        straight = (line.intercept + line.slope * np.array(GAMMAS)) / found[GAMMAS.index(0.0)]
+        ax.plot(gammas, values, color=colour, linestyle=dashes, linewidth=thin, label=label)
+        straight = (line.intercept + line.slope * gammas) / found[curve.gammas.index(0.0)]
         if name == curve.name:
-            ax.plot(GAMMAS, straight, color=GREY, linewidth=0.5, linestyle=":")
+            ax.plot(gammas, straight, color=GREY, linewidth=0.5, linestyle=":")
         said.add(name)
     ax.set_title(title, fontsize="small")
     ax.set_ylabel("T(γ) / T(0)")
     _common(ax)
 
 
-def _networks(ax: Axes, curves: Sequence[Curve], world: str) -> None:
+def _networks(ax: Axes, numbers: Mapping[str, Any], world: str) -> None:
     """The mean over the seeds of every loss, and the range."""
     from calibrant.reports.figures import series
 
+    gammas = numbers["gammas"]
     for number, (loss, name) in enumerate(LOSSES.items()):
-        found = np.array([curve.temperatures() for curve in of_arm(curves, world, loss)])
+        found = np.array([curve.likeliest for curve in arms(numbers)[world, loss]])
         colour, mark, _ = series(number)
-        ax.fill_between(GAMMAS, found.min(axis=0), found.max(axis=0), color=colour, alpha=0.2, linewidth=0)
+        ax.fill_between(gammas, found.min(axis=0), found.max(axis=0), color=colour, alpha=0.2, linewidth=0)
         ax.plot(
-            GAMMAS,
+            gammas,
             found.mean(axis=0),
             color=colour,
             marker=mark,
@@ -102,11 +96,6 @@ def _networks(ax: Axes, curves: Sequence[Curve], world: str) -> None:
         fontsize="x-small", loc="upper left", frameon=False, title="trained by", title_fontsize="x-small"
     )
     _common(ax)
-
-
-def stem(curve: Curve) -> str:
-    """The file, of which there may be several labels."""
-    return curve.name.split(", label ")[0]
 
 
 def _common(ax: Axes) -> None:

@@ -19,7 +19,6 @@ import torch
 from calibrant import metrics
 from calibrant._math.errors import InputError
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling, temperature_ridge
-from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS
 from calibrant.data import load
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
@@ -27,19 +26,15 @@ from calibrant.experiments.records import Record, Records
 from calibrant.experiments.studies.demo_comparison import ALL, FEW
 from calibrant.experiments.studies.demo_networks import Digits, Setting, digits, one_thread, train_together
 from calibrant.experiments.studies.prediction_files import prediction_files
+from calibrant.experiments.studies.temperature_line.settings import (
+    CRITERIA,
+    DIVISIONS,
+    GAMMAS,
+    LOSSES,
+    Criterion,
+)
 from calibrant.predictions import Predictions
 
-Criterion = Literal["nll", "ece"]
-CRITERIA: tuple[Criterion, ...] = ("nll", "ece")
-GAMMAS: tuple[float, ...] = tuple(np.linspace(LINE_GAMMAS[0], LINE_GAMMAS[-1], 23).tolist())
-LOSSES = {
-    "cross-entropy": "cross-entropy",
-    "focal(gamma=1)": "γ = 1",
-    "focal(gamma=2)": "γ = 2",
-    "focal(gamma=3)": "γ = 3",
-    "focal(gamma=5)": "γ = 5",
-}
-DIVISIONS = 3
 _HELD_OUT = 10_000  # images of Fashion-MNIST
 _STEP = GAMMAS[1] - GAMMAS[0]
 _MEASURES = {"nll": metrics.negative_log_likelihood, "ece": metrics.expected_calibration_error}

@@ -1,165 +1,198 @@
-"""Lines through the best temperatures, and how far off they are."""
+"""What the records of the temperature-line study show."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import Any
 
-import numpy as np
-
+from calibrant.experiments.means import mean_of, rounded, summary
 from calibrant.experiments.records import Record
-from calibrant.experiments.studies.temperature_line.measure import GAMMAS, LOSSES, Criterion
-
-RANGES = ((-0.5, 1.0), (0.0, 5.0), (-0.5, 5.0))
-WHOLE = RANGES[-1]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A straight line through numbers over the exponents."""
-
-    intercept: float
-    slope: float
-    r_squared: float
-    deviation: float
-    """The largest distance from the line, as a share of the number itself."""
-
-    @property
-    def relative_slope(self) -> float:
-        """By how much of its value at exponent 0 the number grows for each 1."""
-        return self.slope / self.intercept
+from calibrant.experiments.studies.temperature_line.curves import (
+    Curve,
+    arms,
+    file_curves,
+    files_with_labels,
+    network_curves,
+    range_name,
+)
+from calibrant.experiments.studies.temperature_line.lines import Line, anchored_line, line_of
+from calibrant.experiments.studies.temperature_line.settings import (
+    CRITERIA,
+    DIVISIONS,
+    GAMMAS,
+    LOSSES,
+    RANGES,
+    WORTH,
+    Criterion,
+)
 
 
-def line_of(gammas: Sequence[float], values: Sequence[float], between: tuple[float, float] = WHOLE) -> Line:
-    """The line of least squares over some of the exponents.
-
-    Example:
-        >>> found = line_of([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], (0.0, 2.0))
-        >>> round(found.slope, 6), round(found.r_squared, 6), round(found.deviation, 6)
-        (2.0, 1.0, 0.0)
-    """
-    where, what = _within(gammas, values, between)
-    slope, intercept = np.polyfit(where, what, 1)
-    return _judged(where, what, float(intercept), float(slope))
-
-
-def anchored_line(gammas: Sequence[float], values: Sequence[float]) -> Line:
-    """The line through the values at exponents 0 and 1, as the search along the line draws it."""
-    where, what = _within(gammas, values, WHOLE)
-    first, second = (float(what[np.abs(where - gamma).argmin()]) for gamma in (0.0, 1.0))
-    return _judged(where, what, first, second - first)
-
-
-def _within(
-    gammas: Sequence[float], values: Sequence[float], between: tuple[float, float]
-) -> tuple[np.ndarray, np.ndarray]:
-    where, what = np.array(gammas), np.array(values)
-    kept = (where >= between[0] - 1e-9) & (where <= between[1] + 1e-9)
-    return where[kept], what[kept]
-
-
-def _judged(where: np.ndarray, what: np.ndarray, intercept: float, slope: float) -> Line:
-    rest = what - (intercept + slope * where)
-    spread = float(((what - what.mean()) ** 2).sum())
-    return Line(
-        intercept=intercept,
-        slope=slope,
-        r_squared=1 - float((rest**2).sum()) / spread if spread > 0 else 1.0,
-        deviation=float((np.abs(rest) / what).max()),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Curve:
-    """The best temperatures of one file, label or network."""
-
-    name: str
-    record: Record
-    world: str | None = None
-    loss: str | None = None
-
-    def temperatures(self, by: Criterion = "nll") -> list[float] | None:
-        """One for each exponent; None where that criterion was not followed."""
-        return self.record["temperatures"].get(by)
-
-    def line(self, between: tuple[float, float] = WHOLE, by: Criterion = "nll") -> Line | None:
-        """T over the exponents."""
-        found = self.temperatures(by)
-        return None if found is None else line_of(GAMMAS, found, between)
-
-    def inverse_line(self, between: tuple[float, float] = WHOLE, by: Criterion = "nll") -> Line | None:
-        """1 / T over the exponents."""
-        found = self.temperatures(by)
-        return None if found is None else line_of(GAMMAS, [1 / value for value in found], between)
-
-    @property
-    def anchored(self) -> Line:
-        """T on the line through the likeliest temperatures at exponents 0 and 1."""
-        return anchored_line(GAMMAS, self.record["temperatures"]["nll"])
-
-    @property
-    def bends_down(self) -> bool:
-        """Whether the likeliest T in the middle lies above the chord from end to end."""
-        found = self.record["temperatures"]["nll"]
-        return found[len(found) // 2] > (found[0] + found[-1]) / 2
-
-    @property
-    def is_farthest_at_the_start(self) -> bool:
-        """Whether the likeliest T is farthest from its line, as a share of itself, at the lowest exponent."""
-        found = np.array(self.record["temperatures"]["nll"])
-        line = line_of(GAMMAS, found.tolist())
-        rest = np.abs(line.intercept + line.slope * np.array(GAMMAS) - found) / found
-        return int(rest.argmax()) == 0
-
-    @property
-    def lost_by_line(self) -> float:
-        """Likelihood loss on the line above the least in the same range of exponents."""
-        reached = self.record["reached"]
-        return reached["line"] - reached["range"]
-
-    @property
-    def lost_by_range(self) -> float:
-        """What exponents beyond that range would have gained besides."""
-        reached = self.record["reached"]
-        return reached["range"] - min(reached["full"], reached["range"])
-
-    @property
-    def gained(self) -> float:
-        """What the second parameter gains over temperature scaling, wherever it may lie."""
-        reached = self.record["reached"]
-        return reached["plain"] - min(reached["full"], reached["range"])
-
-    def held_out(self, by: Criterion, better: str, worse: str) -> list[float] | None:
-        """How much lower one search's criterion is than another's on the halves not fitted on."""
-        found = self.record["held_out"].get(by)
-        return None if found is None else [each[worse] - each[better] for each in found]
-
-
-def file_curves(records: Sequence[Record]) -> list[Curve]:
-    """Those of files; labels of one file stand apart."""
-    return [Curve(name=record["key"], record=record) for record in records if "networks" not in record]
-
-
-def network_curves(records: Sequence[Record]) -> list[Curve]:
-    """Those of networks."""
-    return [
-        Curve(name=record["key"], record=network, world=record["world"], loss=network["loss"])
+def numbers_of(records: Sequence[Record]) -> dict[str, Any]:
+    """Everything the page is made of."""
+    networks = [
+        (record["world"], network["loss"], record["seed"], network)
         for record in records
         if "networks" in record
         for network in record["networks"]
     ]
+    worlds = list(dict.fromkeys(world for world, *_ in networks))
+    networks.sort(key=lambda each: (worlds.index(each[0]), list(LOSSES).index(each[1])))
+    return {
+        "gammas": list(GAMMAS),
+        "files": {record["key"]: _followed(record) for record in records if "networks" not in record},
+        "networks": [
+            {"data": world, "loss": loss, "seed": seed, **_followed(network)}
+            for world, loss, seed, network in networks
+        ],
+    }
 
 
-def worlds_of(curves: Sequence[Curve]) -> list[str]:
-    """Which data the networks were trained on, in order."""
-    return list(dict.fromkeys(curve.world for curve in curves if curve.world is not None))
+def _followed(found: Mapping[str, Any]) -> dict[str, Any]:
+    likeliest, by_ece = found["temperatures"]["nll"], found["temperatures"].get("ece")
+    inverse = [1 / value for value in likeliest]
+    return {
+        "num_samples": found["num_samples"],
+        "num_classes": found["num_classes"],
+        "accuracy": rounded(found["accuracy"]),
+        "temperatures": {by: [rounded(t) for t in values] for by, values in found["temperatures"].items()},
+        "lines": {
+            range_name(between): {
+                "T": _line(line_of(GAMMAS, likeliest, between)),
+                "1/T": _line(line_of(GAMMAS, inverse, between)),
+            }
+            for between in RANGES
+        },
+        "by_ece": None if by_ece is None else _line(line_of(GAMMAS, by_ece)),
+        "anchored": _line(anchored_line(GAMMAS, likeliest)),
+        "nll": {name: rounded(value) for name, value in found["reached"].items()},
+        "held_out": {
+            by: {name: summary([half[name] for half in halves]) for name in ("plain", "line", "full")}
+            for by, halves in found["held_out"].items()
+        },
+    }
 
 
-def of_arm(curves: Sequence[Curve], world: str, loss: str) -> list[Curve]:
-    """The networks of one loss, one for each seed."""
-    return [curve for curve in curves if (curve.world, curve.loss) == (world, loss)]
+def _line(line: Line) -> dict[str, float | None]:
+    return {name: rounded(value) for name, value in asdict(line).items()}
 
 
-def arms(curves: Sequence[Curve]) -> list[tuple[str, str, list[Curve]]]:
-    """Data, loss, and the networks of every arm."""
-    return [(world, loss, of_arm(curves, world, loss)) for world in worlds_of(curves) for loss in LOSSES]
+def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page needs beyond the numbers."""
+    files, networks = file_curves(numbers), network_curves(numbers)
+    return {
+        "seeds": len({each["seed"] for each in numbers["networks"]}),
+        "ranges": [range_name(between) for between in RANGES],
+        "divisions": DIVISIONS,
+        "worth": WORTH,
+        "curves": len(files) + len(networks),
+        "down": sum(curve.bends_down for curve in (*files, *networks)),
+        "at_start": sum(curve.is_farthest_at_the_start for curve in (*files, *networks)),
+        "slopes": _slopes([*files, *networks]),
+        "cost": _cost([*files, *networks]),
+        "by_loss": _by_loss(networks),
+        "file_rows": [_file_row(name, group) for name, group in files_with_labels(numbers).items()],
+        "network_rows": [
+            _network_row(f"{data}, {LOSSES[loss]}", group) for (data, loss), group in arms(numbers).items()
+        ],
+    }
+
+
+def _slopes(curves: Sequence[Curve]) -> dict[str, tuple[float, float]]:
+    """The least and the largest slope, as a share of T at 0, for two classes and for more."""
+    parted = {
+        "two classes": [curve for curve in curves if curve.found["num_classes"] == 2],
+        "more": [curve for curve in curves if curve.found["num_classes"] > 2],
+    }
+    slopes = {what: [curve.line().relative_slope for curve in group] for what, group in parted.items()}
+    return {what: (min(each), max(each)) for what, each in slopes.items() if each}
+
+
+def _cost(curves: Sequence[Curve]) -> dict[str, Any]:
+    """What the search along the line loses."""
+    lost = [curve.lost_by_line for curve in curves]
+    shares = [curve.lost_by_line / curve.gained for curve in curves if curve.gained > WORTH]
+    return {
+        "median": median(lost),
+        "most": max(lost),
+        "worst": max(curves, key=lambda curve: curve.lost_by_line).name,
+        "shares": [median(shares), max(shares)] if shares else [],
+        "paying": len(shares),
+        "beyond": sum(curve.lost_by_range > WORTH for curve in curves),
+    }
+
+
+def _by_loss(networks: Sequence[Curve]) -> list[dict[str, Any]]:
+    groups = {
+        name: [curve for curve in networks if curve.found["loss"] == loss] for loss, name in LOSSES.items()
+    }
+    return [
+        {
+            "name": name,
+            "off": mean([curve.line().deviation for curve in group]),
+            "slope": mean([curve.line().relative_slope for curve in group]),
+            "at_zero": mean([curve.at_zero for curve in group]),
+        }
+        for name, group in groups.items()
+        if group
+    ]
+
+
+def _file_row(name: str, group: Sequence[Curve]) -> dict[str, Any]:
+    """A file, or several labels: the worst of the lines, and means of the rest."""
+    by_ece = [line for curve in group if (line := curve.ece_line) is not None]
+    reached = group[0].found["nll"]
+    return {
+        "name": name,
+        "classes": group[0].found["num_classes"] if len(group) == 1 else f"{len(group)} labels",
+        "at_zero": mean([curve.at_zero for curve in group]),
+        "slope": mean([curve.line().relative_slope for curve in group]),
+        "r_squared": min(curve.line().r_squared for curve in group),
+        "inverse_r_squared": min(curve.inverse_line.r_squared for curve in group),
+        "off": [
+            *(largest([curve.line(between) for curve in group]) for between in RANGES),
+            largest([curve.anchored for curve in group]),
+            largest([curve.inverse_line for curve in group]),
+        ],
+        "ece_r_squared": min((line.r_squared for line in by_ece), default=None),
+        "ece_off": largest(by_ece) if by_ece else None,
+        "best": [reached["gamma"], reached["gamma_on_line"]] if len(group) == 1 else [None, None],
+        "nll": [
+            mean([curve.gained for curve in group]),
+            mean([curve.lost_by_line for curve in group]),
+            mean([curve.lost_by_range for curve in group]),
+        ],
+        "held_out": [_falls(group, by, search) for by in CRITERIA for search in ("line", "full")],
+    }
+
+
+def _falls(group: Sequence[Curve], by: Criterion, search: str) -> float | None:
+    """Mean fall below temperature scaling on held-out halves."""
+    falls = [fall for curve in group if (fall := curve.held_out(by, search, "plain")) is not None]
+    return mean(falls) if falls else None
+
+
+def _network_row(name: str, group: Sequence[Curve]) -> dict[str, Any]:
+    best = [curve.found["nll"]["gamma"] for curve in group]
+    return {
+        "name": name,
+        "error": mean_of([1 - curve.found["accuracy"] for curve in group]),
+        "at_zero": mean_of([curve.at_zero for curve in group]),
+        "slope": mean_of([curve.line().relative_slope for curve in group]),
+        "r_squared": min(curve.line().r_squared for curve in group),
+        "off": [largest([curve.line() for curve in group]), largest([curve.anchored for curve in group])],
+        "best": [min(best), max(best)],
+        "nll": [mean([curve.gained for curve in group]), mean([curve.lost_by_line for curve in group])],
+    }
+
+
+def largest(lines: Sequence[Line]) -> float:
+    """The largest distance of temperatures from their lines, as a share."""
+    return max(line.deviation for line in lines)
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean of values, of which there is at least one."""
+    return math.fsum(values) / len(values)

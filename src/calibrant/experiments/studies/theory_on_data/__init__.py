@@ -5,25 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from calibrant.experiments.study import DATA, OUT_PAGES, PAGES, PUBLISHED, Session, Study, data_folder
+from calibrant.experiments.studies.theory_on_data.claims import claims, swapped
+from calibrant.experiments.studies.theory_on_data.numbers import words
+from calibrant.experiments.study import DATA, OUT_PAGES, PAGES, PUBLISHED, Page, Session, Study, data_folder
+
+PAGE = Page(
+    name="theory-on-data",
+    template=Path(__file__).with_name("page.md.j2"),
+    words=words,
+    claims=claims,
+    exchanged=swapped,
+)
 
 
 def _run(
     session: Session, *, data: Path | None, out: Path, table: Path | None, published: Path | None
-) -> Sequence[Path | str]:
+) -> Sequence[Path]:
     from calibrant.experiments.studies.theory_on_data.measure import (
         published_temperatures,
+        results,
         stored_temperatures,
         theory_on_files,
     )
-    from calibrant.experiments.studies.theory_on_data.page import write_theory_on_data
 
     folder = table or out
-    files, without = theory_on_files(data_folder(data), progress=session.progress)
+    files, left_out = theory_on_files(data_folder(data), progress=session.progress)
     needed = stored_temperatures(folder)
     if published is not None:
         needed += published_temperatures(published)
-    return write_theory_on_data(files, without, needed, folder)
+    return PAGE.write(results(files, left_out, needed), folder)
 
 
 STUDY = Study(
@@ -31,5 +41,5 @@ STUDY = Study(
     summary="The focal map on real files and stored runs: lowered confidences, products of temperatures.",
     run=_run,
     options=(DATA, OUT_PAGES, PAGES, PUBLISHED),
-    records=("theory-on-data.md", "theory-on-data.json"),
+    pages=(PAGE,),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +19,15 @@ import torch
 from calibrant import theory
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
+from calibrant.experiments.means import mean_of, rounded
 from calibrant.experiments.studies.prediction_files import prediction_files
+from calibrant.experiments.studies.theory_on_data.settings import GAMMAS, PUBLISHED, STORED
 from calibrant.predictions import Predictions
 
 if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
-GAMMAS = (1.0, 2.0, 3.0)
-STORED = {"fashion-mnist": "Fashion-MNIST", "long-tail": "Fashion-MNIST, long-tailed"}
-"""Results of the loss study, by the file's name, and what to call them."""
-PUBLISHED = "mukhoti-2020-focal-loss-calibration.csv"
 _CLASSES = {"CIFAR-10": 10, "CIFAR-100": 100, "20-Newsgroups": 20, "SST-Binary": 2}
 _STORED_CLASSES = 10
 _IMPOSSIBLE = 1e150
@@ -215,3 +213,56 @@ def _needed(
         closest=theory.closest_temperature(gamma, num_classes).temperature,
         binary=theory.closest_temperature(gamma).temperature,
     )
+
+
+def results(files: Sequence[FileNumbers], left_out: int, needed: Sequence[Needed]) -> dict[str, Any]:
+    """The numbers of the study.
+
+    Args:
+        files: What the map does to each file.
+        left_out: How many files hold the top probability alone.
+        needed: The temperatures of stored and published runs.
+    """
+    return {
+        "thresholds": {f"{gamma:g}": rounded(theory.confidence_threshold(gamma).above) for gamma in GAMMAS},
+        "left_out": left_out,
+        "files": [
+            {
+                "name": each.name,
+                "kind": each.kind,
+                "num_samples": each.num_samples,
+                "num_classes": each.num_classes,
+                "gammas": [_of_gamma(each, gamma) for gamma in GAMMAS],
+            }
+            for each in files
+        ],
+        "temperatures": [
+            asdict(each)
+            | {
+                "closest": rounded(each.closest),
+                "binary": rounded(each.binary),
+                "ratio": rounded(mean_of([one / two for one, two in _runs(each)]).value),
+            }
+            for each in needed
+        ],
+    }
+
+
+def _runs(each: Needed) -> list[tuple[float, float]]:
+    return list(zip(each.needed, each.proper, strict=True))
+
+
+def _of_gamma(each: FileNumbers, gamma: float) -> dict[str, Any]:
+    change = asdict(each.change[gamma])
+    return {
+        "gamma": gamma,
+        "below_threshold": rounded(each.below[gamma]),
+        **{
+            name: rounded(value) if isinstance(value, float) else value
+            for name, value in change.items()
+            if name != "num_samples"
+        },
+        "temperature": rounded(each.temperature[gamma]),
+        "binary": rounded(theory.closest_temperature(gamma).temperature),
+        "closest": rounded(theory.closest_temperature(gamma, each.num_classes).temperature),
+    }

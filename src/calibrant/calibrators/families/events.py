@@ -1,0 +1,161 @@
+"""Calibrators that map the probability of an event, and treat every class as one."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from calibrant._math.simplex import log_one_minus_softmax, log_softmax
+from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.fitting.results import Solution
+from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.tables import stack_tables
+from calibrant.calibrators.fitting.zeros import LOG_FLOOR, LOG_ODDS_LIMIT
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+_FEW = 100  # samples; with fewer, a free form means little
+
+
+class EventMap(NamedTuple):
+    """A function of log-odds that was fitted, as two tables, and what there is to say."""
+
+    places: Float[Tensor, " M"]
+    values: Float[Tensor, " M"]
+    warnings: tuple[str, ...] = ()
+
+
+class EventCalibrator(Calibrator):
+    """One function of the log-odds of an event; of multiclass logits one for each class, then normalised.
+
+    Where normalisation, or the coarseness of the functions, makes even the calibration samples' Brier score
+    worse, ``original`` becomes 1 and probabilities stay as they came. Zeros count as 1e-12.
+    """
+
+    parameter_ranges: ClassVar = {
+        "places": (-math.inf, math.inf),
+        "values": (0.0, 1.0),
+        "original": (0.0, 1.0),
+    }
+    parameter_shapes: ClassVar = {"places": ("K", "M"), "values": ("K", "M")}
+    objective = "brier"
+    places: Tensor
+    values: Tensor
+    original: Tensor
+
+    @abstractmethod
+    def _fit_event(
+        self, log_odds: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], weights: Float[Tensor, " N"]
+    ) -> EventMap:
+        """The function of one event."""
+
+    @staticmethod
+    @abstractmethod
+    def _map_events(
+        log_odds: Float[Tensor, "K N"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
+    ) -> Float[Tensor, "K N"]:
+        """Probabilities by the functions."""
+
+    def _shared(self) -> bool:
+        """Whether all classes have the same function."""
+        return False
+
+    def _share_of_original(self, total_weight: float) -> float:
+        """How much of the probabilities as they came is mixed in."""
+        del total_weight
+        return 0.0
+
+    def _solve(self, samples: Samples) -> Solution:
+        wide, masses = samples.scores.to(torch.float64), samples.masses
+        log_odds, outcomes = _events(wide, samples.labels)
+        problems = [part.expand(log_odds.shape).T for part in (log_odds, outcomes, masses[:, None])]
+        if self._shared():
+            problems = [part.reshape(1, -1) for part in problems]
+        functions = [self._fit_event(*problem) for problem in zip(*problems, strict=True)]
+        tables = {
+            "places": stack_tables([function.places for function in functions]).reshape(len(functions), -1),
+            "values": stack_tables([function.values for function in functions]).reshape(len(functions), -1),
+        }
+        share = self._share_of_original(float(masses.sum()))
+        before = _brier(log_odds.sigmoid() if samples.is_event else wide.softmax(dim=1), outcomes, masses)
+        mapped = self._mapped(wide, **tables, original=masses.new_tensor(share), unchanged=share == 1)
+        after = _brier(mapped.sigmoid()[:, None] if samples.is_event else mapped.exp(), outcomes, masses)
+        warnings = [note for function in functions for note in function.warnings]
+        if samples.num_samples < _FEW:
+            warnings.append(f"{samples.num_samples} samples are few for a calibrator of free form")
+        if after > before:
+            share, after = 1.0, before
+            warnings.append("the calibrated probabilities had a worse Brier score, so nothing was changed")
+        return Solution(
+            converged=True,
+            steps=1,
+            before=before,
+            after=after,
+            parameters={"original": share},
+            certificate={},
+            message=f"{sum(len(function.places) for function in functions)} places",
+            warnings=tuple(dict.fromkeys(warnings)),
+            tables=tables,
+        )
+
+    def _transform(self, scores: Tensor) -> Tensor:
+        wide = scores.to(torch.float64)  # in which the places were found
+        share = self.fit_result_.parameters["original"]  # numbers: branches need not wait for a tensor
+        if not isinstance(share, tuple):
+            mapped = self._mapped(wide, self.places, self.values, self.original, unchanged=share == 1)
+            return mapped.to(scores.dtype)
+        columns = zip(wide.T, self.places, self.values, self.original, share, strict=True)
+        mapped = [self._mapped(*column, unchanged=last == 1) for *column, last in columns]
+        return torch.stack(mapped, dim=1).to(scores.dtype)
+
+    def _mapped(
+        self, scores: Tensor, places: Tensor, values: Tensor, original: Tensor, *, unchanged: bool
+    ) -> Tensor:
+        """Log-probabilities of logits ``(N, C)``, log-odds of log-odds ``(N,)``."""
+        if unchanged:
+            return scores if scores.ndim == 1 else log_softmax(scores)
+        if scores.ndim == 1:
+            probs = self._map_events(scores[None], places, values)[0]
+            return _log_odds_of((1 - original) * probs + original * scores.sigmoid())
+        flat = _log_odds_of_classes(scores).T.reshape(len(places), -1)
+        probs = self._map_events(flat, places, values).reshape(scores.shape[1], -1).T
+        plain = log_softmax(scores)
+        return _log_of_normalised((1 - original) * probs + original * plain.exp(), plain)
+
+
+def _events(scores: Tensor, labels: Tensor) -> tuple[Float[Tensor, "N K"], Float[Tensor, "N K"]]:
+    """Log-odds of every event, and whether it came true."""
+    if scores.ndim == 1:
+        return scores[:, None], labels[:, None].to(torch.float64)
+    outcomes = torch.nn.functional.one_hot(labels, scores.shape[1]).to(torch.float64)
+    return _log_odds_of_classes(scores), outcomes
+
+
+def _log_odds_of_classes(logits: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
+    """Log-odds of every class against the others."""
+    return log_softmax(logits) - log_one_minus_softmax(logits)
+
+
+def _log_of_normalised(table: Float[Tensor, "N C"], otherwise: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
+    """Logarithm of rows made to sum to one, none below 1e-12; rows of zeros are replaced."""
+    total = table.sum(dim=1, keepdim=True)
+    empty = total == 0
+    log_probs = (torch.where(empty, 1, table) / torch.where(empty, 1, total)).log().clamp(min=LOG_FLOOR)
+    return torch.where(empty, otherwise, log_softmax(log_probs))
+
+
+def _log_odds_of(probs: Tensor) -> Tensor:
+    """Between those of 1e-12 and its complement."""
+    probs = probs.clamp(0, 1)  # which rounding may have left
+    return (probs.log() - (-probs).log1p()).clamp(-LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
+
+
+def _brier(
+    probs: Float[Tensor, "N K"], outcomes: Float[Tensor, "N K"], weights: Float[Tensor, " N"]
+) -> float:
+    return float((probs - outcomes).square().sum(dim=1) @ weights / weights.sum())

@@ -1,0 +1,68 @@
+"""What a gate asks about: a quantity, as it stands for predictions of a kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from calibrant._math.errors import InputError
+from calibrant.evaluation.quantities.quantity import EventError, Gate, Kind, Quantity
+from calibrant.evaluation.quantities.roster import gated
+from calibrant.evaluation.resampling.at_limit import AtLimitKernel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """One quantity; of a binary model, an error is that of the positive class."""
+
+    metric: str
+    """As it was asked for."""
+    form: Quantity
+    """Which stands in the table under its own key."""
+    gate: Gate
+    kind: Kind
+
+    @classmethod
+    def of(cls, metric: str, kind: Kind) -> Question:
+        """The question about one of :func:`gated`.
+
+        Raises:
+            InputError: If there is no such quantity for the kind.
+        """
+        quantity = gated()[metric]
+        forms = quantity.forms(kind)
+        if not forms or quantity.gate is None:
+            raise InputError(f"{metric} cannot be checked: {kind} predictions do not have it.")
+        return cls(metric=metric, form=forms[0], gate=quantity.gate, kind=kind)
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it is an error of events."""
+        return isinstance(self.form.computed, EventError)
+
+    @property
+    def kernel(self) -> AtLimitKernel | None:
+        """What draws it for a model at a limit; ``None`` where an interval decides."""
+        computed = self.form.computed
+        kernel = computed.kernel if isinstance(computed, EventError) else None
+        return next((known for known in get_args(AtLimitKernel) if known == kernel), None)
+
+    @property
+    def binomial(self) -> bool:
+        """Whether it is a share of independent samples, of which more is better."""
+        return self.form.share and self.form.sign < 0 and self.kind != "multilabel"
+
+    @property
+    def about(self) -> str:
+        """``positive class``, ``labels``, ``top label``, ``decisions`` or ``all classes``."""
+        if self.is_error and self.form.prefix:
+            return "positive class"
+        if self.is_error:
+            return "labels" if self.kind == "multilabel" else "top label"
+        return "decisions" if self.form.share else "all classes"
+
+    @property
+    def named(self) -> str:
+        """``calibration error (ECE) of the positive class``."""
+        of_events = self.about in {"positive class", "labels"}
+        return f"{self.gate.name} of the {self.about}" if of_events else self.gate.name

@@ -1,0 +1,179 @@
+"""One pass over the rows of a table of probabilities, and one over its columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant._math.binning import BinSums, width_bin_index, width_column_sums
+from calibrant._math.errors import InputError
+from calibrant._math.scores import brier_scores, entropies, top_label
+from calibrant.evaluation.judging.labelled_probs import LabelledProbs, with_complement
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
+from calibrant.evaluation.resampling.ranking import auroc_influence
+from calibrant.evaluation.resampling.statistics import ClasswiseErrors
+from calibrant.evaluation.result import ClassRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scan:
+    """What one pass over the rows gives; decisions ``(N, D)`` are one per sample, or per sample and label."""
+
+    nll: Vector
+    brier: Vector
+    confidence: Matrix
+    correct: Matrix
+    entropy: Matrix
+    sums: BinSums
+    """Bins of every class or label."""
+    cells: list[tuple[Indices, Indices, Vector]]
+    """Class probabilities above the lowest bin: row, class * num_bins + bin, weighted residual."""
+
+
+def scan_rows(table: LabelledProbs, num_bins: int) -> Scan:
+    """Go through the rows block by block."""
+    # Nothing small is kept from block to block: between large ones it would leave the memory in pieces.
+    columns: list[Tensor] = []
+    sums: BinSums | None = None
+    cells: list[tuple[Indices, Indices, Vector]] = []
+    for rows in table.row_blocks():
+        probs, labels = table.probs_of(rows), table.labels[rows]
+        classes = with_complement(probs)
+        weights = None if table.weights is None else torch.from_numpy(table.weights[rows])
+        nll, brier = table.log_losses(rows, probs), brier_scores(probs, labels)
+        parts = (nll, brier, *_decisions(probs, labels))
+        if not columns:
+            columns = [torch.empty((table.num_samples, *part.shape[1:]), dtype=part.dtype) for part in parts]
+        for column, part in zip(columns, parts, strict=True):
+            column[rows] = part
+        found = width_column_sums(classes, labels, num_bins, weights)
+        sums = found if sums is None else _added(sums, found)
+        if table.kind == "multiclass" and not table.streamed:
+            cells.append(_cells(classes, labels, weights, num_bins, first_row=rows.start))
+    if sums is None:
+        raise InputError("`predictions` must hold at least one sample to judge.")
+    nll, brier, confidence, correct, entropy = (column.numpy() for column in columns)
+    return Scan(
+        nll=nll,
+        brier=brier,
+        confidence=confidence,
+        correct=correct,
+        entropy=entropy,
+        sums=sums,
+        cells=cells,
+    )
+
+
+def _decisions(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Confidence, correctness and entropy of each decision, ``(n, D)``."""
+    shape = (len(labels), -1)
+    events = labels.shape == probs.shape
+    if events:
+        probs, labels = probs.reshape(-1), labels.reshape(-1)
+    found, entropy = top_label(probs, labels), entropies(probs, events=events)
+    return (
+        found.confidence.reshape(shape),
+        found.correct.to(torch.float64).reshape(shape),
+        entropy.reshape(shape),
+    )
+
+
+def _cells(
+    probs: Tensor, labels: Tensor, weights: Tensor | None, num_bins: int, *, first_row: int
+) -> tuple[Indices, Indices, Vector]:
+    """Entries above the lowest bin: row, class * num_bins + bin, weighted residual."""
+    rows, classes = torch.nonzero(probs > 1 / num_bins, as_tuple=True)
+    stated = probs[rows, classes]
+    residuals = (labels[rows] == classes).to(torch.float64) - stated
+    if weights is not None:
+        residuals *= weights[rows]
+    cells = classes * num_bins + width_bin_index(stated, num_bins)
+    return (rows + first_row).numpy(), cells.numpy(), residuals.numpy()
+
+
+def _added(one: BinSums, other: BinSums) -> BinSums:
+    """The bins of both; those of the first are used up."""
+    return BinSums(
+        one.edges,
+        one.counts.add_(other.counts),
+        one.confidences.add_(other.confidences),
+        one.outcomes.add_(other.outcomes),
+        total=one.total + other.total,
+    )
+
+
+def classwise_errors(table: LabelledProbs, scan: Scan, num_bins: int) -> ClasswiseErrors | None:
+    """For resampling; not needed where every class is an event of its own."""
+    if not scan.cells:
+        return None
+    rows, cells, residuals = (np.concatenate(part) for part in zip(*scan.cells, strict=True))
+    return ClasswiseErrors(
+        rows,
+        cells,
+        residuals,
+        mass=np.ones(table.num_samples) if table.weights is None else table.weights,
+        num_classes=table.num_classes,
+        num_bins=num_bins,
+        sums=table.residual_sums,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks:
+    """What the probabilities of one class over all samples give."""
+
+    areas: tuple[float | None, ...]
+    influence: Vector
+    events: tuple[Events, ...]
+    """The event of a binary table, or one per label."""
+
+
+def rank_columns(table: LabelledProbs) -> Ranks:
+    """Go through the classes one after the other."""
+    if table.streamed:  # each class would need a pass through the file
+        return Ranks(areas=(None,) * table.num_classes, influence=np.zeros(table.num_samples), events=())
+    areas: list[float | None] = []
+    influences: Vector = np.zeros(table.num_samples)
+    events: list[Events] = []
+    for k, stated in enumerate(table.columns()):
+        positive = table.outcomes(k)
+        found = auroc_influence(stated, positive, table.weights)
+        areas.append(None if found is None else found[0])
+        if found is not None:
+            influences += found[1]
+        if table.kind != "multiclass":
+            events.append(Events(stated, positive.astype(np.float64), table.weights))
+    defined = len(areas) - areas.count(None)
+    if table.kind == "binary":
+        areas = areas * 2  # class 0 is ranked as well as class 1
+    return Ranks(areas=tuple(areas), influence=influences / max(1, defined), events=tuple(events))
+
+
+def class_rows(
+    table: LabelledProbs, scan: Scan, errors: list[float], areas: tuple[float | None, ...]
+) -> tuple[ClassRow, ...]:
+    """One row per class or label."""
+    labels = table.labels.numpy()
+    mass = np.ones(table.num_samples) if table.weights is None else table.weights
+    if labels.ndim == 1:
+        counts = np.bincount(labels, minlength=table.num_classes)
+        occurs = np.bincount(labels, mass, table.num_classes)
+        found = np.bincount(labels, mass * scan.correct[:, 0], table.num_classes)
+    else:
+        counts, occurs, found = labels.sum(axis=0), mass @ labels, mass @ (labels * scan.correct)
+    total = scan.sums.total
+    return tuple(
+        ClassRow(
+            name=name,
+            count=int(counts[k]),
+            mean_probability=float(scan.sums.confidences[k].sum()) / total,
+            prevalence=float(scan.sums.outcomes[k].sum()) / total,
+            ece=errors[k],
+            auroc=areas[k],
+            accuracy=float(found[k] / occurs[k]) if occurs[k] > 0 else None,
+        )
+        for k, name in enumerate(table.class_names)
+    )

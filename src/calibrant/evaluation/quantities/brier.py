@@ -1,0 +1,19 @@
+"""Brier score."""
+
+from __future__ import annotations
+
+from calibrant.evaluation.quantities.quantity import Gate, Quantity, Ratio, Shown
+
+BRIER = Quantity(
+    key="brier",
+    title="Brier score",
+    meaning="Mean squared distance from the probabilities to what happened: judges accuracy and honesty "
+    "at once.",
+    section="Proper scores",
+    better="lower",
+    bounds=(0.0, 2.0),
+    computed=Ratio(lambda samples: (samples.brier, samples.each), column=9),
+    needs_all_classes=True,
+    shown=Shown(terminal=True, comparison=5),
+    gate=Gate("Brier score", help="The highest Brier score."),
+)

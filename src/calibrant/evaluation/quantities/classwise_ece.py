@@ -1,0 +1,17 @@
+"""Class-wise calibration error."""
+
+from __future__ import annotations
+
+from calibrant.evaluation.quantities.quantity import ClassErrors, Quantity
+
+CLASSWISE_ECE = Quantity(
+    key="classwise_ece",
+    title="Class-wise ECE",
+    meaning="Calibration error of every class's probability, not only the winner's, averaged over the "
+    "classes.",
+    section="Calibration errors",
+    better="lower",
+    computed=ClassErrors(),
+    needs_all_classes=True,
+    when_streamed="no interval: the scores are read in pieces, not once for every resample",
+)

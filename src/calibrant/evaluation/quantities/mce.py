@@ -1,0 +1,15 @@
+"""Maximum calibration error."""
+
+from __future__ import annotations
+
+from calibrant.evaluation.quantities.quantity import EventError, Quantity
+from calibrant.evaluation.quantities.shared import binned
+
+MCE = Quantity(
+    key="mce",
+    title="Maximum CE",
+    meaning="The largest distance of any bin; noisy where a bin holds few samples.",
+    section="Calibration errors",
+    better="lower",
+    computed=EventError(binned("width", "max"), kernel="width max"),
+)

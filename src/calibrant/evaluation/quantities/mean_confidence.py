@@ -1,0 +1,14 @@
+"""Mean confidence."""
+
+from __future__ import annotations
+
+from calibrant.evaluation.quantities.quantity import Quantity, Ratio, Shown
+
+MEAN_CONFIDENCE = Quantity(
+    key="mean_confidence",
+    title="Mean confidence",
+    meaning="Mean probability of the most probable answer; equals the accuracy if honest.",
+    section="Accuracy and confidence",
+    computed=Ratio(lambda samples: (samples.confidence, samples.every), column=1),
+    shown=Shown(terminal=True),
+)

@@ -1,0 +1,15 @@
+"""Share of positives."""
+
+from __future__ import annotations
+
+from calibrant.evaluation.quantities.quantity import Quantity, Ratio
+
+PREVALENCE = Quantity(
+    key="prevalence",
+    title="Prevalence",
+    meaning="Share of positives in the data.",
+    section="Accuracy and confidence",
+    kinds=("binary", "multilabel"),
+    share=True,
+    computed=Ratio(lambda samples: (samples.happened, samples.each), column=11),
+)

@@ -1,0 +1,148 @@
+"""What is declared of a quantity that an evaluation measures.
+
+Importing the declarations takes no time: whatever computes is imported inside functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from calibrant.evaluation.quantities.samples import Samples
+    from calibrant.evaluation.resampling.events import Events, Matrix, Vector
+    from calibrant.evaluation.resampling.statistics import Kernel
+
+Kind: TypeAlias = Literal["binary", "multiclass", "multilabel", "top_label"]
+Section: TypeAlias = Literal["Calibration errors", "Proper scores", "Accuracy and confidence", "Certainty"]
+Better: TypeAlias = Literal["lower", "higher", "near zero", "near one"]
+
+ANYTHING = (-inf, inf)
+EVENT = "event_"  # before the key of what is measured of the positive class of a binary model
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One weighted sum over samples divided by another."""
+
+    parts: Callable[[Samples], tuple[Matrix, Matrix]]
+    """What is summed above and below, of each sample ``(N,)`` or decision ``(N, D)``, without weights."""
+    column: int = 1_000
+    """Its place among the columns that are summed together, where a move can change the last bit of a sum."""
+
+
+@dataclass(frozen=True)
+class EventError:
+    """An error of yes/no events, averaged over the labels where there are several."""
+
+    value: Callable[[Vector, Vector, Vector | None, int], float]
+    """A function of confidences, outcomes, weights and the number of bins."""
+    kernel: Kernel | None = None
+    """What computes it for all resamples at once; without, ``value`` is called for each."""
+    null: bool = False
+    """Whether it is set against what a calibrated model shows by chance."""
+
+
+@dataclass(frozen=True)
+class EventInfluence:
+    """A parameter of yes/no events with the influence of each sample, averaged over the labels."""
+
+    value: Callable[[Events], tuple[float, Vector] | str]
+    """The value and its influences ``(N,)``, or why there is none."""
+
+
+@dataclass(frozen=True)
+class ClassErrors:
+    """The mean over all classes of the one-vs-rest error over bins of equal width."""
+
+
+@dataclass(frozen=True)
+class ClassRanks:
+    """The mean over all classes of the area under the ROC curve, with the influence of each sample."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """Where a quantity stands beside the full table."""
+
+    terminal: bool = False
+    comparison: int | None = None
+    """Its place in the terminal's table of models, which shows as many as fit."""
+    tile: bool = False
+    """Among the main numbers at the top of a report."""
+    drawn: bool = False
+    """Whether a report draws it against chance."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """How a gate speaks of a quantity."""
+
+    name: str
+    """In its sentences."""
+    help: str | None = None
+    """The help text of the option that sets a limit; ``None`` where only a baseline can be held."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """One number that says how good predictions are, and all that is done with it."""
+
+    key: str
+    """In the data: lower case, underscores."""
+    title: str
+    meaning: str
+    """In a sentence or two, for a reader who meets it for the first time."""
+    section: Section
+    """The part of the table."""
+    better: Better | None = None
+    """Which values are good; ``None`` where neither end is."""
+    bounds: tuple[float, float] = (0.0, 1.0)
+    computed: Ratio | EventError | EventInfluence | ClassErrors | ClassRanks
+    kinds: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")
+    """The predictions in whose table it stands."""
+    needs_all_classes: bool = False
+    """Whether it has no value where only the top label is known."""
+    share: bool = False
+    """Whether it is the share of what is so or not, whose chance is binomial."""
+    undefined: str | None = None
+    """Why it may have no value."""
+    when_streamed: str | None = None
+    """What it lacks where the scores are read in pieces."""
+    default: bool = True
+    """Whether it is computed without being asked for."""
+    shown: Shown = Shown()
+    event: Shown | None = None
+    """Where its form for the positive class of a binary model stands; ``None`` where it has no such form."""
+    gate: Gate | None = None
+    prefix: Literal["", "event_"] = ""
+    """Names the events it is about: ``"event_"`` in the form for the positive class."""
+
+    @property
+    def event_key(self) -> str:
+        """The key of its form for the positive class."""
+        return EVENT + self.key
+
+    @property
+    def sign(self) -> Literal[1, -1]:
+        """1 where less is better, −1 where more is."""
+        return -1 if self.better == "higher" else 1
+
+    @property
+    def option(self) -> str:
+        """The command-line option that sets its limit."""
+        return f"--{'max' if self.sign > 0 else 'min'}-{self.key.replace('_', '-')}"
+
+    def forms(self, kind: Kind) -> tuple[Quantity, ...]:
+        """What stands in the table of such predictions: nothing, itself, or first the positive class's."""
+        if kind not in self.kinds:
+            return ()
+        if kind != "binary" or not isinstance(self.computed, EventError | EventInfluence):
+            return (self,)
+        top = replace(self, title=f"{self.title}, top label")
+        if self.event is None:
+            return (top,)
+        title = f"{self.title}, positive class"
+        return (replace(self, key=self.event_key, title=title, shown=self.event, prefix=EVENT), top)

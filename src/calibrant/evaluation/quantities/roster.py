@@ -1,0 +1,111 @@
+"""Every quantity, in the order of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from calibrant._math.errors import InputError
+from calibrant.evaluation.quantities.accuracy import ACCURACY
+from calibrant.evaluation.quantities.adaptive_ece import ADAPTIVE_ECE
+from calibrant.evaluation.quantities.auroc import AUROC
+from calibrant.evaluation.quantities.brier import BRIER
+from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
+from calibrant.evaluation.quantities.debiased_ece import DEBIASED_ECE
+from calibrant.evaluation.quantities.debiased_l2_ece import DEBIASED_L2_ECE
+from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.entropy import ENTROPY
+from calibrant.evaluation.quantities.entropy_correct import ENTROPY_CORRECT
+from calibrant.evaluation.quantities.entropy_incorrect import ENTROPY_INCORRECT
+from calibrant.evaluation.quantities.gap import GAP
+from calibrant.evaluation.quantities.high_confidence_accuracy import HIGH_CONFIDENCE_ACCURACY
+from calibrant.evaluation.quantities.high_confidence_share import HIGH_CONFIDENCE_SHARE
+from calibrant.evaluation.quantities.intercept import INTERCEPT
+from calibrant.evaluation.quantities.kolmogorov_smirnov import KOLMOGOROV_SMIRNOV
+from calibrant.evaluation.quantities.l2_ece import L2_ECE
+from calibrant.evaluation.quantities.mce import MCE
+from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
+from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
+from calibrant.evaluation.quantities.nll import NLL
+from calibrant.evaluation.quantities.over_confidence_error import OVER_CONFIDENCE_ERROR
+from calibrant.evaluation.quantities.prevalence import PREVALENCE
+from calibrant.evaluation.quantities.quantity import Kind, Quantity
+from calibrant.evaluation.quantities.slope import SLOPE
+from calibrant.evaluation.quantities.smce import SMCE
+from calibrant.evaluation.quantities.smooth_ece import SMOOTH_ECE
+from calibrant.evaluation.quantities.under_confidence_error import UNDER_CONFIDENCE_ERROR
+
+ROSTER: tuple[Quantity, ...] = (
+    ECE,
+    ADAPTIVE_ECE,
+    SMCE,
+    L2_ECE,
+    MCE,
+    CLASSWISE_ECE,
+    SMOOTH_ECE,
+    DEBIASED_ECE,
+    DEBIASED_L2_ECE,
+    KOLMOGOROV_SMIRNOV,
+    OVER_CONFIDENCE_ERROR,
+    UNDER_CONFIDENCE_ERROR,
+    GAP,
+    SLOPE,
+    INTERCEPT,
+    NLL,
+    BRIER,
+    ACCURACY,
+    AUROC,
+    MEAN_CONFIDENCE,
+    MEAN_PROBABILITY,
+    PREVALENCE,
+    ENTROPY,
+    ENTROPY_CORRECT,
+    ENTROPY_INCORRECT,
+    HIGH_CONFIDENCE_SHARE,
+    HIGH_CONFIDENCE_ACCURACY,
+)
+
+
+def quantities(kind: Kind, metrics: Iterable[str] = ()) -> tuple[Quantity, ...]:
+    """What is measured of such predictions: what is shown by default, and what is asked for."""
+    asked = set(metrics)
+    chosen = (each for each in ROSTER if each.default or each.key in asked)
+    return tuple(form for each in chosen for form in each.forms(kind))
+
+
+def find(key: str, kind: Kind) -> Quantity | None:
+    """The quantity that stands under a key in the data; ``None`` where it is not known here."""
+    return next((form for each in ROSTER for form in each.forms(kind) if form.key == key), None)
+
+
+def place(key: str) -> tuple[int, bool, str]:
+    """Where a key stands: the positive class before the top label, what is not known here last."""
+    for number, each in enumerate(ROSTER):
+        if key in {each.key, each.event_key}:
+            return number, key == each.key, key
+    return len(ROSTER), True, key
+
+
+def extras() -> tuple[str, ...]:
+    """The keys of what is measured only where it is asked for."""
+    return tuple(each.key for each in ROSTER if not each.default)
+
+
+def gated() -> dict[str, Quantity]:
+    """What a gate can hold against a baseline, by key; where its gate has a ``help`` also against a limit."""
+    return {each.key: each for each in ROSTER if each.gate is not None}
+
+
+def check_metrics(metrics: Iterable[str]) -> tuple[str, ...]:
+    """Keys of quantities, each once and in the order of the tables.
+
+    Raises:
+        InputError: If there is no such quantity.
+    """
+    known, asked = [each.key for each in ROSTER], list(metrics)
+    for key in asked:
+        if key not in known:
+            raise InputError(
+                f"`metrics` must name quantities that can be added; got {key!r}; "
+                f"there are {', '.join(extras())}."
+            )
+    return tuple(key for key in known if key in asked)

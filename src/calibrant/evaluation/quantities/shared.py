@@ -1,0 +1,34 @@
+"""How quantities that are alike are computed; what computes is imported when it is first called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from calibrant.evaluation.resampling.events import Events, Vector
+
+
+def binned(
+    binning: Literal["width", "mass"], norm: Literal["l1", "l2", "max"]
+) -> Callable[[Vector, Vector, Vector | None, int], float]:
+    """The calibration error over bins."""
+
+    def value(confidences: Vector, outcomes: Vector, weights: Vector | None, num_bins: int) -> float:
+        from calibrant.evaluation.resampling.events import binned_error
+
+        return binned_error(confidences, outcomes, weights, num_bins=num_bins, binning=binning, norm=norm)
+
+    return value
+
+
+def line(parameter: Literal["slope", "intercept"]) -> Callable[[Events], tuple[float, Vector] | str]:
+    """A parameter of the calibration line."""
+
+    def value(events: Events) -> tuple[float, Vector] | str:
+        from calibrant.evaluation.resampling.calibration_line import calibration_line
+
+        return calibration_line(events, parameter)
+
+    return value

@@ -1,0 +1,61 @@
+"""Area under the ROC curve, and by how much each sample moves it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.evaluation.resampling.events import Vector
+
+
+def auroc_influence(
+    scores: Vector, positive: NDArray[np.bool_], weights: Vector | None
+) -> tuple[float, Vector] | None:
+    r"""The area and the influence of each sample on it; ``None`` where one side has no weight.
+
+    With :math:`V_i` the share of the other side that sample :math:`i` is ranked rightly against (ties count
+    one half), the area is the mean of :math:`V_i` over the positives, and also over the negatives. The
+    influences :math:`\psi_i` are :math:`(V_i - \mathrm{AUROC})` over the share of its side, so that the root
+    of :math:`\sum_i w_i^2 \psi_i^2 / (\sum_i w_i)^2` is the standard error. With the factor :math:`m/(m-1)`
+    for a side of :math:`m` samples this is DeLong's. The influences of two models on the same samples
+    subtract, which gives the standard error of the difference; those of several classes average.
+
+    References:
+        DeLong, DeLong and Clarke-Pearson, "Comparing the Areas under Two or More Correlated Receiver
+        Operating Characteristic Curves", Biometrics 44, 1988.
+    """
+    mass = np.ones(len(scores)) if weights is None else weights
+    high, low = float(mass[positive].sum()), float(mass[~positive].sum())
+    if not (high > 0 and low > 0):
+        return None
+    order = np.argsort(scores)
+    ends_of_ties = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
+    below = _share_below(np.where(positive, 0.0, mass)[order], ends_of_ties)  # of the negatives
+    above = 1 - _share_below(np.where(positive, mass, 0.0)[order], ends_of_ties)  # of the positives
+    right = np.empty(len(scores))
+    right[order] = np.where(positive[order], below, above)
+    area = float((mass * right)[positive].sum()) / high
+    influence = right - area
+    num_positive = int(positive.sum())
+    influence[positive] *= (high + low) / high * _small_sample_factor(num_positive)
+    influence[~positive] *= (high + low) / low * _small_sample_factor(len(scores) - num_positive)
+    return area, influence
+
+
+def standard_error(influence: Vector, weights: Vector | None) -> float:
+    """The standard error of a statistic from the influences of the samples."""
+    if weights is None:
+        return float(np.sqrt((influence**2).sum())) / len(influence)
+    return float(np.sqrt(((weights * influence) ** 2).sum()) / weights.sum())
+
+
+def _share_below(ranked_mass: Vector, ends_of_ties: NDArray[np.int64]) -> Vector:
+    """Share of the mass at places before each, half of that at places tied with it."""
+    ends = np.cumsum(ranked_mass)[ends_of_ties]
+    middles = (np.append(0.0, ends[:-1]) + ends) / 2
+    return np.repeat(middles / ends[-1], np.diff(ends_of_ties, prepend=-1))
+
+
+def _small_sample_factor(count: int) -> float:
+    """Root of m / (m - 1): the variance over a side is estimated from that side's own mean."""
+    return float(np.sqrt(count / (count - 1))) if count > 1 else 1.0

@@ -1,0 +1,281 @@
+"""The tables of the curvature study's page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from calibrant.experiments.means import Mean, mean_of
+from calibrant.experiments.pages import loss_name, table
+from calibrant.experiments.studies.curvature.numbers import (
+    BASIC,
+    BY_KEY,
+    ERROR,
+    GAMMA,
+    TEMPERATURE,
+    Pick,
+    Quantity,
+    Run,
+    arms_of,
+    at_epoch,
+    difference,
+    runs_of,
+    values_of,
+)
+from calibrant.experiments.studies.curvature.ranks import Rank, correlation
+from calibrant.experiments.studies.curvature.settings import ARMS, Setting
+
+TRAIN = BASIC[:4]
+JUDGED = ("before.ece", "before.smce", "before.nll", "before.overconfidence", "after.ece", "after.nll")
+PATHS = tuple(
+    (loss, name, title)
+    for loss, whose in (("own", "own loss"), ("cross_entropy", "cross-entropy"))
+    for name, title in (("lambda_max", f"λ_max, {whose}"), ("trace", f"trace, {whose}"))
+)
+
+
+def rank_text(found: Rank | None) -> str:
+    """A correlation with its interval, bold where that leaves out zero.
+
+    Example:
+        >>> rank_text(Rank(value=-0.5, low=-0.7, high=-0.2, n=25))
+        '**−0.50** (−0.70, −0.20)'
+    """
+    if found is None:
+        return "–"
+    value = _signed(found.value)
+    return f"{f'**{value}**' if found.sign else value} ({_signed(found.low)}, {_signed(found.high)})"
+
+
+def arms_table(every: Sequence[Run], setting: Setting, family: str) -> str:
+    """The arms of a family at the end of training: mean and half the width of the 95 % interval."""
+    heads = [
+        "loss",
+        "n",
+        *(each.title.removesuffix(", train") for each in TRAIN),
+        "error %",
+        "ECE %",
+        "ECE % after T",
+        "smCE %",
+        "NLL",
+        "NLL after T",
+        "over-confidence %",
+        "T",
+    ]
+    lines: list[list[str]] = []
+    for runs in arms_of(runs_of(every, setting.key, family)).values():
+        first = runs[0]
+        cells = [_spread(values_of(runs, each.pick), 3) for each in TRAIN]
+        for key, scale in (
+            ("before.error", 100),
+            ("before.ece", 100),
+            ("after.ece", 100),
+            ("before.smce", 100),
+            ("before.nll", 1),
+            ("after.nll", 1),
+            ("before.overconfidence", 100),
+            ("temperature", 1),
+        ):
+            cells.append(_spread([scale * value for value in values_of(runs, BY_KEY[key].pick)], 3))
+        lines.append([arm_name(first), str(len(runs)), *cells])
+    return table(heads, lines)
+
+
+def arm_name(run: Run) -> str:
+    """An arm in words."""
+    if run["beta"]:
+        return f"cross-entropy + {run['beta']:g} · trace"
+    if run["radius"]:
+        return f"SAM, ρ = {run['radius']:g}"
+    return loss_name(run["gamma"])
+
+
+def gamma_table(
+    every: Sequence[Run], settings: Sequence[Setting], family: str, quantities: Sequence[Quantity]
+) -> str:
+    """Rank correlation of each quantity with γ, a column for each setting."""
+    return _by_setting(every, settings, family, quantities, GAMMA.pick, within=False)
+
+
+def outcome_table(
+    every: Sequence[Run],
+    settings: Sequence[Setting],
+    family: str,
+    quantities: Sequence[Quantity],
+    outcome: str,
+    *,
+    within: bool = False,
+) -> str:
+    """Rank correlation of each quantity with an outcome, a column for each setting."""
+    return _by_setting(every, settings, family, quantities, BY_KEY[outcome].pick, within=within)
+
+
+def _by_setting(
+    every: Sequence[Run],
+    settings: Sequence[Setting],
+    family: str,
+    quantities: Sequence[Quantity],
+    other: Pick,
+    *,
+    within: bool,
+) -> str:
+    having = [setting for setting in settings if runs_of(every, setting.key, family)]
+    lines = [
+        [
+            each.title,
+            *(
+                rank_text(correlation(runs_of(every, setting.key, family), each.pick, other, within=within))
+                for setting in having
+            ),
+        ]
+        for each in quantities
+    ]
+    return table(["", *(setting.title for setting in having)], lines)
+
+
+def path_table(every: Sequence[Run], setting: Setting, family: str) -> str:
+    """Rank correlation with γ at each checkpoint."""
+    runs = runs_of(every, setting.key, family)
+    lines = [
+        [
+            title,
+            *(
+                rank_text(correlation(runs, at_epoch(place, loss, name), GAMMA.pick))
+                for place in range(len(setting.checkpoints))
+            ),
+        ]
+        for loss, name, title in PATHS
+    ]
+    lines.append(
+        [
+            "trace, cross-entropy, with ECE then",
+            *(
+                rank_text(
+                    correlation(
+                        runs,
+                        at_epoch(place, "cross_entropy", "trace"),
+                        lambda run, place=place: run["path"][place]["ece"],
+                    )
+                )
+                for place in range(len(setting.checkpoints))
+            ),
+        ]
+    )
+    return table([setting.title, *(f"epoch {epoch}" for epoch in setting.checkpoints)], lines)
+
+
+def judged_table(every: Sequence[Run], setting: Setting, family: str) -> str:
+    """Rank correlation of curvature with every outcome, in one setting."""
+    runs = runs_of(every, setting.key, family)
+    lines = [
+        [each.title, *(rank_text(correlation(runs, each.pick, BY_KEY[key].pick)) for key in JUDGED)]
+        for each in BASIC
+    ]
+    return table([setting.title, *(BY_KEY[key].title for key in JUDGED)], lines)
+
+
+def stability(run: Run, setting: Setting) -> float:
+    r"""Own λ_max over :math:`2 (1 + m) / \eta`, where gradient descent with momentum stops being stable.
+
+    At the last checkpoint at the full learning rate.
+    """
+    own = next(arm for arm in ARMS if arm.key == run["arm"]).changes(setting)
+    last = [each for each in run["path"] if own.rate(each["epoch"]) == own.learning_rate][-1]
+    return last["train"]["own"]["lambda_max"] * own.learning_rate / (2 * (1 + own.momentum))
+
+
+def stability_table(every: Sequence[Run], settings: Sequence[Setting]) -> str:
+    """Means of :func:`stability` by γ, for the usual and the low learning rate."""
+    lines: list[list[str]] = []
+    gammas: list[float] = sorted({run["gamma"] for run in every if run["family"] == "focal"})
+    for family, said in (("focal", ""), ("focal-low-rate", ", a fifth of the rate")):
+        for setting in settings:
+            runs = runs_of(every, setting.key, family)
+            if runs:
+                lines.append(
+                    [
+                        setting.title + said,
+                        *(
+                            _spread([stability(run, setting) for run in runs if run["gamma"] == gamma], 3)
+                            for gamma in gammas
+                        ),
+                    ]
+                )
+    return table(["", *(loss_name(gamma) for gamma in gammas)], lines)
+
+
+def penalty_table(every: Sequence[Run], setting: Setting) -> str:
+    """Penalised and sharpness-aware arms against plain cross-entropy of the same seed."""
+    baseline = [run for run in runs_of(every, setting.key, "focal") if run["gamma"] == 0]
+    heads = ["", "n", "trace, times", "λ_max, times", "trace in train mode, times"]
+    heads += ["error", "ECE", "smCE", "NLL"]
+    heads += ["ECE after T", "NLL after T", "over-confidence", "T"]
+    lines: list[list[str]] = []
+    for family in ("trace", "sam"):
+        for runs in arms_of(runs_of(every, setting.key, family)).values():
+            factors = [
+                difference(runs, baseline, BY_KEY[key].pick, ratio=True)
+                for key in (
+                    "train.cross_entropy.trace",
+                    "train.cross_entropy.lambda_max",
+                    "batch-statistics.cross_entropy.trace",
+                )
+            ]
+            shifts = [
+                (difference(runs, baseline, BY_KEY[key].pick), scale)
+                for key, scale in (
+                    (ERROR.key, 100),
+                    ("before.ece", 100),
+                    ("before.smce", 100),
+                    ("before.nll", 1),
+                    ("after.ece", 100),
+                    ("after.nll", 1),
+                    ("before.overconfidence", 100),
+                    (TEMPERATURE.key, 1),
+                )
+            ]
+            lines.append(
+                [
+                    arm_name(runs[0]),
+                    str(len(runs)),
+                    *(_factor(each) for each in factors),
+                    *(_shift(each, scale) for each, scale in shifts),
+                ]
+            )
+    return table([setting.title, *heads[1:]], lines)
+
+
+def _factor(found: Mean | None) -> str:
+    """A mean of logarithms as a factor with its interval."""
+    if found is None:
+        return "–"
+    text = f"{math.exp(found.value):.2f}"
+    if found.half_width is None:
+        return text
+    low, high = math.exp(found.low), math.exp(found.high)
+    clear = low > 1 or high < 1
+    return f"{f'**{text}**' if clear else text} ({low:.2f}, {high:.2f})"
+
+
+def _shift(found: Mean | None, scale: float) -> str:
+    if found is None:
+        return "–"
+    text = _signed(scale * found.value, plus=True)
+    if found.half_width is None:
+        return text
+    clear = abs(found.value) > found.half_width
+    return f"{f'**{text}**' if clear else text} ± {scale * found.half_width:.2f}"
+
+
+def _spread(values: Sequence[float], digits: int) -> str:
+    """Mean ± half width to so many digits that count."""
+    if not values:
+        return "–"
+    found = mean_of(values)
+    half = "" if found.half_width is None else f" ± {found.half_width:.2g}"
+    return f"{found.value:.{digits}g}{half}".replace("-", "−")
+
+
+def _signed(value: float, *, plus: bool = False) -> str:
+    text = f"{value:+.2f}" if plus else f"{value:.2f}"
+    return text.replace("-", "−")

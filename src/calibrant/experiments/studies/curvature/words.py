@@ -1,0 +1,97 @@
+"""The tables of the curvature study's page, and what its sentences depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from calibrant.experiments.studies.curvature.claims import remarks
+from calibrant.experiments.studies.curvature.directions import Runs, Settings, company_table, direction_table
+from calibrant.experiments.studies.curvature.numbers import (
+    BASIC,
+    FACTORS,
+    LOSSES,
+    NORMALISED,
+    runs_from,
+    runs_of,
+    settings_from,
+)
+from calibrant.experiments.studies.curvature.settings import EIGEN_TOLERANCE, TRACE_PRODUCTS
+from calibrant.experiments.studies.curvature.tables import (
+    TRAIN,
+    arms_table,
+    gamma_table,
+    judged_table,
+    outcome_table,
+    path_table,
+    penalty_table,
+    stability_table,
+)
+
+VARIANTS = {"focal-no-decay": "Without weight decay", "focal-low-rate": "At a fifth of the learning rate"}
+
+
+def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page needs beyond the numbers."""
+    every, settings = runs_from(numbers), settings_from(numbers)
+    others = (*NORMALISED, *FACTORS)
+    return {
+        "settings": settings,
+        "first": settings[0],
+        "seeds": len({run["seed"] for run in every}),
+        "lost": sum(not run["finite"] for run in every),
+        "eigen_tolerance": EIGEN_TOLERANCE,
+        "trace_products": TRACE_PRODUCTS,
+        **_accuracy(every),
+        "directions": direction_table(every, settings),
+        "company": company_table(every, settings),
+        "remarks": remarks(every, settings),
+        "paths": [path_table(every, setting, "focal") for setting in settings],
+        "arms": _arms(every, settings, "focal"),
+        "by_gamma": gamma_table(every, settings, "focal", BASIC),
+        "judged": [judged_table(every, setting, "focal") for setting in settings],
+        "same_gamma": outcome_table(every, settings, "focal", TRAIN, "before.ece", within=True),
+        "units_by_gamma": gamma_table(every, settings, "focal", others),
+        "units_by_ece": outcome_table(every, settings, "focal", others, "before.ece"),
+        "variants": [
+            {
+                "title": title,
+                "arms": _arms(every, having, family),
+                "by_gamma": gamma_table(every, having, family, BASIC),
+                "by_ece": outcome_table(every, having, family, BASIC, "before.ece"),
+            }
+            for family, title in VARIANTS.items()
+            if (having := [setting for setting in settings if runs_of(every, setting.key, family)])
+        ],
+        "stability": stability_table(every, settings),
+        "penalties": [
+            penalty_table(every, setting)
+            for setting in settings
+            if any(runs_of(every, setting.key, family) for family in ("trace", "sam"))
+        ],
+    }
+
+
+def _arms(every: Runs, settings: Settings, family: str) -> dict[str, str]:
+    return {
+        setting.title: arms_table(every, setting, family)
+        for setting in settings
+        if runs_of(every, setting.key, family)
+    }
+
+
+def _accuracy(every: Runs) -> dict[str, float]:
+    """How well eigenvalues and traces were found after epoch 0."""
+    found: Sequence[Mapping[str, float]] = [
+        point[split][loss]
+        for run in every
+        if run["finite"]
+        for point in run["path"][1:]
+        for split in ("train", "test")
+        for loss in LOSSES
+    ]
+    errors = sorted(abs(each["trace_error"] / each["trace"]) for each in found if each["trace"])
+    return {
+        "residual": max(each["residual"] / max(abs(each["lambda_max"]), 1e-12) for each in found),
+        "trace_error": errors[len(errors) // 2],
+    }

@@ -1,0 +1,46 @@
+"""The figure of the boundaries that focal loss and focal calibration loss learn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant.experiments.studies.fcl_boundaries.measure import Boundary, train_boundary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.contour import QuadContourSet
+    from matplotlib.figure import Figure
+
+
+def draw_figure(*, gamma: float = 10.0, calibration_weight: float = 1.5, seed: int = 0) -> Figure:
+    """Focal loss on the left, focal calibration loss on the right; probabilities, even odds, points."""
+    from matplotlib.figure import Figure as NewFigure
+
+    from calibrant.reports.svg import drawing_style
+
+    with drawing_style():
+        figure = NewFigure(figsize=(8.4, 3.6), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        _draw(train_boundary(gamma, 0.0, seed=seed), f"focal, γ = {gamma:g}", left)
+        name = f"FCL, λ = {calibration_weight:g}, γ = {gamma:g}"
+        drawn = _draw(train_boundary(gamma, calibration_weight, seed=seed), name, right)
+        figure.colorbar(drawn, ax=figure.axes, label="probability of class 1")
+    return figure
+
+
+def _draw(found: Boundary, name: str, ax: Axes) -> QuadContourSet:
+    from calibrant.reports.figures import BLUE, VERMILLION
+
+    drawn = ax.contourf(
+        found.across, found.up, found.probs, levels=np.linspace(0, 1, 11), cmap="RdBu", alpha=0.75
+    )
+    ax.contour(found.across, found.up, found.probs, levels=[0.5], colors="black", linewidths=1.2)
+    for label, mark, colour in ((0, "o", VERMILLION), (1, "^", BLUE)):
+        x, y = found.points[found.labels == label][::2].T  # every other one
+        ax.plot(x, y, mark, color=colour, markersize=2.8, markeredgecolor="white", markeredgewidth=0.3)
+    ax.set(xlabel="x1", ylabel="x2")
+    how_sure = f"confidence {found.confidence:.2f}, accuracy {found.accuracy:.2f}"
+    ax.set_title(f"{name}: {how_sure}", fontsize="medium")
+    return drawn

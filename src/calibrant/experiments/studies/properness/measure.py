@@ -1,0 +1,134 @@
+"""Which losses are proper, keep the class, are convex, and how sure they make a network: computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from calibrant import losses
+from calibrant._math.text_form import parse_call
+from calibrant.experiments.studies.properness.settings import (
+    BATCH,
+    LOSSES,
+    MANY,
+    NUM_POSTERIORS,
+    SEED,
+    SEGMENTS,
+    STATEMENTS,
+)
+from calibrant.theory import ClassificationCalibration, classification_calibration, convexity, properness
+
+_OF_BATCHES = frozenset({"mmce", "mdca", "smooth-calibration"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One loss."""
+
+    loss: str
+    proper: bool
+    """No counter-example was found."""
+    posterior: tuple[float, ...] | None
+    """That of the counter-example."""
+    minimiser: tuple[float, ...] | None
+    num_posteriors: int
+    largest_miss: float
+    keeps_class: bool
+    convex_in_probs: bool
+    convex_in_logits: bool
+    confidence: str
+    least_change: float
+    largest_change: float
+    confidence_many: str | None
+    statement: str
+
+
+def properness_table(
+    names: Sequence[str] = LOSSES,
+    *,
+    num_posteriors: int = NUM_POSTERIORS,
+    seed: int = SEED,
+    progress: Callable[[str, float], None] | None = None,
+) -> tuple[Row, ...]:
+    """One row for each loss.
+
+    Args:
+        names: Losses as :func:`calibrant.losses.build` takes them.
+        num_posteriors: How many of each number of classes.
+        seed: Of posteriors, starts and segments.
+        progress: Called with a few words and the share that is done.
+    """
+    tell = progress or (lambda _stage, _fraction: None)
+    rows: list[Row] = []
+    for place, name in enumerate(names):
+        tell(name, place / len(names))
+        rows.append(_row(name, num_posteriors, seed))
+    return tuple(rows)
+
+
+def _row(name: str, num_posteriors: int, seed: int) -> Row:
+    kind = parse_call(name)[0]
+    loss = _of_rows(name)
+    of_batches, binary = kind in _OF_BATCHES, kind.startswith("multilabel")
+    classes = (2,) if binary else (2, 3) if of_batches else (2, 3, 5)
+    batch_size = BATCH if of_batches else None
+    count = min(num_posteriors, 3) if of_batches else num_posteriors
+    found = properness(loss, num_classes=classes, num_posteriors=count, batch_size=batch_size, seed=seed)
+    kept = classification_calibration(
+        loss, num_classes=classes, num_posteriors=count, batch_size=batch_size, seed=seed
+    )
+    many: ClassificationCalibration | None = None
+    if not of_batches and not binary:
+        many = classification_calibration(loss, num_classes=(MANY,), num_posteriors=2, seed=seed)
+    spaces = [
+        convexity(
+            loss,
+            space=space,
+            num_classes=classes[:2],
+            num_segments=40 if of_batches else SEGMENTS,
+            batch_size=batch_size,
+            seed=seed,
+        ).convex
+        for space in ("probs", "logits")
+    ]
+    example = found.counter_example
+    return Row(
+        loss=name,
+        proper=example is None,
+        posterior=None if example is None else _rounded(example.posterior),
+        minimiser=None if example is None else _rounded(example.minimiser),
+        num_posteriors=count * len(classes),
+        largest_miss=found.largest_miss,
+        keeps_class=kept.counter_example is None and (many is None or many.counter_example is None),
+        convex_in_probs=spaces[0],
+        convex_in_logits=spaces[1],
+        confidence=kept.confidence,
+        least_change=kept.least_change,
+        largest_change=kept.largest_change,
+        confidence_many=None if many is None else many.confidence,
+        statement=STATEMENTS[kind],
+    )
+
+
+def _of_rows(name: str) -> Callable[[Tensor, Tensor], Tensor]:
+    """The loss of logits ``(N, C)``; a multilabel one as a loss of two classes."""
+    module = losses.build(name)
+    if not name.startswith("multilabel"):
+        return module
+
+    def of_two(logits: Tensor, labels: Tensor) -> Tensor:
+        log_odds = logits[:, 1:] - logits[:, :1]
+        values = [
+            module(row[None], label[None, None].to(row.dtype))
+            for row, label in zip(log_odds, labels, strict=True)
+        ]
+        return torch.stack(values)
+
+    return of_two
+
+
+def _rounded(probs: Tensor) -> tuple[float, ...]:
+    return tuple(round(p, 6) for p in probs.tolist())

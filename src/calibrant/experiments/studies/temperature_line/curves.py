@@ -1,0 +1,141 @@
+"""The best temperatures of one file, label or network over the exponents, as the results file has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from calibrant.experiments.studies.temperature_line.lines import Line
+from calibrant.experiments.studies.temperature_line.settings import LOSSES, WHOLE, Criterion
+
+
+def range_name(between: tuple[float, float]) -> str:
+    """How a range of exponents is called in the results file.
+
+    Example:
+        >>> range_name((-0.5, 1.0))
+        '-0.5 to 1'
+    """
+    return f"{between[0]:g} to {between[1]:g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """The best temperatures of one file, label or network."""
+
+    name: str
+    gammas: Sequence[float]
+    found: Mapping[str, Any]
+
+    @property
+    def stem(self) -> str:
+        """The file, of which there may be several labels."""
+        return self.name.split(", label ")[0]
+
+    def temperatures(self, by: Criterion = "nll") -> list[float] | None:
+        """One for each exponent; None where that criterion was not followed."""
+        return self.found["temperatures"].get(by)
+
+    @property
+    def likeliest(self) -> list[float]:
+        """The temperatures with the least likelihood loss."""
+        return self.found["temperatures"]["nll"]
+
+    @property
+    def at_zero(self) -> float:
+        """The likeliest temperature at exponent 0."""
+        return self.likeliest[self.gammas.index(0.0)]
+
+    def line(self, between: tuple[float, float] = WHOLE) -> Line:
+        """The likeliest T over the exponents."""
+        return Line(**self.found["lines"][range_name(between)]["T"])
+
+    @property
+    def inverse_line(self) -> Line:
+        """1 / T over the exponents."""
+        return Line(**self.found["lines"][range_name(WHOLE)]["1/T"])
+
+    @property
+    def ece_line(self) -> Line | None:
+        """T with the least calibration error over the exponents; None where that was not followed."""
+        return None if self.found["by_ece"] is None else Line(**self.found["by_ece"])
+
+    @property
+    def anchored(self) -> Line:
+        """T on the line through the likeliest temperatures at exponents 0 and 1."""
+        return Line(**self.found["anchored"])
+
+    @property
+    def bends_down(self) -> bool:
+        """Whether the likeliest T in the middle lies above the chord from end to end."""
+        found = self.likeliest
+        return found[len(found) // 2] > (found[0] + found[-1]) / 2
+
+    @property
+    def is_farthest_at_the_start(self) -> bool:
+        """Whether the likeliest T is farthest from its line, as a share of itself, at the lowest exponent."""
+        line = self.line()
+        rest = [
+            abs(line.intercept + line.slope * gamma - value) / value
+            for gamma, value in zip(self.gammas, self.likeliest, strict=True)
+        ]
+        return rest[0] == max(rest)
+
+    @property
+    def lost_by_line(self) -> float:
+        """Likelihood loss on the line above the least in the same range of exponents."""
+        reached = self.found["nll"]
+        return reached["line"] - reached["range"]
+
+    @property
+    def lost_by_range(self) -> float:
+        """What exponents beyond that range would have gained besides."""
+        reached = self.found["nll"]
+        return reached["range"] - min(reached["full"], reached["range"])
+
+    @property
+    def gained(self) -> float:
+        """What the second parameter gains over temperature scaling, wherever it may lie."""
+        reached = self.found["nll"]
+        return reached["plain"] - min(reached["full"], reached["range"])
+
+    def held_out(self, by: Criterion, better: str, worse: str) -> float | None:
+        """How much lower one search's criterion is than another's on the halves not fitted on, on average."""
+        found = self.found["held_out"].get(by)
+        return None if found is None else found[worse]["mean"] - found[better]["mean"]
+
+
+def file_curves(numbers: Mapping[str, Any]) -> list[Curve]:
+    """Those of files; labels of one file stand apart."""
+    return [
+        Curve(name=name, gammas=numbers["gammas"], found=found) for name, found in numbers["files"].items()
+    ]
+
+
+def network_curves(numbers: Mapping[str, Any]) -> list[Curve]:
+    """Those of networks."""
+    return [
+        Curve(
+            name=f"{found['data']}, seed {found['seed']}, {LOSSES[found['loss']]}",
+            gammas=numbers["gammas"],
+            found=found,
+        )
+        for found in numbers["networks"]
+    ]
+
+
+def files_with_labels(numbers: Mapping[str, Any]) -> dict[str, list[Curve]]:
+    """Files, each with its labels if there are several."""
+    found: dict[str, list[Curve]] = {}
+    for curve in file_curves(numbers):
+        found.setdefault(curve.stem, []).append(curve)
+    return found
+
+
+def arms(numbers: Mapping[str, Any]) -> dict[tuple[str, str], list[Curve]]:
+    """The networks of every data set and loss, one for each seed."""
+    found: dict[tuple[str, str], list[Curve]] = {}
+    for curve in network_curves(numbers):
+        found.setdefault((curve.found["data"], curve.found["loss"]), []).append(curve)
+    return found

@@ -1,0 +1,81 @@
+"""Two statements on focal loss, held against real predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from calibrant.experiments.claims import Claim, below, within
+from calibrant.experiments.means import mean_of, paired_difference
+from calibrant.experiments.pages import plus_minus
+from calibrant.experiments.studies.theory_on_data.numbers import from_one, many_classes, of_source
+from calibrant.experiments.studies.theory_on_data.settings import MARGIN
+
+SOURCE = "Komisarenko and Kull 2024"
+ARMS = ("needed", "proper")
+
+
+def claims(numbers: Mapping[str, Any]) -> list[Claim]:
+    """Every claim for which there are files or runs."""
+    sources = dict.fromkeys(each["source"] for each in numbers["temperatures"])
+    return [
+        *([_raised(numbers)] if many_classes(numbers) else []),
+        *(claim for source in sources for claim in (_about_one(numbers, source), _nearer(numbers, source))),
+    ]
+
+
+def swapped(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, Any]:
+    """The numbers with the temperatures of focal loss and cross-entropy exchanged."""
+    rows = [{**row, first: row[second], second: row[first]} for row in numbers["temperatures"]]
+    return {**numbers, "temperatures": rows}
+
+
+def _raised(numbers: Mapping[str, Any]) -> Claim:
+    """A statement on all samples: one that is lowered refutes it."""
+    many = many_classes(numbers)
+    cases = [(at["lowered"], at["gamma"], each["name"]) for each in many for at in each["gammas"]]
+    share, gamma, name = max(cases, key=lambda case: case[0])
+    touched = len({case[2] for case in cases if case[0] > 0})
+    fall = max(at["largest_fall"] for each in many for at in each["gammas"])
+    evidence = f"no sample of the {len(many)} files with more than two classes is lowered"
+    if touched:
+        evidence = (
+            f"lowered samples occur in {touched} of {len(many)} files with more than two classes, most in "
+            f"`{name}` ({100 * share:.1f} % at γ = {gamma:g}); a top probability falls by {fall:.3f} at most"
+        )
+    return Claim(
+        key="raised",
+        source=f"{SOURCE}, proposition 5",
+        statement="The focal calibration map always raises the top probability",
+        verdict="does not hold" if touched else "holds",
+        evidence=evidence,
+    )
+
+
+def _about_one(numbers: Mapping[str, Any], source: str) -> Claim:
+    found = mean_of([mean_of(row["needed"]).value for row in of_source(numbers, source)])
+    return Claim(
+        key=f"about-one, {source}",
+        source=f"{SOURCE}, section 4.1",
+        statement="The temperature that focal loss needs on new data is about 1",
+        verdict=within(found, low=1 - MARGIN, high=1 + MARGIN),
+        evidence=f"its mean over the {found.n} rows is {plus_minus(found, 2)}; about 1 is "
+        f"{1 - MARGIN:g} to {1 + MARGIN:g}",
+    )
+
+
+def _nearer(numbers: Mapping[str, Any], source: str) -> Claim:
+    rows = of_source(numbers, source)
+    focal, plain = ([from_one(row[name]) for row in rows] for name in ARMS)
+    gap = paired_difference(focal, plain)
+    nearer = sum(one < other for one, other in zip(focal, plain, strict=True))
+    return Claim(
+        key=f"nearer, {source}",
+        source=f"{SOURCE}, section 4.1",
+        statement="Focal loss needs a temperature nearer to 1 than cross-entropy's",
+        verdict=below(gap),
+        evidence=f"it does in {nearer} of {len(rows)} rows; the distance of log T from 0 is "
+        f"{plus_minus(mean_of(focal), 2)} with focal loss and {plus_minus(mean_of(plain), 2)} with "
+        f"cross-entropy, difference {plus_minus(gap, 2, signed=True)}",
+        arms=ARMS,
+    )

@@ -1,0 +1,76 @@
+"""What the page says beyond the numbers of the results file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from calibrant.experiments.means import Mean, mean_of
+from calibrant.experiments.studies.theory_on_data.settings import GAMMAS, MARGIN
+
+Row = Mapping[str, Any]
+
+
+def many_classes(numbers: Row) -> list[Row]:
+    """The files with more than two classes."""
+    return [each for each in numbers["files"] if each["num_classes"] > 2]
+
+
+def words(numbers: Row) -> dict[str, Any]:
+    """What the template needs."""
+    many = many_classes(numbers)
+    pairs = [(at["temperature"], at["binary"]) for each in many for at in each["gammas"]]
+    sources = dict.fromkeys(each["source"] for each in numbers["temperatures"])
+    return {
+        "gammas": GAMMAS,
+        "margin": MARGIN,
+        "many": many,
+        "pairs": len(pairs),
+        "larger": sum(here > binary * (1 + 1e-6) for here, binary in pairs),
+        "largest": max((here / binary for here, binary in pairs), default=math.nan),
+        "sources": {source: _source(of_source(numbers, source)) for source in sources},
+    }
+
+
+def of_source(numbers: Row, source: str) -> list[Row]:
+    """The networks of one source."""
+    return [each for each in numbers["temperatures"] if each["source"] == source]
+
+
+def _source(rows: Sequence[Row]) -> dict[str, Any]:
+    places = [_place(each) for each in rows]
+    return {
+        "rows": [{**each, "means": _means(each)} for each in rows],
+        "between": places.count("between"),
+        "above": places.count("above"),
+        "below": places.count("below"),
+        "count": len(rows),
+        "near_one": sum(abs(mean_of(each["needed"]).value - 1) <= MARGIN + 1e-9 for each in rows),
+        "nearer": sum(from_one(each["needed"]) < from_one(each["proper"]) for each in rows),
+    }
+
+
+def from_one(temperatures: Sequence[float]) -> float:
+    """How far the mean temperature is from 1, as a logarithm."""
+    return abs(math.log(mean_of(temperatures).value))
+
+
+def _means(each: Row) -> list[Mean]:
+    """Cross-entropy's temperature, both predictions, focal loss's temperature, and its share of the first."""
+    proper, needed = each["proper"], each["needed"]
+    return [
+        mean_of(proper),
+        mean_of([each["binary"] * temperature for temperature in proper]),
+        mean_of([each["closest"] * temperature for temperature in proper]),
+        mean_of(needed),
+        mean_of([focal / plain for focal, plain in zip(needed, proper, strict=True)]),
+    ]
+
+
+def _place(each: Row) -> str:
+    """Where what focal loss needs lies among the two predictions."""
+    proper, needed = mean_of(each["proper"]).value, mean_of(each["needed"]).value
+    if needed > each["closest"] * proper:
+        return "above"
+    return "between" if needed >= each["binary"] * proper else "below"
