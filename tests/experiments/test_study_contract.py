@@ -19,7 +19,7 @@ from calibrant.cli.main import app
 from calibrant.experiments.claims import Claim
 from calibrant.experiments.pages import results_text
 from calibrant.experiments.records import Records
-from calibrant.experiments.studies.demo_networks import Setting
+from calibrant.experiments.studies.demo.networks import Setting
 from calibrant.experiments.studies.generalisation_gap import settings as gap
 from calibrant.experiments.studies.linear_model import settings as linear
 from calibrant.experiments.studies.roster import STUDIES

@@ -20,7 +20,7 @@ from calibrant import theory
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
 from calibrant.experiments.means import mean_of, rounded
-from calibrant.experiments.studies.prediction_files import prediction_files
+from calibrant.experiments.prediction_files import prediction_files
 from calibrant.experiments.studies.theory_on_data.settings import GAMMAS, PUBLISHED, STORED
 from calibrant.predictions import Predictions
 
