@@ -17,7 +17,11 @@ ENTRIES = {
     "precise_entry": lambda entry: entry.smooth and entry.exhaustive,
     "coarse_entry": lambda entry: not (entry.smooth and entry.exhaustive),
     "loyal_entry": lambda entry: entry.keeps_argmax,
+    "disloyal_entry": lambda entry: not entry.keeps_argmax,
     "replicating_entry": lambda entry: entry.replicates,
+    "unreplicating_entry": lambda entry: not entry.replicates,
+    "gridded_entry": lambda entry: not entry.exhaustive,
+    "raised_entry": lambda entry: entry.allowance(100) > 0,
 }
 
 

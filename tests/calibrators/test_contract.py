@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import warnings
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from calibrant import CalibrantWarning, InputError, NotFittedError, load_calibrator
 from calibrant.calibrators import Calibrator, PlattScaling, TemperatureScaling, available
+from calibrant.calibrators.fitting.samples import Samples
 
 # Fits on little data have reason to warn; what they warn of is tested where it belongs.
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
@@ -174,6 +176,66 @@ def nan_is_refused(entry: Any, kind: str, calibrated: Make) -> None:
         fitted(spoilt)
 
 
+def objective_is_smooth(entry: Any, kind: str, calibrated: Make) -> None:
+    """The objective has derivatives by the scale of the scores: halved steps quarter second differences."""
+    assert bends(entry, kind, calibrated) < 0.3
+
+
+def objective_bends(entry: Any, kind: str, calibrated: Make) -> None:
+    """What is said to have no derivatives has corners, which halve with the step, or jumps, which stay."""
+    assert bends(entry, kind, calibrated) > 0.35
+
+
+def bends(entry: Any, kind: str, calibrated: Make) -> float:
+    """By how much the largest second difference falls when the step is halved: as stated, or as fitted."""
+    found: list[float] = []
+    for num_samples, fit in ((60, False), (200, True)):
+        scores, labels = calibrated(kind, num_samples, scale=1.5)
+        fitted = entry.build().fit(1.3 * scores, labels)
+        say = fitted.predict_proba if fit else lambda scores: stated(scores, kind)
+        scales = torch.linspace(0.7, 2.4, 121, dtype=torch.float64)
+        values = torch.stack([entry.metric(say(scale * scores), labels) for scale in scales])
+        found.append(float(values.diff(n=2).abs().max() / values[::2].diff(n=2).abs().max()))
+    return max(found)
+
+
+def argmax_is_moved(entry: Any, kind: str, calibrated: Make) -> None:
+    """Where the order of the classes is not promised to stay, it changes on some data."""
+    with pytest.raises(AssertionError):  # noqa: PT011, PT012
+        for seed in range(4):
+            scores, labels = calibrated(kind, 300, seed=seed)
+            distorted = entry.distort(scores, kind) + (0.7 if kind != "multiclass" else 0.0)
+            argmax_is_kept(entry, kind, lambda *_, data=(distorted, labels): data)
+
+
+def weights_are_no_copies(entry: Any, kind: str, calibrated: Make) -> None:
+    """Where weights are not said to count copies, some data show that they do not."""
+    with pytest.raises(AssertionError):  # noqa: PT011, PT012
+        for seed in range(8):
+            weights_count_copies(entry, kind, lambda *args, seed=seed: calibrated(*args, seed=seed))
+
+
+def search_is_coarse(entry: Any, kind: str, calibrated: Make) -> None:
+    """What searches a grid finds the same place for data that hardly differ."""
+    scores, labels = calibrated(kind, 200)
+    one, other = (entry.build().fit(factor * scores, labels) for factor in (1.6, 1.60001))
+    assert torch.equal(one.predict_proba(scores), other.predict_proba(scores))
+
+
+def allowance_is_needed(entry: Any, kind: str, calibrated: Make) -> None:
+    """What may end above the identity does so on some data."""
+    scores, _ = calibrated(kind, 120, scale=900.0)
+    best = scores.argmax(dim=1) if kind == "multiclass" else (scores > 0).to(torch.int64)
+    result = entry.build().fit(scores, best).fit_result_
+    assert result.after > result.before + 1e-9
+
+
+def other_kinds_are_refused(entry: Any, kind: str, calibrated: Make) -> None:
+    """A kind of predictions that a calibrator is not for is refused."""
+    with pytest.raises(InputError, match="must be"):
+        entry.build().fit(*calibrated(kind, 60))
+
+
 def stated(scores: Tensor, kind: str) -> Tensor:
     """The probabilities that scores state."""
     return torch.softmax(scores, dim=1) if kind == "multiclass" else torch.sigmoid(scores)
@@ -264,6 +326,39 @@ def test_nan_is_refused(entry: Any, kind: str, calibrated: Make) -> None:
     nan_is_refused(entry, kind, calibrated)
 
 
+def test_objective_has_derivatives_or_not(entry: Any, calibrated: Make) -> None:
+    """The claim of smoothness is true, and so is its denial."""
+    (objective_is_smooth if entry.smooth else objective_bends)(entry, entry.kinds[0], calibrated)
+
+
+def test_argmax_is_moved(disloyal_entry: Any, kind: str, calibrated: Make) -> None:
+    """A calibrator that does not promise to keep the argmax moves it somewhere."""
+    argmax_is_moved(disloyal_entry, kind, calibrated)
+
+
+def test_weights_are_no_copies(unreplicating_entry: Any, calibrated: Make) -> None:
+    """A calibrator whose weights are not said to be copies tells them apart somewhere."""
+    weights_are_no_copies(unreplicating_entry, unreplicating_entry.kinds[0], calibrated)
+
+
+def test_search_is_coarse(gridded_entry: Any, calibrated: Make) -> None:
+    """A search that is not said to be exhaustive is on a grid."""
+    search_is_coarse(gridded_entry, gridded_entry.kinds[0], calibrated)
+
+
+def test_allowance_is_needed(raised_entry: Any, kind: str, calibrated: Make) -> None:
+    """An objective that may rise does so somewhere."""
+    allowance_is_needed(raised_entry, kind, calibrated)
+
+
+def test_other_kinds_are_refused(entry: Any, calibrated: Make) -> None:
+    """What a calibrator does not say it is for, it refuses; the roster promises no more than that."""
+    kinds = set(entry.build().kinds)
+    assert set(entry.kinds) <= kinds
+    for kind in {"binary", "multiclass", "multilabel"} - kinds:
+        other_kinds_are_refused(entry, kind, calibrated)
+
+
 class Colder(TemperatureScaling):
     """Divides by too little."""
 
@@ -324,26 +419,25 @@ class Remembering(TemperatureScaling):
 class Lazy(TemperatureScaling):
     """Keeps the parameters of similar data."""
 
-    def _solve_near(self, start: Any, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Any:
-        solution = self._solve(scores, labels, weights)
-        reached = torch.nn.functional.cross_entropy(scores / start["temperature"], labels)
+    def _solve_near(self, start: Any, samples: Samples) -> Any:
+        solution = self._solve(samples)
+        reached = torch.nn.functional.cross_entropy(samples.scores / start["temperature"], samples.labels)
         return replace(solution, after=float(reached))
 
 
 class Unweighted(TemperatureScaling):
     """Forgets the weights, but for those of zero."""
 
-    def _solve(self, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Any:
-        del weights
-        return super()._solve(scores, labels, None)
+    def _solve(self, samples: Samples) -> Any:
+        return super()._solve(Samples(samples.scores, samples.labels, None))
 
 
 class FirstRows(TemperatureScaling):
     """Fits on the first half only."""
 
-    def _solve(self, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Any:
-        half = -(-len(labels) // 2)
-        return super()._solve(scores[:half], labels[:half], weights)
+    def _solve(self, samples: Samples) -> Any:
+        half = -(-len(samples.labels) // 2)
+        return super()._solve(Samples(samples.scores[:half], samples.labels[:half], samples.weights))
 
 
 class Careless(TemperatureScaling):
@@ -363,6 +457,13 @@ class Overflowing(TemperatureScaling):
         return (powers / powers.sum(dim=1, keepdim=True)).log()
 
 
+class Stepping(TemperatureScaling):
+    """Rounds what it says."""
+
+    def _transform(self, scores: Tensor) -> Tensor:
+        return (16 * super()._transform(scores)).round() / 16
+
+
 @pytest.mark.parametrize(
     ("law", "fault"),
     [
@@ -378,6 +479,14 @@ class Overflowing(TemperatureScaling):
         (weights_count_copies, Unweighted),
         (hard_data_is_survived, Overflowing),
         (nan_is_refused, Careless),
+        (objective_is_smooth, Stepping),
+        # what is denied although it holds
+        (objective_bends, TemperatureScaling),
+        (argmax_is_moved, TemperatureScaling),
+        (weights_are_no_copies, TemperatureScaling),
+        (search_is_coarse, TemperatureScaling),
+        (allowance_is_needed, TemperatureScaling),
+        (other_kinds_are_refused, TemperatureScaling),
     ],
     ids=lambda value: value.__name__,
 )
@@ -392,6 +501,19 @@ def test_law_bites(law: Callable[..., None], fault: type[Calibrator], calibrated
     )
     with pytest.raises((AssertionError, pytest.fail.Exception), match=r"."):
         law(entry, "multiclass", calibrated)
+
+
+def test_every_law_bites() -> None:
+    """No law is without a fault that it catches."""
+    laws = {
+        value
+        for value in globals().values()
+        if inspect.isfunction(value) and [*inspect.signature(value).parameters][:2] == ["entry", "kind"]
+    }
+    marks = test_law_bites.pytestmark  # pyright: ignore[reportFunctionMemberAccess]
+    caught = {law for mark in marks for law, _ in mark.args[1]}
+    tests = {value for value in laws if value.__name__.startswith("test_")}
+    assert laws - tests - caught == {bends, file_predicts_the_same_bits}  # a helper; below
 
 
 def test_law_of_files_bites(calibrated: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,7 +125,7 @@ def test_what_cannot_be_compared(made: Maker) -> None:
     binary = made("binary", 30)
     with pytest.raises(InputError, match="two models or more; got 1"):
         compare([("a", binary)])
-    with pytest.raises(InputError, match="different names; 'a' stands there 2 times"):
+    with pytest.raises(InputError, match="different names; 'a' is given 2 times"):
         compare([("a", binary), ("a", binary)])
     with pytest.raises(
         InputError, match=r"one kind; 'a' is binary and 'b' is multiclass|'b' is multiclass and"

@@ -418,7 +418,7 @@ def test_calibrators_by_name_and_as_objects(made: Maker) -> None:
     assert "fit_result_" not in vars(mine)
     assert [template.title for template in templates([mine], "binary")] == ["Temperature scaling"]
     for alike in (["temperature", "temperature"], ['temperature(objective="brier")', mine]):
-        with pytest.raises(InputError, match=r"`calibrators` must differ; temperature.* stands there twice"):
+        with pytest.raises(InputError, match=r"`calibrators` must differ; temperature.* is given twice"):
             evaluate(predictions, calibrators=alike, **QUICK)
     assert evaluate(predictions, calibrators=[], **QUICK).verdict.recommended == "uncalibrated"
 

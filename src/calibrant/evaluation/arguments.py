@@ -13,7 +13,7 @@ from calibrant.predictions import Predictions
 
 
 def no_labels(predictions: Predictions) -> InputError:
-    """That there is nothing to judge by, and what in the file was not read."""
+    """The error for predictions without labels; it names what was not read in the file."""
     unused = [note for note in predictions.notes if note.startswith("Not used:")]
     said = (
         "`labels` must be given to judge predictions; got none: add them to the file, under that name (in a "
@@ -32,7 +32,7 @@ LEAST_RESAMPLES = 100
 
 
 def few_resamples_note(num_resamples: int, level: float) -> tuple[str, ...]:
-    """That intervals mean nothing where too few resamples lie beyond their ends."""
+    """A note where too few resamples lie beyond the ends of the intervals."""
     least = max(LEAST_RESAMPLES, math.ceil(round(2 / (1 - level), 6)))  # one beyond each end
     if num_resamples >= least:
         return ()

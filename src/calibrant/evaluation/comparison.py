@@ -142,7 +142,7 @@ def _check(models: list[tuple[str, Predictions]]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(
-            f"`models` must have different names; {twice[0]!r} stands there {names.count(twice[0])} times."
+            f"`models` must have different names; {twice[0]!r} is given {names.count(twice[0])} times."
         )
     kinds = {predictions.kind: name for name, predictions in reversed(models)}
     if len(kinds) > 1:

@@ -1,4 +1,4 @@
-"""How every arm is judged: bins, resamples, draws, level and seed."""
+"""The settings by which every arm is judged: bins, resamples, draws, level and seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calibrant.evaluation.result import Kind
 
 @dataclass(frozen=True, kw_only=True)
 class Procedure:
-    """How every arm is judged."""
+    """The settings by which every arm is judged."""
 
     kind: Kind
     num_bins: int

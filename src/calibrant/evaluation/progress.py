@@ -1,4 +1,4 @@
-"""How far an evaluation is."""
+"""Progress of an evaluation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Progress = Callable[[str, float], None]
 
 
 class Steps:
-    """Tells how far the work is, in equal steps."""
+    """Reports progress in equal steps."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._tell = progress or (lambda _stage, _fraction: None)
@@ -19,17 +19,17 @@ class Steps:
         self._stage = ""
 
     def next(self, stage: str) -> None:
-        """The next step begins."""
+        """Begin the next step."""
         self._done += 1
         self._stage = stage
         self._tell(stage, min(1.0, self._done / self._total))
 
     def finish(self) -> None:
-        """Everything is done."""
+        """Report that everything is done."""
         self._tell("done", 1.0)
 
     def within(self, fraction: float) -> None:
-        """A share of the present step is done."""
+        """Report which share of the current step is done."""
         self._tell(self._stage, min(1.0, (self._done + fraction) / self._total))
 
     def watching(self, test: Predictions) -> Callable[[float], None]:

@@ -1,4 +1,4 @@
-"""From where on something counts."""
+"""Thresholds: which p-values count, and which gaps are tolerable."""
 
 from __future__ import annotations
 

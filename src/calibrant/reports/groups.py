@@ -34,7 +34,7 @@ class GroupPair:
 
     @property
     def adjusted_p(self) -> str:
-        """For the number of groups; a bound where the p-value is one."""
+        """The p-value adjusted for the number of groups; a bound where the p-value is one."""
         bound = "≤ " if self.p_value.startswith("≤") and self.before.adjusted_p < 1 else ""
         return f"{bound}{self.before.adjusted_p:.2g}"
 

@@ -42,7 +42,7 @@ def with_calibration_in_memory(split: Split, seed: int) -> Split:
 
 
 def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
-    """As many resamples as take minutes and not hours; so many samples leave little to chance anyway."""
+    """The procedure with as many resamples as take minutes, not hours; chance is small on so many samples."""
     if not is_streamed(split):
         return procedure
     most = max(FEWEST_RESAMPLES, MOST_DRAWN // split.test.num_samples)

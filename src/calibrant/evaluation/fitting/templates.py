@@ -36,7 +36,7 @@ class Labelled:
         return cls(predictions.scores, predictions.labels, predictions.weights)
 
     def rows(self, index: Tensor) -> Labelled:
-        """Some of the samples."""
+        """The samples at these rows."""
         weights = None if self.weights is None else self.weights[index]
         return Labelled(self.scores[index], self.labels[index], weights)
 
@@ -65,17 +65,17 @@ class FittedCalibrator:
 
     @property
     def name(self) -> str:
-        """That of its arm."""
+        """The name of its arm."""
         return self.template.name
 
     @property
     def title(self) -> str:
-        """That of its arm."""
+        """The title of its arm."""
         return self.template.title
 
 
 def fit_quietly(calibrator: Calibrator, data: Labelled) -> Calibrator:
-    """Fit; what there is to warn of is left to ``fit_result_``."""
+    """Fit without warnings; ``fit_result_`` keeps them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)
         return calibrator.fit(data.scores, data.labels, weights=data.weights)
@@ -94,7 +94,7 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
             )
         settings = calibrator.text.removeprefix(calibrator.name)
         if any(other.name == calibrator.name and said == settings for _, said, other in found):
-            raise InputError(f"`calibrators` must differ; {calibrator.name}{settings} stands there twice.")
+            raise InputError(f"`calibrators` must differ; {calibrator.name}{settings} is given twice.")
         name = wanted if isinstance(wanted, str) else calibrator.text
         found.append((name, settings, calibrator))
     names = [calibrator.name for _, _, calibrator in found]

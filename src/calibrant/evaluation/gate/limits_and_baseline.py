@@ -182,7 +182,7 @@ class Gate:
         return Missed(math.inf, always=True) if too_few(samples, procedure.level) else None
 
     def _caveat(self, asked: Question, missed: Missed, outcome: Outcome, limit: float | None) -> str:
-        """That the check says little, and what it would let through."""
+        """Why the check says little, and what it would let through."""
         told = f"{self.test.num_samples:,} samples cannot tell"
         draws = self._procedure.num_draws
         if asked.kernel is not None and limit is not None:  # a baseline's is no test by draws

@@ -28,7 +28,7 @@ TENTHS = tuple(k / 10 for k in range(1, 10))
 
 @dataclass(frozen=True)
 class Missed:
-    """What a much worse model has, that passes more often than not; ``always``: whatever happens."""
+    """The value of a much worse model that passes more often than not; ``always`` if it cannot fail."""
 
     value: float
     always: bool
@@ -118,7 +118,7 @@ def _always(measure: OutcomeError) -> Vector:
 def _greatest(
     measures: Sequence[OutcomeError], outcomes: Callable[[OutcomeError], Vector]
 ) -> tuple[float, list[Vector]]:
-    """The error if what happens is that, and the way there from what is stated."""
+    """The error for these outcomes, and the direction to them from what is stated."""
     worst = [outcomes(measure) for measure in measures]
     errors = [measure(w[:, None])[0] for measure, w in zip(measures, worst, strict=True)]
     return float(np.mean(errors)), [w - m.stated for m, w in zip(measures, worst, strict=True)]

@@ -16,7 +16,7 @@ class Question:
     """One quantity; of a binary model, an error is that of the positive class."""
 
     metric: str
-    """As it was asked for."""
+    """The key that was asked for."""
     form: Quantity
     """Which stands in the table under its own key."""
     gate: Gate

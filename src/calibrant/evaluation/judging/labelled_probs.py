@@ -28,7 +28,7 @@ Calibrate = Callable[[Tensor], Tensor]  # scores of some rows to their probabili
 
 
 def with_complement(probs: Tensor) -> Float[Tensor, "n C"]:
-    """A column for each class, also where there is but the probability of one event."""
+    """A column for each class, also where only the probability of one event is given."""
     return probs if probs.ndim == 2 else torch.stack([1 - probs, probs], dim=1)
 
 
@@ -59,7 +59,7 @@ class LabelledProbs:
         return self._calibrate(self._predictions.scores_of(rows))
 
     def log_losses(self, rows: slice, probs: Tensor) -> Float[Tensor, " n"]:
-        """Minus the log-probability of what happened, by the probabilities of these rows.
+        """Negative log-likelihoods of these rows, from their probabilities.
 
         Where such a probability, or what an event's lacks of one, vanishes in float64 or has few digits left,
         the logits as they came still tell.

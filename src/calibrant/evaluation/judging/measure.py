@@ -78,12 +78,12 @@ def measure(
                 bounds=bounds,
                 intervals=procedure.intervals,
             )
-            metrics[name] = _not_of_nothing(quantity, estimate, reduced, procedure.level)
+            metrics[name] = _at_ends_of_the_scale(quantity, estimate, reduced, procedure.level)
     return Measured(reduced, replicates, deleted, procedure.intervals, metrics)
 
 
-def _not_of_nothing(quantity: Quantity, estimate: Estimate, reduced: Reduced, level: float) -> Estimate:
-    """An interval also where resamples are all alike: all that count are right, or there is one only."""
+def _at_ends_of_the_scale(quantity: Quantity, estimate: Estimate, reduced: Reduced, level: float) -> Estimate:
+    """The estimate with an interval for a share of 0 or 1, where all resamples are alike."""
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return estimate
     if estimate.high - estimate.low > ROUNDING or quantity.key not in reduced.ratios:

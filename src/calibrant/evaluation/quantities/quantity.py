@@ -71,7 +71,7 @@ class Shown:
     comparison: int | None = None
     """Its place in the terminal's table of models, which shows as many as fit."""
     tile: bool = False
-    """Among the main numbers at the top of a report."""
+    """Whether it is among the main numbers at the top of a report."""
     drawn: bool = False
     """Whether a report draws it against chance."""
 
@@ -81,7 +81,7 @@ class Gate:
     """How a gate speaks of a quantity."""
 
     name: str
-    """In its sentences."""
+    """The name in its sentences."""
     help: str | None = None
     """The help text of the option that sets a limit; ``None`` where only a baseline can be held."""
 
@@ -91,14 +91,14 @@ class Quantity:
     """One number that says how good predictions are, and all that is done with it."""
 
     key: str
-    """In the data: lower case, underscores."""
+    """The name in the data: lower case, with underscores."""
     title: str
     meaning: str
-    """In a sentence or two, for a reader who meets it for the first time."""
+    """A sentence or two for a reader who meets it for the first time."""
     section: Section
     """The part of the table."""
     better: Better | None = None
-    """Which values are good; ``None`` where neither end is."""
+    """Which values are good; ``None`` where neither end of the scale is."""
     bounds: tuple[float, float] = (0.0, 1.0)
     computed: Ratio | EventError | EventInfluence | ClassErrors | ClassRanks
     kinds: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")

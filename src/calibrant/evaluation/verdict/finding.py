@@ -94,7 +94,7 @@ def _event_gap(judged: Measured, level: float) -> Estimate | None:
 
 
 def _reach(judged: Measured, gaps: list[Estimate], level: float) -> float:
-    """The largest gap that the data leave possible; Wilson's interval minds the smallest samples."""
+    """The largest gap that the data do not exclude; for small samples, Wilson's interval widens it."""
     num_samples = judged.reduced.effective_samples
     reach = 0.0
     for gap, name in zip(gaps, (ACCURACY.key, PREVALENCE.key), strict=False):

@@ -231,7 +231,7 @@ def _move(before: Arm, after: Arm, metric: str) -> str:
 
 
 def _value(estimate: Estimate) -> str:
-    """The number; of the infinite NLL, why it is so."""
+    """The number, or why it is infinite."""
     if estimate.value is not None:
         return number(estimate.value)
     return f"infinity ({(estimate.reason or '').removeprefix('infinite: ')})"
@@ -320,7 +320,7 @@ def _too_few(case: Case) -> str:
 
 
 def _caution(case: Case) -> str | None:
-    """That a class is predicted far less often than before, which moves the accuracy.
+    """A warning that a class is predicted far less often than before, which moves the accuracy.
 
     Shifting the probabilities of a rare class to where they are true takes them below one half.
     """
