@@ -138,3 +138,18 @@ def _direct(room: str, arrows: Mapping[str, set[str]]) -> set[str]:
 def _reached(room: str, arrows: Mapping[str, set[str]]) -> set[str]:
     """Every room below a room; there must be no circle."""
     return arrows[room] | {far for other in arrows[room] for far in _reached(other, arrows)}
+
+
+PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
+START, END = "<!-- drawn by tests/import_graph.py -->\n```mermaid\n", "\n```\n<!-- end of the picture -->"
+
+
+def with_picture(page: str, graph: Graph) -> str:
+    """The page on architecture with the picture drawn anew."""
+    before, _, rest = page.partition(START)
+    return before + START + mermaid(graph) + END + rest.partition(END.lstrip("\n"))[2]
+
+
+if __name__ == "__main__":
+    drawn = import_graph(read_package(Path(__file__).parents[1] / "src" / PACKAGE))
+    PAGE.write_text(with_picture(PAGE.read_text(encoding="utf-8"), drawn), encoding="utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrant.experiments.studies.demo import run_demo
+from calibrant.experiments.studies.demo.run import run_demo
 from command_line import call
 
 ROOT = Path(__file__).parents[1]

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrant.experiments.studies import calibrator_study
-from calibrant.experiments.studies.calibrator_study import read_trials, run_calibrator_study
-from calibrant.experiments.studies.calibrator_study_page import gain, markdown, summaries, write_pages
+from calibrant.experiments.studies.calibrators import PAGE, measure
+from calibrant.experiments.studies.calibrators.measure import run_calibrator_study
+from calibrant.experiments.studies.calibrators.numbers import gain, numbers_of, read_trials, summaries
 
 NAMES = ["temperature", "focal-temperature", "vector", 'temperature(objective="ece")']
 
@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     (tmp_path / "data").mkdir()
     np.savez(tmp_path / "data" / "over.npz", logits=3 * logits, labels=labels)
-    monkeypatch.setattr(calibrator_study, "calibrators_for", lambda _kind, _classes: NAMES)
+    monkeypatch.setattr(measure, "calibrators_for", lambda _kind, _classes: NAMES)
     return tmp_path
 
 
@@ -50,16 +50,16 @@ def test_the_page_says_what_the_trials_show(folder: Path) -> None:
     of = {each.calibrator: each for each in summaries(trials)}
     assert of["temperature"].changed == 0
     assert of["uncalibrated"].seconds is None
-    page, numbers = write_pages(trials, folder / "results")
+    page, numbers = PAGE.write(numbers_of(trials, {}), folder / "results")
     text = page.read_text(encoding="utf-8")
     assert "## `over.npz`" in text
     assert "nan" not in text
-    assert (
-        json.loads(numbers.read_text(encoding="utf-8"))["files"]["over.npz"]["temperature"]["failures"] == 0
-    )
+    kept = json.loads(numbers.read_text(encoding="utf-8"))
+    assert len(kept["files"]["over.npz"]) == len(trials)
+    assert PAGE.text(kept) == text
 
 
 def test_divisions_that_are_not_complete_are_left_out(folder: Path) -> None:
     """Means are over the same divisions for every calibrator."""
     trials = read_trials(run_calibrator_study(folder / "data", folder / "out", seeds=range(2)))
-    assert markdown(trials[:-1]).count("1 times") == 1
+    assert PAGE.text(numbers_of(trials[:-1], {})).count("1 times") == 1

@@ -11,11 +11,11 @@ from torch import nn
 
 import calibrant
 from calibrant import losses
-from calibrant.experiments.studies import demo_networks
-from calibrant.experiments.studies.demo import run_demo, train_on_digits
-from calibrant.experiments.studies.demo_comparison import LOSSES, Mean, judged
-from calibrant.experiments.studies.demo_networks import Setting, digits, train_together
-from calibrant.experiments.studies.demo_page import direction
+from calibrant.experiments.studies.demo import networks
+from calibrant.experiments.studies.demo.comparison import LOSSES, Mean, judged
+from calibrant.experiments.studies.demo.networks import Setting, digits, train_together
+from calibrant.experiments.studies.demo.page import direction
+from calibrant.experiments.studies.demo.run import run_demo, train_on_digits
 
 BRIEF = Setting(side=4, num_training=60, num_calibration=50, num_epochs=3, batch_size=20)
 
@@ -53,14 +53,14 @@ def test_demo_shows_both_halves_and_repairs_a_network(tmp_path) -> None:
 def plain(text: str, seed: int) -> torch.Tensor:
     """The same training with ordinary modules, one network at a time."""
     data = digits(BRIEF, [seed])
-    layers = demo_networks._layers(16, [seed], 1)
+    layers = networks._layers(16, [seed], 1)
     parts = []
     for weights, biases in layers:
         linear = nn.Linear(*weights.shape[1:])
         linear.weight.data, linear.bias.data = weights[0].T.clone(), biases[0, 0].clone()
         parts += [linear, nn.ReLU()]
     network, loss = nn.Sequential(*parts[:-1]), losses.build(text)
-    optimiser = torch.optim.Adam(network.parameters(), lr=demo_networks.LEARNING_RATE)
+    optimiser = torch.optim.Adam(network.parameters(), lr=networks.LEARNING_RATE)
     generator = torch.Generator().manual_seed(seed)
     held_out = data.calibration[0]
     for _ in range(BRIEF.num_epochs):
@@ -90,7 +90,7 @@ def test_networks_trained_together_are_those_trained_alone() -> None:
 
 def test_training_is_deterministic_and_touches_no_global_state(monkeypatch) -> None:
     """The same seed gives the same logits; torch's own generator is left alone."""
-    monkeypatch.setattr("calibrant.experiments.studies.demo.FEW", BRIEF)
+    monkeypatch.setattr("calibrant.experiments.studies.demo.run.FEW", BRIEF)
     state = torch.random.get_rng_state()
     first, second = train_on_digits(seed=3), train_on_digits(seed=3)
     assert torch.equal(first.scores, second.scores)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from calibrant import InputError, evaluate, load_predictions, metrics
-from calibrant.experiments.studies.prediction_files import Table, judge_folder, markdown, write_table
+from calibrant.experiments.studies.predictions import PAGE
+from calibrant.experiments.studies.predictions.measure import judge_folder
 
 
 @pytest.fixture(scope="module")
@@ -34,35 +37,35 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def table(folder: Path) -> Table:
+def table(folder: Path) -> dict[str, Any]:
     """The folder, judged."""
     return judge_folder(folder, bootstrap=40, null_draws=40)
 
 
 def test_every_file_of_predictions_has_a_row(table) -> None:
     """What holds none is passed over; what is refused is named with the reason."""
-    assert [row.name for row in table.rows] == ["event.npz", "full/sharp.npz", "top/sharp_pets.npz"]
-    assert list(table.left_out) == ["broken.npz"]
-    assert "must have rows summing to 1" in table.left_out["broken.npz"]
+    assert [row["name"] for row in table["rows"]] == ["event.npz", "full/sharp.npz", "top/sharp_pets.npz"]
+    assert list(table["left_out"]) == ["broken.npz"]
+    assert "must have rows summing to 1" in table["left_out"]["broken.npz"]
 
 
 def test_numbers_are_those_of_all_samples(table, folder) -> None:
     """Whatever the split; the errors of an event are the positive class's."""
-    event, full, top = table.rows
+    event, full, top = table["rows"]
     predictions = load_predictions(folder / "full" / "sharp.npz")
     probs, labels = predictions.probs, predictions.labels
-    assert full.num_samples == 800
+    assert full["num_samples"] == 800
     for name, metric in {
         "ece": metrics.expected_calibration_error,
         "nll": metrics.negative_log_likelihood,
         "classwise_ece": metrics.classwise_calibration_error,
         "smce": metrics.smooth_calibration_error,
     }.items():
-        assert full.metrics[name].value == pytest.approx(metric(probs, labels).item(), abs=1e-12)
-    assert full.smooth_ece == pytest.approx(metrics.smooth_ece(probs, labels).item(), abs=1e-12)
-    assert top.metrics["ece"].value == pytest.approx(full.metrics["ece"].value, abs=1e-12)
-    assert top.metrics["nll"].value is None
-    assert event.metrics["ece"].value == pytest.approx(0, abs=1e-12)
+        assert full["metrics"][name]["value"] == pytest.approx(metric(probs, labels).item(), abs=1e-12)
+    assert full["smooth_ece"] == pytest.approx(metrics.smooth_ece(probs, labels).item(), abs=1e-12)
+    assert top["metrics"]["ece"]["value"] == pytest.approx(full["metrics"]["ece"]["value"], abs=1e-12)
+    assert top["metrics"]["nll"]["value"] is None
+    assert event["metrics"]["ece"]["value"] == pytest.approx(0, abs=1e-12)
 
 
 def test_the_verdict_is_that_of_evaluate(table, folder, tmp_path) -> None:
@@ -71,21 +74,21 @@ def test_the_verdict_is_that_of_evaluate(table, folder, tmp_path) -> None:
         correct = five["top5_classes"][:, 0] == labels["pets"]
         np.savez(tmp_path / "p.npz", confidence=five["top5_probs"][:, 0], correct=correct)
     found = evaluate(load_predictions(tmp_path / "p.npz"), bootstrap=40, null_draws=40)
-    assert table.rows[2].direction == found.verdict.direction == "over-confident"
-    assert table.rows[2].metrics["ece"] == found.arms[0].metrics["ece"]
-    assert table.rows[2].p_value == found.arms[0].null[0].p_value
+    assert table["rows"][2]["direction"] == found.verdict.direction == "over-confident"
+    assert table["rows"][2]["metrics"]["ece"] == asdict(found.arms[0].metrics["ece"])
+    assert table["rows"][2]["p_value"] == found.arms[0].null[0].p_value
 
 
 def test_markdown_and_json(table, tmp_path) -> None:
     """One line per file, as many cells as titles; JSON holds every number."""
-    lines = [line for line in markdown(table).splitlines() if line.startswith("|")]
-    assert len(lines) == 2 + len(table.rows)
+    text = PAGE.text(table)
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(lines) == 2 + len(table["rows"])
     assert len({line.count("|") for line in lines}) == 1
-    assert "- `broken.npz`: " in markdown(table)
-    first, second = write_table(table, tmp_path / "results")
-    assert first.read_text(encoding="utf-8") == markdown(table)
-    said = json.loads(second.read_text(encoding="utf-8"))
-    assert said["rows"][1]["metrics"]["ece"]["value"] == table.rows[1].metrics["ece"].value
+    assert "- `broken.npz`: " in text
+    first, second = PAGE.write(table, tmp_path / "results")
+    assert first.read_text(encoding="utf-8") == text
+    assert json.loads(second.read_text(encoding="utf-8")) == table
 
 
 def test_an_empty_folder_is_an_error(tmp_path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from calibrant.cli.main import app
 from calibrant.experiments.claims import Claim
 from calibrant.experiments.pages import results_text
 from calibrant.experiments.records import Records
-from calibrant.experiments.studies.demo_networks import Setting
+from calibrant.experiments.studies.demo.networks import Setting
 from calibrant.experiments.studies.generalisation_gap import settings as gap
 from calibrant.experiments.studies.linear_model import settings as linear
 from calibrant.experiments.studies.roster import STUDIES
@@ -131,6 +132,17 @@ def _turned(page: Page, numbers: Any, claim: Claim) -> Claim:
     turned = page.exchanged(numbers, *claim.arms)
     assert page.text(turned) != page.text(numbers)
     return next(found for found in page.claims(turned) if found.key == claim.key)
+
+
+@each(PAGES)
+def test_templates_do_not_judge(one: Page) -> None:
+    """No verdict is typed into a template, and every claim that the numbers decide is on the page."""
+    typed = re.sub(r"\{[{%].*?[%}]\}", "", one.template.read_text(encoding="utf-8"))
+    judged = re.compile(r"\*\*(holds|does not|not reproduced|undecided)|never seen", re.IGNORECASE)
+    assert not judged.search(typed)
+    numbers = committed(one)
+    shown = one.text(numbers)
+    assert all(claim.statement in shown for claim in one.claims(numbers))
 
 
 @each(PAGES)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS
 from calibrant.cli.main import app
 from calibrant.experiments.records import Record
-from calibrant.experiments.studies.demo_networks import Setting
+from calibrant.experiments.studies.demo.networks import Setting
 from calibrant.experiments.studies.temperature_line import PAGE
 from calibrant.experiments.studies.temperature_line.curves import file_curves, network_curves
 from calibrant.experiments.studies.temperature_line.figures import draw_figure

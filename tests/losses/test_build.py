@@ -16,7 +16,7 @@ def test_every_name_builds_its_module() -> None:
         module = losses.build(name)
         hot = torch.nn.functional.one_hot(labels, 3)
         assert module(logits, hot if name.startswith("multilabel") else labels).isfinite()
-    assert len(set(losses.available())) == len(losses.available()) == 16
+    assert {"cross-entropy", "focal"} < set(losses.available())
 
 
 def test_settings_are_passed_on() -> None:

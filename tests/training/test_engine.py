@@ -5,56 +5,49 @@ from __future__ import annotations
 import pytest
 import torch
 
+from calibrant.data import Crop
 from calibrant.training import train
 from calibrant.training.learner import Learner
-from calibrant.training.samples import Samples
 
 pytestmark = pytest.mark.usefixtures("short_reports")
 
 
 @pytest.fixture
-def learned(monkeypatch) -> list[tuple[int, list[int], torch.Tensor]]:
-    """Of each batch that is learned: its epoch, its samples, and what the network was fed."""
-    seen: list[tuple[int, list[int], torch.Tensor]] = []
-    learn, prepare = Learner.learn, Samples.prepare
-    fed: list[torch.Tensor] = []
+def learned(monkeypatch) -> list[tuple[int, list[int]]]:
+    """The epoch and the samples of each batch that is learned."""
+    seen: list[tuple[int, list[int]]] = []
+    learn = Learner.learn
 
-    def noting(self: Samples, unit: torch.Tensor) -> torch.Tensor:
-        fed.append(prepare(self, unit))
-        return fed[-1]
+    def noting(self: Learner, rows: torch.Tensor, *, epoch: int, batch: int) -> torch.Tensor:
+        seen.append((epoch, rows.tolist()))
+        return learn(self, rows, epoch=epoch, batch=batch)
 
-    def spying(self: Learner, rows: torch.Tensor, *, epoch: int, batch: int) -> torch.Tensor:
-        sums = learn(self, rows, epoch=epoch, batch=batch)
-        seen.append((epoch, rows.tolist(), fed[-1].clone()))
-        return sums
-
-    monkeypatch.setattr(Samples, "prepare", noting)
-    monkeypatch.setattr(Learner, "learn", spying)
+    monkeypatch.setattr(Learner, "learn", noting)
     return seen
 
 
 def test_every_epoch_takes_all_samples_in_an_order_of_its_own(recipe, tmp_path, learned) -> None:
     """Each sample once an epoch, and no two epochs alike."""
     train(recipe.with_settings(["training.epochs=3"]), tmp_path / "run")
-    orders = [[row for when, rows, _ in learned if when == epoch for row in rows] for epoch in range(3)]
+    orders = [[row for when, rows in learned if when == epoch for row in rows] for epoch in range(3)]
     assert [sorted(order) for order in orders] == [list(range(200))] * 3
     assert orders[0] != orders[1] != orders[2] != orders[0]
     assert orders[0] != sorted(orders[0])
 
 
-def test_augmentation_is_drawn_anew_for_every_batch(recipe, tmp_path, learned) -> None:
-    """Of one sample the network sees other crops in other epochs; without augmentation, always the same."""
-    for settings, expected in ((["data.augment=[]"], 1), ([], 2)):
-        learned.clear()
-        train(recipe.with_settings(["training.epochs=4", *settings]), tmp_path / str(expected))
-        crops: dict[int, set[bytes]] = {}
-        for _, rows, inputs in learned:
-            for row, pixels in zip(rows, inputs, strict=True):
-                crops.setdefault(row, set()).add(pixels.numpy().tobytes())
-        counts = [len(each) for each in crops.values()]
-        assert len(counts) == 200
-        # Of nine places four draws are rarely all the same.
-        assert max(counts) == 1 if expected == 1 else sum(counts) > 2 * len(counts)
+def test_augmentation_is_drawn_anew_for_every_batch(recipe, tmp_path, monkeypatch) -> None:
+    """No two batches get the same crops: not in one epoch, and not at the same place of two epochs."""
+    drawn: list[bytes] = []
+    draw = Crop.draw
+
+    def noting(self: Crop, count: int, generator: torch.Generator) -> torch.Tensor:
+        found = draw(self, count, generator)
+        drawn.append(found[:40].numpy().tobytes())
+        return found
+
+    monkeypatch.setattr(Crop, "draw", noting)
+    train(recipe.with_settings(["training.epochs=3", "training.batch_size=50"]), tmp_path / "run")
+    assert len(set(drawn)) == len(drawn) == 3 * 4
 
 
 def test_a_last_batch_of_one_sample_is_left_out(recipe, tmp_path, learned) -> None:
@@ -64,5 +57,5 @@ def test_a_last_batch_of_one_sample_is_left_out(recipe, tmp_path, learned) -> No
         learned.clear()
         mine = recipe.with_settings(["training.epochs=1", f"data.train={train_samples}"])
         train(mine, tmp_path / str(train_samples))
-        sizes[train_samples] = [len(rows) for _, rows, _ in learned]
+        sizes[train_samples] = [len(rows) for _, rows in learned]
     assert sizes == {49: [48], 50: [48, 2], 48: [48]}

@@ -17,7 +17,7 @@ def demo(
     """Train with ten losses on scikit-learn's digits, compare them, evaluate and repair one network."""
     from rich.console import Console
 
-    from calibrant.experiments.studies.demo import run_demo
+    from calibrant.experiments.studies.demo.run import run_demo
     from calibrant.reports import render
 
     with progress("training on the digits") as tell:

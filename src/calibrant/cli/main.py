@@ -20,7 +20,7 @@ from calibrant.cli.evaluate import evaluate
 from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
 from calibrant.cli.study import app as study
-from calibrant.cli.terminal import errors
+from calibrant.cli.terminal import Command, errors
 from calibrant.cli.train import train
 
 app = typer.Typer(
@@ -31,7 +31,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (evaluate, fit, apply, compare, check, demo, train, figure, curvature):
-    app.command()(command)
+    app.command(cls=Command)(command)
 app.add_typer(study, name="study")
 
 

@@ -7,22 +7,32 @@ import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from typer.core import TyperCommand
 
 from calibrant._math.errors import InputError
 
 Report = Callable[[str, float], None]
 
-METHODS = (
-    "temperature, focal-temperature, platt, vector, matrix, structured-matrix, dirichlet, isotonic, beta, "
-    "quadratic, ensemble-temperature, smoothed-temperature, bias-corrected-temperature, histogram, "
-    "scaling-binning or bayesian-binning, "
-    "with settings in brackets, as "
-    'temperature(search="grid")'
-)
-"""For help texts, which must not wait for imports; a test compares it with the roster."""
+METHODS = 'CALIBRATORS, with settings in brackets, as temperature(search="grid")'
+"""For help texts, which must not wait for imports: the names are filled in where the help is read."""
+
+
+class Command(TyperCommand):
+    """A command whose help names the calibrators of the roster."""
+
+    def get_help(self, ctx: Any) -> str:
+        """The help with the names filled in."""
+        for each in self.params:
+            text = getattr(each, "help", None) or ""
+            if METHODS in text:
+                from calibrant.calibrators import available
+
+                vars(each)["help"] = text.replace("CALIBRATORS", alternatives(available()))
+        return super().get_help(ctx)
 
 
 def alternatives(names: Iterable[str]) -> str:

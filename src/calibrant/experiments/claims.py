@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from calibrant.experiments.means import Mean
+from calibrant.experiments.means import Mean, mean_of, paired_difference, plus_minus
 
 Verdict: TypeAlias = Literal["holds", "does not hold", "undecided"]
 
@@ -75,6 +75,27 @@ def all_of(verdicts: Iterable[Verdict]) -> Verdict:
     if "does not hold" in found:
         return "does not hold"
     return "holds" if found and all(each == "holds" for each in found) else "undecided"
+
+
+def compared(
+    first: tuple[str, Sequence[float]],
+    second: tuple[str, Sequence[float]],
+    *,
+    digits: int = 2,
+    scale: float = 1.0,
+    unit: str = "",
+) -> tuple[Mean, str]:
+    """The paired difference of two arms' values, and the sentence that states all three.
+
+    Example:
+        >>> compared(("focal", [1.0, 2.0]), ("cross-entropy", [2.0, 3.0]), digits=1)[1]
+        '1.5 ± 6.4 with focal, 2.5 ± 6.4 with cross-entropy, difference -1.0 ± 0.0'
+    """
+    gap = paired_difference(first[1], second[1])
+    said = [
+        f"{plus_minus(mean_of(values), digits, scale)}{unit} with {name}" for name, values in (first, second)
+    ]
+    return gap, f"{', '.join(said)}, difference {plus_minus(gap, digits, scale, signed=True)}"
 
 
 def exchanged(

@@ -63,6 +63,31 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Mean:
     return mean_of([one - other for one, other in zip(first, second, strict=True)])
 
 
+def read_mean(found: Mean | Summary) -> Mean:
+    """A mean as a results file has it, read again."""
+    if isinstance(found, Mean):
+        return found
+    return Mean(value=found["mean"], half_width=found["half_width"], n=found["n"])
+
+
+def plus_minus(
+    found: Mean | Summary | None, digits: int = 3, scale: float = 1.0, *, signed: bool = False
+) -> str:
+    """A mean with half the width of its interval; a dash where there is none.
+
+    Example:
+        >>> plus_minus({"mean": 0.031, "half_width": 0.002, "n": 3}, 2, 100)
+        '3.10 ± 0.20'
+        >>> plus_minus(Mean(value=0.5, half_width=None, n=1), signed=True)
+        '+0.500'
+    """
+    if found is None:
+        return "–"
+    mean = read_mean(found)
+    half = "" if mean.half_width is None else f" ± {scale * mean.half_width:.{digits}f}"
+    return f"{scale * mean.value:{'+' if signed else ''}.{digits}f}{half}"
+
+
 def summary(values: Sequence[float]) -> dict[str, float | int | None]:
     """Mean and interval as a results file has them."""
     found = mean_of(values)

@@ -9,13 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrant._math.files import atomic_write
 from calibrant.experiments.claims import Claim
-from calibrant.experiments.means import Mean, Summary, mean_of
+from calibrant.experiments.means import Mean, Summary, plus_minus, read_mean
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from matplotlib.figure import Figure
 
 
 def render(template: Path, **content: object) -> str:
@@ -25,10 +23,10 @@ def render(template: Path, **content: object) -> str:
 
 @cache
 def _templates(folder: Path) -> Environment:
-    from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=ChoiceLoader([FileSystemLoader(folder), FileSystemLoader(Path(__file__).parent)]),
+        loader=FileSystemLoader(folder),
         autoescape=False,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -44,43 +42,6 @@ def _templates(folder: Path) -> Environment:
         "finding": finding,
     }
     return environment
-
-
-def plus_minus(
-    found: Mean | Summary | None, digits: int = 3, scale: float = 1.0, *, signed: bool = False
-) -> str:
-    """A mean with half the width of its interval; a dash where there is none.
-
-    Example:
-        >>> plus_minus({"mean": 0.031, "half_width": 0.002, "n": 3}, 2, 100)
-        '3.10 ± 0.20'
-        >>> plus_minus(Mean(value=0.5, half_width=None, n=1), signed=True)
-        '+0.500'
-    """
-    if found is None:
-        return "–"
-    mean = read_mean(found)
-    half = "" if mean.half_width is None else f" ± {scale * mean.half_width:.{digits}f}"
-    return f"{scale * mean.value:{'+' if signed else ''}.{digits}f}{half}"
-
-
-def shown(values: Sequence[float], digits: int = 3) -> str:
-    """Mean of some values and half the width of its interval.
-
-    Example:
-        >>> shown([1.0, 2.0, 3.0])
-        '2.000 ± 2.484'
-        >>> shown([0.5])
-        '0.500'
-    """
-    return plus_minus(mean_of(values), digits)
-
-
-def read_mean(found: Mean | Summary) -> Mean:
-    """A mean as a results file has it, read again."""
-    if isinstance(found, Mean):
-        return found
-    return Mean(value=found["mean"], half_width=found["half_width"], n=found["n"])
 
 
 def side(found: Mean | Summary, below: str, neither: str, above: str) -> str:
@@ -132,13 +93,3 @@ def results_text(numbers: Mapping[str, Any] | Sequence[Any]) -> str:
     """
     text = json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False)
     return re.sub(r'\[\s+([^][{}"]*?)\s+\]', lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as SVG: the same bytes for the same figure."""
-    import matplotlib as mpl
-
-    from calibrant.reports.svg import drawing_style
-
-    with drawing_style(), mpl.rc_context({"svg.hashsalt": path.stem}), atomic_write(path) as temporary:
-        figure.savefig(temporary, format="svg", metadata={"Date": None})

@@ -57,13 +57,13 @@ Numbers: TypeAlias = Any
 """What a results file holds: dictionaries, lists, numbers and words."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Option:
-    """An option of a study: ``name`` is a keyword of its ``run``, and with ``--`` before it of the command.
+    """An option of a study.
 
     Attributes:
-        name: The name, without dashes.
-        kind: The type of the value; several are given as a list.
+        name: A keyword of ``run``, and with ``--`` before it an option of the command.
+        kind: The type of the value; a list for an option that may be repeated.
         default: The value where the option is not given.
         help: What the option is for, as a sentence.
         least: The smallest value, for numbers.
@@ -83,45 +83,15 @@ class Option:
         return f"--{self.name.replace('_', '-')}"
 
 
-OUT = Option(
-    name="out",
-    kind=Path,
-    default=Path("study"),
-    help="The folder of the runs; what lies there is not done again.",
-)
-OUT_PAGES = Option(name="out", kind=Path, default=Path("study"), help="The folder for tables and figures.")
-SEEDS = Option(name="seeds", kind=int, default=3, least=1, help="How many seeds; 0, 1, 2 and so on.")
-TABLE = Option(
-    name="table",
-    kind=Path | None,
-    default=None,
-    help="Train nothing: write tables and figures of the finished runs into this folder.",
-)
-PAGES = Option(
-    name="table",
-    kind=Path | None,
-    default=None,
-    help="The folder for tables and figures, if not that of --out.",
-)
-DATA = Option(
-    name="data",
-    kind=Path | None,
-    default=None,
-    help="The folder of the prediction files.",
-    variable="CALIBRANT_DATA",
-)
-PUBLISHED = Option(
-    name="published",
-    kind=Path | None,
-    default=None,
-    help="A folder of published tables (.csv), to be quoted beside ours.",
-)
-SETTING = Option(
-    name="setting",
-    kind=list[str] | None,
-    default=None,
-    help="Only this setting of the study; may be repeated.",
-)
+_PATH = Path | None
+OUT = Option("out", Path, Path("study"), "The folder of the runs; what lies there is not done again.")
+OUT_PAGES = Option("out", Path, Path("study"), "The folder for tables and figures.")
+SEEDS = Option("seeds", int, 3, "How many seeds; 0, 1, 2 and so on.", least=1)
+TABLE = Option("table", _PATH, None, "Train nothing: write what the finished runs show into this folder.")
+PAGES = Option("table", _PATH, None, "The folder for tables and figures, if not that of --out.")
+DATA = Option("data", _PATH, None, "The folder of the prediction files.", variable="CALIBRANT_DATA")
+PUBLISHED = Option("published", _PATH, None, "A folder of published tables (.csv), to be quoted beside ours.")
+SETTING = Option("setting", list[str] | None, None, "Only this setting of the study; may be repeated.")
 
 
 @dataclass(frozen=True, kw_only=True)

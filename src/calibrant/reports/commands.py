@@ -6,7 +6,7 @@ import shlex
 from dataclasses import replace
 
 from calibrant.evaluation.result import Evaluation, Repair
-from calibrant.predictions.files import WRITERS
+from calibrant.predictions.formats.roster import WRITERS
 
 
 def with_commands(evaluation: Evaluation) -> Evaluation:

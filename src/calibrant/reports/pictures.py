@@ -63,12 +63,16 @@ def error_pictures(parts: Sequence[Arm | ComparedModel], found: Evaluation | Com
     return made
 
 
+def shown_arms(evaluation: Evaluation) -> list[Arm]:
+    """The predictions as they came and, if there is one, the arm that is shown next to them."""
+    return [arm for arm in (evaluation.arms[0], tables.shown_second(evaluation)) if arm is not None]
+
+
 def diagrams(evaluation: Evaluation) -> Iterator[Diagrams]:
     """For each curve of the whole: before, next to it after, and below them what else was tried."""
-    before, after = evaluation.arms[0], tables.shown_second(evaluation)
-    shown = [before] if after is None else [before, after]
+    shown = shown_arms(evaluation)
     others = [arm for arm in evaluation.arms if arm not in shown]
-    for position, curve in enumerate(tables.whole_curves(before, evaluation.kind)):
+    for position, curve in enumerate(tables.whole_curves(shown[0], evaluation.kind)):
         yield Diagrams(
             curve.name,
             tuple(
@@ -123,7 +127,7 @@ def _spoken(title: str, curve: Curve) -> str:
 
 def label_panels(evaluation: Evaluation) -> list[Picture]:
     """Small diagrams of the labels, before and after in one, the largest error first."""
-    arms = [arm for arm in (evaluation.arms[0], tables.shown_second(evaluation)) if arm is not None]
+    arms = shown_arms(evaluation)
     labels = [list(zip(tables.label_curves(arm, evaluation.kind), arm.classes, strict=True)) for arm in arms]
     by_label = sorted(zip(*labels, strict=True), key=lambda arms_of_label: -arms_of_label[0][1].ece)
     panels: list[Picture] = []

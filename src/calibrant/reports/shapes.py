@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from calibrant.evaluation.result import Detection, Estimate, Evaluation, Shapes
-from calibrant.reports import tables, words
+from calibrant.reports import words
 from calibrant.reports.figures import corp_diagram, risk_coverage_diagram, roc_diagram, witness_diagram
-from calibrant.reports.pictures import MOST_OVERLAID, Picture
+from calibrant.reports.pictures import MOST_OVERLAID, Picture, shown_arms
 from calibrant.reports.svg import to_svg
 
 DETECTION = {
@@ -32,7 +32,7 @@ class ShapeGroup:
 
 def shape_groups(evaluation: Evaluation) -> list[ShapeGroup]:
     """The pictures of the predictions as they came and of the arm shown next to them."""
-    arms = [arm for arm in (evaluation.arms[0], tables.shown_second(evaluation)) if arm is not None]
+    arms = shown_arms(evaluation)
     groups: list[ShapeGroup] = []
     for place, shapes in enumerate(evaluation.arms[0].shapes):
         of = {arm.title: arm.shapes[place] for arm in arms if len(arm.shapes) > place}

@@ -29,7 +29,7 @@ from calibrant.experiments.studies.curvature.hessians import (
 )
 from calibrant.experiments.studies.curvature.network import SmallNetwork
 from calibrant.experiments.studies.curvature.settings import ARMS, FAMILIES, SETTINGS, Arm, Setting
-from calibrant.experiments.studies.demo_networks import one_thread
+from calibrant.experiments.studies.demo.networks import one_thread
 from calibrant.training import seeds as training_seeds
 
 if TYPE_CHECKING:

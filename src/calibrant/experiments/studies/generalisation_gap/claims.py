@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calibrant.experiments.claims import Claim, above, all_of, below, exchanged, within
-from calibrant.experiments.means import Mean, mean_of, paired_difference
-from calibrant.experiments.pages import plus_minus, read_mean
+from calibrant.experiments.claims import Claim, above, all_of, below, compared, exchanged, within
+from calibrant.experiments.means import mean_of, paired_difference, plus_minus, read_mean
 from calibrant.experiments.studies.generalisation_gap.numbers import (
     arm_of,
     cells_among,
@@ -135,18 +134,14 @@ def _fixed_factor(numbers: Mapping[str, Any]) -> Claim:
 
 def _better(cell: Cell, key: str, which: str) -> Claim:
     both = pairs(cell, "test_calibration_error", 1.0, "test_calibration_error")
-    gap = paired_difference([focal for focal, _ in both], [cross for _, cross in both])
-    focal, cross = (mean_of([pair[place] for pair in both]) for place in (0, 1))
-
-    def shown(found: Mean, *, signed: bool = False) -> str:
-        return plus_minus(found, 2, 100, signed=signed)
-
+    gap, said = compared(
+        ("γ = 1", [focal for focal, _ in both]), ("cross-entropy", [cross for _, cross in both]), scale=100
+    )
     return Claim(
         key=key,
         source=SOURCE,
         statement=f"Focal loss (γ = 1) is the better calibrated one on new samples, at the {which} load",
         verdict=below(gap),
-        evidence=f"calibration error at d / n = {load_of(cell):.3g}: {shown(focal)} points, cross-entropy "
-        f"{shown(cross)}, difference {shown(gap, signed=True)}",
+        evidence=f"calibration error at d / n = {load_of(cell):.3g} in points: {said}",
         arms=("1", "0"),
     )

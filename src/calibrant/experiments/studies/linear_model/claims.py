@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calibrant.experiments.claims import Claim, above, all_of, below, exchanged, within
-from calibrant.experiments.means import mean_of, paired_difference
-from calibrant.experiments.pages import loss_name, plus_minus
+from calibrant.experiments.claims import Claim, above, all_of, below, compared, exchanged, within
+from calibrant.experiments.means import mean_of, paired_difference, plus_minus
 from calibrant.experiments.studies.linear_model.numbers import difference, each_of
 from calibrant.experiments.studies.linear_model.settings import GAMMAS
 
@@ -26,9 +25,9 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
         _same_regions(numbers),
         _faster_at_first(numbers),
         _errs_above_90(numbers),
-        _less_sure(numbers),
+        _lower(numbers, "less-sure", "Focal loss is less sure of its mistakes", "mistakes_confidence"),
         _nearer_truth(numbers),
-        _lower_ece(numbers),
+        _lower(numbers, "lower-ece", "Focal loss has the lower expected calibration error (ECE)", "ece"),
     ]
 
 
@@ -42,17 +41,13 @@ def swapped(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, An
     return {**numbers, "arms": arms(numbers["arms"]), "runs": runs}
 
 
-def _compared(numbers: Mapping[str, Any], name: str, digits: int, unit: str = "") -> str:
-    """Both means and their difference."""
-    plain, focal = (mean_of(each_of(numbers, gamma, name)) for gamma in (0.0, 1.0))
-    gap = plus_minus(difference(numbers, 1.0, name), digits, signed=True)
-    return (
-        f"{plus_minus(plain, digits)}{unit} with cross-entropy and {plus_minus(focal, digits)}{unit} with "
-        f"γ = 1, difference {gap}"
-    )
+def _arms(numbers: Mapping[str, Any], name: str) -> list[tuple[str, list[float]]]:
+    """A number of focal loss with γ = 1 and of cross-entropy, seed by seed."""
+    return [("γ = 1", each_of(numbers, 1.0, name)), ("cross-entropy", each_of(numbers, 0.0, name))]
 
 
 def _smaller(numbers: Mapping[str, Any]) -> Claim:
+    _, said = compared(*_arms(numbers, "norm"))
     return Claim(
         key="smaller",
         source=SOURCE,
@@ -60,9 +55,14 @@ def _smaller(numbers: Mapping[str, Any]) -> Claim:
         verdict=all_of(
             below(difference(numbers, gamma, name)) for gamma in GAMMAS[1:] for name in ("norm", "logits")
         ),
-        evidence=f"the norm of w is {_compared(numbers, 'norm', 2)}",
+        evidence=f"norm of w: {said}",
         arms=PAIR,
     )
+
+
+def _lower(numbers: Mapping[str, Any], key: str, statement: str, name: str) -> Claim:
+    gap, said = compared(*_arms(numbers, name), digits=1, unit=" %")
+    return Claim(key=key, source=SOURCE, statement=statement, verdict=below(gap), evidence=said, arms=PAIR)
 
 
 def _same_regions(numbers: Mapping[str, Any]) -> Claim:
@@ -109,47 +109,20 @@ def _errs_above_90(numbers: Mapping[str, Any]) -> Claim:
     )
 
 
-def _less_sure(numbers: Mapping[str, Any]) -> Claim:
-    return Claim(
-        key="less-sure",
-        source=SOURCE,
-        statement="Focal loss is less sure of its mistakes",
-        verdict=below(difference(numbers, 1.0, "mistakes_confidence")),
-        evidence=f"its confidence there is {_compared(numbers, 'mistakes_confidence', 1, ' %')}",
-        arms=PAIR,
-    )
-
-
 def _nearer_truth(numbers: Mapping[str, Any]) -> Claim:
-    def misses(gamma: float) -> list[float]:
-        pairs = zip(
-            each_of(numbers, gamma, "mistakes_confidence"),
-            each_of(numbers, gamma, "mistakes_truth"),
-            strict=True,
-        )
-        return [abs(confidence - truth) for confidence, truth in pairs]
-
+    both = zip(_arms(numbers, "mistakes_confidence"), _arms(numbers, "mistakes_truth"), strict=True)
+    misses = [
+        (name, [abs(one - other) for one, other in zip(confidences, truths, strict=True)])
+        for (name, confidences), (_, truths) in both
+    ]
+    gap, said = compared(*misses, digits=1)
     truth = mean_of(each_of(numbers, 0.0, "mistakes_truth")).value
-    found = paired_difference(misses(1.0), misses(0.0))
-    each = "; ".join(f"{loss_name(gamma)}: {plus_minus(mean_of(misses(gamma)), 1)}" for gamma in (0.0, 1.0))
     return Claim(
         key="nearer-truth",
         source="what the argument needs",
         statement="Focal loss's confidence in its mistakes is the nearer one to the truth",
-        verdict=below(found),
-        evidence=f"the stated class is true at cross-entropy's mistakes with {truth:.1f} %; distance "
-        f"in points, {each}",
-        arms=PAIR,
-    )
-
-
-def _lower_ece(numbers: Mapping[str, Any]) -> Claim:
-
-    return Claim(
-        key="lower-ece",
-        source="Mukhoti et al. 2020",
-        statement="Focal loss is the better calibrated one",
-        verdict=below(difference(numbers, 1.0, "ece")),
-        evidence=f"the expected calibration error (ECE) is {_compared(numbers, 'ece', 1, ' %')}",
+        verdict=below(gap),
+        evidence=f"the stated class is true at cross-entropy's mistakes with {truth:.1f} %; distance in "
+        f"points: {said}",
         arms=PAIR,
     )

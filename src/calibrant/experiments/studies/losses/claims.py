@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from calibrant.experiments.claims import Claim, Verdict, above, all_of, below
-from calibrant.experiments.means import Mean
-from calibrant.experiments.pages import plus_minus
+from calibrant.experiments.means import Mean, plus_minus
 from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, Run, arms_of, difference
 
 Arms: TypeAlias = Mapping[str, ArmRuns]
@@ -139,7 +138,7 @@ def _best_gamma(arms: Arms) -> Iterator[Claim]:
     for name, unit in (("ece", "%"), ("adaptive_ece", "%"), ("smce", "%"), ("nll", "")):
         pick = metric("before", name)
         found = [difference(arms["focal-3"], arms[key], pick) for key in others]
-        verdicts = [below(each) for each in found if each is not None]
+        verdicts: list[Verdict] = [below(each) for each in found if each is not None]
         if len(verdicts) < len(others):
             return
         values = "; ".join(

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from calibrant.experiments.study import DATA, OUT_PAGES, Session, Study, data_folder
+from calibrant.experiments.studies.predictions.words import words
+from calibrant.experiments.study import DATA, OUT_PAGES, Page, Session, Study, data_folder
+
+PAGE = Page(name="prediction-files", template=Path(__file__).with_name("page.md.j2"), words=words)
 
 
 def _run(session: Session, *, data: Path | None, out: Path) -> Sequence[Path | str]:
-    from calibrant.experiments.studies.prediction_files import judge_folder, write_table
+    from calibrant.experiments.studies.predictions.measure import judge_folder
 
-    return write_table(judge_folder(data_folder(data), progress=session.progress), out)
+    return PAGE.write(judge_folder(data_folder(data), progress=session.progress), out)
 
 
 STUDY = Study(
@@ -19,5 +22,5 @@ STUDY = Study(
     summary="Every file of predictions in a folder, judged as it came: one row each.",
     run=_run,
     options=(DATA, OUT_PAGES),
-    records=("prediction-files.md", "prediction-files.json"),
+    pages=(PAGE,),
 )

@@ -7,8 +7,7 @@ from statistics import median
 from typing import Any
 
 from calibrant.experiments.claims import Claim, above, below
-from calibrant.experiments.means import mean_of, paired_difference
-from calibrant.experiments.pages import plus_minus
+from calibrant.experiments.means import mean_of, paired_difference, plus_minus
 from calibrant.experiments.studies.temperature_line.curves import (
     Curve,
     file_curves,
@@ -31,9 +30,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     ]
     found.append(_not_inverse([*files, *networks]))
     found += _rougher([*files, *networks])
-    for by, title in (("nll", "NLL"), ("ece", "ECE")):
-        found += _full_better(files, by, title)
-    return found
+    return [*found, *_full_better(files, "nll"), *_full_better(files, "ece")]
 
 
 def swapped(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, Any]:
@@ -112,7 +109,7 @@ def _rougher(curves: Sequence[Curve]) -> list[Claim]:
     return [claim]
 
 
-def _full_better(files: Sequence[Curve], by: Criterion, title: str) -> list[Claim]:
+def _full_better(files: Sequence[Curve], by: Criterion) -> list[Claim]:
     """The fall of the criterion from the search along the line to the full one, on halves not fitted on."""
     falls = [fall for curve in files if (fall := curve.held_out(by, "full", "line")) is not None]
     if not falls:
@@ -121,7 +118,7 @@ def _full_better(files: Sequence[Curve], by: Criterion, title: str) -> list[Clai
     claim = Claim(
         key=f"full-better, {by}",
         source=OPEN,
-        statement=f"On samples not fitted on, the full search has a lower {title} than the line",
+        statement=f"On samples not fitted on, the full search has a lower {by.upper()} than the line",
         verdict=above(found),
         evidence=f"the line is the better one on {sum(fall < 0 for fall in falls)} of {len(falls)} files and "
         f"labels, by {-median(falls):+.1e} at the median; the full search is lower by "

@@ -22,10 +22,10 @@ from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling, t
 from calibrant.data import load
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.experiments.prediction_files import prediction_files
 from calibrant.experiments.records import Record, Records
-from calibrant.experiments.studies.demo_comparison import ALL, FEW
-from calibrant.experiments.studies.demo_networks import Digits, Setting, digits, one_thread, train_together
-from calibrant.experiments.studies.prediction_files import prediction_files
+from calibrant.experiments.studies.demo.comparison import ALL, FEW
+from calibrant.experiments.studies.demo.networks import Digits, Setting, digits, one_thread, train_together
 from calibrant.experiments.studies.temperature_line.settings import (
     CRITERIA,
     DIVISIONS,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calibrant.experiments.claims import Claim, below, within
-from calibrant.experiments.means import mean_of, paired_difference
-from calibrant.experiments.pages import plus_minus
+from calibrant.experiments.claims import Claim, below, compared, within
+from calibrant.experiments.means import mean_of, plus_minus
 from calibrant.experiments.studies.theory_on_data.numbers import from_one, many_classes, of_source
 from calibrant.experiments.studies.theory_on_data.settings import MARGIN
 
@@ -67,15 +66,13 @@ def _about_one(numbers: Mapping[str, Any], source: str) -> Claim:
 def _nearer(numbers: Mapping[str, Any], source: str) -> Claim:
     rows = of_source(numbers, source)
     focal, plain = ([from_one(row[name]) for row in rows] for name in ARMS)
-    gap = paired_difference(focal, plain)
+    gap, said = compared(("focal loss", focal), ("cross-entropy", plain))
     nearer = sum(one < other for one, other in zip(focal, plain, strict=True))
     return Claim(
         key=f"nearer, {source}",
         source=f"{SOURCE}, section 4.1",
         statement="Focal loss needs a temperature nearer to 1 than cross-entropy's",
         verdict=below(gap),
-        evidence=f"it does in {nearer} of {len(rows)} rows; the distance of log T from 0 is "
-        f"{plus_minus(mean_of(focal), 2)} with focal loss and {plus_minus(mean_of(plain), 2)} with "
-        f"cross-entropy, difference {plus_minus(gap, 2, signed=True)}",
+        evidence=f"it does in {nearer} of {len(rows)} rows; distance of log T from 0: {said}",
         arms=ARMS,
     )

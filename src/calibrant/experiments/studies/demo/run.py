@@ -14,9 +14,9 @@ from calibrant._math.files import write_text
 from calibrant.calibrators import build
 from calibrant.evaluation import Evaluation, evaluate
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-from calibrant.experiments.studies import demo_page
-from calibrant.experiments.studies.demo_comparison import ALL, FEW, Half, carry_out
-from calibrant.experiments.studies.demo_networks import digits, train_together
+from calibrant.experiments.studies.demo import page
+from calibrant.experiments.studies.demo.comparison import ALL, FEW, Half, carry_out
+from calibrant.experiments.studies.demo.networks import digits, train_together
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import write_report
 from calibrant.reports.commands import with_commands
@@ -73,11 +73,13 @@ def run_demo(
     everything = carry_out(ALL, seeds, progress=lambda done: tell("all the data", 0.5 + 0.2 * done))
     _predictions(few.logits, few.labels).save(result["predictions"])
     predictions = load_predictions(result["predictions"])  # from the file, so that the report can name it
-    evaluation = evaluate(
-        predictions,
-        seed=seed,
-        command=command,
-        progress=lambda stage, fraction: tell(stage, 0.7 + 0.2 * fraction),
+    evaluation = with_commands(
+        evaluate(
+            predictions,
+            seed=seed,
+            command=command,
+            progress=lambda stage, fraction: tell(stage, 0.7 + 0.2 * fraction),
+        )
     )
     repair = fit_quietly(build("focal-temperature"), Labelled.of(predictions.calibration))
     repair.save(result["calibrator"])
@@ -85,12 +87,12 @@ def run_demo(
     write_report(
         evaluation,
         result["report"],
-        opening=demo_page.opening(num_seeds),
-        before=demo_page.sections(few, everything),
+        opening=page.opening(num_seeds),
+        before=page.sections(few, everything),
     )
-    write_text(result["json"], with_commands(evaluation).to_json() + "\n")
+    write_text(result["json"], evaluation.to_json() + "\n")
     return DemoResult(
-        findings=demo_page.summary((("Little data, much training", few), ("All the data", everything))),
+        findings=page.summary((("Little data, much training", few), ("All the data", everything))),
         setting=SETTING,
         evaluation=evaluation,
         few=few,

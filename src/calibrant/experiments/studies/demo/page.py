@@ -9,7 +9,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from calibrant.experiments.studies.demo_comparison import LOSSES, STATES, Half, Mean
+from calibrant.experiments.studies.demo.comparison import LOSSES, STATES, Half, Mean
 from calibrant.reports.figures import BLUE, GREY, VERMILLION, series
 from calibrant.reports.pictures import Picture
 from calibrant.reports.run_sections import Opening, Section, Table

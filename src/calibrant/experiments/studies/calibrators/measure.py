@@ -17,35 +17,12 @@ from calibrant._math.errors import InputError
 from calibrant.calibrators import available, build
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled, fit_quietly
+from calibrant.experiments.prediction_files import prediction_files
 from calibrant.experiments.records import Records
-from calibrant.experiments.studies.prediction_files import prediction_files
+from calibrant.experiments.studies.calibrators.numbers import AS_THEY_CAME, CRITERIA, FITTED_BY, Trial
 from calibrant.predictions import Predictions
 
-AS_THEY_CAME = "uncalibrated"
-CRITERIA = ("nll", "brier", "ece", "adaptive_ece")  # fitted by each, judged by each
-FITTED_BY = ("temperature", "focal-temperature")
-MEASURES = ("nll", "brier", "ece", "adaptive_ece", "classwise", "smce", "accuracy")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trial:
-    """One calibrator on one division of one file."""
-
-    file: str
-    kind: str
-    num_samples: int
-    num_classes: int
-    seed: int
-    calibrator: str
-    measures: dict[str, float | None]
-    """On the half that was not fitted on; None where infinite."""
-    changed: float | None
-    """Share of samples whose most probable class (of yes-or-no labels: decision) is another one."""
-    seconds: float | None
-    """Of processor time that the fit took, on one thread."""
-    failure: str | None = None
-
-
+RECORDS = "trials.jsonl"
 MOST_CLASSES = {"dirichlet": 50}  # with more a fit takes minutes
 
 
@@ -79,7 +56,7 @@ def run_calibrator_study(
     files = {name: given for name, given in prediction_files(folder) if given.kind != "top_label"}
     if not files:
         raise InputError(f"{folder} holds no file of predictions with all scores.")
-    records = Records(out / "trials.jsonl")
+    records = Records(out / RECORDS)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -93,14 +70,6 @@ def run_calibrator_study(
     finally:
         torch.set_num_threads(threads)
     return records.path
-
-
-def read_trials(lines: Path) -> list[Trial]:
-    """The trials of a file."""
-    return [
-        Trial(**{name: value for name, value in record.items() if name != "key"})
-        for record in Records(lines).all()
-    ]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 from calibrant import metrics
 from calibrant.calibrators import build
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-from calibrant.experiments.studies.demo_networks import Setting, digits, train_together
+from calibrant.experiments.studies.demo.networks import Setting, digits, train_together
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

@@ -1,0 +1,55 @@
+"""The files of predictions below a folder, which several studies read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant._math.errors import InputError
+from calibrant.predictions import Predictions, load_predictions
+
+ENDINGS = (".npz", ".csv", ".parquet", ".safetensors", ".pt")
+
+
+def prediction_files(
+    folder: Path,
+    left_out: dict[str, str] | None = None,
+    tell: Callable[[str, float], None] = lambda _stage, _fraction: None,
+) -> Iterator[tuple[str, Predictions]]:
+    """Every file of predictions below a folder, by its name from there; why others are refused is noted."""
+    paths = sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS)
+    for place, path in enumerate(paths):
+        name = path.relative_to(folder).as_posix()
+        tell(name, place / len(paths))
+        try:
+            predictions = _read(path)
+        except InputError as error:
+            if left_out is not None and "and no predictions" not in str(error):
+                left_out[name] = str(error).removeprefix(f"{path}: ")
+            continue
+        if predictions is not None:
+            yield name, predictions
+
+
+def _read(path: Path) -> Predictions | None:
+    """Predictions of a file; of its five largest probabilities, the largest; none of an archive of images."""
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as archive:
+            if "top5_probs" in archive.files:
+                return _largest_of_five(path, archive["top5_probs"], archive["top5_classes"])
+            if not any(name.startswith(("logits", "probs", "confidence")) for name in archive.files):
+                return None
+    return load_predictions(path)
+
+
+def _largest_of_five(path: Path, probs: Any, classes: Any) -> Predictions:
+    """The confidence in the first of five classes; the labels stand beside them, by the data set's name."""
+    with np.load(path.with_name("labels.npz"), allow_pickle=False) as archive:
+        key = path.stem.rpartition("_")[2]
+        if key not in archive.files:
+            raise InputError(f"{path}: labels.npz holds no `{key}`.")
+        correct = classes[:, 0] == archive[key]
+    return Predictions(confidence=probs[:, 0], correct=correct)

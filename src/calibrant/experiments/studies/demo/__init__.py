@@ -1,0 +1,1 @@
+"""The demo: ten losses on real digits, where they matter and where not."""

@@ -1,0 +1,113 @@
+"""The pages for contributors: what they name is there, and commands are the Makefile's."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import calibrant
+from import_graph import import_graph, read_package, rooms, with_picture
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("CONTRIBUTING.md", "docs/architecture.md")
+TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
+CODE = re.compile(r"`([^`\n]+)`")
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+PATH = re.compile(r"^(?:src|tests|docs|changelog\.d|benchmarks|recipes|\.ci|\.github)/[\w./-]*$")
+TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+SECTIONS = dict(
+    re.findall(
+        r"^### (Add .*?)\n(.*?)(?=^###? |\Z)", TEXTS["CONTRIBUTING.md"], flags=re.DOTALL | re.MULTILINE
+    )
+)
+
+
+def named_paths(text: str) -> set[str]:
+    """The paths in inline code and in the commands of a page."""
+    commands = [code for language, code in FENCED.findall(text) if language == "console"]
+    words = {*CODE.findall(FENCED.sub("", text)), *(word for code in commands for word in code.split())}
+    return {word for word in words if PATH.match(word)}
+
+
+def exists(path: str) -> bool:
+    """Whether a path is there; of a file that is to be written, the folder."""
+    return (ROOT / path.partition("NAME")[0].rpartition("/")[0] if "NAME" in path else ROOT / path).exists()
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of a page's tables, without the heads."""
+    lines = re.findall(r"^\| (`.*) \|$", text, flags=re.MULTILINE)
+    return [line.split(" | ") for line in lines]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_named_paths_exist(page: str) -> None:
+    """Files, folders, and the folders of files to be written; links lead somewhere too."""
+    paths = named_paths(TEXTS[page])
+    assert len(paths) > 20
+    assert [path for path in sorted(paths) if not exists(path)] == []
+    links = re.findall(r"\]\((?!https?://)([^)#]+)", TEXTS[page])
+    assert links
+    assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
+
+
+def test_a_path_that_is_gone_is_noticed() -> None:
+    """The check above can fail, in prose, in commands, and for files to be written."""
+    text = (
+        "`src/calibrant/gone.py`, `tests/nowhere/test_NAME.py`, `probs`\n```console\n$ pytest tests/gone\n```"
+    )
+    assert named_paths(text) == {"src/calibrant/gone.py", "tests/nowhere/test_NAME.py", "tests/gone"}
+    assert not any(exists(path) for path in named_paths(text))
+    assert exists("tests/losses/test_NAME.py")
+
+
+def test_the_picture_is_drawn_from_the_imports() -> None:
+    """Drawn anew, the page is the same; ``python tests/import_graph.py`` redraws it."""
+    graph = import_graph(read_package(Path(calibrant.__file__).parent))
+    page = TEXTS["docs/architecture.md"]
+    assert with_picture(page, graph) == page
+    assert with_picture(page, graph | {"losses/focal.py": {"data/roster.py"}}) != page
+
+
+def test_every_room_is_described() -> None:
+    """The page's table has a row for each room, and no other."""
+    graph = import_graph(read_package(Path(calibrant.__file__).parent))
+    told = {cells[0].strip("`") for cells in rows(TEXTS["docs/architecture.md"])}
+    there = {f"src/calibrant/{room}" for room in rooms(graph) if room != "__init__.py"}
+    assert {path for path in told if path.startswith("src/")} == there
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_adding_touches_five_files_at_most(section: str) -> None:
+    """A table of files, a skeleton that is Python, and the command that tells whether it is right."""
+    text = SECTIONS[section]
+    assert 2 < len(rows(text)) <= 5
+    languages = [language for language, _ in FENCED.findall(text)]
+    assert languages == ["python", "console"]
+    (skeleton, command) = (code for _, code in FENCED.findall(text))
+    ast.parse(skeleton if not skeleton.startswith('"') else f"{{{skeleton}}}")
+    assert re.fullmatch(r"\$ \.venv/bin/python -m pytest( (tests|src)/[\w./]+)+\n", command)
+
+
+def test_there_is_a_section_for_each_kind() -> None:
+    """All that is declared once can be added by the page."""
+    kinds = ("loss", "metric", "quantity", "calibrator", "study", "dataset", "network")
+    assert list(SECTIONS) == [f"Add a {kind}" for kind in kinds]
+
+
+def test_commands_are_targets_of_the_makefile() -> None:
+    """The page, the hooks before a commit and the workflows call ``make`` with what it knows."""
+    workflow = (ROOT / ".github/workflows/checks.yml").read_text(encoding="utf-8")
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    runs = re.findall(r"run: (.*)$", workflow, flags=re.MULTILINE)
+    entries = re.findall(r"entry: (.*)$", hooks, flags=re.MULTILINE)
+    assert runs
+    assert entries
+    assert all(command.startswith("make ") for command in [*runs, *entries])
+    everywhere = [*runs, *entries, *CODE.findall(TEXTS["CONTRIBUTING.md"])]
+    called = {command.split()[1] for command in everywhere if command.startswith("make ")}
+    assert {"test", "lint", "wheel-check", "docs-check"} <= called
+    assert called <= TARGETS
