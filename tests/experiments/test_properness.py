@@ -12,7 +12,7 @@ from calibrant import losses
 from calibrant._math.text_form import parse_call
 from calibrant.experiments.studies.properness import PAGE
 from calibrant.experiments.studies.properness.measure import Row, properness_table
-from calibrant.experiments.studies.properness.settings import LOSSES, STATEMENTS
+from calibrant.experiments.studies.properness.settings import LOSSES
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +22,9 @@ def rows() -> dict[str, Row]:
     return {row.loss: row for row in properness_table(names, num_posteriors=2)}
 
 
-def test_every_loss_has_a_row_and_a_statement() -> None:
+def test_every_loss_has_a_row() -> None:
     """None of the library's losses is left out."""
-    assert {parse_call(name)[0] for name in LOSSES} == set(losses.available()) == set(STATEMENTS)
+    assert {parse_call(name)[0] for name in LOSSES} == set(losses.available())
     for name in LOSSES:
         losses.build(name)
 
@@ -43,6 +43,9 @@ def test_cells_are_the_known_ones(rows: dict[str, Row]) -> None:
         "multilabel-focal": (False, True, False, "under"),
     }
     assert all(row.keeps_class for row in rows.values())
+    assert {name: row.statement for name, row in rows.items()} == {
+        name: losses.build(name).properness for name in rows
+    }
     assert rows["focal(gamma=1)"].minimiser == pytest.approx((0.314169, 0.685831), abs=1e-6)
 
 

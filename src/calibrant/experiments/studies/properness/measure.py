@@ -17,7 +17,6 @@ from calibrant.experiments.studies.properness.settings import (
     NUM_POSTERIORS,
     SEED,
     SEGMENTS,
-    STATEMENTS,
 )
 from calibrant.theory import ClassificationCalibration, classification_calibration, convexity, properness
 
@@ -44,6 +43,7 @@ class Row:
     largest_change: float
     confidence_many: str | None
     statement: str
+    """What the loss states of itself."""
 
 
 def properness_table(
@@ -109,7 +109,7 @@ def _row(name: str, num_posteriors: int, seed: int) -> Row:
         least_change=kept.least_change,
         largest_change=kept.largest_change,
         confidence_many=None if many is None else many.confidence,
-        statement=STATEMENTS[kind],
+        statement=str(losses.build(name).properness),
     )
 
 
