@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
+from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.laplacian_kernel import laplacian_pair_sum
+from calibrant._math.shapes import Bool, Float, Integer
 from calibrant.losses._module import BatchLossModule, properness
 from calibrant.losses._rows import as_rows, check_mean, check_not_negative
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Integer
-    from torch import Tensor
 
 # Below it exp(1 / bandwidth) nears the end of float32.
 _NARROWEST = 0.02

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from calibrant._math.checks import check_probs, check_share
 from calibrant._math.scores import top_label, weighted_mean
+from calibrant._math.shapes import Float
 from calibrant.metrics._common import columns
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
-
     from calibrant._math.arrays import ArrayLike
 
 

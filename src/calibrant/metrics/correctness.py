@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from calibrant._math.checks import check_probs
 from calibrant._math.scores import hits, misses
-from calibrant.metrics._common import mean_score
+from calibrant._math.shapes import Float
+from calibrant.metrics._common import Average, mean_score
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
     from torch import Tensor
 
     from calibrant._math.arrays import ArrayLike
-    from calibrant.metrics._common import Average
 
 
 def accuracy(

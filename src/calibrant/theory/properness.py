@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
 from calibrant.theory.risk_minimiser import RiskMinimiser, check_posterior, risk_minimiser
 from calibrant.theory.risk_minimiser_losses import Loss, Risk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from jaxtyping import Float
-    from torch import Tensor
 
 _MOVED = 1e-6  # of a probability: less is not called another place
 _LOWER = 1e-11  # of a risk: less is rounding

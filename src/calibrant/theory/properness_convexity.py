@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import torch
+from torch import Tensor
 
 from calibrant._math.checks import check_choice
+from calibrant._math.shapes import Float
 from calibrant.theory.risk_minimiser_losses import Loss, Risk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from jaxtyping import Float
-    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._math.checks import check_probs
+from calibrant._math.checks import Task, check_probs
 from calibrant._math.errors import InputError
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import centred_interval
@@ -20,7 +20,6 @@ from calibrant.evaluation.resampling.streams import Stream, generator, stream_se
 
 if TYPE_CHECKING:
     from calibrant._math.arrays import ArrayLike
-    from calibrant._math.checks import Task
 
 Metric: TypeAlias = Callable[..., Any]  # of probs and labels, and `weights` where there are some
 

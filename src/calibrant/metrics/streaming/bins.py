@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar, Unpack
 
 import torch
+from torch import Tensor
 
 from calibrant._math.binning import (
     BinSums,
@@ -16,13 +17,14 @@ from calibrant._math.binning import (
     width_column_sums,
     width_edges,
 )
-from calibrant._math.checks import check_choice, check_num_bins
+from calibrant._math.checks import Checked, Task, check_choice, check_num_bins
 from calibrant._math.errors import InputError
 from calibrant._math.mass_sketch import NUM_CELLS, sketch_bins, sketch_error_bound, sketch_sums
 from calibrant._math.scores import top_label
-from calibrant.metrics._common import columns
+from calibrant._math.shapes import Float
+from calibrant.metrics._common import Average, columns
 from calibrant.metrics.reliability import ReliabilityTable, table_of
-from calibrant.metrics.streaming.base import StreamingMetric
+from calibrant.metrics.streaming.base import StreamingMetric, SyncOptions
 from calibrant.metrics.streaming.rows import (
     EVENT_WIDTH,
     as_event,
@@ -31,17 +33,6 @@ from calibrant.metrics.streaming.rows import (
     unpack_classes,
     unpack_events,
 )
-
-if TYPE_CHECKING:
-    from typing import Unpack
-
-    from jaxtyping import Float
-    from torch import Tensor
-
-    from calibrant._math.checks import Checked, Task
-    from calibrant.metrics._common import Average
-    from calibrant.metrics.streaming.base import SyncOptions
-
 
 T = TypeVar("T")
 
