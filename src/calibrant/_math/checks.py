@@ -132,6 +132,12 @@ def check_is_number(name: str, value: object) -> None:
         raise TypeError(f"`{name}` must be a number; got {value!r}.")
 
 
+def check_share(name: str, value: float) -> None:
+    """Refuse what does not lie between 0 and 1."""
+    if not 0 <= value <= 1:
+        raise InputError(f"`{name}` must lie in [0, 1]; got {value}.")
+
+
 def check_num_bins(num_bins: object) -> None:
     """Refuse what is no number of bins."""
     if isinstance(num_bins, bool) or not isinstance(num_bins, Integral):

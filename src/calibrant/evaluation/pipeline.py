@@ -105,7 +105,8 @@ def evaluate(
             leaves calibration errors near zero without an interval).
         metrics: Quantities to add to those that are measured anyway: ``"smooth_ece"``, ``"debiased_ece"``,
             ``"debiased_l2_ece"``, ``"kolmogorov_smirnov"``, ``"over_confidence_error"``,
-            ``"under_confidence_error"``. Each takes a call of its function for every resample of every arm.
+            ``"under_confidence_error"``. Each takes a call of its function for every resample and draw of
+            every arm.
         ood: What the same model said of samples of another kind (their test split, where they have one): how
             well are they told from the test samples? Labels are not needed and not looked at.
         ood_score: By what: ``"entropy"`` (the default), ``"max_probability"`` (the default where only

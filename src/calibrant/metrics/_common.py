@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
 Average: TypeAlias = Literal["macro", "none"]
 
 _BLOCK = 8  # columns copied at a time: reading one by one would fetch every cache line of the table C times
+
+
+def averaged(values: Float[Tensor, "*C"], average: str) -> Float[Tensor, ""] | Float[Tensor, "*C"]:
+    """The mean of the columns' values, or with ``average="none"`` all of them."""
+    return values if average == "none" else values.mean()
+
+
+def check_bandwidth(bandwidth: float | None) -> None:
+    """Refuse what is no width."""
+    if bandwidth is not None and not 0 < bandwidth < math.inf:
+        raise InputError(f"`bandwidth` must be positive and finite; got {bandwidth}.")
 
 
 def check_average(average: str, checked: Checked, *, per_class: bool = False) -> None:
@@ -44,6 +56,22 @@ def columns(checked: Checked) -> Iterator[tuple[Tensor, Tensor]]:
         block = probs[:, start : start + _BLOCK].t().contiguous()
         for k, column in enumerate(block, start=start):
             yield column, (labels == k if checked.task == "multiclass" else labels[:, k] == 1)
+
+
+def check_events_average(average: str, checked: Checked, *, classwise: bool) -> None:
+    """The same for measures of events: with ``classwise`` every column is one."""
+    if classwise:
+        check_choice("average", average, ("macro", "none"))
+    else:
+        check_average(average, checked)
+
+
+def events(checked: Checked, *, classwise: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
+    """Confidences with their outcomes: of the event, of the top label being right, or of every column."""
+    if checked.task == "multiclass" and not classwise:
+        yield top_outcomes(checked)
+    else:
+        yield from columns(checked)
 
 
 def top_outcomes(checked: Checked) -> tuple[Float[Tensor, " N"], Bool[Tensor, " N"]]:
@@ -79,17 +107,15 @@ def binned_error(
     error: Callable[[BinSums], Tensor],
     probs: ArrayLike,
     labels: ArrayLike,
-    *,
+    weights: ArrayLike | None,
+    average: Average,
     num_bins: int,
     binning: Binning,
-    average: Average,
-    weights: ArrayLike | None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """An error made of the sums of each bin; their mean, or one per column if asked."""
     checked = check_probs(probs, labels, weights, find_top=True)
     check_average(average, checked)
-    errors = error(calibration_sums(checked, num_bins, binning))
-    return errors.mean() if average == "macro" else errors
+    return averaged(error(calibration_sums(checked, num_bins, binning)), average)
 
 
 def column_sums(checked: Checked, num_bins: int, binning: Binning) -> BinSums:

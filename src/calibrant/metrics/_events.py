@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from calibrant._math.checks import check_choice, check_probs
+from calibrant._math.checks import check_probs
 from calibrant._math.errors import InputError
-from calibrant.metrics._common import check_average
-from calibrant.metrics._judged import judged
+from calibrant.metrics._common import averaged, check_events_average, events
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -37,17 +36,14 @@ def over_events(
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """The measure of the one event there is, or of every column (several labels, or ``classwise``)."""
     checked = check_probs(probs, labels, weights, find_top=not classwise)
-    if classwise:
-        check_choice("average", average, ("macro", "none"))
-    else:
-        check_average(average, checked)
-    mass = None if checked.weights is None else _vector(checked.weights)
+    check_events_average(average, checked, classwise=classwise)
+    mass = None if checked.weights is None else vector(checked.weights)
     values = torch.tensor(
         [measure(scores, outcomes, mass) for scores, outcomes in _events(checked, classwise)],
         dtype=torch.float64,
         device=checked.scores.device,
     )
-    return values if average == "none" else values.mean()
+    return averaged(values, average)
 
 
 def one_event(
@@ -60,12 +56,12 @@ def one_event(
             "`labels` must have shape (N,) for one event; pass one column: `probs[:, k], labels[:, k]`."
         )
     scores, outcomes = next(_events(checked, classwise=False))
-    return scores, outcomes, None if checked.weights is None else _vector(checked.weights)
+    return scores, outcomes, None if checked.weights is None else vector(checked.weights)
 
 
 def checked_events(checked: Checked, *, classwise: bool) -> Iterator[tuple[Vector, Vector, Vector | None]]:
     """Scores (cut at 1), outcomes and weights of every event; rows without weight are left out."""
-    mass = None if checked.weights is None else _vector(checked.weights)
+    mass = None if checked.weights is None else vector(checked.weights)
     for scores, outcomes in _events(checked, classwise):
         scores = np.minimum(scores, 1.0)
         if mass is None:
@@ -76,10 +72,10 @@ def checked_events(checked: Checked, *, classwise: bool) -> Iterator[tuple[Vecto
 
 def _events(checked: Checked, classwise: bool) -> Iterator[tuple[Vector, Vector]]:
     """Scores and outcomes of every event to be measured."""
-    for scores, outcomes in judged(checked, classwise=classwise):
-        yield _vector(scores), _vector(outcomes)
+    for scores, outcomes in events(checked, classwise=classwise):
+        yield vector(scores), vector(outcomes)
 
 
-def _vector(values: Tensor) -> Vector:
+def vector(values: Tensor) -> Vector:
     """The same numbers as a contiguous float64 array."""
     return values.to("cpu", torch.float64).contiguous().numpy()

@@ -45,7 +45,7 @@ def brier_score(
         ``average="none"``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Strictly proper. Other packages divide by ``C`` (mean squared error) or halve.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -10,7 +9,7 @@ import torch
 from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.dirichlet_kernel import likeliest_bandwidth, regress
 from calibrant._math.errors import InputError
-from calibrant.metrics._common import check_average, columns
+from calibrant.metrics._common import averaged, check_average, check_bandwidth, columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +59,7 @@ def canonical_calibration_error(
         1]``; shape ``(C,)`` for ``average="none"``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, an option does not exist, or no
+        InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or no
             sample has a neighbour (there is one sample only, or all are certain and of different classes).
 
     Note:
@@ -84,10 +83,9 @@ def canonical_calibration_error(
     checked = check_probs(probs, labels, weights)
     check_choice("norm", norm, ("l1", "l2"))
     check_average(average, checked)
-    if bandwidth is not None and not 0 < bandwidth < math.inf:
-        raise InputError(f"`bandwidth` must be positive and finite; got {bandwidth}.")
+    check_bandwidth(bandwidth)
     errors = torch.stack([_error(*table, checked.weights, norm, bandwidth) for table in _tables(checked)])
-    return errors if average == "none" else errors.mean()
+    return averaged(errors, average)
 
 
 def _tables(checked: Checked) -> Iterator[tuple[Float[Tensor, "N C"], Int[Tensor, " N"], bool]]:

@@ -55,7 +55,7 @@ def classwise_calibration_error(
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, an option does not exist, or of
+        InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or of
             several labels to be weighted none ever occurs.
 
     Note:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from calibrant._math.checks import check_probs
-from calibrant._math.errors import InputError
+from calibrant._math.checks import check_probs, check_share
 from calibrant._math.scores import top_label, weighted_mean
 from calibrant.metrics._common import columns
 
@@ -52,7 +51,7 @@ def high_confidence(
         positive weight is that confident.
 
     Raises:
-        ValueError: If shapes disagree, or a value is not finite or out of range.
+        InputError: If shapes disagree, or a value is not finite or out of range.
 
     References:
         Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020 (S99).
@@ -66,8 +65,7 @@ def high_confidence(
         True
     """
     checked = check_probs(probs, labels, weights)
-    if not 0 <= threshold <= 1:
-        raise InputError(f"`threshold` must lie in [0, 1]; got {threshold}.")
+    check_share("threshold", threshold)
     several = checked.task == "multilabel"
     problems = list(columns(checked)) if several else [(checked.scores, checked.target)]
     tops = [top_label(p, y) for p, y in problems]

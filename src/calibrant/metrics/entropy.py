@@ -45,7 +45,7 @@ def predictive_entropy(
         Scalar float64 in ``[0, log C]`` (``[0, log 2]`` for events).
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, an option does not exist, or no
+        InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or no
             sample of positive weight is of the kind asked for.
 
     Note:

@@ -8,7 +8,7 @@ import torch
 
 from calibrant._math.checks import check_choice, check_probs
 from calibrant._math.errors import InputError
-from calibrant.metrics._common import binned_error, check_average
+from calibrant.metrics._common import averaged, binned_error, check_average
 from calibrant.metrics.squared_error import judged_pairs
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def expected_calibration_error(
         ``average="none"``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Biased upward for small ``N``: a calibrated model does not score 0. ``debias=True`` removes most of
@@ -107,18 +107,11 @@ def expected_calibration_error(
     check_choice("norm", norm, ("l1", "l2"))
     if not debias:
         return binned_error(
-            lambda sums: sums.calibration_error(norm),
-            probs,
-            labels,
-            num_bins=num_bins,
-            binning=binning,
-            average=average,
-            weights=weights,
+            lambda sums: sums.calibration_error(norm), probs, labels, weights, average, num_bins, binning
         )
     checked = check_probs(probs, labels, weights, find_top=True)
     check_average(average, checked)
-    errors = _debiased_errors(checked, num_bins, binning, norm)
-    return errors.mean() if average == "macro" else errors
+    return averaged(_debiased_errors(checked, num_bins, binning, norm), average)
 
 
 def adaptive_calibration_error(
@@ -148,7 +141,7 @@ def adaptive_calibration_error(
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Biased upward for small ``N``, as with bins of equal width. No bin is nearly empty, so no single

@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant._math.errors import InputError
 from calibrant._math.kernel_smoothing import HeatSeries, SmoothedResiduals, shares
+from calibrant.metrics._common import check_bandwidth
 from calibrant.metrics._events import Vector, one_event, over_events
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def smooth_ece(
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         At least the size of the mean residual. Correct to 1e-6 without a mesh whose width would bias it: the
@@ -74,7 +75,7 @@ def smooth_ece(
         >>> round(smooth_ece(probs, labels).item(), 6)
         0.13664
     """
-    _check_bandwidth(bandwidth)
+    check_bandwidth(bandwidth)
 
     def measure(scores: Vector, outcomes: Vector, mass: Vector | None) -> float:
         smoothed = SmoothedResiduals(scores, outcomes, mass)
@@ -125,7 +126,7 @@ def smooth_reliability_curve(
         (``None`` where the density is below 1e-6), each ``num_points`` numbers, and the ``bandwidth`` used.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or samples have several labels
+        InputError: If shapes disagree, a value is not finite or out of range, or samples have several labels
             (pass one column of each: ``probs[:, k], labels[:, k]``).
 
     References:
@@ -138,7 +139,7 @@ def smooth_reliability_curve(
         >>> curve.positions, [round(outcome, 3) for outcome in curve.outcome]
         ((0.0, 0.5, 1.0), [0.002, 0.496, 0.999])
     """
-    _check_bandwidth(bandwidth)
+    check_bandwidth(bandwidth)
     if num_points < 2:
         raise InputError(f"`num_points` must be at least 2; got {num_points}.")
     scores, outcomes, mass = one_event(probs, labels, weights)
@@ -169,8 +170,3 @@ def smooth_reliability_curve(
         outcome=mean(outcomes),
         bandwidth=bandwidth,
     )
-
-
-def _check_bandwidth(bandwidth: float | None) -> None:
-    if bandwidth is not None and not 0 < bandwidth < math.inf:
-        raise InputError(f"`bandwidth` must be positive and finite; got {bandwidth}.")

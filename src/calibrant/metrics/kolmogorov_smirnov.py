@@ -76,7 +76,7 @@ def kolmogorov_smirnov_test(
         part: ``scaled`` is 0 with p-value 1, or infinite where one was wrong.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         At most the calibration error of any binning into intervals, and half of the Kuiper statistic at
@@ -132,7 +132,7 @@ def kuiper_test(
         ``statistic`` in ``[0, 1]``, ``scaled`` and ``p_value`` as in :func:`kolmogorov_smirnov_test`.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Between the Kolmogorov-Smirnov statistic and twice that, and at most the calibration error of bins

@@ -42,7 +42,7 @@ def negative_log_likelihood(
         than one, see :func:`~calibrant.metrics.expected_calibration_error`, may give -1e-3.)
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Strictly proper: minimal in expectation at the true probabilities only.

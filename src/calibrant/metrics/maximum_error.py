@@ -44,7 +44,7 @@ def maximum_calibration_error(
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         A single sample in a bin of its own decides the value: read it beside the bin counts of
@@ -60,11 +60,5 @@ def maximum_calibration_error(
         0.4
     """
     return binned_error(
-        lambda sums: sums.calibration_error("max"),
-        probs,
-        labels,
-        num_bins=num_bins,
-        binning=binning,
-        average=average,
-        weights=weights,
+        lambda sums: sums.calibration_error("max"), probs, labels, weights, average, num_bins, binning
     )

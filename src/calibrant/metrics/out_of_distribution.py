@@ -61,7 +61,7 @@ def out_of_distribution_scores(
         Shape ``(N,)``, float64, on the device of the input.
 
     Raises:
-        ValueError: If not exactly one of ``logits`` and ``probs`` is given, a value is not finite or out of
+        InputError: If not exactly one of ``logits`` and ``probs`` is given, a value is not finite or out of
             range, or the score needs what is not there.
 
     Note:
@@ -198,7 +198,7 @@ def out_of_distribution_detection(
         Five numbers in ``[0, 1]``.
 
     Raises:
-        ValueError: If a shape is wrong, or a value is NaN or out of range.
+        InputError: If a shape is wrong, or a value is NaN or out of range.
 
     Note:
         AUROC and FPR do not depend on how many samples there are of each kind, AUPR does: its value for a
@@ -245,7 +245,7 @@ def roc_curve(scores: ArrayLike, outcomes: ArrayLike, *, weights: ArrayLike | No
         shares of negatives and of positives with a score of at least that.
 
     Raises:
-        ValueError: If shapes disagree, a value is NaN, or one of the two kinds has no weight.
+        InputError: If shapes disagree, a value is NaN, or one of the two kinds has no weight.
 
     Note:
         The area under the straight lines between the points is the AUROC, ties counting one half. Straight

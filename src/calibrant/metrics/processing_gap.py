@@ -63,7 +63,7 @@ def post_processing_gap(
         ``average="none"``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Measured on the sample κ is fitted to, so it is positive even for a calibrated model, and of order

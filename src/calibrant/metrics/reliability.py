@@ -62,7 +62,7 @@ def reliability_table(
         an event: the share of samples in which it happened), ``None`` in empty bins.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, an option does not exist, or
+        InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or
             samples have several labels (pass one column of each: ``probs[:, k], labels[:, k]``).
 
     Note:

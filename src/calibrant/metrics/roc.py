@@ -61,7 +61,7 @@ def auroc(
         Scalar float64 in ``[0, 1]``; for ``average="none"`` a tuple of ``C``, each such a scalar or ``None``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or no class has both positive
+        InputError: If shapes disagree, a value is not finite or out of range, or no class has both positive
             and negative samples.
 
     Note:

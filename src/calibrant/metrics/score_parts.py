@@ -11,9 +11,8 @@ import torch
 from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.scores import brier_scores, negative_log_likelihoods, weighted_mean
-from calibrant.metrics._common import check_average
-from calibrant.metrics._events import Vector, one_event
-from calibrant.metrics._judged import judged
+from calibrant.metrics._common import check_events_average, events
+from calibrant.metrics._events import Vector, one_event, vector
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -80,7 +79,7 @@ def score_decomposition(
         probability zero score and miscalibration are infinite. They add up to the rounding of the sums.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         No bins to choose, and the same :math:`\hat p` for every proper score. It is fitted to the sample it
@@ -103,14 +102,11 @@ def score_decomposition(
     """
     checked = check_probs(probs, labels, weights, find_top=not classwise)
     check_choice("score", score, tuple(_SCORES))
-    if classwise:
-        check_choice("average", average, ("macro", "none"))
-    else:
-        check_average(average, checked)
+    check_events_average(average, checked, classwise=classwise)
     each = torch.stack(
         [
             _parts(confidence, outcomes, checked.weights, score)
-            for confidence, outcomes in judged(checked, classwise=classwise)
+            for confidence, outcomes in events(checked, classwise=classwise)
         ]
     )  # (columns, 3): score, best score with this order, score of the base rate
     loss, best, base = (each.mean(dim=0) if average == "macro" else each.t()).unbind()
@@ -147,7 +143,7 @@ def corp_reliability_curve(
         outcome of the step, rising strictly from step to step) and ``counts`` (samples, or weight, in it).
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or samples have several labels
+        InputError: If shapes disagree, a value is not finite or out of range, or samples have several labels
             (pass one column of each: ``probs[:, k], labels[:, k]``).
 
     Note:
@@ -216,7 +212,7 @@ def refinement_decomposition(
         the score where something happened that had probability zero.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, an option does not exist, or
+        InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or
             ``recalibrated`` gave what happened probability zero (its NLL, the refinement, would be infinite).
 
     Note:
@@ -256,8 +252,8 @@ def _parts(confidence: Tensor, outcomes: Tensor, weights: Tensor | None, score: 
     """Mean score of an event's probabilities, of the best with their order, and of the base rate."""
     probs = confidence.to(torch.float64).clamp(max=1)
     loss = weighted_mean(_SCORES[score](probs, outcomes), weights)
-    mass = None if weights is None else _vector(weights)
-    blocks = _blocks(_vector(probs), _vector(outcomes), mass)
+    mass = None if weights is None else vector(weights)
+    blocks = _blocks(vector(probs), vector(outcomes), mass)
     shares = blocks.weights / blocks.weights.sum()
     # Where the share v of the outcomes is 1, the score of saying v is its own expectation.
     best = float(shares @ _expected_score(blocks.values, score))
@@ -272,10 +268,6 @@ def _expected_score(values: Vector, score: Score) -> Vector:
         return values * (1 - values)
     both = torch.from_numpy(np.stack([values, 1 - values]))
     return torch.special.entr(both).sum(dim=0).numpy()
-
-
-def _vector(values: Tensor) -> Vector:
-    return values.to("cpu", torch.float64).contiguous().numpy()
 
 
 def _blocks(scores: Vector, outcomes: Vector, weights: Vector | None) -> IsotonicBlocks:

@@ -12,7 +12,7 @@ from calibrant._math.arrays import as_float_tensor, first_row
 from calibrant._math.checks import check_probs, check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label
-from calibrant.metrics._common import check_average, columns
+from calibrant.metrics._common import averaged, check_average, columns
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -57,7 +57,7 @@ def selective_risk_curve(
         ``risk`` at each, in ``[0, 1]``; ``area`` and ``excess_area`` as in :func:`risk_coverage_area`.
 
     Raises:
-        ValueError: If shapes disagree, or a value is not finite or out of range.
+        InputError: If shapes disagree, or a value is not finite or out of range.
 
     Note:
         No threshold can part a tie, so a tie counts as a whole and the order of the rows never matters.
@@ -104,7 +104,7 @@ def risk_coverage_curve(
         ``thresholds``, ``coverage`` and ``risk``, one entry per distinct confidence, and the two areas.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or samples have several labels
+        InputError: If shapes disagree, a value is not finite or out of range, or samples have several labels
             (pass one column of each: ``probs[:, k], labels[:, k]``).
 
     References:
@@ -155,7 +155,7 @@ def risk_coverage_area(
         Scalar float64 in ``[0, 1]``, lower is better; shape ``(C,)`` for ``average="none"``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Says how well confidence tells right answers from wrong ones, nothing about calibration: any
@@ -185,7 +185,7 @@ def risk_coverage_area(
         dtype=torch.float64,
         device=checked.scores.device,
     )
-    return areas if average == "none" else areas.mean()
+    return averaged(areas, average)
 
 
 def best_area(risk: float) -> float:

@@ -46,7 +46,7 @@ def over_confidence_error(
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Each half is biased upward for small ``N``, by about half as much as the whole: a calibrated model has
@@ -63,15 +63,7 @@ def over_confidence_error(
         >>> round(over_confidence_error(probs, labels).item(), 6)
         0.2
     """
-    return binned_error(
-        lambda sums: sums.excess_error(1),
-        probs,
-        labels,
-        num_bins=num_bins,
-        binning=binning,
-        average=average,
-        weights=weights,
-    )
+    return binned_error(lambda sums: sums.excess_error(1), probs, labels, weights, average, num_bins, binning)
 
 
 def under_confidence_error(
@@ -102,7 +94,7 @@ def under_confidence_error(
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Example:
         >>> import torch
@@ -111,11 +103,5 @@ def under_confidence_error(
         0.1
     """
     return binned_error(
-        lambda sums: sums.excess_error(-1),
-        probs,
-        labels,
-        num_bins=num_bins,
-        binning=binning,
-        average=average,
-        weights=weights,
+        lambda sums: sums.excess_error(-1), probs, labels, weights, average, num_bins, binning
     )

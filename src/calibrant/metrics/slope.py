@@ -71,7 +71,7 @@ def calibration_slope(
         infinite slope). A bound of a profile interval may be infinite.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, an option does not exist,
+        InputError: If shapes disagree, a value is not finite or out of range, an option does not exist,
             ``level`` is not between 0 and 1, profiles are asked for with weights, or samples have several
             labels (pass one column of each: ``probs[:, k], labels[:, k]``).
 

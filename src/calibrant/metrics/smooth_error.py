@@ -51,7 +51,7 @@ def smooth_calibration_error(
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         At least the size of the mean residual, at most the mean size of the residuals merged where
@@ -124,7 +124,7 @@ def smooth_calibration_witness(
         gives w there.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or samples have several labels
+        InputError: If shapes disagree, a value is not finite or out of range, or samples have several labels
             (pass one column of each: ``probs[:, k], labels[:, k]``).
 
     Note:

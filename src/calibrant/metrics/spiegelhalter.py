@@ -51,7 +51,7 @@ def spiegelhalter_test(
         infinite with p-value 0 where a certainty was wrong.
 
     Raises:
-        ValueError: If shapes disagree, or a value is not finite or out of range.
+        InputError: If shapes disagree, or a value is not finite or out of range.
 
     Note:
         One direction only: blind to probabilities that are too high as often as too low where 1 - 2 p has

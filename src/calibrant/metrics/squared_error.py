@@ -8,8 +8,7 @@ import torch
 
 from calibrant._math.checks import check_choice, check_num_bins, check_probs
 from calibrant._math.debias import PairSums, pair_sums
-from calibrant.metrics._common import check_average
-from calibrant.metrics._judged import judged
+from calibrant.metrics._common import averaged, check_average, events
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -55,7 +54,7 @@ def squared_calibration_error(
         Scalar float64 in ``[-1, 1]``; shape ``(C,)`` for ``average="none"``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Bins with fewer than two samples count as zero (of a single sample the value is 0), which biases
@@ -81,7 +80,7 @@ def squared_calibration_error(
     checked = check_probs(probs, labels, weights, find_top=True)
     check_average(average, checked)
     errors = torch.stack([sums.squared_error() for sums in judged_pairs(checked, num_bins, binning)])
-    return errors.mean() if average == "macro" else errors
+    return averaged(errors, average)
 
 
 def judged_pairs(checked: Checked, num_bins: int, binning: str) -> list[PairSums]:
@@ -91,5 +90,5 @@ def judged_pairs(checked: Checked, num_bins: int, binning: str) -> list[PairSums
     rule = "mass" if binning == "mass" else "width"
     return [
         pair_sums(confidence, outcome, num_bins=num_bins, binning=rule, weights=checked.weights)
-        for confidence, outcome in judged(checked)
+        for confidence, outcome in events(checked)
     ]

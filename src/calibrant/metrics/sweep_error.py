@@ -50,7 +50,7 @@ def sweep_calibration_error(
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Less biased than a fixed number of bins when N is small or large. A model whose outcomes fall with its
@@ -102,7 +102,7 @@ def monotone_num_bins(
         From 1 to the number of samples.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or samples have several labels
+        InputError: If shapes disagree, a value is not finite or out of range, or samples have several labels
             (pass one column of each: ``probs[:, k], labels[:, k]``).
 
     Example:

@@ -55,7 +55,7 @@ def temperature_decomposition(
         part of the NLL is never negative, that of the Brier score may be, by little.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or the score does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or the score does not exist.
 
     Note:
         One number is fitted to the samples judged, which makes calibration too large by about 1 / (2 N) nats.

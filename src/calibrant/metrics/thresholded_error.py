@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Literal
 import torch
 
 from calibrant._math.binning import binned
-from calibrant._math.checks import check_choice, check_num_bins, check_probs
-from calibrant._math.errors import InputError
-from calibrant.metrics._common import check_average, columns
+from calibrant._math.checks import check_choice, check_num_bins, check_probs, check_share
+from calibrant.metrics._common import averaged, check_average, columns
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -54,7 +53,7 @@ def thresholded_calibration_error(
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         The value depends strongly on the threshold: name it. Nixon et al. weigh the bins of a class equally,
@@ -74,8 +73,7 @@ def thresholded_calibration_error(
     check_choice("norm", norm, ("l1", "l2"))
     check_average(average, checked, per_class=True)
     check_num_bins(num_bins)
-    if not 0 <= threshold <= 1:
-        raise InputError(f"`threshold` must lie in [0, 1]; got {threshold}.")
+    check_share("threshold", threshold)
     errors: list[Tensor] = []
     for column, outcomes in columns(checked):
         kept = column.to(torch.float64) >= threshold
@@ -87,5 +85,4 @@ def thresholded_calibration_error(
         mass = None if checked.weights is None else checked.weights[kept]
         sums = binned(column[kept], outcomes[kept], num_bins=num_bins, binning="mass", weights=mass)
         errors.append(sums.calibration_error(norm))
-    each = torch.stack(errors)
-    return each.mean() if average == "macro" else each
+    return averaged(torch.stack(errors), average)

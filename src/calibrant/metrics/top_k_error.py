@@ -56,7 +56,7 @@ def top_k_calibration_error(
         Scalar float64 in ``[0, 1]``.
 
     Raises:
-        ValueError: If shapes disagree, a value is not finite or out of range, an option does not exist, or
+        InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or
             labels are not classes.
 
     Note:

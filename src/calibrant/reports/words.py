@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from calibrant.evaluation import phrases
 from calibrant.evaluation.quantities import roster
+from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.quantity import Better, Section
 from calibrant.evaluation.result import Direction, Estimate, Kind
 
@@ -55,13 +56,14 @@ def metric(key: str, kind: Kind) -> Metric:
     if known is None:
         return Metric(key.replace("_", " "), SECTIONS[-1], None, "")
     shown = known.shown
+    asked = None if known.default else ECE.shown.comparison  # beside the ECE
     return Metric(
         title=known.title,
         section=known.section,
         better=known.better,
         meaning=known.meaning,
         in_short=shown.terminal or not known.default,
-        rank=len(roster.ROSTER) if shown.comparison is None and not known.default else shown.comparison,
+        rank=asked if shown.comparison is None else shown.comparison,
         main=shown.tile,
         drawn=shown.drawn,
     )

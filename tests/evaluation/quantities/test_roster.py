@@ -139,6 +139,15 @@ def test_a_planted_quantity_is_compared(planted: Quantity, made: Maker) -> None:
     assert planted.key not in compare(models, bootstrap=30, null_draws=40).models[0].metrics
 
 
+def test_what_is_asked_for_is_compared_beside_the_ece(made: Maker) -> None:
+    """A narrow terminal shows it before what is shown of every comparison."""
+    models = [("a", made("multiclass", 400)), ("b", made("multiclass", 400, sharpness=3))]
+    found = compare(models, metrics=["smooth_ece"], bootstrap=30, null_draws=40)
+    out = io.StringIO()
+    render_comparison(found, Console(file=out, width=60))
+    assert re.search(r"ECE +smECE", out.getvalue())
+
+
 def test_a_planted_quantity_is_gated(planted: Quantity, made: Maker) -> None:
     """As a limit and against a baseline; where a baseline is judged on other samples it is refused."""
     bad, good = made("multiclass", 1500, sharpness=4), made("multiclass", 1500)
@@ -283,6 +292,12 @@ def test_chance_without_a_kernel_is_chance_with_one(monkeypatch: pytest.MonkeyPa
     nulls = {null.metric: null for null in found.null}
     spread = (nulls["ece"].upper - nulls["ece"].mean) / 1.6
     assert abs(nulls["slow_ece"].mean - nulls["ece"].mean) < 4 * spread * np.sqrt(2 / 400)
+
+
+def test_the_docstring_names_what_can_be_asked_for() -> None:
+    """The quantities that ``metrics`` adds, all of them."""
+    said = " ".join((evaluate.__doc__ or "").partition("metrics: ")[2].partition("ood: ")[0].split())
+    assert tuple(re.findall(r'``"(\w+)"``', said)) == roster.extras()
 
 
 def test_unknown_quantities_are_named_and_the_known_listed(made: Maker) -> None:

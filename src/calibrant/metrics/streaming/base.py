@@ -98,7 +98,7 @@ class StreamingMetric(Metric, ABC):
             weights: Weights, one per sample ``(N,)`` or one per position ``(N, d1, ...)``, not negative.
 
         Raises:
-            ValueError: If shapes disagree with each other or with the task, or a value is not finite or out
+            InputError: If shapes disagree with each other or with the task, or a value is not finite or out
                 of range. Then nothing has been added. Rows are counted without those ignored.
         """
         batch = self._summary(self._read(probs, labels, weights))
@@ -118,7 +118,7 @@ class StreamingMetric(Metric, ABC):
             ``average="macro"`` such columns are left out of the mean.
 
         Raises:
-            ValueError: If ``update`` was never called.
+            InputError: If ``update`` was never called.
         """
         values = self._values()
         undefined = values.isnan()

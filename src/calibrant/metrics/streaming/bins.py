@@ -105,7 +105,7 @@ class _BinnedError(StreamingMetric):
             the cells in which they lie, and its sums interpolated.
 
         Raises:
-            ValueError: If there are several columns and none is named, or if nothing was seen.
+            InputError: If there are several columns and none is named, or if nothing was seen.
         """
         if column is None and self._num_columns > 1:
             raise InputError(f"`column` must be given: a class or label in 0..{self._num_columns - 1}.")

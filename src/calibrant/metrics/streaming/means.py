@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 
-from calibrant._math.checks import check_choice
-from calibrant._math.errors import InputError
+from calibrant._math.checks import check_choice, check_share
 from calibrant._math.scores import (
     brier_scores,
     entropies,
@@ -204,8 +203,7 @@ class _HighConfidence(_Sums):
         **options: Unpack[SyncOptions],
     ) -> None:
         super().__init__(task, num_classes, ignore_index, from_logits, options)
-        if not 0 <= threshold <= 1:
-            raise InputError(f"`threshold` must lie in [0, 1]; got {threshold}.")
+        check_share("threshold", threshold)
         self.threshold = threshold
         self._hold("HighConfidence", (self._num_columns, 3), threshold)
 

@@ -43,6 +43,7 @@ class Row:
     largest_change: float
     confidence_many: str | None
     statement: str
+    """What the loss states of itself."""
 
 
 def every_loss() -> tuple[str, ...]:
