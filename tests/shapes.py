@@ -34,9 +34,9 @@ from jaxtyping import AbstractArray, AnnotationError, TypeCheckError, jaxtyped
 ROOMS = ("_math", "losses", "metrics", "calibrators")
 SHAPE = re.compile(r"\b(Bool|Float|Int|Num|Shaped|UInt8)\[")
 
-EXEMPT: dict[str, str] = {
-    "calibrant.losses.": "stricter than the code: one sample (C,) and labels of unsigned integers are taken",
-    "calibrant.calibrators.": "not yet read",
+EXEMPT = {
+    "calibrant.losses.": "stricter than the code: one sample (C,), labels of unsigned integers or booleans",
+    "calibrant.calibrators.": "not all read yet; known to be wrong: fitting.groups, choice.landscape",
 }
 """Beginnings of ``module:qualified name`` of what is not checked, and why."""
 
