@@ -32,10 +32,9 @@ from beartype import beartype
 from jaxtyping import AbstractArray, AnnotationError, TypeCheckError, jaxtyped
 
 ROOMS = ("_math", "losses", "metrics", "calibrators")
-SHAPE = re.compile(r"\b(Bool|Float|Int|Num|Shaped|UInt8)\[")
+SHAPE = re.compile(r"\b(Bool|Float|Int|Integer|Num|Shaped|UInt8)\[")
 
-EXEMPT = {
-    "calibrant.losses.": "stricter than the code: one sample (C,), labels of unsigned integers or booleans",
+EXEMPT: dict[str, str] = {
     "calibrant.calibrators.": "not all read yet; known to be wrong: fitting.groups, choice.landscape",
 }
 """Beginnings of ``module:qualified name`` of what is not checked, and why."""
@@ -94,7 +93,7 @@ def shape_annotated(module: ModuleType) -> Iterator[FunctionType]:
             continue
         for part in [value] if not inspect.isclass(value) else vars(value).values():
             function = getattr(part, "__func__", getattr(part, "fget", part))
-            if hasattr(function, "shapes_are_checked"):
+            if hasattr(function, "shapes_are_checked") and function.__module__ == module.__name__:
                 yield function.__wrapped__
 
 
@@ -134,6 +133,8 @@ def _check_class(cls: type, module: ModuleType) -> None:
         if isinstance(value, FunctionType) and value.__module__ == module.__name__:
             setattr(cls, name, _checked(value, module))
         elif isinstance(value, (staticmethod, classmethod)):
+            if getattr(value.__func__, "__module__", None) != module.__name__:
+                continue  # defined, and checked, elsewhere
             setattr(cls, name, type(value)(_checked(value.__func__, module)))
         elif isinstance(value, property) and isinstance(value.fget, FunctionType):
             setattr(cls, name, property(_checked(value.fget, module), value.fset, value.fdel, value.__doc__))
@@ -171,16 +172,14 @@ def _checked(function: FunctionType, module: ModuleType) -> FunctionType:
     if inspect.isgeneratorfunction(function) or _exempt(function, module):
         return function
 
-    @functools.cache
-    def with_checks() -> Callable[..., Any]:
-        return _with_checks(function, hints, module)
+    home = module.__name__  # torch.compile follows methods whose closures hold only what it knows
 
     @functools.wraps(function)
     def checked(*args: Any, **keywords: Any) -> Any:
         if not _is_due(function):
             return function(*args, **keywords)
         try:
-            return with_checks()(*args, **keywords)
+            return _built(function, home)(*args, **keywords)
         except (TypeCheckError, AnnotationError) as error:
             # What a caller does wrong the function itself refuses, in its own words.
             result = function(*args, **keywords)
@@ -189,6 +188,11 @@ def _checked(function: FunctionType, module: ModuleType) -> FunctionType:
 
     checked.shapes_are_checked = True  # pyright: ignore[reportFunctionMemberAccess]
     return checked  # pyright: ignore[reportReturnType]
+
+
+@functools.cache
+def _built(function: FunctionType, home: str) -> Callable[..., Any]:
+    return _with_checks(function, function.__annotations__, sys.modules[home])
 
 
 def _refuse(error: Exception) -> None:

@@ -59,18 +59,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_files(folder: Path) -> None:
     """Shares are those of the theory's function; of labels each counts; the top one alone is left out."""
     found, without = theory_on_files(folder)
-    by_name = {each.name: each for each in found}
+    by_name = {each["name"]: each for each in found}
     assert (set(by_name), without) == ({"many.npz", "event.npz", "labels.npz"}, 1)
     logits = np.load(folder / "many.npz")["logits"]
     many = by_name["many.npz"]
-    assert many.change[1.0] == theory.confidence_change(logits, gamma=1)
-    assert many.change[1.0].lowered > 0.05
+    change = theory.confidence_change(logits, gamma=1)
+    at = many["gammas"][0]
+    assert at["gamma"] == 1
+    stated = (at["raised"], at["lowered"], at["largest_fall"], at["mean_change"])
+    assert stated == pytest.approx(
+        (change.raised, change.lowered, change.largest_fall, change.mean_change), rel=1e-7
+    )
+    assert at["lowered"] > 0.05
     top = torch.from_numpy(logits).softmax(1).amax(1)
     threshold = theory.confidence_threshold(1).above
-    assert many.below[1.0] == pytest.approx((top < threshold).double().mean().item())
-    assert all(by_name["event.npz"].change[gamma].lowered == 0 for gamma in GAMMAS)
-    assert by_name["labels.npz"].change[1.0].num_samples == 360
-    assert by_name["labels.npz"].num_classes == 2
+    assert at["below_threshold"] == pytest.approx((top < threshold).double().mean().item(), rel=1e-7)
+    assert [at["gamma"] for at in by_name["event.npz"]["gammas"]] == list(GAMMAS)
+    assert all(at["lowered"] == 0 for at in by_name["event.npz"]["gammas"])
+    labels = by_name["labels.npz"]
+    odds = np.load(folder / "labels.npz")["logits"].reshape(-1)
+    raised = theory.confidence_change(odds, gamma=1).raised
+    assert labels["gammas"][0]["raised"] == pytest.approx(raised, rel=1e-7)
+    assert labels["num_classes"] == 2
 
 
 def test_temperature_like_the_map() -> None:
@@ -100,11 +110,11 @@ def test_impossible_classes() -> None:
 def test_stored_and_published_temperatures(folder: Path) -> None:
     """Seeds that both have are paired; arms that are missing are passed over; printed rows are found."""
     (own,) = stored_temperatures(folder)
-    assert (own.gamma, own.proper, own.needed) == (1.0, (2.0, 1.8), (1.3, 1.1))
-    assert own.closest == theory.closest_temperature(1, 10).temperature
+    assert (own["gamma"], own["proper"], own["needed"]) == (1.0, [2.0, 1.8], [1.3, 1.1])
+    assert own["closest"] == pytest.approx(theory.closest_temperature(1, 10).temperature, rel=1e-7)
     printed = published_temperatures(folder)
-    assert [each.needed for each in printed] == [(1.6,), (1.2,), (1.1,)]
-    assert {each.proper for each in printed} == {(2.5,)}
+    assert [each["needed"] for each in printed] == [[1.6], [1.2], [1.1]]
+    assert all(each["proper"] == [2.5] for each in printed)
     assert stored_temperatures(folder / "nothing") == published_temperatures(folder / "nothing") == []
 
 
@@ -141,8 +151,8 @@ def test_command(folder: Path, tmp_path: Path) -> None:
 def test_shares_of_real_files(data_folder: Path, tmp_path: Path) -> None:
     """6.1 % of a CIFAR-100 network's samples are lowered at gamma 1, 0.4 % of 20 newsgroups'."""
     files, without = theory_on_files(data_folder)
-    lowered = {each.name.rpartition("/")[2]: each.change[1.0].lowered for each in files}
+    lowered = {each["name"].rpartition("/")[2]: each["gammas"][0]["lowered"] for each in files}
     assert lowered["wideresnet-16-4-cifar-100.npz"] == pytest.approx(0.061, abs=5e-4)
     assert lowered["20news_test.npz"] == pytest.approx(0.004, abs=5e-4)
     assert without > 0
-    assert all(each.change[1.0].lowered == 0 for each in files if each.num_classes == 2)
+    assert all(each["gammas"][0]["lowered"] == 0 for each in files if each["num_classes"] == 2)

@@ -52,7 +52,7 @@ def test_every_entry_is_public() -> None:
     public = {getattr(losses, name) for name in losses.__all__}
     for loss in LOSSES:
         assert {loss.function, loss.module} <= public
-        assert loss.module.function is loss.function
+        assert inspect.unwrap(loss.module.function) is inspect.unwrap(loss.function)
     assert {type(losses.build(name)) for name in losses.available()} <= public
     assert set(NO_LOSS) < set(losses.__all__)
     assert len({loss.name for loss in LOSSES}) == len(LOSSES)

@@ -15,8 +15,9 @@ import calibrant
 from calibrant import losses
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
 from calibrant.training import Listener, load_recipe, load_run, train
+from calibrant.training.data import read_data
 from calibrant.training.learner import Learner
-from calibrant.training.loss import warn_of_dying_gradients
+from calibrant.training.loss import build_loss, warn_of_dying_gradients
 from calibrant.training.recipe import ScheduleSection
 from calibrant.training.schedule import learning_rate
 
@@ -255,11 +256,18 @@ def test_patience_stops_and_keep_best_judges_the_best_epoch(recipe, tmp_path) ->
 
 
 def test_balanced_class_weights_reach_the_loss(recipe, tmp_path) -> None:
-    """Weights are inverse to the frequency; without imbalance they change nothing but rounding."""
-    mine = recipe.with_settings(["data.imbalance=10", "data.train=0", "training.class_weights=balanced"])
-    plain = recipe.with_settings(["data.imbalance=10", "data.train=0"])
-    first, second = train(mine, tmp_path / "a"), train(plain, tmp_path / "b")
-    assert first.rows != second.rows
+    """Weights are inverse to the frequency, and so the rare classes are given more probability."""
+    imbalanced = recipe.with_settings(["data.imbalance=10", "data.train=0"])
+    mine = imbalanced.with_settings(["training.class_weights=balanced"])
+    dataset = read_data(mine.data)
+    counts = torch.bincount(dataset.train.labels, minlength=10)
+    weight = build_loss(mine, dataset).weight
+    assert counts[0] > 5 * counts[9]
+    torch.testing.assert_close(weight * counts, torch.full((10,), len(dataset.train) / 10))
+    assert build_loss(imbalanced, dataset).weight is None
+    weighted, plain = train(mine, tmp_path / "a"), train(imbalanced, tmp_path / "b")
+    rare = [run.predictions.calibration.probs[:, 7:].sum(1).mean() for run in (weighted, plain)]
+    assert rare[0] > 1.2 * rare[1]
 
 
 @pytest.mark.parametrize("name", [name for name in losses.available() if "multilabel" not in name])

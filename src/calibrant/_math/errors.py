@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class InputError(ValueError):
     """The caller's numbers, shapes or files are wrong; the message says which and what to do."""
@@ -21,3 +25,11 @@ class ConvergenceError(RuntimeError):
 
 class CalibrantWarning(UserWarning):
     """A result stands, and something about it needs saying (an optimum on a bound, floored probabilities)."""
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """No :class:`CalibrantWarning` inside: where what they say is reported in another way."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        yield

@@ -145,7 +145,7 @@ class Calibrator(FittedModule):
             >>> round(calibrator.refit([4.0] * 10, [1] * 8 + [0] * 2).predict_proba([4.0]).item(), 6)
             0.8
         """
-        again = type(self)(**self.settings)
+        again = self.unfitted()
         if self.fit_result_ and not self.parameter_shapes:
             columns = {name: torch.atleast_1d(getattr(self, name)).tolist() for name in self.parameter_ranges}
             again._starts = [
@@ -170,8 +170,8 @@ class Calibrator(FittedModule):
         """The result, with what cross-validation tells."""
 
         def refitted(others: CalibrationData, scores: Tensor) -> Tensor:
-            calibrator = type(self)(**self.settings)
-            return calibrator.fit(others.scores, others.labels, weights=others.weights)(scores)
+            calibrator = self.unfitted().fit(others.scores, others.labels, weights=others.weights)
+            return calibrator(scores)
 
         found = held_out(data, refitted, folds=folds, seed=seed)
         told = over_correction(found)

@@ -57,6 +57,10 @@ class FittedModule(nn.Module):
         """The constructor's arguments."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
+    def unfitted(self) -> Self:
+        """Another one of the same settings."""
+        return type(self)(**self.settings)
+
     @property
     def text(self) -> str:
         """What :func:`build` makes it from: the name, and in brackets what differs from the defaults."""

@@ -12,16 +12,16 @@ from calibrant._math.true_class import focal_value
 from calibrant.losses._rows import Layout, Reduction, check_is_tensor, check_scores, working_dtype
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Num
+    from jaxtyping import Float, Shaped
 
 
 class Entries(NamedTuple):
     """Log-odds in the type that is computed in, with their labels as they came."""
 
     logits: Float[Tensor, "*N"]
-    labels: Num[Tensor, "*N"]
+    labels: Shaped[Tensor, "*N"]
     ignore_index: int
-    weight: Float[Tensor, "*N"] | None  # broadcasts
+    weight: Float[Tensor, "*#N"] | None
     layout: Layout
 
     @property

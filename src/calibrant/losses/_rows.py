@@ -296,7 +296,7 @@ def _lay_out(logits: Tensor, reduction: Reduction) -> tuple[Float[Tensor, "R C"]
     return wide, Layout(reduction, shape, answered)
 
 
-def _rows_of(scores: Float[Tensor, "N C ..."]) -> Float[Tensor, "R C"]:
+def _rows_of(scores: Float[Tensor, "N C *d"] | Float[Tensor, " C"]) -> Float[Tensor, "R C"]:
     if scores.ndim == 2:
         return scores
     if scores.ndim == 1:

@@ -17,23 +17,23 @@ from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import as_rows
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Integer, Shaped
 
     from calibrant.losses._rows import Reduction
 
 
 @properness("as it starts: focal with γ = 1")
 def adafocal_loss(
-    logits: Float[Tensor, "N C ..."],
-    labels: Int[Tensor, "N ..."] | None = None,
+    logits: Float[Tensor, "N C *d"] | Float[Tensor, " C"],
+    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""] | None = None,
     *,
     gammas: Float[Tensor, " B"],
     edges: Float[Tensor, " B+1"],
-    targets: Float[Tensor, "N C ..."] | None = None,
+    targets: Float[Tensor, "N C *d"] | Float[Tensor, " C"] | None = None,
     weight: Float[Tensor, " C"] | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
-) -> Float[Tensor, "*d"]:
+) -> Float[Tensor, ""] | Float[Tensor, " N *d"]:
     r"""AdaFocal's loss for given bins: focal where the exponent is positive, inverse focal where negative.
 
     .. math:: \ell = -(1 - p_t)^{\gamma} \log p_t \ \text{ if } \gamma \ge 0, \qquad
@@ -179,7 +179,7 @@ class AdaFocalLoss(_Bins, SoftLossModule, function=adafocal_loss, check=_check):
         self.register_buffer("edges", torch.linspace(0, 1, self.num_bins + 1, dtype=torch.float64))
 
     @torch.no_grad()
-    def update(self, confidences: Float[Tensor, " N"], correct: Int[Tensor, " N"]) -> None:
+    def update(self, confidences: Float[Tensor, " N"], correct: Shaped[Tensor, " N"]) -> None:
         """Move the exponents by what a validation set shows, and the edges to its quantiles.
 
         Args:

@@ -9,7 +9,7 @@ from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import as_rows
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Integer
     from torch import Tensor
 
     from calibrant.losses._rows import Reduction
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @properness("strictly proper (a squared distance)")
 def brier_loss(
-    logits: Float[Tensor, "N C ..."],
-    labels: Int[Tensor, "N ..."] | None = None,
+    logits: Float[Tensor, "N C *d"] | Float[Tensor, " C"],
+    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""] | None = None,
     *,
-    targets: Float[Tensor, "N C ..."] | None = None,
+    targets: Float[Tensor, "N C *d"] | Float[Tensor, " C"] | None = None,
     weight: Float[Tensor, " C"] | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
-) -> Float[Tensor, "*d"]:
+) -> Float[Tensor, ""] | Float[Tensor, " N *d"]:
     r"""Brier loss, summed over the classes.
 
     .. math:: \ell = \sum_k (p_k - 1[k = t])^2, \qquad p = \mathrm{softmax}(z)

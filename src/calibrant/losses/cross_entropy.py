@@ -8,7 +8,7 @@ from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._rows import as_rows
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Integer
     from torch import Tensor
 
     from calibrant.losses._rows import Reduction
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @properness("strictly proper (Gibbs' inequality)")
 def cross_entropy_loss(
-    logits: Float[Tensor, "N C ..."],
-    labels: Int[Tensor, "N ..."] | None = None,
+    logits: Float[Tensor, "N C *d"] | Float[Tensor, " C"],
+    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""] | None = None,
     *,
-    targets: Float[Tensor, "N C ..."] | None = None,
+    targets: Float[Tensor, "N C *d"] | Float[Tensor, " C"] | None = None,
     weight: Float[Tensor, " C"] | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
-) -> Float[Tensor, "*d"]:
+) -> Float[Tensor, ""] | Float[Tensor, " N *d"]:
     r"""Cross-entropy, the baseline.
 
     .. math:: \ell = -\log p_t, \qquad p = \mathrm{softmax}(z)

@@ -10,7 +10,7 @@ from calibrant.losses._module import LossModule, properness
 from calibrant.losses._rows import as_rows, check_not_negative
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Integer
     from torch import Tensor
 
     from calibrant.losses._rows import Reduction
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @properness("the runner-up enters the power: below the truth's probability only")
 def dual_focal_loss(
-    logits: Float[Tensor, "N C ..."],
-    labels: Int[Tensor, "N ..."],
+    logits: Float[Tensor, "N C *d"] | Float[Tensor, " C"],
+    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""],
     *,
     gamma: float = 5.0,
     weight: Float[Tensor, " C"] | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
-) -> Float[Tensor, "*d"]:
+) -> Float[Tensor, ""] | Float[Tensor, " N *d"]:
     r"""Dual focal loss.
 
     .. math:: \ell = -(1 - p_t + p_r)^\gamma \log p_t, \qquad p_r = \max \{ p_k : p_k < p_t \}

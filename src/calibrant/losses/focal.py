@@ -9,7 +9,7 @@ from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import as_rows, check_gamma
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Integer
     from torch import Tensor
 
     from calibrant.losses._rows import Reduction
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @properness("proper for γ = 0 only; elicits the inverse focal map, which keeps the order")
 def focal_loss(
-    logits: Float[Tensor, "N C ..."],
-    labels: Int[Tensor, "N ..."] | None = None,
+    logits: Float[Tensor, "N C *d"] | Float[Tensor, " C"],
+    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""] | None = None,
     *,
     gamma: float = 3.0,
-    targets: Float[Tensor, "N C ..."] | None = None,
+    targets: Float[Tensor, "N C *d"] | Float[Tensor, " C"] | None = None,
     weight: Float[Tensor, " C"] | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
-) -> Float[Tensor, "*d"]:
+) -> Float[Tensor, ""] | Float[Tensor, " N *d"]:
     r"""Focal loss.
 
     .. math:: \ell = -(1 - p_t)^\gamma \log p_t, \qquad p = \mathrm{softmax}(z)

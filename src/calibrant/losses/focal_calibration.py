@@ -10,7 +10,7 @@ from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import as_rows, check_not_negative
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Integer
     from torch import Tensor
 
     from calibrant.losses._rows import Reduction
@@ -20,17 +20,17 @@ Norm: TypeAlias = Literal["l1", "l2"]
 
 @properness('strictly proper for γ = 0 with norm="l2" only')
 def focal_calibration_loss(
-    logits: Float[Tensor, "N C ..."],
-    labels: Int[Tensor, "N ..."] | None = None,
+    logits: Float[Tensor, "N C *d"] | Float[Tensor, " C"],
+    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""] | None = None,
     *,
     gamma: float = 3.0,
     calibration_weight: float = 0.5,
     norm: Norm = "l2",
-    targets: Float[Tensor, "N C ..."] | None = None,
+    targets: Float[Tensor, "N C *d"] | Float[Tensor, " C"] | None = None,
     weight: Float[Tensor, " C"] | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
-) -> Float[Tensor, "*d"]:
+) -> Float[Tensor, ""] | Float[Tensor, " N *d"]:
     r"""Focal calibration loss.
 
     .. math:: \ell = -(1 - p_t)^\gamma \log p_t + \lambda \sum_k (p_k - 1[k = t])^2

@@ -10,7 +10,7 @@ from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._rows import as_rows, check_number
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Integer
     from torch import Tensor
 
     from calibrant.losses._rows import Reduction
@@ -20,16 +20,16 @@ Spread: TypeAlias = Literal["all", "others"]
 
 @properness("elicits (1 − α) p + α / C")
 def label_smoothing_loss(
-    logits: Float[Tensor, "N C ..."],
-    labels: Int[Tensor, "N ..."] | None = None,
+    logits: Float[Tensor, "N C *d"] | Float[Tensor, " C"],
+    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""] | None = None,
     *,
     smoothing: float = 0.05,
     spread: Spread = "all",
-    targets: Float[Tensor, "N C ..."] | None = None,
+    targets: Float[Tensor, "N C *d"] | Float[Tensor, " C"] | None = None,
     weight: Float[Tensor, " C"] | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
-) -> Float[Tensor, "*d"]:
+) -> Float[Tensor, ""] | Float[Tensor, " N *d"]:
     r"""Cross-entropy against labels that give a part :math:`\alpha` = ``smoothing`` away.
 
     .. math:: \ell = -\sum_k y_k \log p_k

@@ -10,7 +10,7 @@ from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._rows import SoftRows, as_rows, check_not_negative
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Integer
     from torch import Tensor
 
     from calibrant.losses._rows import Reduction
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @properness("proper where no probability is below exp(−margin) times the largest")
 def margin_label_smoothing_loss(
-    logits: Float[Tensor, "N C ..."],
-    labels: Int[Tensor, "N ..."] | None = None,
+    logits: Float[Tensor, "N C *d"] | Float[Tensor, " C"],
+    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""] | None = None,
     *,
     margin: float = 10.0,
     penalty: float = 0.1,
-    targets: Float[Tensor, "N C ..."] | None = None,
+    targets: Float[Tensor, "N C *d"] | Float[Tensor, " C"] | None = None,
     weight: Float[Tensor, " C"] | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
-) -> Float[Tensor, "*d"]:
+) -> Float[Tensor, ""] | Float[Tensor, " N *d"]:
     r"""Margin-based label smoothing (MbLS).
 
     .. math:: \ell = -\log p_t + \frac{\alpha}{C} \sum_k \max\big(0, \max_j z_j - z_k - m\big)

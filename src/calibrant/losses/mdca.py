@@ -11,14 +11,14 @@ from calibrant.losses._rows import as_rows, check_mean, check_not_negative
 from calibrant.losses.focal import focal_loss
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Integer
     from torch import Tensor
 
 
 @properness("cross-entropy plus a penalty that is zero at the truth: strictly proper")
 def mdca_loss(
-    logits: Float[Tensor, "N C ..."],
-    labels: Int[Tensor, "N ..."],
+    logits: Float[Tensor, "N C *d"] | Float[Tensor, " C"],
+    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""],
     *,
     penalty: float = 1.0,
     gamma: float = 0.0,

@@ -12,7 +12,7 @@ from calibrant.losses._module import BatchLossModule, properness
 from calibrant.losses._rows import as_rows, check_mean, check_not_negative
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Float, Integer
     from torch import Tensor
 
 # Below it exp(1 / bandwidth) nears the end of float32.
@@ -28,8 +28,8 @@ _UNDER_COUNT = 1e-5
     "the weighted one is not zero at the truth"
 )
 def mmce_loss(
-    logits: Float[Tensor, "N C ..."],
-    labels: Int[Tensor, "N ..."],
+    logits: Float[Tensor, "N C *d"] | Float[Tensor, " C"],
+    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""],
     *,
     penalty: float = 2.0,
     weighted: bool = True,

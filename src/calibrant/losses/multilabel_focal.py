@@ -9,7 +9,7 @@ from calibrant.losses._module import LossModule, properness
 from calibrant.losses._rows import check_gamma
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Num
+    from jaxtyping import Float, Shaped
     from torch import Tensor
 
     from calibrant.losses._rows import Reduction
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 @properness("label by label as focal")
 def multilabel_focal_loss(
     logits: Float[Tensor, "*N"],
-    labels: Num[Tensor, "*N"],
+    labels: Shaped[Tensor, "*N"],
     *,
     gamma: float = 2.0,
     weight: Float[Tensor, " C"] | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
-) -> Float[Tensor, "*N"]:
+) -> Float[Tensor, ""] | Float[Tensor, "*N"]:
     r"""Focal loss of every label, through the sigmoid.
 
     .. math:: \ell = -y (1 - s)^\gamma \log s - (1 - y) s^\gamma \log(1 - s), \qquad s = \sigma(z)

@@ -10,7 +10,7 @@ from calibrant.losses._row_loss import Terms, row_values, soft_values
 from calibrant.losses._rows import SoftRows, as_rows, check_not_negative
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Integer
     from torch import Tensor
 
     from calibrant.losses._rows import Reduction
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @properness("strictly proper: the inverse focal map undoes what focal loss elicits")
 def proper_focal_loss(
-    logits: Float[Tensor, "N C ..."],
-    labels: Int[Tensor, "N ..."] | None = None,
+    logits: Float[Tensor, "N C *d"] | Float[Tensor, " C"],
+    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""] | None = None,
     *,
     gamma: float = 3.0,
-    targets: Float[Tensor, "N C ..."] | None = None,
+    targets: Float[Tensor, "N C *d"] | Float[Tensor, " C"] | None = None,
     weight: Float[Tensor, " C"] | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
-) -> Float[Tensor, "*d"]:
+) -> Float[Tensor, ""] | Float[Tensor, " N *d"]:
     r"""Properized focal loss.
 
     .. math:: \ell = -(1 - q_t)^\gamma \log q_t, \qquad q = \rho_\gamma^{-1}(\mathrm{softmax}(z))

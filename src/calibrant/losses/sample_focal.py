@@ -16,7 +16,7 @@ from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import as_rows, check_number
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Integer
     from torch import Tensor
 
     from calibrant.losses._rows import Reduction
@@ -26,17 +26,17 @@ Closed: TypeAlias = Literal["left", "right"]
 
 @properness("focal with an exponent that jumps")
 def sample_focal_loss(
-    logits: Float[Tensor, "N C ..."],
-    labels: Int[Tensor, "N ..."] | None = None,
+    logits: Float[Tensor, "N C *d"] | Float[Tensor, " C"],
+    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""] | None = None,
     *,
     thresholds: Sequence[float] = (0.2, 1.0),
     gammas: Sequence[float] = (5.0, 3.0),
     closed: Closed = "left",
-    targets: Float[Tensor, "N C ..."] | None = None,
+    targets: Float[Tensor, "N C *d"] | Float[Tensor, " C"] | None = None,
     weight: Float[Tensor, " C"] | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
-) -> Float[Tensor, "*d"]:
+) -> Float[Tensor, ""] | Float[Tensor, " N *d"]:
     r"""Sample-dependent focal loss (FLSD): an exponent for each range of the true class's probability.
 
     .. math:: \ell = -(1 - p_t)^{\gamma(p_t)} \log p_t

@@ -13,7 +13,7 @@ from calibrant.losses._module import BatchLossModule, properness
 from calibrant.losses._rows import as_rows, check_mean, check_not_negative
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Integer
 
 
 def smooth_calibration_penalty(
@@ -92,8 +92,8 @@ def _refuse(_: Tensor) -> None:
 
 @properness("cross-entropy plus a penalty that is zero at the truth: strictly proper")
 def smooth_calibration_loss(
-    logits: Float[Tensor, "N C ..."],
-    labels: Int[Tensor, "N ..."],
+    logits: Float[Tensor, "N C *d"] | Float[Tensor, " C"],
+    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""],
     *,
     penalty: float = 1.0,
     weight: Float[Tensor, " C"] | None = None,

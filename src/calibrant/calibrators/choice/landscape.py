@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ import torch
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_choice
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
-from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant._math.errors import InputError, without_warnings
 from calibrant.calibrators.choice.landscape_window import (
     LEVEL,
     LINEAR_UP_TO,
@@ -222,8 +221,7 @@ def objective_landscape(
 
 def _fitted(samples: Samples, objective: Objective) -> tuple[Place, tuple[str, ...]]:
     """What focal temperature scaling chooses, and what it warns of."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)
+    with without_warnings():
         fitted = FocalTemperatureScaling(objective=objective).fit(
             samples.scores, samples.labels, weights=samples.weights
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
@@ -14,7 +13,7 @@ from torch.nn.functional import one_hot
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_choice, check_logits
-from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
+from calibrant._math.errors import ConvergenceError, InputError, without_warnings
 from calibrant._math.folds import out_of_fold
 from calibrant._math.simplex import log_softmax
 from calibrant._math.threads import threads_for
@@ -171,8 +170,7 @@ def select(
     losses = {AS_THEY_CAME: _losses(_as_they_came(checked), checked, criterion)}
     fitted: dict[str, Calibrator] = {}
     failures: list[str] = []
-    with threads_for(checked.scores.numel()), warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)  # they stand in the results of the fits
+    with threads_for(checked.scores.numel()), without_warnings():  # they stand in the results of the fits
         for text, calibrator in made.items():
             try:
                 whole = calibrator.fit(checked.scores, checked.target, weights=checked.weights)
@@ -206,7 +204,7 @@ def _missing(checked: Checked) -> int:
 
 
 def _unfitted(wanted: str | Calibrator) -> Calibrator:
-    return build(wanted) if isinstance(wanted, str) else type(wanted)(**wanted.settings)
+    return build(wanted) if isinstance(wanted, str) else wanted.unfitted()
 
 
 def _ranked(

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import Checked, check_choice, check_logits
-from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
+from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError, without_warnings
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.cohorts.group_temperatures import (
     GroupedData,
@@ -282,9 +282,8 @@ def _fitted(
     what: str,
 ) -> Calibrator:
     """A fitted copy; it warns of nothing, and errors name the group."""
-    calibrator = type(template)(**template.settings)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)
+    calibrator = template.unfitted()
+    with without_warnings():
         try:
             calibrator.fit(data.scores, data.labels if data.labels is not None else [], weights=weights)
         except (InputError, ConvergenceError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, nll_loss
 
-from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.folds import out_of_fold
 
 if TYPE_CHECKING:
@@ -70,8 +69,7 @@ def held_out(
     check_folds(folds, len(data.scores))
     confidence_before, correct_before = _confidence(data.scores, data)
     numbers = fold_numbers(confidence_before, correct_before, folds, seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)
+    with without_warnings():
         calibrated = out_of_fold(
             numbers, lambda inside: refitted(data.part(~inside), data.scores[inside].to(torch.float64))
         )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 from calibrant._math.checks import check_num_bins
-from calibrant._math.errors import CalibrantWarning
+from calibrant._math.errors import without_warnings
 from calibrant.calibrators.families.bins import Ordered, constant_in_bins, sums_in_bins
 from calibrant.calibrators.families.events import EventCalibrator, EventMap
 from calibrant.calibrators.methods.platt import PlattScaling
@@ -60,8 +59,7 @@ class ScalingBinning(EventCalibrator):
     def _fit_event(
         self, log_odds: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], weights: Float[Tensor, " N"]
     ) -> EventMap:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrantWarning)  # handed on below
+        with without_warnings():  # handed on below
             platt = PlattScaling().fit(log_odds, outcomes, weights=weights)
         samples = Ordered(log_odds, outcomes, weights)
         bins = samples.equal_mass(self.num_bins)

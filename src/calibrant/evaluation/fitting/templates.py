@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
+from calibrant._math.errors import ConvergenceError, InputError, without_warnings
 from calibrant._math.folds import out_of_fold
 from calibrant.calibrators import Calibrator, build
 from calibrant.evaluation.resampling.events import Indices
@@ -76,8 +75,7 @@ class FittedCalibrator:
 
 def fit_quietly(calibrator: Calibrator, data: Labelled) -> Calibrator:
     """Fit without warnings; ``fit_result_`` keeps them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)
+    with without_warnings():
         return calibrator.fit(data.scores, data.labels, weights=data.weights)
 
 

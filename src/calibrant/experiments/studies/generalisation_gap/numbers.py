@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from calibrant.experiments.means import Mean, mean_of, rounded, summary
+from calibrant.experiments.means import mean_of, rounded, summary
 from calibrant.experiments.records import Record
 from calibrant.experiments.studies.generalisation_gap.settings import (
     BY_CAPACITY,
@@ -121,12 +121,10 @@ def arm_of(cell: Mapping[str, Any], gamma: float) -> Arm:
     return next(arm for arm in cell["arms"] if arm["gamma"] == gamma)
 
 
-def pairs(
-    cell: Mapping[str, Any], name: str, gamma: float, other: str, against: float = 0.0
-) -> list[tuple[float, float]]:
-    """A number of one exponent beside a number of another, on the samples where both have a minimum."""
-    first, second = arm_of(cell, gamma)["each"][name], arm_of(cell, against)["each"][other]
-    return [(one, two) for one, two in zip(first, second, strict=True) if one is not None and two is not None]
+def pairs(cell: Mapping[str, Any], name: str, gamma: float, other: str) -> list[tuple[float, float]]:
+    """A number of an exponent beside one of cross-entropy, on the samples where both have a minimum."""
+    both = zip(arm_of(cell, gamma)["each"][name], arm_of(cell, 0.0)["each"][other], strict=True)
+    return [(one, two) for one, two in both if one is not None and two is not None]
 
 
 def cells_among(numbers: Mapping[str, Any], wanted: Sequence[Cell]) -> list[Mapping[str, Any]]:
@@ -167,33 +165,27 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _composition(numbers: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Temperatures on the sample and in the world, and their product, for some cells and exponents."""
     rows: list[dict[str, Any]] = []
     for cell in cells_among(numbers, [BY_SAMPLES[place] for place in COMPOSED]):
         for gamma in (1.0, 3.0):
-            both = pairs(cell, "train_temperature", gamma, "test_temperature")
-            if not both:
-                continue
-            tests = pairs(cell, "test_temperature", gamma, "test_temperature")
-            mapped = pairs(cell, "mapped_test_temperature", gamma, "test_temperature")
-            rows.append(
-                {
-                    "gamma": gamma,
-                    "cell": cell,
-                    "closest": numbers["closest"][f"{gamma:g}"],
-                    "means": [
-                        _mean(train for train, _ in both),
-                        _mean(plain for _, plain in both),
-                        _mean(train * plain for train, plain in both),
-                        _mean(test for test, _ in tests),
-                        _mean(test for test, _ in mapped),
-                    ],
-                }
-            )
+            if both := pairs(cell, "train_temperature", gamma, "test_temperature"):
+                train, plain = zip(*both, strict=True)
+                product = [one * other for one, other in both]
+                test, mapped = (
+                    [focal for focal, _ in pairs(cell, name, gamma, "test_temperature")]
+                    for name in ("test_temperature", "mapped_test_temperature")
+                )
+                means = [mean_of(each) for each in (train, plain, product, test, mapped)]
+                rows.append(
+                    {
+                        "gamma": gamma,
+                        "cell": cell,
+                        "closest": numbers["closest"][f"{gamma:g}"],
+                        "means": means,
+                    }
+                )
     return rows
-
-
-def _mean(values: Any) -> Mean:
-    return mean_of(list(values))
 
 
 def ratios(cell: Mapping[str, Any], gamma: float) -> list[float]:
@@ -214,14 +206,13 @@ def _vanishing(cell: Mapping[str, Any]) -> float | None:
 
 def _equal_loads_apart(numbers: Mapping[str, Any]) -> float | None:
     """How far cross-entropy's mean over-confidence is apart in cells of the same load, at most."""
-    apart = [
-        abs(first["mean"] - second["mean"])
-        for one, two in itertools.combinations(numbers["cells"], 2)
-        if load_of(one) == load_of(two)
-        and (first := arm_of(one, 0.0)["test_overconfidence"])
-        and (second := arm_of(two, 0.0)["test_overconfidence"])
+    means = [
+        (load_of(cell), found["mean"])
+        for cell in numbers["cells"]
+        if (found := arm_of(cell, 0.0)["test_overconfidence"]) is not None
     ]
-    return max(apart, default=None)
+    pairs = itertools.combinations(means, 2)
+    return max((abs(one[1] - two[1]) for one, two in pairs if one[0] == two[0]), default=None)
 
 
 def _lowest_error(cell: Mapping[str, Any]) -> float:

@@ -17,7 +17,6 @@ from calibrant.experiments.studies.properness.settings import (
     NUM_POSTERIORS,
     SEED,
     SEGMENTS,
-    STATEMENTS,
 )
 from calibrant.theory import ClassificationCalibration, classification_calibration, convexity, properness
 
@@ -44,10 +43,17 @@ class Row:
     largest_change: float
     confidence_many: str | None
     statement: str
+    """What the loss states of itself."""
+
+
+def every_loss() -> tuple[str, ...]:
+    """The losses of the settings, then every other loss of the library as it comes."""
+    shown = {parse_call(name)[0] for name in LOSSES}
+    return (*LOSSES, *(name for name in losses.available() if name not in shown))
 
 
 def properness_table(
-    names: Sequence[str] = LOSSES,
+    names: Sequence[str] | None = None,
     *,
     num_posteriors: int = NUM_POSTERIORS,
     seed: int = SEED,
@@ -56,12 +62,13 @@ def properness_table(
     """One row for each loss.
 
     Args:
-        names: Losses as :func:`calibrant.losses.build` takes them.
+        names: Losses as :func:`calibrant.losses.build` takes them; by default :func:`every_loss`.
         num_posteriors: How many of each number of classes.
         seed: Of posteriors, starts and segments.
         progress: Called with a few words and the share that is done.
     """
     tell = progress or (lambda _stage, _fraction: None)
+    names = every_loss() if names is None else names
     rows: list[Row] = []
     for place, name in enumerate(names):
         tell(name, place / len(names))
@@ -109,7 +116,7 @@ def _row(name: str, num_posteriors: int, seed: int) -> Row:
         least_change=kept.least_change,
         largest_change=kept.largest_change,
         confidence_many=None if many is None else many.confidence,
-        statement=STATEMENTS[kind],
+        statement=str(losses.build(name).properness),
     )
 
 

@@ -28,27 +28,8 @@ LOSSES = (
     "multilabel-focal",
     "multilabel-focal-calibration",
 )
-"""As :func:`calibrant.losses.build` takes them."""
+"""As :func:`calibrant.losses.build` takes them; losses that are not here follow with their defaults."""
 
-STATEMENTS = {
-    "cross-entropy": "strictly proper (Gibbs' inequality)",
-    "brier": "strictly proper (a squared distance)",
-    "proper-focal": "strictly proper: the inverse focal map undoes what focal loss elicits",
-    "focal": "proper for γ = 0 only; elicits the inverse focal map, which keeps the order",
-    "scheduled-focal": "as focal with the exponent of the epoch, here the first",
-    "sample-focal": "focal with an exponent that jumps",
-    "dual-focal": "the runner-up enters the power: below the truth's probability only",
-    "adafocal": "as it starts: focal with γ = 1",
-    "label-smoothing": "elicits (1 − α) p + α / C",
-    "margin-label-smoothing": "proper where no probability is below exp(−margin) times the largest",
-    "focal-calibration": 'strictly proper for γ = 0 with norm="l2" only',
-    "mmce": "unweighted, the penalty is zero at the truth and nowhere negative: strictly proper; "
-    "the weighted one is not zero at the truth",
-    "mdca": "cross-entropy plus a penalty that is zero at the truth: strictly proper",
-    "smooth-calibration": "cross-entropy plus a penalty that is zero at the truth: strictly proper",
-    "multilabel-focal": "label by label as focal",
-    "multilabel-focal-calibration": "label by label as focal-calibration",
-}
 SEED = 0
 NUM_POSTERIORS = 5
 MANY = 30

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,45 +34,16 @@ _IMPOSSIBLE = 1e150
 _SURE = 700.0  # log-odds that are certain
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileNumbers:
-    """What the focal map does to one file, by exponent."""
-
-    name: str
-    kind: str
-    num_samples: int
-    num_classes: int
-    below: dict[float, float]
-    """Share of the samples whose top probability is below the root of g = 1."""
-    change: dict[float, theory.ConfidenceChange]
-    temperature: dict[float, float]
-    """Most like the map on this file: least cross-entropy against the mapped probabilities."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Needed:
-    """A focal network's temperature against cross-entropy's beside it."""
-
-    source: str
-    network: str
-    num_classes: int
-    gamma: float
-    proper: tuple[float, ...]
-    """Temperatures that cross-entropy needs, one per run."""
-    needed: tuple[float, ...]
-    """Those that focal loss needs, of the same runs in the same order."""
-    closest: float
-    """To the focal map, at worst over all logits, for this number of classes."""
-    binary: float
-    """The same for two classes."""
+Row = dict[str, Any]
+"""A file or a network, as it stands in the results file."""
 
 
 def theory_on_files(
     folder: Path, *, progress: Callable[[str, float], None] | None = None
-) -> tuple[list[FileNumbers], int]:
+) -> tuple[list[Row], int]:
     """Every file of predictions that has all its probabilities; and how many hold the top one alone."""
     tell = progress or (lambda _stage, _fraction: None)
-    found: list[FileNumbers] = []
+    found: list[Row] = []
     without = 0
     for name, predictions in prediction_files(folder, tell=tell):
         if predictions.kind == "top_label":
@@ -82,22 +53,39 @@ def theory_on_files(
     return found, without
 
 
-def _of_file(name: str, predictions: Predictions) -> FileNumbers:
+def _of_file(name: str, predictions: Predictions) -> Row:
+    """What the focal map does to a file, by exponent.
+
+    ``below_threshold`` is the share of the samples whose top probability is below the root of g = 1,
+    ``temperature`` that which is most like the map here, ``binary`` and ``closest`` those that are closest to
+    the map over all logits, of two classes and of as many as the file has.
+    """
     scores = predictions.scores.double()
     if predictions.kind == "multilabel":
         scores = scores.reshape(-1)
     rows = _of_two(scores) if scores.ndim == 1 else scores
-    top = rows.softmax(1).amax(1)
-    thresholds = {gamma: theory.confidence_threshold(gamma).above for gamma in GAMMAS}
-    return FileNumbers(
-        name=name,
-        kind=predictions.kind,
-        num_samples=predictions.num_samples,
-        num_classes=rows.shape[1],
-        below={gamma: float((top < at).double().mean()) for gamma, at in thresholds.items()},
-        change={gamma: theory.confidence_change(scores, gamma=gamma) for gamma in GAMMAS},
-        temperature={gamma: like_the_map(scores, gamma) for gamma in GAMMAS},
-    )
+    top, num_classes = rows.softmax(1).amax(1), rows.shape[1]
+
+    def at(gamma: float) -> dict[str, float | None]:
+        change = asdict(theory.confidence_change(scores, gamma=gamma))
+        threshold = theory.confidence_threshold(gamma).above
+        found = {
+            "gamma": gamma,
+            "below_threshold": float((top < threshold).double().mean()),
+            **{name: value for name, value in change.items() if name != "num_samples"},
+            "temperature": like_the_map(scores, gamma),
+            "binary": theory.closest_temperature(gamma).temperature,
+            "closest": theory.closest_temperature(gamma, num_classes).temperature,
+        }
+        return {name: rounded(value) for name, value in found.items()}
+
+    return {
+        "name": name,
+        "kind": predictions.kind,
+        "num_samples": predictions.num_samples,
+        "num_classes": num_classes,
+        "gammas": [at(gamma) for gamma in GAMMAS],
+    }
 
 
 def like_the_map(scores: Float[Tensor, "N C"] | Float[Tensor, " N"], gamma: float) -> float:
@@ -140,9 +128,9 @@ def _of_two(log_odds: Float[Tensor, " N"]) -> Float[Tensor, "N 2"]:
     return torch.stack([torch.zeros_like(log_odds), log_odds.clamp(-_SURE, _SURE)], 1)
 
 
-def stored_temperatures(folder: Path) -> list[Needed]:
+def stored_temperatures(folder: Path) -> list[Row]:
     """From the results of the loss study in a folder: cross-entropy and focal loss, seed by seed."""
-    found: list[Needed] = []
+    found: list[Row] = []
     for stem, title in STORED.items():
         path = folder / f"{stem}.json"
         if not path.is_file():
@@ -167,7 +155,7 @@ def stored_temperatures(folder: Path) -> list[Needed]:
     return found
 
 
-def published_temperatures(folder: Path) -> list[Needed]:
+def published_temperatures(folder: Path) -> list[Row]:
     """From the table of Mukhoti et al. (2020) in a folder: one run each, chosen by ECE to a tenth."""
     path = folder / PUBLISHED
     if not path.is_file():
@@ -202,67 +190,27 @@ def _needed(
     gamma: float,
     proper: Sequence[float],
     needed: Sequence[float],
-) -> Needed:
-    return Needed(
-        source=source,
-        network=network,
-        num_classes=num_classes,
-        gamma=gamma,
-        proper=tuple(proper),
-        needed=tuple(needed),
-        closest=theory.closest_temperature(gamma, num_classes).temperature,
-        binary=theory.closest_temperature(gamma).temperature,
-    )
-
-
-def results(files: Sequence[FileNumbers], left_out: int, needed: Sequence[Needed]) -> dict[str, Any]:
-    """The numbers of the study.
-
-    Args:
-        files: What the map does to each file.
-        left_out: How many files hold the top probability alone.
-        needed: The temperatures of stored and published runs.
-    """
+) -> Row:
+    """A focal network's temperatures and cross-entropy's, of the same runs in the same order."""
     return {
-        "thresholds": {f"{gamma:g}": rounded(theory.confidence_threshold(gamma).above) for gamma in GAMMAS},
-        "left_out": left_out,
-        "files": [
-            {
-                "name": each.name,
-                "kind": each.kind,
-                "num_samples": each.num_samples,
-                "num_classes": each.num_classes,
-                "gammas": [_of_gamma(each, gamma) for gamma in GAMMAS],
-            }
-            for each in files
-        ],
-        "temperatures": [
-            asdict(each)
-            | {
-                "closest": rounded(each.closest),
-                "binary": rounded(each.binary),
-                "ratio": rounded(mean_of([one / two for one, two in _runs(each)]).value),
-            }
-            for each in needed
-        ],
+        "source": source,
+        "network": network,
+        "num_classes": num_classes,
+        "gamma": gamma,
+        "proper": list(proper),
+        "needed": list(needed),
+        "closest": rounded(theory.closest_temperature(gamma, num_classes).temperature),
+        "binary": rounded(theory.closest_temperature(gamma).temperature),
+        "ratio": rounded(mean_of([one / two for one, two in zip(needed, proper, strict=True)]).value),
     }
 
 
-def _runs(each: Needed) -> list[tuple[float, float]]:
-    return list(zip(each.needed, each.proper, strict=True))
-
-
-def _of_gamma(each: FileNumbers, gamma: float) -> dict[str, Any]:
-    change = asdict(each.change[gamma])
+def results(files: Sequence[Row], left_out: int, temperatures: Sequence[Row]) -> dict[str, Any]:
+    """The numbers of the study; ``left_out`` files hold the top probability alone."""
+    thresholds = {f"{gamma:g}": rounded(theory.confidence_threshold(gamma).above) for gamma in GAMMAS}
     return {
-        "gamma": gamma,
-        "below_threshold": rounded(each.below[gamma]),
-        **{
-            name: rounded(value) if isinstance(value, float) else value
-            for name, value in change.items()
-            if name != "num_samples"
-        },
-        "temperature": rounded(each.temperature[gamma]),
-        "binary": rounded(theory.closest_temperature(gamma).temperature),
-        "closest": rounded(theory.closest_temperature(gamma, each.num_classes).temperature),
+        "thresholds": thresholds,
+        "left_out": left_out,
+        "files": list(files),
+        "temperatures": list(temperatures),
     }
