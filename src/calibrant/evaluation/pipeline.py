@@ -103,10 +103,8 @@ def evaluate(
             miscalibrated.
         intervals: ``"centred"``, ``"percentile"`` or ``"bca"`` (bias-corrected and accelerated; for means, it
             leaves calibration errors near zero without an interval).
-        metrics: Quantities to add to those that are measured anyway: ``"smooth_ece"``, ``"debiased_ece"``,
-            ``"debiased_l2_ece"``, ``"kolmogorov_smirnov"``, ``"over_confidence_error"``,
-            ``"under_confidence_error"``. Each takes a call of its function for every resample and draw of
-            every arm.
+        metrics: Quantities to measure beside the usual ones, such as ``"smooth_ece"``; ``calibrant evaluate
+            --help`` lists them. Each takes a call of its function for every resample and draw of every arm.
         ood: What the same model said of samples of another kind (their test split, where they have one): how
             well are they told from the test samples? Labels are not needed and not looked at.
         ood_score: By what: ``"entropy"`` (the default), ``"max_probability"`` (the default where only

@@ -237,6 +237,22 @@ def test_declarations_cost_nothing_to_import() -> None:
     assert not {"torch", "numpy", "numba", "scipy", "pydantic"} & set(loaded.split())
 
 
+# What each quantity that is asked for must equal: a function of ``probs`` and ``labels``.
+PUBLIC: dict[str, Callable[..., Any]] = {
+    "smooth_ece": metrics.smooth_ece,
+    "debiased_ece": lambda p, y: metrics.expected_calibration_error(p, y, debias=True),
+    "debiased_l2_ece": lambda p, y: metrics.expected_calibration_error(p, y, norm="l2", debias=True),
+    "kolmogorov_smirnov": lambda p, y: np.mean(metrics.kolmogorov_smirnov_test(p, y).statistic.numpy()),
+    "over_confidence_error": metrics.over_confidence_error,
+    "under_confidence_error": metrics.under_confidence_error,
+}
+
+
+def test_every_quantity_that_is_asked_for_is_held_to_a_function() -> None:
+    """A new one needs an entry in ``PUBLIC``."""
+    assert set(PUBLIC) == set(roster.extras()), "add to PUBLIC what the new quantity must equal"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_quantities_that_are_asked_for_are_those_of_the_metrics(kind: Kind, made: Maker) -> None:
     """Top label, positive class, or the mean over the labels, to rounding; with interval and change."""
@@ -244,17 +260,8 @@ def test_quantities_that_are_asked_for_are_those_of_the_metrics(kind: Kind, made
     found = evaluate(predictions, metrics=roster.extras(), bootstrap=30, null_draws=40)
     test = predictions.test
     probs, labels = (test.confidence, test.correct) if kind == "top_label" else (test.probs, test.labels)
-    functions: dict[str, Callable[..., Any]] = {
-        "smooth_ece": metrics.smooth_ece,
-        "debiased_ece": lambda p, y: metrics.expected_calibration_error(p, y, debias=True),
-        "debiased_l2_ece": lambda p, y: metrics.expected_calibration_error(p, y, norm="l2", debias=True),
-        "kolmogorov_smirnov": lambda p, y: np.mean(metrics.kolmogorov_smirnov_test(p, y).statistic.numpy()),
-        "over_confidence_error": metrics.over_confidence_error,
-        "under_confidence_error": metrics.under_confidence_error,
-    }
-    assert tuple(functions) == roster.extras()
     first = found.arms[0].metrics
-    for key, function in functions.items():
+    for key, function in PUBLIC.items():
         shown = first[f"event_{key}" if kind == "binary" else key]
         assert shown.value == pytest.approx(float(function(probs, labels)), abs=1e-9)
         assert shown.low is not None
@@ -292,12 +299,6 @@ def test_chance_without_a_kernel_is_chance_with_one(monkeypatch: pytest.MonkeyPa
     nulls = {null.metric: null for null in found.null}
     spread = (nulls["ece"].upper - nulls["ece"].mean) / 1.6
     assert abs(nulls["slow_ece"].mean - nulls["ece"].mean) < 4 * spread * np.sqrt(2 / 400)
-
-
-def test_the_docstring_names_what_can_be_asked_for() -> None:
-    """The quantities that ``metrics`` adds, all of them."""
-    said = " ".join((evaluate.__doc__ or "").partition("metrics: ")[2].partition("ood: ")[0].split())
-    assert tuple(re.findall(r'``"(\w+)"``', said)) == roster.extras()
 
 
 def test_unknown_quantities_are_named_and_the_known_listed(made: Maker) -> None:
