@@ -35,7 +35,7 @@ ROOMS = ("_math", "losses", "metrics", "calibrators")
 SHAPE = re.compile(r"\b(Bool|Float|Int|Integer|Num|Shaped|UInt8)\[")
 
 EXEMPT: dict[str, str] = {
-    "calibrant.calibrators.": "not yet read",
+    "calibrant.calibrators.": "not all read yet; known to be wrong: fitting.groups, choice.landscape",
 }
 """Beginnings of ``module:qualified name`` of what is not checked, and why."""
 
