@@ -39,7 +39,7 @@ KINDS = ("Bool", "Float", "Int", "Integer", "Shaped", "UInt8")
 SHAPE = re.compile(rf"\b({'|'.join(KINDS)})\[")
 
 EXEMPT: dict[str, str] = {
-    "calibrant.calibrators.": "not yet read",
+    "calibrant.calibrators.": "not all read yet; known to be wrong: fitting.groups, choice.landscape",
 }
 """Beginnings of ``module:qualified name`` of what is not checked, and why."""
 

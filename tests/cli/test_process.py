@@ -67,9 +67,9 @@ def test_the_installed_command_is_this_one() -> None:
 def test_the_keyboard_stops_it_in_one_sentence(folder: Path) -> None:
     """Ctrl-C while a command works: one sentence, exit code 130, no traceback."""
     code = (
-        "import os, signal, calibrant.predictions as rooms;"
+        "import signal, calibrant.predictions as rooms;"
         "signal.signal(signal.SIGINT, signal.default_int_handler);"  # a job in the background ignores it
-        "rooms.open_predictions = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT);"
+        "rooms.open_predictions = lambda *_, **__: signal.raise_signal(signal.SIGINT);"
         "from calibrant.cli.main import run; import sys; sys.argv = ['calibrant', 'evaluate', 'p.npz']; run()"
     )
     done = start(folder, sys.executable, "-c", code)

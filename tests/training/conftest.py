@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -76,7 +75,7 @@ def interrupted_in_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None
     """Let Ctrl-C come in the batch with this number."""
 
     def prepare(number: int) -> None:
-        _at_step(monkeypatch, number, lambda: os.kill(os.getpid(), signal.SIGINT))
+        _at_step(monkeypatch, number, lambda: signal.raise_signal(signal.SIGINT))
 
     return prepare
 

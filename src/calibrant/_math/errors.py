@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
@@ -28,7 +28,7 @@ class CalibrantWarning(UserWarning):
 
 
 @contextmanager
-def without_warnings() -> Iterator[None]:
+def without_warnings() -> Generator[None]:
     """No :class:`CalibrantWarning` inside: where what they say is reported in another way."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)

@@ -17,8 +17,8 @@ A study is an experiment that one command, ``calibrant study NAME``, repeats. It
 ``claims.py``
     From numbers to :class:`~calibrant.experiments.claims.Claim`: what the source says and whether it holds,
     decided by a rule of :mod:`calibrant.experiments.claims` on the interval of a difference, never by hand.
-    A claim that compares two arms names them in ``arms``, and ``exchanged`` gives the numbers with the
-    results of two arms exchanged.
+    A claim that compares two arms names them in ``arms`` (:func:`~calibrant.experiments.claims.compared`
+    gives difference and evidence), and ``exchanged`` gives the numbers with their results exchanged.
 ``figures.py``
     From records to figures.
 ``page.md.j2``

@@ -59,12 +59,7 @@ def error_rate(
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """Share of samples whose most probable class is not the true one: one minus :func:`accuracy`.
 
-    Args:
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one
-            value per label.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
+    Arguments and errors as there.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.

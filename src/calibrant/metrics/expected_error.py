@@ -123,22 +123,11 @@ def adaptive_calibration_error(
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """Expected calibration error in bins of equal mass (adaptive ECE).
 
-    The same as :func:`expected_calibration_error` with ``binning="mass"``; arguments and conventions there.
-
-    Args:
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        num_bins: Number of bins.
-        norm: ``"l1"`` or ``"l2"``.
-        debias: Whether to take off what chance adds.
-        average: ``"macro"``, or ``"none"`` for one value per label where samples have several.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
+    The same as :func:`expected_calibration_error` with ``binning="mass"``; arguments, errors and
+    conventions there.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Biased upward for small ``N``, as with bins of equal width. No bin is nearly empty, so no single

@@ -116,22 +116,11 @@ def kuiper_test(
 
     The range of the cumulative sums of :func:`kolmogorov_smirnov_test`, where the sums over everything and
     :math:`\sigma` are explained. It sees an error in the middle of the scale, or two that cancel, as well as
-    one at its ends. Over :math:`\sigma` it tends to the range of a Brownian motion.
-
-    Args:
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        classwise: Whether every class is tested, not only the top label.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
-        p_value: ``"asymptotic"``, ``"simulation"`` or ``"auto"``, as in :func:`kolmogorov_smirnov_test`.
-        num_draws: Draws of a simulation.
-        seed: Of the draws.
+    one at its ends. Over :math:`\sigma` it tends to the range of a Brownian motion. Arguments
+    and errors as there.
 
     Returns:
         ``statistic`` in ``[0, 1]``, ``scaled`` and ``p_value`` as in :func:`kolmogorov_smirnov_test`.
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Between the Kolmogorov-Smirnov statistic and twice that, and at most the calibration error of bins

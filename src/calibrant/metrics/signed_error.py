@@ -78,22 +78,10 @@ def under_confidence_error(
 
     .. math:: \sum_b \frac{|S_b|}{N} \max\left( 0, \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right)
 
-    The other half of :func:`over_confidence_error`; conventions there.
-
-    Args:
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        num_bins: Number of bins.
-        binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
-        average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one
-            value per label.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
+    The other half of :func:`over_confidence_error`; arguments, errors and conventions there.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Example:
         >>> import torch

@@ -293,7 +293,7 @@ def swapped(numbers: Mapping[str, Any], _first: str, _second: str) -> dict[str, 
     gammas = {arm.key: arm.gamma for arm in ARMS}
 
     def turned(run: Mapping[str, Any]) -> dict[str, Any]:
-        arm = partner.get(run["arm"], run["arm"])
+        arm = str(partner.get(run["arm"], run["arm"]))
         end = run["end"] and [gammas[arm] if at == place else each for at, each in enumerate(run["end"])]
         return {**run, "arm": arm, "end": end}
 

@@ -48,7 +48,9 @@ class Setting:
     @classmethod
     def read(cls, found: Mapping[str, Any]) -> Setting:
         """A setting as a results file has it."""
-        lists = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}
+        lists: dict[str, Any] = {
+            name: tuple(value) for name, value in found.items() if isinstance(value, list)
+        }
         return cls(**{**found, **lists})
 
     def rate(self, epoch: int) -> float:

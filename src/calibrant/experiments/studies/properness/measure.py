@@ -46,8 +46,14 @@ class Row:
     """What the loss states of itself."""
 
 
+def every_loss() -> tuple[str, ...]:
+    """The losses of the settings, then every other loss of the library as it comes."""
+    shown = {parse_call(name)[0] for name in LOSSES}
+    return (*LOSSES, *(name for name in losses.available() if name not in shown))
+
+
 def properness_table(
-    names: Sequence[str] = LOSSES,
+    names: Sequence[str] | None = None,
     *,
     num_posteriors: int = NUM_POSTERIORS,
     seed: int = SEED,
@@ -56,12 +62,13 @@ def properness_table(
     """One row for each loss.
 
     Args:
-        names: Losses as :func:`calibrant.losses.build` takes them.
+        names: Losses as :func:`calibrant.losses.build` takes them; by default :func:`every_loss`.
         num_posteriors: How many of each number of classes.
         seed: Of posteriors, starts and segments.
         progress: Called with a few words and the share that is done.
     """
     tell = progress or (lambda _stage, _fraction: None)
+    names = every_loss() if names is None else names
     rows: list[Row] = []
     for place, name in enumerate(names):
         tell(name, place / len(names))

@@ -28,7 +28,7 @@ LOSSES = (
     "multilabel-focal",
     "multilabel-focal-calibration",
 )
-"""As :func:`calibrant.losses.build` takes them."""
+"""As :func:`calibrant.losses.build` takes them; losses that are not here follow with their defaults."""
 
 SEED = 0
 NUM_POSTERIORS = 5
