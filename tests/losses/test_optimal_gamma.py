@@ -59,7 +59,7 @@ def test_eleven_digits_on_both_sides_of_the_series(p0: float) -> None:
         kappa = -mpmath.log(1 - a) / ratio
         root = mpmath.findroot(lambda x: mpmath.log(1 + x) / x - kappa, 2 * (1 - kappa))
         expected = float(root / ratio)
-    assert losses.optimal_gamma(p0) == pytest.approx(expected, rel=1e-11)
+    assert losses.optimal_gamma(p0) == pytest.approx(expected, rel=1e-11, abs=0)
 
 
 def test_from_one_half_on_it_is_zero() -> None:
