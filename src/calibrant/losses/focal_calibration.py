@@ -59,10 +59,9 @@ def focal_calibration_loss(
 
     Note:
         Strictly proper for ``gamma=0`` with the squared distance only, not for every positive weight as the
-        reference
-        says: for a binary event of probability 0.8 and ``gamma=2`` the minimum is at 0.627, 0.674, 0.701 for
-        weights 0, 0.5, 1. The distance ``"l1"`` alone is minimised by certainty. Differentiable any number of
-        times. O(N C) time and memory.
+        reference says: for a binary event of probability 0.8 and ``gamma=2`` the minimum is at 0.627, 0.674,
+        0.701 for weights 0, 0.5, 1. The distance ``"l1"`` alone is minimised by certainty. Differentiable any
+        number of times. O(N C) time and memory.
 
     References:
         "Towards Trustworthy Deep Neural Network through Euclidean Distance" (focal calibration loss), 2025,
@@ -76,9 +75,7 @@ def focal_calibration_loss(
         0.088926
     """
     _check(gamma=gamma, calibration_weight=calibration_weight, norm=norm)
-    rows = as_rows(
-        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     distance = {norm: calibration_weight}
     return row_loss(rows, Terms(gamma, **distance))
 

@@ -71,9 +71,7 @@ def label_smoothing_loss(
         0.2925
     """
     _check(smoothing=smoothing, spread=spread)
-    rows = as_rows(
-        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     part = smoothing
     if spread == "others":
         # Giving part to all classes leaves part / C with the true one.

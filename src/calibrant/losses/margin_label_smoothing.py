@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from calibrant.losses._module import SoftLossModule, properness
-from calibrant.losses._rows import SoftRows, as_rows, check_not_negative
+from calibrant.losses._rows import Reduction, SoftRows, as_rows, check_not_negative
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Integer
-    from torch import Tensor
-
-    from calibrant.losses._rows import Reduction
 
 
 @properness("proper where no probability is below exp(−margin) times the largest")
@@ -72,9 +70,7 @@ def margin_label_smoothing_loss(
         0.05
     """
     check_not_negative(margin=margin, penalty=penalty)
-    rows = as_rows(
-        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     if penalty == 0:
         return rows.layout.finish(rows.cross_entropy())
     price = _excess(rows.logits, margin)

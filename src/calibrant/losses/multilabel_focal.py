@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torch import Tensor
+
 from calibrant.losses._entries import as_entries
 from calibrant.losses._module import LossModule, properness
-from calibrant.losses._rows import check_gamma
+from calibrant.losses._rows import Reduction, check_gamma
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Shaped
-    from torch import Tensor
-
-    from calibrant.losses._rows import Reduction
 
 
 @properness("label by label as focal")

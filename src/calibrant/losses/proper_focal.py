@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torch import Tensor
+
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_values, soft_values
-from calibrant.losses._rows import SoftRows, as_rows, check_not_negative
+from calibrant.losses._rows import Reduction, SoftRows, as_rows, check_not_negative
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Integer
-    from torch import Tensor
-
-    from calibrant.losses._rows import Reduction
 
 
 @properness("strictly proper: the inverse focal map undoes what focal loss elicits")
@@ -66,9 +65,7 @@ def proper_focal_loss(
         0.1733
     """
     check_not_negative(gamma=gamma)
-    rows = as_rows(
-        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     if gamma == 0:
         return rows.layout.finish(rows.cross_entropy())
     mapped = inverse_focal_map_logits(rows.logits, gamma)

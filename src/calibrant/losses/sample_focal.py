@@ -8,18 +8,17 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import torch
+from torch import Tensor
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
-from calibrant.losses._rows import as_rows, check_number
+from calibrant.losses._rows import Reduction, as_rows, check_number
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Integer
-    from torch import Tensor
 
-    from calibrant.losses._rows import Reduction
 
 Closed: TypeAlias = Literal["left", "right"]
 
@@ -84,9 +83,7 @@ def sample_focal_loss(
         [1.35965, 0.00179]
     """
     _check(thresholds=thresholds, gammas=gammas, closed=closed)
-    rows = as_rows(
-        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     rule = partial(_gamma_of, thresholds=tuple(thresholds), gammas=tuple(gammas), closed=closed)
     return row_loss(rows, Terms(rule))
 

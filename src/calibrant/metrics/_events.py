@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from calibrant._math.checks import check_probs
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.checks import Checked, check_probs
 from calibrant._math.errors import InputError
-from calibrant.metrics._common import averaged, check_events_average, events
+from calibrant.metrics._common import Average, averaged, check_events_average, events
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from torch import Tensor
 
-    from calibrant._math.arrays import ArrayLike
-    from calibrant._math.checks import Checked
-    from calibrant.metrics._common import Average
 
 Vector: TypeAlias = NDArray[np.float64]
 Measure: TypeAlias = Callable[[Vector, Vector, Vector | None], float]  # of scores, outcomes and weights

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 import torch
+from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.dirichlet_kernel import likeliest_bandwidth, regress
 from calibrant._math.errors import InputError
-from calibrant.metrics._common import averaged, check_average, check_bandwidth, columns
+from calibrant.metrics._common import Average, averaged, check_average, check_bandwidth, columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from jaxtyping import Float, Int
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
-    from calibrant.metrics._common import Average
 
 
 def canonical_calibration_error(

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import torch
+from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.errors import InputError
-from calibrant.metrics._common import calibration_sums, check_average, column_sums
+from calibrant.metrics._common import Average, calibration_sums, check_average, column_sums
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from torch import Tensor
 
-    from calibrant._math.arrays import ArrayLike
     from calibrant._math.binning import Binning
-    from calibrant.metrics._common import Average
 
 
 def classwise_calibration_error(

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torch import Tensor
+
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_probs
 from calibrant._math.scores import hits, misses
-from calibrant.metrics._common import mean_score
+from calibrant.metrics._common import Average, mean_score
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
-    from calibrant.metrics._common import Average
 
 
 def accuracy(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    average: Average = "macro",
-    weights: ArrayLike | None = None,
+    probs: ArrayLike, labels: ArrayLike, *, average: Average = "macro", weights: ArrayLike | None = None
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Share of samples whose most probable class is the true one.
 
@@ -52,11 +47,7 @@ def accuracy(
 
 
 def error_rate(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    average: Average = "macro",
-    weights: ArrayLike | None = None,
+    probs: ArrayLike, labels: ArrayLike, *, average: Average = "macro", weights: ArrayLike | None = None
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """Share of samples whose most probable class is not the true one: one minus :func:`accuracy`.
 

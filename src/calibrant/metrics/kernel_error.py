@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from torch import Tensor
 
-from calibrant._math.errors import InputError
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.checks import check_at_least
 from calibrant._math.kernel_smoothing import HeatSeries, SmoothedResiduals, shares
-from calibrant.metrics._common import check_bandwidth
+from calibrant.metrics._common import Average, check_bandwidth
 from calibrant.metrics._events import Vector, one_event, over_events
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from torch import Tensor
 
-    from calibrant._math.arrays import ArrayLike
-    from calibrant.metrics._common import Average
 
 NARROWEST_CURVE = 1e-3  # a finer curve is finer than a pixel
 EMPTY = 1e-6  # density below which a curve says nothing
@@ -140,8 +139,7 @@ def smooth_reliability_curve(
         ((0.0, 0.5, 1.0), [0.002, 0.496, 0.999])
     """
     check_bandwidth(bandwidth)
-    if num_points < 2:
-        raise InputError(f"`num_points` must be at least 2; got {num_points}.")
+    check_at_least("num_points", num_points, 2)
     scores, outcomes, mass = one_event(probs, labels, weights)
     if bandwidth is None:
         bandwidth = SmoothedResiduals(scores, outcomes, mass).fixed_point()

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import torch
 
 from calibrant._math.brownian import excursion_tail, range_tail
-from calibrant._math.checks import check_choice, check_probs
+from calibrant._math.checks import check_at_least, check_choice, check_probs
 from calibrant._math.cumulative import CumulativeDifferences
-from calibrant._math.errors import InputError
 from calibrant.metrics._events import checked_events
 
 if TYPE_CHECKING:
@@ -159,8 +158,7 @@ def _test(
     seed: int,
 ) -> CumulativeTest:
     check_choice("p_value", p_value, ("auto", "asymptotic", "simulation"))
-    if num_draws < 1:
-        raise InputError(f"`num_draws` must be at least 1; got {num_draws}.")
+    check_at_least("num_draws", num_draws, 1)
     checked = check_probs(probs, labels, weights, find_top=not classwise)
     each: list[tuple[float, float, float]] = []
     for scores, outcomes, mass in checked_events(checked, classwise=classwise):

@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from calibrant._math.arrays import as_float_tensor, first_row, row_slices
+from calibrant._math.arrays import ArrayLike, as_float_tensor, first_row, row_slices
 from calibrant._math.binning import REACHED
-from calibrant._math.checks import check_choice, check_logits, check_probs, check_weights
+from calibrant._math.checks import Task, check_choice, check_logits, check_probs, check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.scores import entropies
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from torch import Tensor
 
-    from calibrant._math.arrays import ArrayLike
-    from calibrant._math.checks import Task
     from calibrant.metrics._events import Vector
+
 
 OutOfDistributionScore: TypeAlias = Literal["entropy", "max_probability", "max_logit", "energy"]
 OUT_OF_DISTRIBUTION_SCORES: tuple[OutOfDistributionScore, ...] = (

@@ -9,14 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_probs
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant.metrics._common import check_average, columns
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
-
-    from calibrant._math.arrays import ArrayLike
 
 
 @overload
@@ -29,11 +28,7 @@ def auroc(
 ) -> Float[Tensor, ""]: ...
 @overload
 def auroc(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    average: Literal["none"],
-    weights: ArrayLike | None = None,
+    probs: ArrayLike, labels: ArrayLike, *, average: Literal["none"], weights: ArrayLike | None = None
 ) -> tuple[Float[Tensor, ""] | None, ...]: ...
 def auroc(
     probs: ArrayLike,

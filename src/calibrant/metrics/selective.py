@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from calibrant._math.arrays import as_float_tensor, first_row
+from calibrant._math.arrays import ArrayLike, as_float_tensor, first_row
 from calibrant._math.checks import check_probs, check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label
-from calibrant.metrics._common import averaged, check_average, columns
+from calibrant.metrics._common import Average, averaged, check_average, columns
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from torch import Tensor
 
-    from calibrant._math.arrays import ArrayLike
-    from calibrant.metrics._common import Average
     from calibrant.metrics._events import Vector
 
 

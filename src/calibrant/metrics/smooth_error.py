@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from calibrant._math.arrays import as_float_tensor
+from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant.metrics._events import one_event, over_events
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from torch import Tensor
 
-    from calibrant._math.arrays import ArrayLike
     from calibrant.metrics._common import Average
 
 

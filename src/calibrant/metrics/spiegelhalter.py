@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_probs
 from calibrant.metrics._events import checked_events
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import torch
+from torch import Tensor
 
-from calibrant._math.checks import check_choice, check_num_bins, check_probs
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.checks import Checked, check_choice, check_num_bins, check_probs
 from calibrant._math.debias import PairSums, pair_sums
-from calibrant.metrics._common import averaged, check_average, events
+from calibrant.metrics._common import Average, averaged, check_average, events
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
-    from calibrant._math.checks import Checked
-    from calibrant.metrics._common import Average
 
 
 def squared_calibration_error(

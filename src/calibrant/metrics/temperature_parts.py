@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
-from calibrant._math.arrays import row_slices
+from calibrant._math.arrays import ArrayLike, row_slices
 from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant.metrics.score_parts import RefinementDecomposition, Score, refinement_decomposition
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from torch import Tensor
 
-    from calibrant._math.arrays import ArrayLike
 
 LOWEST, HIGHEST = 1e-4, 1e4  # of the temperature
 _FLOOR = 1e-12

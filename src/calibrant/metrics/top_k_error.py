@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import torch
+from torch import Tensor
 
-from calibrant._math.arrays import row_slices
-from calibrant._math.binning import binned
+from calibrant._math.arrays import ArrayLike, row_slices
+from calibrant._math.binning import Binning, binned
 from calibrant._math.checks import check_choice, check_num_bins, check_probs
 from calibrant._math.errors import InputError
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
-    from calibrant._math.binning import Binning
 
 
 def top_k_calibration_error(

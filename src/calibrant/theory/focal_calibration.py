@@ -17,11 +17,13 @@ kept**, and the loss is classification-calibrated for every :math:`\gamma \ge 0,
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
-from calibrant._math.arrays import as_float_tensor
+from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import check_is_number, check_probs
 from calibrant._math.errors import ConvergenceError, InputError
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
@@ -29,12 +31,8 @@ from calibrant._math.simplex import back_to
 from calibrant.theory.bracket import bracket
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from jaxtyping import Float
-    from torch import Tensor
 
-    from calibrant._math.arrays import ArrayLike
 
 _MAX_STEPS = 200
 _TO_BOUNDARY = 0.9

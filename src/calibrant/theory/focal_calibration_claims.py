@@ -24,16 +24,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_probs
 from calibrant._math.errors import InputError
 from calibrant.theory.focal_calibration import focal_calibration_minimiser, focal_calibration_risk
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
 
 
 class PropernessGap(NamedTuple):

@@ -17,7 +17,9 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma
 from calibrant._math.lambert_w import lambert_w
@@ -26,9 +28,6 @@ from calibrant.theory.gradients_parts import check_probabilities, last_positive,
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
 
 
 class TurningPoint(NamedTuple):

@@ -6,16 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
-from calibrant._math.arrays import as_float_tensor
+from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.errors import InputError
 from calibrant.theory.bracket import bracket
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
 
 
 def check_probabilities(p: ArrayLike | float) -> Tensor:

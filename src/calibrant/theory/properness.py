@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
@@ -15,10 +17,8 @@ from calibrant.theory.risk_minimiser import RiskMinimiser, check_posterior, risk
 from calibrant.theory.risk_minimiser_losses import Loss, Risk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from jaxtyping import Float
-    from torch import Tensor
+
 
 _MOVED = 1e-6  # of a probability: less is not called another place
 _LOWER = 1e-11  # of a risk: less is rounding
@@ -269,10 +269,7 @@ def _spread(weights: Float[Tensor, " C"], batch_size: int | None) -> Float[Tenso
 
 def _counter_example(posterior: Float[Tensor, " C"], found: RiskMinimiser, at_truth: float) -> CounterExample:
     return CounterExample(
-        posterior=posterior,
-        minimiser=found.probs,
-        risk_of_posterior=at_truth,
-        risk_of_minimiser=found.risk,
+        posterior=posterior, minimiser=found.probs, risk_of_posterior=at_truth, risk_of_minimiser=found.risk
     )
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import torch
+from torch import Tensor
 
 from calibrant._math.checks import check_choice
 from calibrant.theory.risk_minimiser_losses import Loss, Risk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jaxtyping import Float
-    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

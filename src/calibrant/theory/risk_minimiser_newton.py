@@ -142,11 +142,7 @@ def descend(risk: Risk, start: Float[Tensor, " C"], *, max_steps: int = 300) -> 
         local = following
         step, curvature = find(local)
     return Point(
-        local.logits,
-        local.value,
-        float(local.gradient.norm()),
-        _moved(local.logits, step),
-        curvature,
+        local.logits, local.value, float(local.gradient.norm()), _moved(local.logits, step), curvature
     )
 
 

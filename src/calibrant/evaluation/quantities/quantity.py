@@ -68,12 +68,9 @@ class Shown:
     """Where a quantity stands beside the full table."""
 
     terminal: bool = False
-    comparison: int | None = None
-    """Its place in the terminal's table of models, which shows as many as fit."""
-    tile: bool = False
-    """Whether it is among the main numbers at the top of a report."""
-    drawn: bool = False
-    """Whether a report draws it against chance."""
+    comparison: int | None = None  # its place in the terminal's table of models, which shows as many as fit
+    tile: bool = False  # whether it is among the main numbers at the top of a report
+    drawn: bool = False  # whether a report draws it against chance
 
 
 @dataclass(frozen=True)

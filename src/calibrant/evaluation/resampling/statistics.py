@@ -64,13 +64,7 @@ class EventErrors:
 
         total = self._totals(counts)
         errors = binned_errors(
-            counts,
-            self._targets(total),
-            self._order,
-            self._ties,
-            self._edges,
-            self._mass,
-            self._residuals,
+            counts, self._targets(total), self._order, self._ties, self._edges, self._mass, self._residuals
         )
         points = self._cells.points
         gathered = cell_sums(counts, self._cells.index, self._unranked, len(points))

@@ -7,27 +7,21 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 import torch
 from torch import Tensor, distributed
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
-from calibrant._math.arrays import as_float_tensor, as_label_tensor
-from calibrant._math.checks import Checked, check_choice, check_logits, check_probs
+from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor
+from calibrant._math.checks import Checked, Task, check_at_least, check_choice, check_logits, check_probs
 from calibrant._math.errors import CalibrantWarning, InputError
-from calibrant.metrics._common import columns
+from calibrant.metrics._common import Average, columns
 from calibrant.metrics.streaming.rows import as_event
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from jaxtyping import Float
-
-    from calibrant._math.arrays import ArrayLike
-    from calibrant._math.checks import Task
-    from calibrant.metrics._common import Average
 
 
 class SyncOptions(TypedDict, total=False):
@@ -79,8 +73,8 @@ class StreamingMetric(Metric, ABC):
                     f'`average` must be "macro" for {type(self).__name__} with task="{task}": '
                     "there is only one value."
                 )
-        if num_classes is not None and num_classes < 2:
-            raise InputError(f"`num_classes` must be at least 2; got {num_classes}.")
+        if num_classes is not None:
+            check_at_least("num_classes", num_classes, 2)
         self.task: Task = task
         self.num_classes = num_classes
         self.ignore_index = ignore_index

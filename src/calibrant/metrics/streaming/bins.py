@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar, Unpack
 
 import torch
+from torch import Tensor
 
 from calibrant._math.binning import (
     BinSums,
@@ -16,13 +17,13 @@ from calibrant._math.binning import (
     width_column_sums,
     width_edges,
 )
-from calibrant._math.checks import check_choice, check_num_bins
+from calibrant._math.checks import Checked, Task, check_choice, check_num_bins
 from calibrant._math.errors import InputError
 from calibrant._math.mass_sketch import NUM_CELLS, sketch_bins, sketch_error_bound, sketch_sums
 from calibrant._math.scores import top_label
-from calibrant.metrics._common import columns
+from calibrant.metrics._common import Average, columns
 from calibrant.metrics.reliability import ReliabilityTable, table_of
-from calibrant.metrics.streaming.base import StreamingMetric
+from calibrant.metrics.streaming.base import StreamingMetric, SyncOptions
 from calibrant.metrics.streaming.rows import (
     EVENT_WIDTH,
     as_event,
@@ -33,14 +34,7 @@ from calibrant.metrics.streaming.rows import (
 )
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from jaxtyping import Float
-    from torch import Tensor
-
-    from calibrant._math.checks import Checked, Task
-    from calibrant.metrics._common import Average
-    from calibrant.metrics.streaming.base import SyncOptions
 
 
 T = TypeVar("T")
@@ -66,13 +60,7 @@ class _BinnedError(StreamingMetric):
         options: SyncOptions,
     ) -> None:
         super().__init__(
-            task,
-            num_classes,
-            ignore_index,
-            from_logits,
-            options,
-            average=average,
-            per_class=self._per_class,
+            task, num_classes, ignore_index, from_logits, options, average=average, per_class=self._per_class
         )
         check_num_bins(num_bins)
         check_choice("binning", binning, ("width", "mass"))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 import torch
+from torch import Tensor
 
-from calibrant._math.checks import check_choice, check_share
+from calibrant._math.checks import Checked, Task, check_choice, check_share
 from calibrant._math.scores import (
     brier_scores,
     entropies,
@@ -18,17 +19,12 @@ from calibrant._math.scores import (
     top_label,
     weighted_sum,
 )
-from calibrant.metrics.streaming.base import StreamingMetric
+from calibrant.metrics.streaming.base import StreamingMetric, SyncOptions
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from jaxtyping import Float
-    from torch import Tensor
 
-    from calibrant._math.checks import Checked, Task
     from calibrant.metrics._common import Average
-    from calibrant.metrics.streaming.base import SyncOptions
 
 
 class _Sums(StreamingMetric):
@@ -179,11 +175,9 @@ class PredictiveEntropy(_Sums):
 
     def _values(self) -> Float[Tensor, " 1"]:
         by_outcome = self._held.sum(dim=0).reshape(2, 2)  # each decision counts as one event
-        weight, total = {
-            "all": by_outcome.sum(dim=0),
-            "correct": by_outcome[0],
-            "incorrect": by_outcome[1],
-        }[self.among]
+        weight, total = {"all": by_outcome.sum(dim=0), "correct": by_outcome[0], "incorrect": by_outcome[1]}[
+            self.among
+        ]
         return (total / weight)[None]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import torch
+from torch import Tensor
 
 from calibrant.metrics.roc import areas
-from calibrant.metrics.streaming.base import StreamingMetric
+from calibrant.metrics.streaming.base import StreamingMetric, SyncOptions
 from calibrant.metrics.streaming.rows import (
     EVENT_WIDTH,
     pack_classes,
@@ -17,14 +18,10 @@ from calibrant.metrics.streaming.rows import (
 )
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from jaxtyping import Float
-    from torch import Tensor
 
     from calibrant._math.checks import Checked, Task
     from calibrant.metrics._common import Average
-    from calibrant.metrics.streaming.base import SyncOptions
 
 
 class AUROC(StreamingMetric):
