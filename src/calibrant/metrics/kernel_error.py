@@ -42,22 +42,11 @@ def smooth_ece(
     back into the interval, so that it integrates to one over t. :math:`\mathrm{smECE}_\sigma` never increases
     with σ; hence there is one such σ*. This is another quantity than
     :func:`~calibrant.metrics.smooth_calibration_error`, which is at most 1.8 times as large. Which events
-    count is as there.
-
-    Args:
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        bandwidth: A fixed σ, positive; the value is then :math:`\mathrm{smECE}_\sigma`.
-        classwise: Whether every class counts, not only the top label.
-        average: With ``classwise`` or several labels per sample: ``"macro"`` for the mean over the columns,
-            ``"none"`` for one value per column.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
+    count is as there, and so are errors and arguments but ``bandwidth``: a fixed σ, positive, for which the
+    value is :math:`\mathrm{smECE}_\sigma`.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         At least the size of the mean residual. Correct to 1e-6 without a mesh whose width would bias it: the

@@ -28,23 +28,11 @@ def maximum_calibration_error(
 
     .. math:: \mathrm{MCE} = \max_b \left| \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right|
 
-    Empty bins count as 0. What is judged and how the bins lie: see
+    Empty bins count as 0. What is judged, how the bins lie, arguments and errors: see
     :func:`~calibrant.metrics.expected_calibration_error`.
-
-    Args:
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        num_bins: Number of bins.
-        binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
-        average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one
-            value per label.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         A single sample in a bin of its own decides the value: read it beside the bin counts of

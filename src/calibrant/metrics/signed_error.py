@@ -29,24 +29,12 @@ def over_confidence_error(
     .. math:: \sum_b \frac{|S_b|}{N} \max\left( 0, \mathrm{conf}(S_b) - \mathrm{acc}(S_b) \right)
 
     Added to :func:`under_confidence_error` it is :func:`~calibrant.metrics.expected_calibration_error`, where
-    the bins and what is judged are described; less that, it is the mean confidence minus the accuracy (with
-    ``binning="mukhoti"``: of the samples that are in bins). Of an event, probabilities that are too high
-    count here, on whichever side of one half.
-
-    Args:
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        num_bins: Number of bins.
-        binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
-        average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one
-            value per label.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
+    the bins, what is judged, arguments and errors are described; less that, it is the mean confidence minus
+    the accuracy (with ``binning="mukhoti"``: of the samples that are in bins). Of an event, probabilities
+    that are too high count here, on whichever side of one half.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Each half is biased upward for small ``N``, by about half as much as the whole: a calibrated model has

@@ -90,20 +90,13 @@ def monotone_num_bins(
     binning: Literal["mass", "width"] = "mass",
     weights: ArrayLike | None = None,
 ) -> int:
-    """The number of bins that :func:`sweep_calibration_error` takes.
+    """The number of bins that :func:`sweep_calibration_error` takes; ``probs`` hold classes or one event.
 
-    Args:
-        probs: Probabilities of the classes ``(N, C)`` (the top label counts) or of an event ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
-        binning: ``"mass"`` or ``"width"``.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
+    Arguments and errors as there; several labels per sample are refused (pass one column of each:
+    ``probs[:, k], labels[:, k]``).
 
     Returns:
         From 1 to the number of samples.
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or samples have several labels
-            (pass one column of each: ``probs[:, k], labels[:, k]``).
 
     Example:
         >>> import torch

@@ -84,18 +84,11 @@ def focal_calibration_phi(
 
 
 def focal_calibration_root(*, gamma: float, calibration_weight: float) -> float | None:
-    r"""The root of :func:`focal_calibration_phi`, if it has one inside (0, 1).
-
-    Args:
-        gamma: Focal loss's exponent, not negative.
-        calibration_weight: The weight :math:`\lambda` of the squared distance, not negative.
+    r"""The root of :func:`focal_calibration_phi`, if it has one inside (0, 1); options and errors as there.
 
     Returns:
         The root; None if there is none, that is, for :math:`\lambda = 0`, and for :math:`\gamma = 0` with
         :math:`\lambda \le 1/2`, where :math:`\varphi` stays positive.
-
-    Raises:
-        InputError: If an option is negative.
 
     Note:
         The reference claims a root for all options. For :math:`\gamma = 0` it is

@@ -151,16 +151,10 @@ def constant_processing_gaps(
 def top_errors(posterior: ArrayLike, *, gamma: float, calibration_weight: float) -> TopErrors:
     r"""How far the top probability is from the truth at focal loss's minimiser and at FCL's.
 
-    Args:
-        posterior: True probabilities of the classes, shape ``(N, C)``.
-        gamma: Focal loss's exponent, not negative.
-        calibration_weight: The weight :math:`\lambda` of the squared distance, not negative.
+    Arguments and errors are those of :func:`properness_gap`.
 
     Returns:
         Signed errors (positive: over-confident) and Euclidean distances, float64 ``(N,)`` each.
-
-    Raises:
-        InputError: If an option is negative, or ``posterior`` holds no rows of probabilities.
 
     Note:
         The example refutes the claim that the distance term never makes the top probability worse: 24 %,

@@ -179,20 +179,11 @@ def classification_calibration(
     """Whether minimising a loss gives the best classifier, and whether that is under- or over-confident.
 
     A loss is classification-calibrated if its minimiser's most probable class is the posterior's. The search
-    is that of :func:`properness`; a tie at the minimiser where the posterior has none counts against it.
-
-    Args:
-        loss: As there.
-        num_classes: As there.
-        num_posteriors: As there.
-        batch_size: As there.
-        seed: As there.
+    is that of :func:`properness`, with the same arguments and errors; a tie at the minimiser where the
+    posterior has none counts against it.
 
     Returns:
         A counter-example if there is one, and how the top probability differs from the true one.
-
-    Raises:
-        InputError: As for :func:`risk_minimiser`.
 
     References:
         Bartlett, Jordan and McAuliffe, "Convexity, Classification, and Risk Bounds", JASA 101, 2006.

@@ -86,8 +86,7 @@ def risk_minimiser(
     Note:
         Converges to 1e-10 in the probabilities where the loss is differentiable twice at the minimum; for
         more than two classes a minimum at a kink or jump is found to about 1e-6 (more than ten: as far as
-        Newton's steps lead) and ``converged`` says so. For two
-        classes a kink is bracketed to rounding.
+        Newton's steps lead) and ``converged`` says so. For two classes a kink is bracketed to rounding.
 
     References:
         Charoenphakdee et al., "On Focal Loss for Class-Posterior Probability Estimation: A Theoretical
@@ -115,21 +114,11 @@ def elicited_map(
     r"""Probabilities that a loss elicits, one row for each posterior.
 
     What a network trained perfectly with the loss says where the truth is ``posteriors``: the
-    :func:`risk_minimiser` of every row. The identity for a strictly proper loss,
-    :func:`inverse_focal_calibration_map` for focal loss.
-
-    Args:
-        loss: As for :func:`risk_minimiser`.
-        posteriors: True probabilities, shape ``(N, C)``; of events ``(N,)``.
-        batch_size: As there.
-        num_starts: As there.
-        seed: As there.
+    :func:`risk_minimiser` of every row, with its arguments and errors; events may be given as ``(N,)``. The
+    identity for a strictly proper loss, :func:`inverse_focal_calibration_map` for focal loss.
 
     Returns:
         Probabilities of the shape of ``posteriors``, float64.
-
-    Raises:
-        InputError: As for :func:`risk_minimiser`.
 
     Example:
         >>> import torch

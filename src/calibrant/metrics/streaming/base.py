@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack
 
 import torch
 from torch import Tensor, distributed
@@ -36,6 +36,16 @@ class SyncOptions(TypedDict, total=False):
     sync_on_compute: bool
 
 
+class Settings(SyncOptions, total=False):
+    """What every streaming metric takes."""
+
+    task: Task
+    num_classes: int | None
+    average: Average
+    ignore_index: int | None
+    from_logits: bool
+
+
 class StreamingMetric(Metric, ABC):
     """A metric of all the samples seen so far.
 
@@ -46,23 +56,24 @@ class StreamingMetric(Metric, ABC):
     is_differentiable = False
     full_state_update = False  # `forward` may see a batch on its own and add it to the rest
 
+    _per_class: ClassVar[bool] = False  # whether each class has a value
+
     def __init__(
         self,
-        task: Task,
-        num_classes: int | None,
-        ignore_index: int | None,
-        from_logits: bool,
-        options: SyncOptions,
         *,
+        task: Task = "multiclass",
+        num_classes: int | None = None,
         average: Average = "macro",
-        per_class: bool = False,
+        ignore_index: int | None = None,
+        from_logits: bool = False,
+        **options: Unpack[SyncOptions],
     ) -> None:
         super().__init__(**options)
         check_choice("task", task, ("binary", "multiclass", "multilabel"))
         check_choice("average", average, ("macro", "none"))
         if task == "binary" and num_classes is not None:
             raise InputError('`num_classes` must be None for task="binary".')
-        if task == "multilabel" or (task == "multiclass" and per_class):
+        if task == "multilabel" or (task == "multiclass" and self._per_class):
             if num_classes is None:
                 raise InputError(f'`num_classes` must be given to {type(self).__name__} for task="{task}".')
             self._num_columns = num_classes
@@ -80,6 +91,10 @@ class StreamingMetric(Metric, ABC):
         self.ignore_index = ignore_index
         self.from_logits = from_logits
         self.average: Average = average
+        self._start()
+
+    def _start(self) -> None:
+        """Set up the state, for a metric without settings of its own."""
 
     def update(self, probs: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Add a batch.

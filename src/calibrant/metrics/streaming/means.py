@@ -24,8 +24,6 @@ from calibrant.metrics.streaming.base import StreamingMetric, SyncOptions
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-    from calibrant.metrics._common import Average
-
 
 class _Sums(StreamingMetric):
     """A few sums for each column."""
@@ -46,17 +44,7 @@ class _Mean(_Sums):
 
     _score: ClassVar[Callable[[Any, Any], Any]]
 
-    def __init__(
-        self,
-        *,
-        task: Task = "multiclass",
-        num_classes: int | None = None,
-        average: Average = "macro",
-        ignore_index: int | None = None,
-        from_logits: bool = False,
-        **options: Unpack[SyncOptions],
-    ) -> None:
-        super().__init__(task, num_classes, ignore_index, from_logits, options, average=average)
+    def _start(self) -> None:
         self._hold(type(self).__name__, (self._num_columns, 2))
 
     def _sums(self, problem: Checked) -> list[Float[Tensor, ""]]:
@@ -135,13 +123,8 @@ class ErrorRate(_Mean):
 class PredictiveEntropy(_Sums):
     """Streaming :func:`~calibrant.metrics.predictive_entropy`.
 
-    Args:
-        among: Which samples to average over: ``"all"``, ``"correct"`` or ``"incorrect"``.
-        task: What is judged: ``"multiclass"``, ``"binary"`` (an event) or ``"multilabel"``.
-        num_classes: Number of classes or labels; needed for several labels, else only checked.
-        ignore_index: Positions with this label are left out.
-        from_logits: Whether ``update`` is given logits (log-odds for events) instead of probabilities.
-        options: The options of ``torchmetrics.Metric``, such as ``process_group``.
+    ``among`` is as there; the other arguments are those of :class:`NegativeLogLikelihood`, without
+    ``average``.
 
     Example:
         >>> import torch
@@ -160,7 +143,9 @@ class PredictiveEntropy(_Sums):
         from_logits: bool = False,
         **options: Unpack[SyncOptions],
     ) -> None:
-        super().__init__(task, num_classes, ignore_index, from_logits, options)
+        super().__init__(
+            task=task, num_classes=num_classes, ignore_index=ignore_index, from_logits=from_logits, **options
+        )
         check_choice("among", among, ("all", "correct", "incorrect"))
         self.among = among
         self._hold("Entropy", (self._num_columns, 4))
@@ -196,7 +181,9 @@ class _HighConfidence(_Sums):
         from_logits: bool = False,
         **options: Unpack[SyncOptions],
     ) -> None:
-        super().__init__(task, num_classes, ignore_index, from_logits, options)
+        super().__init__(
+            task=task, num_classes=num_classes, ignore_index=ignore_index, from_logits=from_logits, **options
+        )
         check_share("threshold", threshold)
         self.threshold = threshold
         self._hold("HighConfidence", (self._num_columns, 3), threshold)
@@ -214,13 +201,8 @@ class _HighConfidence(_Sums):
 class HighConfidenceShare(_HighConfidence):
     """Streaming share of :func:`~calibrant.metrics.high_confidence`.
 
-    Args:
-        threshold: The least confidence that counts, in ``[0, 1]``.
-        task: What is judged: ``"multiclass"``, ``"binary"`` (an event) or ``"multilabel"``.
-        num_classes: Number of classes or labels; needed for several labels, else only checked.
-        ignore_index: Positions with this label are left out.
-        from_logits: Whether ``update`` is given logits (log-odds for events) instead of probabilities.
-        options: The options of ``torchmetrics.Metric``, such as ``process_group``.
+    ``threshold`` is as there; the other arguments are those of :class:`NegativeLogLikelihood`, without
+    ``average``.
 
     Example:
         >>> import torch
