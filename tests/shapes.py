@@ -1,10 +1,11 @@
 """Checks the shapes that annotations promise, whenever a test calls a function of the four lowest rooms.
 
-The package names jaxtyping under ``TYPE_CHECKING`` only, so users never import it. Here its annotations come
-to life: as soon as a module of a checked room has been imported, each of its functions with a shape in its
-signature is wrapped, and so are methods, properties, dataclasses and named tuples. At the first call the
-wrapper runs the module's ``if TYPE_CHECKING:`` blocks in a namespace of their own and evaluates the
-annotations; from then on jaxtyping and beartype check what goes in and what comes out.
+The package takes the names of its shapes from ``calibrant._math.shapes``, where they mean nothing, so users
+need no jaxtyping. Here they come to life: as soon as a module of a checked room has been imported, each of
+its functions with a shape in its signature is wrapped, and so are methods, properties, dataclasses and named
+tuples. At the first call the wrapper runs the module's ``if TYPE_CHECKING:`` blocks in a namespace of their
+own, where those names are jaxtyping's, and evaluates the annotations; from then on jaxtyping and beartype
+check what goes in and what comes out.
 
 Left out: what numba compiles (not a Python function any more), anything traced by ``torch.compile`` or
 ``torch.export``, and annotations without a shape, which are the type checker's business.
@@ -27,12 +28,15 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+import jaxtyping
 import torch
 from beartype import beartype
 from jaxtyping import AbstractArray, AnnotationError, TypeCheckError, jaxtyped
 
 ROOMS = ("_math", "losses", "metrics", "calibrators")
-SHAPE = re.compile(r"\b(Bool|Float|Int|Integer|Num|Shaped|UInt8)\[")
+KINDS = ("Bool", "Float", "Int", "Integer", "Shaped", "UInt8")
+"""What ``calibrant._math.shapes`` defines."""
+SHAPE = re.compile(rf"\b({'|'.join(KINDS)})\[")
 
 EXEMPT: dict[str, str] = {
     "calibrant.calibrators.": "not all read yet; known to be wrong: fitting.groups, choice.landscape",
@@ -229,7 +233,7 @@ def _has_shape(hint: Any) -> bool:
 
 @functools.cache
 def _names(module: ModuleType) -> dict[str, Any]:
-    """What a type checker sees in a module: its globals, and what it imports under ``TYPE_CHECKING``."""
+    """A module's globals with jaxtyping's shapes, and what it imports under ``TYPE_CHECKING``."""
     path = Path(str(module.__file__))
     blocks = [
         statement
@@ -237,6 +241,6 @@ def _names(module: ModuleType) -> dict[str, Any]:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for statement in node.body
     ]
-    names = dict(vars(module))
+    names = vars(module) | {kind: getattr(jaxtyping, kind) for kind in KINDS}
     exec(compile(ast.Module(blocks, []), str(path), "exec"), names)
     return names

@@ -6,7 +6,7 @@ Every sum is float64. An outcome is 1 where what the confidence speaks of came t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -15,9 +15,7 @@ from torch import Tensor
 from calibrant._math.arrays import row_slices
 from calibrant._math.errors import InputError
 from calibrant._math.large_tables import LARGE_COLUMN, column_width_sums, is_large, table_width_sums
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int, Shaped
+from calibrant._math.shapes import Float, Int, Shaped
 
 Binning: TypeAlias = Literal["width", "mass", "mukhoti"]
 Norm: TypeAlias = Literal["l1", "l2", "max"]

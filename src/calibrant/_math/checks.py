@@ -6,19 +6,17 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
+from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
 from calibrant._math.errors import InputError
 from calibrant._math.large_tables import is_large, read_table
 from calibrant._math.positions import positions_of
+from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.table_rows import read_rows
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
-    from torch import Tensor
 
 Task: TypeAlias = Literal["binary", "multiclass", "multilabel"]
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from calibrant._math.newton import LONGEST_STEP, MAX_STEPS, TOLERANCE
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+from calibrant._math.shapes import Float, Int
 
 ManySlopes: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """Which of the functions (A,), each at its own inverse temperature (A,): value and two derivatives (A, 3)."""

@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
+from torch import Tensor
 
 from calibrant._math.binning import mass_bin_index, mass_boundaries, mass_order, width_bin_index
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int, Shaped
-    from torch import Tensor
+from calibrant._math.shapes import Float, Int, Shaped
 
 # Below this share of the squared weight of a bin, its pairs of different samples are rounding errors.
 _NO_PAIRS = 1e-12

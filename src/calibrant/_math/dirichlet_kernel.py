@@ -12,13 +12,12 @@ The last sum does not depend on h: one matrix product serves every bandwidth.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
-    from torch import Tensor
+from calibrant._math.shapes import Bool, Float, Int
 
 CANDIDATES = (*torch.logspace(-5, -1, 15, dtype=torch.float64).tolist(), 0.2, 0.4, 0.6, 0.8, 1.0)
 

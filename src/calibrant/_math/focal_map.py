@@ -18,12 +18,11 @@ from torch import Tensor
 from calibrant._math.arrays import CACHED_ELEMENTS
 from calibrant._math.checks import check_is_number
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
 from calibrant._math.simplex import TopSplit, back_to, normalise_gaps, split_top, working_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from jaxtyping import Float
 
 # exp of less than this is zero in every float type, and unlike -inf it may be multiplied by zero.
 _LOWEST_LOG = -1e4

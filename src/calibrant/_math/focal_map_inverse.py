@@ -9,7 +9,7 @@ costs little more than the map. Derivatives are those of the implicit function, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,10 +23,8 @@ from calibrant._math.focal_map import (
     log_gradient_factor_of_top,
     widen,
 )
+from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.simplex import TopSplit, back_to, gaps_to_top, normalise_gaps, split_gaps, split_top
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 # Where looking at the residual costs nothing, all rows take a few steps, and the others as many as they need.
 _FEW_STEPS = 5

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from calibrant._math.shapes import Bool, Int, Shaped
 from calibrant._math.threads import in_threads
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Int, Shaped
     from torch import Tensor
 
 

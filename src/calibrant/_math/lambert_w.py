@@ -3,13 +3,12 @@ r"""The two real branches of Lambert's W, the solutions of :math:`w e^w = x`."""
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
+from calibrant._math.shapes import Float
 
 # Halley's method triples the digits at every step; from the starts below four are enough.
 _STEPS = 6

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 BREAKDOWN = 1e-10  # a new direction shorter than this, relative to the matrix, is rounding noise
 

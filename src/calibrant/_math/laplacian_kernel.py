@@ -6,13 +6,10 @@ every i. Exact; O(N log N) time and O(N) memory where the matrix of pairs needs 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
+from calibrant._math.shapes import Float
 
 
 def laplacian_pair_sum(

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.table_rows import MAY_BE_SHARED
 from calibrant._math.threads import in_threads
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 LARGE = 1 << 22  # entries of a table from which on this pays, and
 LARGE_COLUMN = 1 << 19  # of a single column

@@ -18,15 +18,11 @@ bins, so
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
 from calibrant._math.binning import BinSums, bin_sums
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int, Shaped
-    from torch import Tensor
+from calibrant._math.shapes import Float, Int, Shaped
 
 NUM_CELLS = 2**14
 

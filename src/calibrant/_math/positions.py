@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float, Int
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
     from torch import Tensor
 
 

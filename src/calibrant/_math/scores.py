@@ -7,15 +7,13 @@ in {0, 1}, one event per entry, and with several events per sample the value is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from calibrant._math.arrays import row_slices
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int, Shaped
+from calibrant._math.shapes import Bool, Float, Int, Shaped
 
 
 class TopLabel(NamedTuple):

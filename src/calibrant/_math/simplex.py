@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-    from torch import Tensor
+from calibrant._math.shapes import Float, Int
 
 # Stands for the logarithm of zero where infinity would meet infinity: it survives a factor of 1e7 in float32.
 LOG_OF_ZERO = -1e30

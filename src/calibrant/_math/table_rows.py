@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+from calibrant._math.shapes import Bool, Float, Int
 
 _NARROW = 64  # columns up to which a transposed copy is read faster than the rows themselves
 MAY_BE_SHARED = 0.51  # two classes cannot both exceed a half, but for what a row's sum may miss

@@ -10,14 +10,13 @@ network is sure. :math:`-\log p_t` is softplus(-s), :math:`-\log(1 - p_t)` is so
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-    from torch import Tensor
+from calibrant._math.shapes import Float, Int
 
 # Log-odds from which on log(1 + exp(-s)) is exp(-s), in float64 too.
 _SURE = 40.0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from calibrant._math.shapes import Float
 
 
 class Affine(NamedTuple):

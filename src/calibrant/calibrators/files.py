@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant.calibrators.file_format import SINGLE_KEY, Header, damaged, read_file
@@ -14,8 +15,6 @@ from calibrant.calibrators.fitting.tables import fits_shape
 from calibrant.calibrators.roster import CALIBRATORS
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from calibrant.calibrators.base import Calibrator
 
 

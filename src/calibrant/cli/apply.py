@@ -33,8 +33,7 @@ def apply(
         ),
     ] = None,
     prior: Annotated[
-        str | None,
-        typer.Option(help="Known class frequencies of FILE to correct for, such as 0.98,0.02."),
+        str | None, typer.Option(help="Known class frequencies of FILE to correct for, such as 0.98,0.02.")
     ] = None,
     unknown_groups: Annotated[
         Literal["error", "pooled"] | None,

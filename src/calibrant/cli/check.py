@@ -48,7 +48,7 @@ def check(
         list[str] | None,
         typer.Option(
             help=f"What must not be worse: {alternatives(gated())}. May be repeated. Default: ece, and nll "
-            "where it is known.",
+            "where it is known."
         ),
     ] = None,
     confidence: Annotated[

@@ -32,14 +32,12 @@ def curvature(
         str | None, typer.Option(help="With a factory: a named set, an .npz file or a folder of images.")
     ] = None,
     loss: Annotated[
-        str | None,
-        typer.Option(help='With a factory: what it was trained with, such as "focal(gamma=3)".'),
+        str | None, typer.Option(help='With a factory: what it was trained with, such as "focal(gamma=3)".')
     ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option(
-            "--set",
-            help="With a factory: a recipe's setting, such as data.normalise=none; may be repeated.",
+            "--set", help="With a factory: a recipe's setting, such as data.normalise=none; may be repeated."
         ),
     ] = None,
     json: Annotated[

@@ -35,12 +35,10 @@ def figure(
         typer.Option(help="For `landscape`: nll (the default), brier, ece, adaptive_ece, smce or classwise."),
     ] = None,
     label: Annotated[
-        str | None,
-        typer.Option(help="For `landscape`: the label of a multilabel file, by name or number."),
+        str | None, typer.Option(help="For `landscape`: the label of a multilabel file, by name or number.")
     ] = None,
     every_row: Annotated[
-        bool,
-        typer.Option("--all", help="For `landscape`: use all rows of FILE, not its calibration split."),
+        bool, typer.Option("--all", help="For `landscape`: use all rows of FILE, not its calibration split.")
     ] = False,
     resamples: Annotated[
         int | None,

@@ -27,8 +27,7 @@ app = typer.Typer(cls=_Studies, invoke_without_command=True, subcommand_metavar=
 
 @app.callback()
 def study(
-    context: typer.Context,
-    listed: Annotated[bool, typer.Option("--list", help="List the studies.")] = False,
+    context: typer.Context, listed: Annotated[bool, typer.Option("--list", help="List the studies.")] = False
 ) -> None:
     """Carry out a study: do whatever is not done yet, and write tables and figures."""
     if listed:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from calibrant._math.checks import check_choice
@@ -17,8 +18,6 @@ from calibrant.curvature.operators import CurvatureOperator, Matrix, curvature_o
 from calibrant.curvature.parametric_model import Batches, Loss, Mode
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     Vector: TypeAlias = NDArray[np.float64]
 
 Which: TypeAlias = Literal["largest", "smallest", "magnitude"]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
 from calibrant.curvature.differentiation import wide
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 class LastLayer:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from calibrant._math.shapes import Float
 from calibrant.curvature.differentiation import gradient, wide
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 _MOST_NUMBERS = 2**22  # in the directions that go through the loss at a time
 

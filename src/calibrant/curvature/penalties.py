@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from calibrant._math.shapes import Float
 from calibrant.curvature.differentiation import gradient, wide
 from calibrant.curvature.output_hessian import (
     is_coupled,
@@ -16,9 +17,6 @@ from calibrant.curvature.output_hessian import (
     output_traces,
     signed_roots,
 )
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 ROOT_COST = 64
 """Parameters for each number of a root's K^3 operations from which a root costs less than another pass."""

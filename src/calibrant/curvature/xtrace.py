@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+from calibrant._math.shapes import Float, Int
 
 _MOST_GROUPS = 16  # of probes, left out in turn
 

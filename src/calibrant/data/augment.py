@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float, Int
 from calibrant._math.text_form import build_from
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 
 class Augmentation(ABC):

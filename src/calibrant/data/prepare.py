@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from calibrant._math.shapes import Float
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,12 +9,11 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Int
 from calibrant.data.prepare import to_unit
 from calibrant.data.table import Dataset, Part, RawData
 
 if TYPE_CHECKING:
-    from jaxtyping import Int
-
     Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 Size = int | float

@@ -6,15 +6,13 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
 from calibrant.reports.figures.theory_roster import FIGURES as OF_THE_THEORY
 from calibrant.reports.figures.theory_roster import TheoryFigure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True)

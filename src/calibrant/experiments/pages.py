@@ -34,13 +34,7 @@ def _templates(folder: Path) -> Environment:
         keep_trailing_newline=True,
     )
     filters: dict[str, Any] = environment.filters
-    filters |= {
-        "mean": plus_minus,
-        "number": format,
-        "loss": loss_name,
-        "side": side,
-        "finding": finding,
-    }
+    filters |= {"mean": plus_minus, "number": format, "loss": loss_name, "side": side, "finding": finding}
     return environment
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import check_cv
@@ -26,8 +27,6 @@ from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator, Selection, build, select
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     Scores: TypeAlias = NDArray[np.float64]
     """Logits ``(N, C)``, or log-odds ``(N,)`` of the second class."""
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float, Shaped
 from calibrant._math.true_class import focal_value
 from calibrant.losses._rows import Layout, Reduction, check_is_tensor, check_scores, working_dtype
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Shaped
 
 
 class Entries(NamedTuple):

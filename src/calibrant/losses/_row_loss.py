@@ -18,18 +18,16 @@ The gradient of the first two terms by logit j is :math:`f (p_j - 1[j = t])` wit
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant._math.true_class import focal_power, focal_value, softplus
 from calibrant.losses._rows import Layout, Reduction, Rows, SoftRows
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 GammaRule: TypeAlias = Callable[[Tensor], Tensor]
 

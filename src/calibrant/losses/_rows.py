@@ -6,7 +6,7 @@ Only shapes and types are looked at, never values: looking at a value would make
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
+from typing import Literal, NamedTuple, TypeAlias, cast, overload
 
 import torch
 from torch import Tensor
@@ -14,10 +14,8 @@ from torch.nn import functional
 
 from calibrant._math.checks import check_is_number
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.true_class import TrueClass, see_true_class
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -12,12 +11,10 @@ from torch import Tensor, nn
 from calibrant._math.binning import mukhoti_bin_sums
 from calibrant._math.checks import check_at_least, check_is_number
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float, Integer, Shaped
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Integer, Shaped
 
 
 @properness("as it starts: focal with γ = 1")

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
-from calibrant.losses._rows import as_rows, check_number
+from calibrant.losses._rows import Reduction, as_rows, check_number
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Integer
     from torch import Tensor
-
-    from calibrant.losses._rows import Reduction
 
 Spread: TypeAlias = Literal["all", "others"]
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
+from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._rows import Reduction, SoftRows, as_rows, check_not_negative
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Integer
 
 
 @properness("proper where no probability is below exp(−margin) times the largest")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
+from torch import Tensor
 
+from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import BatchLossModule, properness
 from calibrant.losses._rows import as_labelled_rows, check_mean, check_not_negative
 from calibrant.losses.focal import focal_loss
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Integer
-    from torch import Tensor
 
 
 @properness("cross-entropy plus a penalty that is zero at the truth: strictly proper")

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
+from torch import Tensor
 
 from calibrant._math.checks import check_at_least
 from calibrant._math.laplacian_kernel import laplacian_pair_sum
+from calibrant._math.shapes import Bool, Float, Integer
 from calibrant.losses._module import BatchLossModule, properness
 from calibrant.losses._rows import as_labelled_rows, check_mean, check_not_negative
 
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Integer
-    from torch import Tensor
-
-_NARROWEST = 0.02  # below it exp(1 / bandwidth) nears the end of float32
-_UNDER_ROOT = 1e-10  # keeps the square root's derivative finite at zero; the authors' value
-_UNDER_COUNT = 1e-5  # the authors' guard on the counts of the weighted form as published
+# Below it exp(1 / bandwidth) nears the end of float32.
+_NARROWEST = 0.02
+# Keeps the square root's derivative finite at zero; the authors' value.
+_UNDER_ROOT = 1e-10
+# The authors' guard on the counts of the weighted form as published.
+_UNDER_COUNT = 1e-5
 
 
 @properness(

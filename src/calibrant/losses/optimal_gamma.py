@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 import torch
 from torch import Tensor
 
 from calibrant._math.lambert_w import lambert_w
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from calibrant._math.shapes import Float
 
 
 @overload

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows, check_number
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Integer
-
 
 Closed: TypeAlias = Literal["left", "right"]
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from calibrant._math.errors import DerivativeError
+from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import BatchLossModule, properness
 from calibrant.losses._rows import as_labelled_rows, check_mean, check_not_negative
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Integer
 
 
 def smooth_calibration_penalty(

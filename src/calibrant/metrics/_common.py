@@ -13,10 +13,9 @@ from calibrant._math.binning import Binning, BinSums, binned, width_column_sums
 from calibrant._math.checks import Checked, check_choice, check_num_bins, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label, weighted_mean
+from calibrant._math.shapes import Bool, Float
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
-
     from calibrant._math.arrays import ArrayLike
 
 Average: TypeAlias = Literal["macro", "none"]

@@ -10,11 +10,11 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, calibration_sums, check_average, column_sums
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
+    from calibrant._math.arrays import ArrayLike
     from calibrant._math.binning import Binning
 
 

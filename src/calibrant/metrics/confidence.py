@@ -11,10 +11,11 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_probs, check_share
 from calibrant._math.scores import top_label, weighted_mean
+from calibrant._math.shapes import Float
 from calibrant.metrics._common import columns
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from calibrant._math.arrays import ArrayLike
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,14 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_at_least
 from calibrant._math.kernel_smoothing import HeatSeries, SmoothedResiduals, shares
+from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, check_bandwidth
 from calibrant.metrics._events import Vector, one_event, over_events
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from torch import Tensor
 
+    from calibrant._math.arrays import ArrayLike
 
 NARROWEST_CURVE = 1e-3  # a finer curve is finer than a pixel
 EMPTY = 1e-6  # density below which a curve says nothing

@@ -9,10 +9,13 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_probs
 from calibrant._math.scores import negative_log_likelihoods
+from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, mean_score
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from torch import Tensor
+
+    from calibrant._math.arrays import ArrayLike
 
 
 def negative_log_likelihood(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibrant.metrics._common import binned_error
+from calibrant._math.shapes import Float
+from calibrant.metrics._common import Average, binned_error
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
     from torch import Tensor
 
     from calibrant._math.arrays import ArrayLike
     from calibrant._math.binning import Binning
-    from calibrant.metrics._common import Average
 
 
 def maximum_calibration_error(

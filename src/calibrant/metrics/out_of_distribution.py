@@ -15,10 +15,9 @@ from calibrant._math.binning import REACHED
 from calibrant._math.checks import Task, check_choice, check_logits, check_probs, check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.scores import entropies
+from calibrant._math.shapes import Float
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from calibrant.metrics._events import Vector
 
 

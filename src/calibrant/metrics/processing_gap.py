@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from calibrant._math.checks import check_choice
+from calibrant._math.shapes import Float
 from calibrant.metrics._events import over_events
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
     from torch import Tensor
 
     from calibrant._math.arrays import ArrayLike

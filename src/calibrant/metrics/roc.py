@@ -12,10 +12,11 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_probs
 from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant._math.shapes import Bool, Float
 from calibrant.metrics._common import check_average, columns
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
+    from calibrant._math.arrays import ArrayLike
 
 
 @overload

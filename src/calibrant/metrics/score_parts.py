@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.scores import brier_scores, negative_log_likelihoods, weighted_mean
-from calibrant.metrics._common import check_events_average, events
+from calibrant._math.shapes import Float
+from calibrant.metrics._common import Average, check_events_average, events
 from calibrant.metrics._events import Vector, one_event, vector
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
-
     from calibrant._math.arrays import ArrayLike
     from calibrant._math.isotonic import IsotonicBlocks
-    from calibrant.metrics._common import Average
 
 Score: TypeAlias = Literal["brier", "nll"]
 

@@ -13,11 +13,10 @@ from calibrant._math.arrays import ArrayLike, as_float_tensor, first_row
 from calibrant._math.checks import check_probs, check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label
+from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, averaged, check_average, columns
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from calibrant.metrics._events import Vector
 
 

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor
+from calibrant._math.shapes import Float
 from calibrant.metrics._events import one_event, over_events
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from calibrant.metrics._common import Average
 
 

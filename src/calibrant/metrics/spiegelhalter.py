@@ -11,10 +11,11 @@ from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_probs
+from calibrant._math.shapes import Float
 from calibrant.metrics._events import checked_events
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from calibrant._math.arrays import ArrayLike
 
 
 @dataclass(frozen=True)

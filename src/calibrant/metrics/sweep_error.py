@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import torch
+from torch import Tensor
 
 from calibrant._math.binning import binned
 from calibrant._math.checks import check_choice
+from calibrant._math.shapes import Float
 from calibrant.metrics._events import Vector, one_event, over_events
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
-
     from calibrant._math.arrays import ArrayLike
     from calibrant.metrics._common import Average
 

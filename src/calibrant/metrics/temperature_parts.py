@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -11,11 +10,8 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike, row_slices
 from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.convex_minimum import convex_minimum
+from calibrant._math.shapes import Float
 from calibrant.metrics.score_parts import RefinementDecomposition, Score, refinement_decomposition
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
 
 LOWEST, HIGHEST = 1e-4, 1e4  # of the temperature
 _FLOOR = 1e-12

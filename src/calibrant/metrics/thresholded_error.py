@@ -10,10 +10,11 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import binned
 from calibrant._math.checks import check_choice, check_num_bins, check_probs, check_share
+from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, averaged, check_average, columns
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from calibrant._math.arrays import ArrayLike
 
 
 def thresholded_calibration_error(

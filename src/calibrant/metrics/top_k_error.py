@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -11,9 +11,7 @@ from calibrant._math.arrays import ArrayLike, row_slices
 from calibrant._math.binning import Binning, binned
 from calibrant._math.checks import check_choice, check_num_bins, check_probs
 from calibrant._math.errors import InputError
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from calibrant._math.shapes import Float
 
 
 def top_k_calibration_error(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor, nn
 
+from calibrant._math.shapes import Float
 from calibrant.models._settings import image_shape, positive, share
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 class CNN(nn.Module):

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
+from calibrant._math.shapes import Float
 from calibrant.models._settings import positive, positives, share
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 class MLP(nn.Module):

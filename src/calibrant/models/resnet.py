@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
+from calibrant._math.shapes import Float
 from calibrant.models._settings import image_shape, positive, positives
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 class ResNet(nn.Module):

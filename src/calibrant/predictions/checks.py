@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
 from calibrant._math.checks import ROW_SUM_TOLERANCE, row_sum_tolerance
 from calibrant._math.errors import InputError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Kind: TypeAlias = Literal["binary", "multiclass", "multilabel", "top_label"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
+from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label
+from calibrant._math.shapes import Bool, Float, Int, UInt8
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.stores import ScoreStore
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int, UInt8
-    from torch import Tensor
 
 Space: TypeAlias = Literal["logits", "probs", "confidence"]
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from calibrant._math.arrays import first_row
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float, Int
 from calibrant.predictions import checks
 from calibrant.predictions.checks import ROUNDING_TOLERANCE
 from calibrant.predictions.stores import ScoreStore
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-    from torch import Tensor
 
 PIECE = 1 << 22  # elements read at a time: 16 MiB of float32
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
 from calibrant._math.arrays import row_slices
 from calibrant._math.checks import row_sum_tolerance
+from calibrant._math.shapes import Float, Int
 from calibrant.predictions.checks import Kind
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-    from torch import Tensor
 
 ONE_LABEL_EACH = (
     "Every row has exactly one label; if exactly one class applies to each sample, give class numbers (N,)."

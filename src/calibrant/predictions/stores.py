@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from calibrant._math.arrays import row_slices
+from calibrant._math.shapes import Float, Int
 
 if TYPE_CHECKING:
     import torch
-    from jaxtyping import Float, Int
     from torch import Tensor
 
 

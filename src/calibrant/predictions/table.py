@@ -6,23 +6,21 @@ import copy
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_logits
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Bool, Float, Int, UInt8
 from calibrant.predictions import checks, kinds
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.contents import Contents, Source, Space
 from calibrant.predictions.file_scores import ScoreFile
 from calibrant.predictions.formats.roster import write
 from calibrant.predictions.stores import HeldScores
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int, UInt8
-    from torch import Tensor
 
 
 class Predictions:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import drawing_style, new_axes, open_frame, series
 from calibrant.reports.pictures import Picture
 from calibrant.reports.run_sections import Section, Table
 from calibrant.reports.svg import to_svg
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Measurement = Mapping[str, Any]
 """What ``calibrant curvature`` found of one loss on one split."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -23,9 +24,6 @@ from calibrant.reports.figures.drawing import (
 from calibrant.reports.pictures import Picture, legend
 from calibrant.reports.run_sections import Section
 from calibrant.reports.svg import to_svg
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Quantity: TypeAlias = Literal["nll", "entropy", "p_true"]
 Split: TypeAlias = Literal["train", "test"]

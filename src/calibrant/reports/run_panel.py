@@ -6,15 +6,13 @@ import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
+from calibrant._math.shapes import Float
 from calibrant.reports.run_sections import Section, Table
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 @dataclass(frozen=True, kw_only=True)

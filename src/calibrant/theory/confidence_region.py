@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy import ndarray
 
 from calibrant._math.checks import check_at_least
 from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma
+from calibrant._math.shapes import Float
 from calibrant.theory.bracket import bracket
 from calibrant.theory.confidence import confidence_threshold
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from numpy import ndarray
 
 _TOPS = 80  # top probabilities looked at before bisecting
 _SHARES = 4

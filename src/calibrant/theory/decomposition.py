@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma, focal_map_log_odds
 from calibrant._math.focal_map_inverse import inverse_focal_map_log_odds, inverse_focal_map_logits
+from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant._math.true_class import focal_power, focal_value, softplus
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
 
 
 def focal_losses(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C"]:

@@ -26,16 +26,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+from torch import Tensor
 
 from calibrant._math.checks import check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
+from calibrant._math.shapes import Float
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
-
     from calibrant._math.arrays import ArrayLike
 
 _MAX_STEPS = 200

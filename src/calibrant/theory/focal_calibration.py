@@ -27,12 +27,12 @@ from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import check_is_number, check_probs
 from calibrant._math.errors import ConvergenceError, InputError
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
+from calibrant._math.shapes import Float
 from calibrant._math.simplex import back_to
 from calibrant.theory.bracket import bracket
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
+    from collections.abc import Callable
 
 _MAX_STEPS = 200
 _TO_BOUNDARY = 0.9

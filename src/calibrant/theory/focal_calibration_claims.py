@@ -29,10 +29,11 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_probs
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
 from calibrant.theory.focal_calibration import focal_calibration_minimiser, focal_calibration_risk
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from calibrant._math.arrays import ArrayLike
 
 
 class PropernessGap(NamedTuple):

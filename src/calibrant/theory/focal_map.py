@@ -11,10 +11,11 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_logits, check_probs
 from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
 from calibrant._math.focal_map_inverse import inverse_focal_map_log_odds, inverse_focal_map_logits
+from calibrant._math.shapes import Float
 from calibrant._math.simplex import back_to, working_dtype
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from calibrant._math.arrays import ArrayLike
 
 
 def focal_calibration_map(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C"] | Float[Tensor, " N"]:

@@ -15,17 +15,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.errors import InputError
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
+from calibrant._math.shapes import Float
 
 Link: TypeAlias = "Callable[[Tensor], Tensor]"
 SampleLoss: TypeAlias = "Callable[[Tensor, Tensor], Tensor]"

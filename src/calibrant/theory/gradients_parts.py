@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
 from calibrant.theory.bracket import bracket
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 def check_probabilities(p: ArrayLike | float) -> Tensor:

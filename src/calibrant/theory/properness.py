@@ -13,12 +13,12 @@ from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
 from calibrant.theory.risk_minimiser import RiskMinimiser, check_posterior, risk_minimiser
 from calibrant.theory.risk_minimiser_losses import Loss, Risk
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
+    from collections.abc import Iterator, Sequence
 
 _MOVED = 1e-6  # of a probability: less is not called another place
 _LOWER = 1e-11  # of a risk: less is rounding

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from calibrant._math.checks import check_choice
+from calibrant._math.shapes import Float
 from calibrant.theory.risk_minimiser_losses import Loss, Risk
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

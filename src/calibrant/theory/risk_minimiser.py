@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -12,13 +12,10 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import check_probs
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
 from calibrant.theory.risk_minimiser_line import Valley, row_of, valleys, zoom
 from calibrant.theory.risk_minimiser_losses import Loss, Risk
 from calibrant.theory.risk_minimiser_newton import Point, descend
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
 
 _CONVERGED = 1e-10  # of a probability
 _GONE = 1e-3  # a probability that may be on its way to zero

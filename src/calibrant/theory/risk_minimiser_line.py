@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+from torch import Tensor
+
+from calibrant._math.shapes import Float
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
-
     from calibrant.theory.risk_minimiser_losses import Risk
 
 _REACH = 30.0  # log-odds

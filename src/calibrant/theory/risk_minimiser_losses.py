@@ -6,16 +6,14 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
 
 from calibrant._math.arrays import CACHED_ELEMENTS
 from calibrant._math.errors import InputError
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+from calibrant._math.shapes import Float, Int
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 

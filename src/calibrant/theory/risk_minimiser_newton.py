@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from calibrant._math.newton import halved
+from calibrant._math.shapes import Float
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from calibrant.theory.risk_minimiser_losses import Risk
 
 _DENSE = 50  # classes up to which the matrix of second derivatives is written out

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma, entropy_ratio, entropy_ratio_of_top, focal_map_log_odds
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
+from calibrant._math.shapes import Float
 
 _POINTS = 1001
 _BEYOND = 80.0  # log-odds from which on the slope only goes on towards its limit

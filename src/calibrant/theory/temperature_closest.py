@@ -7,7 +7,6 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,10 +16,7 @@ from torch import Tensor
 from calibrant._math.checks import check_at_least
 from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma, focal_map_log_odds, focal_map_logits
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
+from calibrant._math.shapes import Float
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _BINARY_POINTS = 8001

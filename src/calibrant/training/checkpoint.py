@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
+from calibrant._math.shapes import Float
 from calibrant.training.job import Job
 from calibrant.training.learner import Learner
 from calibrant.training.processes import Processes
 from calibrant.training.run import CHECKPOINT_FORMAT
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 @dataclass

@@ -92,11 +92,7 @@ def measure_curvature(
 
 
 def _spectrum(
-    model: nn.Module,
-    loss: nn.Module,
-    batches: list[tuple[Tensor, Tensor]],
-    effort: Effort,
-    tell: _Step,
+    model: nn.Module, loss: nn.Module, batches: list[tuple[Tensor, Tensor]], effort: Effort, tell: _Step
 ) -> dict[str, Any]:
     """All measurements for one loss."""
     value = _mean_loss(model, loss, batches)

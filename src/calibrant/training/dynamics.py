@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from calibrant import metrics
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+from calibrant._math.shapes import Float, Int
 
 SNAPSHOT_BINS = 25
 

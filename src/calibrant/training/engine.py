@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import ConvergenceError
+from calibrant._math.shapes import Float, Int
 from calibrant.models import last_linear
 from calibrant.training import checkpoint, seeds
 from calibrant.training.dynamics import bins_of, dynamics_of, quarters
@@ -25,7 +26,6 @@ from calibrant.training.samples import Samples
 from calibrant.training.schedule import learning_rate
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
     from lightning_fabric import Fabric
 
 _TELL_EVERY = 0.1  # seconds; asking for the loss makes a GPU wait

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from calibrant import metrics
 from calibrant._math.errors import CalibrantWarning
+from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import TemperatureScaling
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 
 def epoch_metrics(

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from calibrant._math.shapes import Float
 from calibrant.models import last_linear
 from calibrant.training.inference import Inference
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 def last_layer_gradient_norms(inference: Inference, loss: nn.Module, name: str) -> Float[Tensor, " N"] | None:

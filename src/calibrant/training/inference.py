@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from calibrant._math.shapes import Float
 from calibrant.training.job import Job
 from calibrant.training.processes import Processes
 from calibrant.training.samples import Samples
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
     from lightning_fabric import Fabric
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from calibrant._math.shapes import Float, Int
 from calibrant.curvature import SAM, Penalised
 from calibrant.data import build_augmentation
 from calibrant.training import seeds
@@ -21,7 +22,6 @@ from calibrant.training.schedule import build_optimiser
 from calibrant.training.step_cost import measured_cost
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
     from lightning_fabric import Fabric
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from calibrant import losses
 from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant._math.shapes import Float
 from calibrant._math.text_form import parse_call
 from calibrant.data import Dataset, Part
 from calibrant.models import imported
 from calibrant.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 DYING_GRADIENTS = 7.0
 

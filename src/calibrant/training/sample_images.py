@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant._math.shapes import Bool, Float
 from calibrant.calibrators import TemperatureScaling
 from calibrant.data import Part
 from calibrant.data.prepare import to_unit
@@ -16,9 +16,6 @@ from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions
 from calibrant.reports.run_panel import Answer, PanelRow, panel_section
 from calibrant.reports.run_sections import Section
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
 
 EACH = 4  # images with right answers, and as many with wrong ones
 

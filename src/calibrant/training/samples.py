@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
+from calibrant._math.shapes import Int
 from calibrant.data.prepare import to_unit
 from calibrant.training.data import preparation
 from calibrant.training.job import Job
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 
 class Samples:

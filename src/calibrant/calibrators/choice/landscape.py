@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy import ndarray
+from numpy.typing import NDArray
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_choice
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant._math.errors import InputError, without_warnings
+from calibrant._math.shapes import Float
 from calibrant.calibrators.choice.landscape_window import (
     LEVEL,
     LINEAR_UP_TO,
@@ -33,10 +36,6 @@ from calibrant.calibrators.fitting.temperatures import PAPER_GRID, fit_temperatu
 from calibrant.calibrators.methods.focal_temperature import FocalTemperatureScaling
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-    from numpy import ndarray
-    from numpy.typing import NDArray
-
     from calibrant.calibrators.fitting.samples import Samples
 
 _RATIO = 16.0  # of likelihoods, twice its logarithm: four standard errors

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy import ndarray
 
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
+from calibrant._math.shapes import Float
 from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from numpy import ndarray
 
 LEVEL = 0.95
 LINEAR_UP_TO = 12.0, 50.0  # beyond this exponent, or this temperature, the axes are logarithmic

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy import ndarray
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_choice
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
 from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.data import single_problem
 from calibrant.calibrators.fitting.descent import smooth_minimum
@@ -21,10 +22,6 @@ from calibrant.calibrators.fitting.grid import Place, best_on_grid
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, OBJECTIVES, Objective, in_effect
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import fit_temperature
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from numpy import ndarray
 
 _RISE = 0.7  # of log T by log(1 + gamma), about; where the next descent starts
 _FACTORS = np.geomspace(1 / 3, 3, 221)  # around the likeliest temperature: steps of one per cent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_choice, check_logits
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
 from calibrant._math.folds import out_of_fold
+from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_softmax
 from calibrant._math.threads import threads_for
 from calibrant.calibrators.base import Calibrator
@@ -22,9 +23,6 @@ from calibrant.calibrators.choice.usual import usual_candidates
 from calibrant.calibrators.fitting.cross_validation import check_folds, fold_numbers, log_losses
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
 from calibrant.calibrators.roster import build
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 Criterion: TypeAlias = Literal["nll", "brier"]
 

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import Checked, check_choice, check_logits
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError, without_warnings
+from calibrant._math.shapes import Float
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.cohorts.group_temperatures import (
     GroupedData,
@@ -23,9 +24,6 @@ from calibrant.calibrators.cohorts.group_temperatures import (
 )
 from calibrant.calibrators.file_format import FORMAT_VERSION, GROUPS_KEY, write_file
 from calibrant.calibrators.roster import build
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 UnknownGroup: TypeAlias = Literal["error", "pooled"]
 POOLED = "pooled"

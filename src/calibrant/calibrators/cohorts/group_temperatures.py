@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from calibrant._math.arrays import CACHED_ELEMENTS, DEVICE_ELEMENTS
 from calibrant._math.checks import Checked, check_weights
 from calibrant._math.convex_minimum import best_temperatures
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float, Int
 from calibrant._math.threads import threads_for
 from calibrant.calibrators.fitting.data import CalibrationData
 from calibrant.calibrators.fitting.doubts import with_degeneracy, with_doubts_of_temperature
@@ -22,9 +22,6 @@ from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Block, Samples
 from calibrant.calibrators.fitting.temperatures import LARGE, likeliest_of_some, of_likeliest
 from calibrant.calibrators.methods.temperature import TemperatureScaling
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -19,12 +18,10 @@ from calibrant._math.arrays import (
 from calibrant._math.checks import Task, check_logits, check_weights
 from calibrant._math.convex_minimum import best_temperatures
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Bool, Float, Int
 from calibrant.calibrators.fitting.likelihood import likelihood_terms
 from calibrant.calibrators.fitting.samples import Block, Samples
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 _MOST_ENTRIES = 2**23  # 64 MiB of gaps at a time
 

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import check_probs, check_weights
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
-
     from calibrant.calibrators.base import Calibrator
 
 _TOLERANCE = 1e-6  # nats of all samples together, by which the likelihood may miss its maximum

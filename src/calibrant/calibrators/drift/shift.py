@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Task
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
 from calibrant.calibrators.fitting.profile import Profile, Summary, summary_of
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
 from calibrant.calibrators.inputs import check_like_fit
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
-
     from calibrant.calibrators.base import Calibrator
 
 LARGE_DISTANCE = 0.1  # between histograms, beyond noise

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-    from torch import Tensor
+from calibrant._math.shapes import Float, Int
 
 
 def constant_in_bins(

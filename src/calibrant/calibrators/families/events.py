@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
+from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.tables import stack_tables
 from calibrant.calibrators.fitting.zeros import LOG_FLOOR, LOG_ODDS_LIMIT
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 _FEW = 100  # samples; with fewer, a free form means little
 

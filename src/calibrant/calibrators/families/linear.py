@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from calibrant._math.checks import Task
+from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_softmax
 from calibrant.calibrators.affine import Affine
 from calibrant.calibrators.base import Calibrator
@@ -18,10 +20,6 @@ from calibrant.calibrators.fitting.regression import Fitted, Regression, regress
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import fit_temperature
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)

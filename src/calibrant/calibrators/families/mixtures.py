@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
+from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_sigmoid, log_softmax
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
 
 
 def log_probs_of(scores: Tensor, *, events: bool) -> Float[Tensor, "*N C"]:

@@ -12,10 +12,9 @@ from torch.nn.functional import logsigmoid, nll_loss
 
 from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.folds import out_of_fold
+from calibrant._math.shapes import Float, Int
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-
     from calibrant._math.checks import Task
     from calibrant.calibrators.fitting.data import CalibrationData
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
+from torch import Tensor
 
 from calibrant._math.checks import Checked, Task, check_logits
 from calibrant._math.errors import InputError
@@ -17,8 +18,6 @@ from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from calibrant._math.arrays import ArrayLike
 
 _HEAD = 256  # rows

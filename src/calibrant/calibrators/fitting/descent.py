@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
-from calibrant._math.newton import Expansion, Minimum, minimise_in_box
+from calibrant._math.newton import Expansion, Minimum, Vector, minimise_in_box
 from calibrant.calibrators.fitting.objectives import Objective, smooth_objective
 
 if TYPE_CHECKING:
-    from calibrant._math.newton import Vector
     from calibrant.calibrators.fitting.samples import Samples
 
 # That tell which starts are best; scores of events are gathered rather than left out.

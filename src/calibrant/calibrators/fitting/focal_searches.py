@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA, on_bounds
@@ -18,8 +19,6 @@ from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.temperatures import PAPER_GRID, fit_temperature
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant.calibrators.fitting.samples import Samples
 
 FocalTemperatureSearch: TypeAlias = Literal["full", "line", "grid"]

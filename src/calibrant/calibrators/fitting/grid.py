@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
+from calibrant._math.shapes import Float
 from calibrant.calibrators.fitting.focal_rows import log_odds_of_top
 from calibrant.calibrators.fitting.objectives import (
     BINNED,
@@ -27,10 +30,6 @@ from calibrant.calibrators.fitting.objectives import (
 from calibrant.calibrators.fitting.ties import TiedSamples
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-    from numpy.typing import NDArray
-    from torch import Tensor
-
     from calibrant._math.newton import Vector
     from calibrant.calibrators.fitting.samples import Samples
 

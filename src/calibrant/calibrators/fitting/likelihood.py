@@ -6,13 +6,12 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+from torch import Tensor
 
 from calibrant._math.convex_minimum import Slopes
+from calibrant._math.shapes import Float
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
-
     from calibrant.calibrators.fitting.samples import Block, Samples
 
 _LOG2_E = 1 / math.log(2)

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibrant._math.binning import binned, width_bin_index
 from calibrant._math.newton import Expansion
+from calibrant._math.shapes import Float
 from calibrant.calibrators.fitting.focal_rows import FocalRows, log_odds_of_top
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
-
     from calibrant.calibrators.fitting.samples import Samples
 
 Objective: TypeAlias = Literal["nll", "ece", "adaptive_ece", "brier", "smce", "classwise"]

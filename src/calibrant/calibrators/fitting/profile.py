@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibrant._math.arrays import scattered
+from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import top_class
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-    from torch import Tensor
-
     from calibrant._math.checks import Task
 
 NUM_BINS = 10

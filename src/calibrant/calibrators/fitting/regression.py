@@ -16,15 +16,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from calibrant._math.newton import halved
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-    from torch import Tensor
+from calibrant._math.shapes import Float, Int
 
 TOLERANCE = 1e-9  # of derivatives by parameters of features whose mean square is one
 _NEARLY = 10 * TOLERANCE

@@ -11,18 +11,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from calibrant._math.arrays import row_slices, scattered
+from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.simplex import LOG_OF_ZERO, top_class
-
-if TYPE_CHECKING:
-    import numpy as np
-    from jaxtyping import Bool, Float, Int
-    from numpy.typing import NDArray
-    from torch import Tensor
 
 _KEPT_ENTRIES = 2**23  # 64 MiB; of larger data the rows are made anew on every pass, block by block
 

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibrant._math.binning import mass_boundaries
+from calibrant._math.shapes import Float, Int
 from calibrant.calibrators.fitting.focal_rows import log_odds_of_top
 from calibrant.calibrators.fitting.objectives import NUM_BINS, Objective
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-    from torch import Tensor
-
     from calibrant.calibrators.fitting.samples import Samples
 
 

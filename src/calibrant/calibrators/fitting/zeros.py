@@ -6,10 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from calibrant._math.checks import Task
 
 LOG_FLOOR = math.log(1e-12)

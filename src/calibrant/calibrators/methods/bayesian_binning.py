@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
+from calibrant._math.shapes import Float
 from calibrant.calibrators.families.bins import Ordered, constant_in_bins, sums_in_bins
 from calibrant.calibrators.families.events import EventCalibrator, EventMap
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
 
 _SPREAD = 10.0  # bins run from N^(1/3) / 10 to 10 N^(1/3)
 _STRENGTH = 2.0  # of the prior, in samples, shared out among the bins

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from calibrant._math.checks import Task
-from calibrant._math.newton import Expansion, minimise_in_box
+from calibrant._math.newton import Expansion, Vector, minimise_in_box
+from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_sigmoid
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.doubts import few
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
-    from calibrant._math.newton import Vector
 
 _LOW, _HIGH = np.array([0.0, 0.0, -math.inf]), np.full(3, math.inf)
 

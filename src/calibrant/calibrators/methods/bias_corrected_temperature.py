@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from calibrant._math.newton import Expansion, minimise_in_box
+from calibrant._math.newton import Expansion, Vector, minimise_in_box
+from calibrant._math.shapes import Float
 from calibrant.calibrators.families.linear import LinearScaling, Standardised
 from calibrant.calibrators.fitting.regression import Fitted
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
-
-    from calibrant._math.newton import Vector
 
 _FARTHEST = 30.0  # biases apart; beyond, they only grow because nothing holds them
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_softmax
 from calibrant.calibrators.families.linear import LinearScaling, Standardised, shared
-from calibrant.calibrators.fitting.regression import Regression, regress
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
-
-    from calibrant.calibrators.fitting.regression import Fitted
+from calibrant.calibrators.fitting.regression import Fitted, Regression, regress
 
 
 class DirichletCalibration(LinearScaling):

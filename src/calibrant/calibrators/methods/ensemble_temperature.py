@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,16 +11,13 @@ from torch import Tensor
 
 from calibrant._math.checks import Task
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
-from calibrant._math.newton import Expansion, minimise_in_box
+from calibrant._math.newton import Expansion, Vector, minimise_in_box
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.families.mixtures import log_probs_of, mixed
 from calibrant.calibrators.fitting.doubts import with_doubts_of_temperature
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import fit_temperature
-
-if TYPE_CHECKING:
-    from calibrant._math.newton import Vector
 
 _SHARES = ("tempered", "plain", "uniform")
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import torch
+from torch import Tensor
 
 from calibrant._math.checks import check_choice, check_num_bins
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float, Int
 from calibrant.calibrators.families.bins import Ordered, constant_in_bins, sums_in_bins
 from calibrant.calibrators.families.events import EventCalibrator, EventMap
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-    from torch import Tensor
 
 HistogramBins: TypeAlias = Literal["mass", "width"]
 

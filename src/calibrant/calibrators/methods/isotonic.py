@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibrant._math.checks import Task, check_choice
 from calibrant._math.isotonic import isotonic_blocks
+from calibrant._math.shapes import Float
 from calibrant.calibrators.families.bins import number_below
 from calibrant.calibrators.families.events import EventCalibrator, EventMap
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
 
 Ties: TypeAlias = Literal["broken", "kept"]
 EventMaps: TypeAlias = Literal["one_vs_rest", "shared"]

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from calibrant._math.checks import Task
-from calibrant._math.newton import Expansion, minimise_in_box
+from calibrant._math.newton import Expansion, Minimum, Vector, minimise_in_box
 from calibrant.calibrators.affine import Affine, scaling
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
-
-if TYPE_CHECKING:
-    from calibrant._math.newton import Minimum, Vector
 
 
 class PlattScaling(Calibrator):

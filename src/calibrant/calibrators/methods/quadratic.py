@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from calibrant._math.checks import Task
+from calibrant._math.shapes import Float
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.doubts import few
 from calibrant.calibrators.fitting.regression import Regression, regress
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import fit_temperature
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 class QuadraticScaling(Calibrator):

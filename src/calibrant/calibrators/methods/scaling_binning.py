@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from calibrant._math.checks import check_num_bins
 from calibrant._math.errors import without_warnings
+from calibrant._math.shapes import Float
 from calibrant.calibrators.families.bins import Ordered, constant_in_bins, sums_in_bins
 from calibrant.calibrators.families.events import EventCalibrator, EventMap
 from calibrant.calibrators.methods.platt import PlattScaling
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
     from torch import Tensor
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import torch
 
@@ -16,10 +16,7 @@ from calibrant.calibrators.families.linear import (
     per_class,
     shared,
 )
-from calibrant.calibrators.fitting.regression import regress
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.fitting.regression import Fitted
+from calibrant.calibrators.fitting.regression import Fitted, regress
 
 Structure: TypeAlias = Literal["matrix", "diagonal"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,13 +11,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from calibrant._math.scores import negative_log_likelihoods
+from calibrant._math.shapes import Float, Int
 from calibrant.evaluation.arguments import no_labels
 from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.evaluation.resampling.resamples import Counts, block_bounds
 from calibrant.predictions import Kind, Predictions
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 ROW_BLOCK = 1 << 20  # elements of a block of rows: 8 MiB
 _UNSURE_LOSS = 15.0  # of one label; from the probability of an event, two in a billion off at most

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
+from typing import ClassVar, Literal, TypeVar, Unpack
 
 import torch
 from torch import Tensor
@@ -21,14 +21,18 @@ from calibrant._math.checks import Checked, Task, check_choice, check_num_bins
 from calibrant._math.errors import InputError
 from calibrant._math.mass_sketch import NUM_CELLS, sketch_bins, sketch_error_bound, sketch_sums
 from calibrant._math.scores import top_label
+from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, columns
 from calibrant.metrics.reliability import ReliabilityTable, table_of
-from calibrant.metrics.streaming import rows
-from calibrant.metrics.streaming.base import Settings, StreamingMetric, SyncOptions
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
+from calibrant.metrics.streaming.base import StreamingMetric, SyncOptions
+from calibrant.metrics.streaming.rows import (
+    EVENT_WIDTH,
+    as_event,
+    pack_classes,
+    pack_events,
+    unpack_classes,
+    unpack_events,
+)
 
 T = TypeVar("T")
 

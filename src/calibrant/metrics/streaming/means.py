@@ -19,10 +19,11 @@ from calibrant._math.scores import (
     top_label,
     weighted_sum,
 )
+from calibrant._math.shapes import Float
 from calibrant.metrics.streaming.base import StreamingMetric, SyncOptions
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from calibrant.metrics._common import Average
 
 
 class _Sums(StreamingMetric):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from calibrant._math.checks import Checked
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
-    from torch import Tensor
+from calibrant._math.shapes import Bool, Float
 
 EVENT_WIDTH = 4
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
 from calibrant.predictions.checks import as_texts, whole_numbers
 from calibrant.predictions.formats.contents import Arrays
 from calibrant.predictions.formats.names import Chosen, fields_of, listing, outcome_of
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
     from torch import Tensor
 
 Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | list[Any]"

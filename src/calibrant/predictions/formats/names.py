@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibrant._math.arrays import as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import KINDS, as_texts, whole_number
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 ACCEPTED = (
     "calibrant reads `logits` or `probs` with `labels`, "

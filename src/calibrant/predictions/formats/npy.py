@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
+from calibrant._math.shapes import Float
 from calibrant.predictions.formats.contents import UNSAFE, FileContents, damaged
 from calibrant.predictions.formats.names import Chosen, choose, fields_of
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
 
 SCORES = {"logits": "logits", "logit": "logits", "probs": "probs", "prob": "probs"}
 COMPANIONS = ("labels", "split", "weights", "groups", "class_names")

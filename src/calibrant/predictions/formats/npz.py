@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant.predictions.formats.contents import UNSAFE, Arrays, FileContents, damaged
 from calibrant.predictions.formats.names import choose, fields_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 BY = "numpy.savez(path, logits=..., labels=...)"
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
+from calibrant._math.shapes import Float
 from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.formats.columns import Column, Layout, columns_of, fields_of_columns, layout_of
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged
 from calibrant.predictions.formats.npz import as_numpy
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
 
 BUFFER = 1 << 16  # bytes of each column that are read ahead
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import pickle
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant.predictions.formats.contents import UNSAFE, Arrays, FileContents, damaged, disk_errors
 from calibrant.predictions.formats.names import choose, fields_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 BY = "torch.save({'logits': logits, 'labels': labels}, path)"
 

@@ -39,10 +39,7 @@ FORMATS = {
     ".csv": Format(read=csv_file.read, write=csv_file.write),
     ".csv.gz": Format(read=csv_file.read, write=csv_file.write),
     ".parquet": Format(
-        read=parquet.read,
-        write=parquet.write,
-        stream=parquet.stream,
-        size_of_scores=parquet.size_of_scores,
+        read=parquet.read, write=parquet.write, stream=parquet.stream, size_of_scores=parquet.size_of_scores
     ),
     ".safetensors": Format(read=safetensors.read, write=safetensors.write),
     ".pt": Format(read=pt.read, write=pt.write),

@@ -7,16 +7,7 @@ Colours are chosen for colour-blind readers, and whatever a colour says a shape 
 from __future__ import annotations
 
 from calibrant.reports.figures.curves import corp_diagram, smooth_diagram, witness_diagram
-from calibrant.reports.figures.drawing import (
-    BLUE,
-    GREEN,
-    GREY,
-    OCHRE,
-    PINK,
-    SKY,
-    VERMILLION,
-    series,
-)
+from calibrant.reports.figures.drawing import BLUE, GREEN, GREY, OCHRE, PINK, SKY, VERMILLION, series
 from calibrant.reports.figures.errors import class_errors, error_intervals
 from calibrant.reports.figures.ranking import risk_coverage_diagram, roc_diagram
 from calibrant.reports.figures.reliability import (

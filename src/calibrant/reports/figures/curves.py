@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
@@ -28,10 +30,6 @@ from calibrant.reports.figures.drawing import (
     unit_square,
 )
 from calibrant.reports.words import number
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
 
 COUNTS_HEIGHT = 0.14  # of the bars of counts, as a share of the diagram
 

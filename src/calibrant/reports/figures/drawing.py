@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import matplotlib
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy import ndarray
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-    from numpy import ndarray
+from calibrant._math.shapes import Float
 
 T = TypeVar("T")
 

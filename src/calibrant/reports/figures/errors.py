@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
 
 from calibrant.evaluation.result import Arm, ClassRow, ComparedModel, Estimate, NullError
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION, new_axes
 from calibrant.reports.words import number, shortened
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def error_intervals(

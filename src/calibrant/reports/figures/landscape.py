@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from numpy import ndarray
 
+from calibrant._math.shapes import Float
 from calibrant.calibrators.choice.landscape import Landscape
 from calibrant.calibrators.choice.landscape_window import LEVEL
 from calibrant.reports.figures.drawing import OCHRE, VERMILLION, new_axes
 from calibrant.reports.words import metric, percent
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from matplotlib.axes import Axes
-    from numpy import ndarray
 
 SIZE = (6.4, 5.8)
 _SMOOTH = {"nll", "brier"}

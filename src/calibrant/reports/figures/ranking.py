@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 
 from calibrant.metrics import RiskCoverageCurve, RocCurve
 from calibrant.reports.figures.drawing import (
@@ -19,10 +20,6 @@ from calibrant.reports.figures.drawing import (
     unit_square,
 )
 from calibrant.reports.words import number
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
 
 
 def risk_coverage_diagram(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from numpy import ndarray
 
+from calibrant._math.shapes import Bool, Float
 from calibrant.evaluation.result import Curve
 from calibrant.reports.figures.drawing import (
     BLUE,
@@ -27,12 +30,6 @@ from calibrant.reports.figures.drawing import (
     unit_square,
 )
 from calibrant.reports.words import count
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from numpy import ndarray
 
 ABOVE, BELOW, WITHIN = "above it: not sure enough", "below it: too sure", "within its band"
 

@@ -6,13 +6,11 @@ Each function draws into ``ax`` or a new figure and returns the axes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
 
 from calibrant import theory
 from calibrant.reports.figures.drawing import BLUE, DASHED, GREY, VERMILLION, finish, new_axes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def confidence_regions(

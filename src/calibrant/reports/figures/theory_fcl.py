@@ -6,15 +6,12 @@ Each function draws into ``ax`` or a new figure and returns the axes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
+from matplotlib.axes import Axes
 
 from calibrant import theory
 from calibrant.reports.figures.drawing import DASHED, GREY, add_curve, finish, new_axes, series
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def phi_curves(

@@ -6,9 +6,9 @@ Figures of Mukhoti et al. (2020). Each function draws into ``ax`` or a new figur
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
+from matplotlib.axes import Axes
 
 from calibrant import theory
 from calibrant.reports.figures.drawing import (
@@ -22,9 +22,6 @@ from calibrant.reports.figures.drawing import (
     new_axes,
     series,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def gradient_factors(*, gammas: Sequence[float] = (1.0, 2.0, 3.0, 5.0, 7.0), ax: Axes | None = None) -> Axes:

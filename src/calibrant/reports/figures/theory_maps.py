@@ -6,10 +6,10 @@ Figures of Komisarenko and Kull (2024). Each function draws into ``ax`` or a new
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
 
 from calibrant import theory
 from calibrant.reports.figures.drawing import (
@@ -22,9 +22,6 @@ from calibrant.reports.figures.drawing import (
     new_axes,
     series,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def proper_part_curves(*, gammas: Sequence[float] = (0.5, 3.0), ax: Axes | None = None) -> Axes:

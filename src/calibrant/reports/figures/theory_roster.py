@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures import theory_confidence as confidence
@@ -15,9 +15,6 @@ from calibrant.reports.figures import theory_gradients as gradients
 from calibrant.reports.figures import theory_maps as maps
 from calibrant.reports.figures import theory_simplex as simplex
 from calibrant.reports.figures.drawing import drawing_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,20 +6,18 @@ Figures of Komisarenko and Kull (2024). Each function draws into ``ax`` or a new
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from numpy import ndarray
+from torch import Tensor
 
 from calibrant import theory
 from calibrant._math.checks import check_choice
+from calibrant._math.shapes import Float
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION, new_axes
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from matplotlib.axes import Axes
-    from numpy import ndarray
-    from torch import Tensor
 
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
 

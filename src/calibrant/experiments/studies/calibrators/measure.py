@@ -42,11 +42,7 @@ def calibrators_for(kind: str, num_classes: int) -> list[str]:
 
 
 def run_calibrator_study(
-    folder: Path,
-    out: Path,
-    *,
-    seeds: Sequence[int] = range(10),
-    tell: Callable[[str], None] = lambda _: None,
+    folder: Path, out: Path, *, seeds: Sequence[int] = range(10), tell: Callable[[str], None] = lambda _: None
 ) -> Path:
     """Carry out what is not in ``out/trials.jsonl`` yet, one line for each trial as it ends.
 

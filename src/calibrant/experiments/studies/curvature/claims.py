@@ -8,14 +8,7 @@ from typing import Any
 
 from calibrant.experiments.claims import Claim
 from calibrant.experiments.means import Mean, mean_of
-from calibrant.experiments.studies.curvature.directions import (
-    Runs,
-    Settings,
-    arrows,
-    counted,
-    signs,
-    verdict,
-)
+from calibrant.experiments.studies.curvature.directions import Runs, Settings, arrows, counted, signs, verdict
 from calibrant.experiments.studies.curvature.numbers import (
     BASIC,
     BY_KEY,

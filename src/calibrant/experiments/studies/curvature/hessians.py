@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from calibrant import metrics
+from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import TemperatureScaling
 from calibrant.curvature import curvature_sizes, hessian_trace, top_eigenvalues
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
@@ -18,8 +19,6 @@ from calibrant.experiments.studies.curvature.settings import EIGEN_TOLERANCE, TR
 from calibrant.losses import focal_loss
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-
     from calibrant.curvature.parametric_model import Mode
 
 MAX_PRODUCTS = 100
@@ -176,12 +175,7 @@ def squared_jacobian(model: nn.Module, batch: Batch) -> dict[str, float]:
         return logits.square().sum(1).mean() / 2
 
     found = hessian_trace(
-        model,
-        half_square,
-        [batch],
-        method=TRACE_METHOD,
-        num_matvecs=TRACE_PRODUCTS,
-        matrix="gauss-newton",
+        model, half_square, [batch], method=TRACE_METHOD, num_matvecs=TRACE_PRODUCTS, matrix="gauss-newton"
     )
     return {"value": found.value, "error": found.standard_error}
 

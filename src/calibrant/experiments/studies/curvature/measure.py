@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
 from calibrant.curvature import SAM, CurvatureRegularizer
-from calibrant.data import Part, load, split
+from calibrant.data import Part, RawData, load, split
 from calibrant.data.prepare import Preparation, to_unit
 from calibrant.experiments.records import Record, Records
 from calibrant.experiments.studies.curvature.hessians import (
@@ -31,9 +31,6 @@ from calibrant.experiments.studies.curvature.network import SmallNetwork
 from calibrant.experiments.studies.curvature.settings import ARMS, FAMILIES, SETTINGS, Arm, Setting
 from calibrant.experiments.studies.demo.networks import one_thread
 from calibrant.training import seeds as training_seeds
-
-if TYPE_CHECKING:
-    from calibrant.data import RawData
 
 RECORDS = "curvature-runs.jsonl"
 
@@ -75,11 +72,7 @@ def run_curvature_study(
 
 
 def finished_runs(
-    store: Path,
-    *,
-    seeds: Sequence[int],
-    settings: Sequence[Setting] = SETTINGS,
-    arms: Sequence[Arm] = ARMS,
+    store: Path, *, seeds: Sequence[int], settings: Sequence[Setting] = SETTINGS, arms: Sequence[Arm] = ARMS
 ) -> list[Record]:
     """The records that the store has of these runs, made by the settings as they are now."""
     known = {record["key"]: record for record in Records(store / RECORDS).all()}
@@ -135,13 +128,7 @@ def _run(setting: Setting, arm: Arm, seed: int) -> dict[str, Any]:
 
 
 def _train(
-    model: nn.Module,
-    setting: Setting,
-    arm: Arm,
-    training: Batch,
-    *,
-    seed: int,
-    look: Callable[[int], None],
+    model: nn.Module, setting: Setting, arm: Arm, training: Batch, *, seed: int, look: Callable[[int], None]
 ) -> bool:
     """Stochastic gradient descent; the rate falls to a tenth at half and at three quarters of the epochs.
 

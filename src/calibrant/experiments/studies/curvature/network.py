@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from calibrant._math.shapes import Float
 
+if TYPE_CHECKING:
     from calibrant.experiments.studies.curvature.settings import Kind
 
 

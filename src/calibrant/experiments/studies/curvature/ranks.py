@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from calibrant._math.shapes import Float, Int
 from calibrant.experiments.studies.curvature.numbers import Pick, Run
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
     from numpy import ndarray
 
 RESAMPLES = 2000

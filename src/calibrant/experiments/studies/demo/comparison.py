@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from calibrant import metrics
+from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import build
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.experiments.studies.demo.networks import Setting, digits, train_together
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 FEW = Setting(side=4, num_training=400, num_calibration=600, num_epochs=100, batch_size=100)
 ALL = Setting(side=8, num_training=1000, num_calibration=300, num_epochs=12, batch_size=100)

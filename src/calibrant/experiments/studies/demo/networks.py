@@ -7,17 +7,14 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from calibrant import losses
+from calibrant._math.shapes import Float, Int
 from calibrant.losses import AdaFocalLoss
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 WIDTHS = (64, 64)
 LEARNING_RATE = 1e-2

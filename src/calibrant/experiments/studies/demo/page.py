@@ -256,8 +256,7 @@ def _conclusions(few: Half, everything: Half) -> Section:
         "cross-entropy without correction for looking nine times."
     )
     return Section(
-        title="What follows from this, and what does not",
-        points=(helps, look, repaired, not_best, chance),
+        title="What follows from this, and what does not", points=(helps, look, repaired, not_best, chance)
     )
 
 

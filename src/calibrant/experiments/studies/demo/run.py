@@ -85,10 +85,7 @@ def run_demo(
     repair.save(result["calibrator"])
     tell("writing the report", 0.92)
     write_report(
-        evaluation,
-        result["report"],
-        opening=page.opening(num_seeds),
-        before=page.sections(few, everything),
+        evaluation, result["report"], opening=page.opening(num_seeds), before=page.sections(few, everything)
     )
     write_text(result["json"], evaluation.to_json() + "\n")
     return DemoResult(

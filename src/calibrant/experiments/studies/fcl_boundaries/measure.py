@@ -6,17 +6,14 @@ The experiment of the focal calibration paper (2025), appendix A.11 and figure 7
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import nn
 
+from calibrant._math.shapes import Float
 from calibrant.losses import focal_calibration_loss
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from numpy import ndarray
 
 NOISE, WIDTH, EPOCHS = 0.2, 10, 500
 NUM_POINTS, LEARNING_RATE = 500, 0.01  # not said in the reference

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from calibrant import theory
 from calibrant._math.convex_minimum import convex_minimum
@@ -19,9 +20,6 @@ from calibrant.experiments.records import Record, Records
 from calibrant.experiments.studies.generalisation_gap.numbers import numbers_of
 from calibrant.experiments.studies.generalisation_gap.settings import CELLS, GAMMAS, SIGNAL, Cell
 from calibrant.losses import focal_loss
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def run_generalisation_gap(

@@ -8,27 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
+from torch import Tensor
 
 from calibrant import theory
+from calibrant._math.shapes import Float
 from calibrant.experiments.records import Record, Records
-from calibrant.experiments.studies.linear_model.settings import (
-    DEFAULT,
-    GAMMAS,
-    PRIOR_SCALE,
-    SPREADS,
-    Setting,
-)
+from calibrant.experiments.studies.linear_model.settings import DEFAULT, GAMMAS, PRIOR_SCALE, SPREADS, Setting
 from calibrant.losses import focal_loss
 from calibrant.metrics import expected_calibration_error
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from numpy import ndarray
-    from torch import Tensor
 
 _TEST_SEED = 10_000
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -12,9 +13,6 @@ from calibrant.experiments.means import mean_of
 from calibrant.experiments.studies.losses.numbers import ArmRuns, arms_of
 from calibrant.reports.figures import BLUE, VERMILLION, series
 from calibrant.reports.svg import drawing_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _DRAWN_NORMS = (
     "cross-entropy-no-decay",

@@ -6,13 +6,15 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from calibrant import metrics
 from calibrant._math.errors import ConvergenceError
 from calibrant._math.files import write_text
+from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import Calibrator, TemperatureScaling, build
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.experiments.studies.losses.numbers import STAGES
@@ -21,10 +23,6 @@ from calibrant.predictions import load_predictions
 from calibrant.training import Listener, Recipe, load_recipe, train
 from calibrant.training.data import read_data
 from calibrant.training.run import RunFolder
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-    from torch import Tensor
 
 FORMAT = 2
 _CACHE = "study-numbers.json"

@@ -26,11 +26,7 @@ HEADS = {
     "smce": ("smCE", "%"),
     "share_above_99": ("above 0.99", "%"),
 }
-CLASS_TITLES = {
-    "recall": "Recall",
-    "overconfidence": "Excess confidence",
-    "classwise_ece": "Classwise ECE",
-}
+CLASS_TITLES = {"recall": "Recall", "overconfidence": "Excess confidence", "classwise_ece": "Classwise ECE"}
 GROUPS = (("frequent", slice(0, 3)), ("middle", slice(3, 7)), ("rare", slice(7, 10)))
 PRINTED = (
     ("error", "na", "error"),

@@ -12,21 +12,19 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from calibrant import theory
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
+from calibrant._math.shapes import Float
 from calibrant.experiments.means import mean_of, rounded
 from calibrant.experiments.prediction_files import prediction_files
 from calibrant.experiments.studies.theory_on_data.settings import GAMMAS, PUBLISHED, STORED
 from calibrant.predictions import Predictions
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
 
 _CLASSES = {"CIFAR-10": 10, "CIFAR-100": 100, "20-Newsgroups": 20, "SST-Binary": 2}
 _STORED_CLASSES = 10
