@@ -6,7 +6,7 @@ Only shapes and types are looked at, never values: looking at a value would make
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, TypeAlias, cast, overload
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 import torch
 from torch import Tensor

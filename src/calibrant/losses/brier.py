@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @properness("strictly proper (a squared distance)")

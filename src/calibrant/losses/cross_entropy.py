@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._rows import Reduction, as_rows
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @properness("strictly proper (Gibbs' inequality)")

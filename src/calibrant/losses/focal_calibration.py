@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+from torch import Tensor
 
 from calibrant._math.checks import check_choice
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows, check_not_negative
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Norm: TypeAlias = Literal["l1", "l2"]
 

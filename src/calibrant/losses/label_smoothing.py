@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+from torch import Tensor
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._rows import Reduction, as_rows, check_number
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Spread: TypeAlias = Literal["all", "others"]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
@@ -11,9 +9,6 @@ from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_values, soft_values
 from calibrant.losses._rows import Reduction, SoftRows, as_rows, check_not_negative
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @properness("strictly proper: the inverse focal map undoes what focal loss elicits")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,11 +14,6 @@ from calibrant._math.dirichlet_kernel import likeliest_bandwidth, regress
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant.metrics._common import Average, averaged, check_average, check_bandwidth, columns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from calibrant._math.arrays import ArrayLike
 
 
 def canonical_calibration_error(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,9 +12,6 @@ from calibrant._math.checks import check_probs, check_share
 from calibrant._math.scores import top_label, weighted_mean
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import columns
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 
 @dataclass(frozen=True)

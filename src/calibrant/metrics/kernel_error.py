@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from torch import Tensor
@@ -15,11 +14,6 @@ from calibrant._math.kernel_smoothing import HeatSeries, SmoothedResiduals, shar
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, check_bandwidth
 from calibrant.metrics._events import Vector, one_event, over_events
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
 
 NARROWEST_CURVE = 1e-3  # a finer curve is finer than a pixel
 EMPTY = 1e-6  # density below which a curve says nothing

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.brownian import excursion_tail, range_tail
 from calibrant._math.checks import check_at_least, check_choice, check_probs
 from calibrant._math.cumulative import CumulativeDifferences
-from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.metrics._events import checked_events
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 PValue: TypeAlias = Literal["auto", "asymptotic", "simulation"]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
@@ -11,11 +9,6 @@ from calibrant._math.checks import check_probs
 from calibrant._math.scores import negative_log_likelihoods
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, mean_score
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
 
 
 def negative_log_likelihood(

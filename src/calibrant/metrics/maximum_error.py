@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.binning import Binning
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, binned_error
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
-    from calibrant._math.binning import Binning
 
 
 def maximum_calibration_error(

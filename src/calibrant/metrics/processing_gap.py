@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from torch import Tensor
+
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_choice
 from calibrant._math.shapes import Float
+from calibrant.metrics._common import Average
 from calibrant.metrics._events import over_events
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
-    from calibrant.metrics._common import Average
 
 
 def post_processing_gap(

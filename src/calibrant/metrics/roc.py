@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 import torch
@@ -14,9 +14,6 @@ from calibrant._math.checks import Checked, check_probs
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.shapes import Bool, Float
 from calibrant.metrics._common import check_average, columns
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 
 @overload

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,9 +12,6 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_probs
 from calibrant._math.shapes import Float
 from calibrant.metrics._events import checked_events
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 
 @dataclass(frozen=True)

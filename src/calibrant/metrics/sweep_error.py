@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import binned
 from calibrant._math.checks import check_choice
 from calibrant._math.shapes import Float
+from calibrant.metrics._common import Average
 from calibrant.metrics._events import Vector, one_event, over_events
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
-    from calibrant.metrics._common import Average
 
 
 def sweep_calibration_error(

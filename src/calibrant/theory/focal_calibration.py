@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -30,9 +29,6 @@ from calibrant._math.focal_map_inverse import inverse_focal_map_logits
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import back_to
 from calibrant.theory.bracket import bracket
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _MAX_STEPS = 200
 _TO_BOUNDARY = 0.9

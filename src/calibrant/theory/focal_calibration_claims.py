@@ -21,7 +21,7 @@ make FCL move away.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,9 +31,6 @@ from calibrant._math.checks import check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.theory.focal_calibration import focal_calibration_minimiser, focal_calibration_risk
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 
 class PropernessGap(NamedTuple):

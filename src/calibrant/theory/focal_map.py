@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -13,9 +13,6 @@ from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
 from calibrant._math.focal_map_inverse import inverse_focal_map_log_odds, inverse_focal_map_logits
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import back_to, working_dtype
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 
 def focal_calibration_map(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C"] | Float[Tensor, " N"]:

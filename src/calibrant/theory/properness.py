@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,9 +16,6 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.theory.risk_minimiser import RiskMinimiser, check_posterior, risk_minimiser
 from calibrant.theory.risk_minimiser_losses import Loss, Risk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _MOVED = 1e-6  # of a probability: less is not called another place
 _LOWER = 1e-11  # of a risk: less is rounding

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from calibrant._math.newton import halved
 from calibrant._math.shapes import Float
-
-if TYPE_CHECKING:
-    from calibrant.theory.risk_minimiser_losses import Risk
+from calibrant.theory.risk_minimiser_losses import Risk
 
 _DENSE = 50  # classes up to which the matrix of second derivatives is written out
 _LONGEST_STEP = 4.0

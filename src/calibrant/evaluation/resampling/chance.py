@@ -10,16 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._math.checks import Task, check_probs
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.checks import Task, check_at_least, check_level, check_probs
 from calibrant._math.errors import InputError
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import centred_interval
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.resampling.resamples import Resamples
 from calibrant.evaluation.resampling.streams import Stream, generator, stream_seed
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 Metric: TypeAlias = Callable[..., Any]  # of probs and labels, and `weights` where there are some
 

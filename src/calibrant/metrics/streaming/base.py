@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Self, TypedDict
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import torch
 from torch import Tensor, distributed
@@ -15,7 +15,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor
-from calibrant._math.checks import Checked, Task, check_choice, check_logits, check_probs
+from calibrant._math.checks import Checked, Task, check_at_least, check_choice, check_logits, check_probs
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, columns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Literal, TypeVar, Unpack
+from typing import Literal, TypeVar, Unpack
 
 import torch
 from torch import Tensor
@@ -24,15 +24,8 @@ from calibrant._math.scores import top_label
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, columns
 from calibrant.metrics.reliability import ReliabilityTable, table_of
-from calibrant.metrics.streaming.base import StreamingMetric, SyncOptions
-from calibrant.metrics.streaming.rows import (
-    EVENT_WIDTH,
-    as_event,
-    pack_classes,
-    pack_events,
-    unpack_classes,
-    unpack_events,
-)
+from calibrant.metrics.streaming import rows
+from calibrant.metrics.streaming.base import Settings, StreamingMetric, SyncOptions
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
+from typing import Any, ClassVar, Literal, Unpack
 
 import torch
 from torch import Tensor
@@ -21,9 +21,6 @@ from calibrant._math.scores import (
 )
 from calibrant._math.shapes import Float
 from calibrant.metrics.streaming.base import StreamingMetric, SyncOptions
-
-if TYPE_CHECKING:
-    from calibrant.metrics._common import Average
 
 
 class _Sums(StreamingMetric):

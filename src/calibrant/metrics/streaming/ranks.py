@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
-
 import torch
 from torch import Tensor
 
+from calibrant._math.checks import Checked
 from calibrant._math.shapes import Float
 from calibrant.metrics.roc import areas
-from calibrant.metrics.streaming.base import StreamingMetric, SyncOptions
-from calibrant.metrics.streaming.rows import (
-    EVENT_WIDTH,
-    pack_classes,
-    pack_events,
-    unpack_classes,
-    unpack_events,
-)
-
-if TYPE_CHECKING:
-    from calibrant._math.checks import Checked, Task
-    from calibrant.metrics._common import Average
+from calibrant.metrics.streaming import rows
+from calibrant.metrics.streaming.base import StreamingMetric
 
 
 class AUROC(StreamingMetric):
