@@ -52,7 +52,7 @@ class _Bound(nn.Module):
         if function is not None:
             takes = signature(function).parameters.values()
             names = (each.name for each in takes if each.kind is each.KEYWORD_ONLY)
-            cls._passed = tuple(name for name in names if name != "targets")
+            cls._passed = tuple(dict.fromkeys([*(name for name in names if name != "targets"), *_COMMON]))
             cls._checked = tuple(get_annotations(cls))
             cls.function, cls._check = staticmethod(function), staticmethod(check)
             if "properness" not in vars(cls):

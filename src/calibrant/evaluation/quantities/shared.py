@@ -21,13 +21,13 @@ def binned(binning: Literal["width", "mass"], norm: Literal["l1", "l2", "max"]) 
     return value
 
 
-def of_metrics(name: str, *, binned: bool = True, **options: object) -> Error:
+def of_metrics(name: str, *, bins: bool = True, **options: object) -> Error:
     """A function of :mod:`calibrant.metrics` that is an error of events."""
 
     def value(confidences: Vector, outcomes: Vector, weights: Vector | None, num_bins: int) -> float:
         from calibrant import metrics
 
-        more = {"num_bins": num_bins, **options} if binned else options
+        more = {"num_bins": num_bins, **options} if bins else options
         return float(getattr(metrics, name)(confidences, outcomes, weights=weights, **more))
 
     return value
