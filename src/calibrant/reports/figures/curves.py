@@ -63,9 +63,7 @@ def corp_diagram(
         if not name:
             _counts(ax, curve)
         entries.append((name or "found", line))
-    if legend:
-        drawing.add_legend(ax, entries)
-    return ax
+    return drawing.add_legend(ax, entries, shown=legend)
 
 
 def smooth_diagram(
@@ -110,9 +108,7 @@ def smooth_diagram(
         )
         line = drawing.add_curve(ax, position, stated, found)
         entries.append((name or "found; wide where samples are many", line))
-    if legend:
-        drawing.add_legend(ax, entries)
-    return ax
+    return drawing.add_legend(ax, entries, shown=legend)
 
 
 def witness_diagram(
@@ -156,9 +152,7 @@ def witness_diagram(
     ax.set_ylabel("witness")
     ax.set_title(f"smCE {number(witness.value)}", fontsize="medium")
     drawing.open_frame(ax)
-    if legend:
-        drawing.add_legend(ax, entries)
-    return ax
+    return drawing.add_legend(ax, entries, shown=legend)
 
 
 def _square(

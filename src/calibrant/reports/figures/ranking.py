@@ -64,9 +64,7 @@ def risk_coverage_diagram(
     ax.set_xlabel("share of samples answered")
     ax.set_ylabel("error rate among them")
     drawing.open_frame(ax)
-    if legend:
-        drawing.add_legend(ax, entries)
-    return ax
+    return drawing.add_legend(ax, entries, shown=legend)
 
 
 def roc_diagram(
@@ -103,6 +101,4 @@ def roc_diagram(
         )
         entries.append((name or "found", line))
     drawing.unit_square(ax, "false positives: share of negatives", "true positives: share of positives")
-    if legend:
-        drawing.add_legend(ax, entries)
-    return ax
+    return drawing.add_legend(ax, entries, shown=legend)

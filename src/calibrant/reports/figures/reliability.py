@@ -77,9 +77,7 @@ def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = 
             zorder=3,
         )
         entries.append((label, Line2D([], [], color=colour, marker=shape, linestyle="none", markersize=6)))
-    if legend:
-        drawing.add_legend(ax, entries)
-    return ax
+    return drawing.add_legend(ax, entries, shown=legend)
 
 
 def reliability_comparison(
@@ -123,9 +121,7 @@ def reliability_comparison(
         ax.scatter(stated, found, s=area, color=colour, marker=shape, linewidths=0, clip_on=False, zorder=3)
         line = Line2D([], [], color=colour, linewidth=1, linestyle=dashes, marker=shape, markersize=4)
         entries.append((name, line))
-    if legend:
-        drawing.add_legend(ax, entries)
-    return ax
+    return drawing.add_legend(ax, entries, shown=legend)
 
 
 def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:

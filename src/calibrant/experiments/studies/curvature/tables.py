@@ -12,7 +12,16 @@ from calibrant.experiments.studies.curvature.ranks import Rank, correlation
 from calibrant.experiments.studies.curvature.settings import ARMS, Setting
 
 TRAIN = numbers.BASIC[:4]
+SCALES = {
+    **dict.fromkeys(("before.error", "before.ece", "after.ece", "before.smce"), 100),
+    "before.nll": 1,
+    "after.nll": 1,
+    "before.overconfidence": 100,
+    "temperature": 1,
+}
+"""What a table shows of each arm, and by what it is multiplied."""
 JUDGED = ("before.ece", "before.smce", "before.nll", "before.overconfidence", "after.ece", "after.nll")
+SHIFTED = ("before.error", *JUDGED[:3], "after.ece", "after.nll", "before.overconfidence", "temperature")
 PATHS = tuple(
     (loss, name, title)
     for loss, whose in (("own", "own loss"), ("cross_entropy", "cross-entropy"))
@@ -52,16 +61,7 @@ def arms_table(every: Sequence[numbers.Run], setting: Setting, family: str) -> s
     for runs in numbers.arms_of(numbers.runs_of(every, setting.key, family)).values():
         first = runs[0]
         cells = [_spread(numbers.values_of(runs, each.pick), 3) for each in TRAIN]
-        for key, scale in (
-            ("before.error", 100),
-            ("before.ece", 100),
-            ("after.ece", 100),
-            ("before.smce", 100),
-            ("before.nll", 1),
-            ("after.nll", 1),
-            ("before.overconfidence", 100),
-            ("temperature", 1),
-        ):
+        for key, scale in SCALES.items():
             cells.append(
                 _spread([scale * value for value in numbers.values_of(runs, numbers.BY_KEY[key].pick)], 3)
             )
@@ -215,17 +215,7 @@ def penalty_table(every: Sequence[numbers.Run], setting: Setting) -> str:
                 )
             ]
             shifts = [
-                (numbers.difference(runs, baseline, numbers.BY_KEY[key].pick), scale)
-                for key, scale in (
-                    (numbers.ERROR.key, 100),
-                    ("before.ece", 100),
-                    ("before.smce", 100),
-                    ("before.nll", 1),
-                    ("after.ece", 100),
-                    ("after.nll", 1),
-                    ("before.overconfidence", 100),
-                    (numbers.TEMPERATURE.key, 1),
-                )
+                (numbers.difference(runs, baseline, numbers.BY_KEY[key].pick), SCALES[key]) for key in SHIFTED
             ]
             lines.append(
                 [

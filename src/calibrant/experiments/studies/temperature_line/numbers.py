@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from calibrant.experiments.means import mean_of, rounded, summary
@@ -125,9 +124,9 @@ def _by_loss(networks: Sequence[Curve]) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "off": mean([curve.line().deviation for curve in group]),
-            "slope": mean([curve.line().relative_slope for curve in group]),
-            "at_zero": mean([curve.at_zero for curve in group]),
+            "off": fmean([curve.line().deviation for curve in group]),
+            "slope": fmean([curve.line().relative_slope for curve in group]),
+            "at_zero": fmean([curve.at_zero for curve in group]),
         }
         for name, group in groups.items()
         if group
@@ -141,8 +140,8 @@ def _file_row(name: str, group: Sequence[Curve]) -> dict[str, Any]:
     return {
         "name": name,
         "classes": group[0].found["num_classes"] if len(group) == 1 else f"{len(group)} labels",
-        "at_zero": mean([curve.at_zero for curve in group]),
-        "slope": mean([curve.line().relative_slope for curve in group]),
+        "at_zero": fmean([curve.at_zero for curve in group]),
+        "slope": fmean([curve.line().relative_slope for curve in group]),
         "r_squared": min(curve.line().r_squared for curve in group),
         "inverse_r_squared": min(curve.inverse_line.r_squared for curve in group),
         "off": [
@@ -154,9 +153,9 @@ def _file_row(name: str, group: Sequence[Curve]) -> dict[str, Any]:
         "ece_off": largest(by_ece) if by_ece else None,
         "best": [reached["gamma"], reached["gamma_on_line"]] if len(group) == 1 else [None, None],
         "nll": [
-            mean([curve.gained for curve in group]),
-            mean([curve.lost_by_line for curve in group]),
-            mean([curve.lost_by_range for curve in group]),
+            fmean([curve.gained for curve in group]),
+            fmean([curve.lost_by_line for curve in group]),
+            fmean([curve.lost_by_range for curve in group]),
         ],
         "held_out": [_falls(group, by, search) for by in settings.CRITERIA for search in ("line", "full")],
     }
@@ -165,7 +164,7 @@ def _file_row(name: str, group: Sequence[Curve]) -> dict[str, Any]:
 def _falls(group: Sequence[Curve], by: settings.Criterion, search: str) -> float | None:
     """Mean fall below temperature scaling on held-out halves."""
     falls = [fall for curve in group if (fall := curve.held_out(by, search, "plain")) is not None]
-    return mean(falls) if falls else None
+    return fmean(falls) if falls else None
 
 
 def _network_row(name: str, group: Sequence[Curve]) -> dict[str, Any]:
@@ -178,15 +177,10 @@ def _network_row(name: str, group: Sequence[Curve]) -> dict[str, Any]:
         "r_squared": min(curve.line().r_squared for curve in group),
         "off": [largest([curve.line() for curve in group]), largest([curve.anchored for curve in group])],
         "best": [min(best), max(best)],
-        "nll": [mean([curve.gained for curve in group]), mean([curve.lost_by_line for curve in group])],
+        "nll": [fmean([curve.gained for curve in group]), fmean([curve.lost_by_line for curve in group])],
     }
 
 
 def largest(lines: Sequence[Line]) -> float:
     """The largest distance of temperatures from their lines, as a share."""
     return max(line.deviation for line in lines)
-
-
-def mean(values: Sequence[float]) -> float:
-    """The mean of values, of which there is at least one."""
-    return math.fsum(values) / len(values)
