@@ -11,8 +11,9 @@ from torch import nn
 
 import calibrant
 from calibrant import losses
+from calibrant.experiments.means import mean_of
 from calibrant.experiments.studies.demo import networks
-from calibrant.experiments.studies.demo.comparison import LOSSES, Mean, judged
+from calibrant.experiments.studies.demo.comparison import LOSSES, judged
 from calibrant.experiments.studies.demo.networks import Setting, digits, train_together
 from calibrant.experiments.studies.demo.page import direction
 from calibrant.experiments.studies.demo.run import run_demo, train_on_digits
@@ -116,11 +117,11 @@ def test_intervals_are_students() -> None:
     """Against scipy's t-test interval; of one value there is none, and no direction."""
     values = [0.1, 0.3, 0.2, 0.6]
     expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
-    found = Mean.of(values)
+    found = mean_of(values)
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), rel=1e-9)
-    assert math.isnan(Mean.of([0.5]).half_width)
-    assert direction(Mean.of([0.5])) == "neither"
-    assert direction(Mean.of([-0.5, -0.51])) == "under-confident"
+    assert mean_of([0.5]).half_width is None
+    assert direction(mean_of([0.5])) == "neither"
+    assert direction(mean_of([-0.5, -0.51])) == "under-confident"
 
 
 def test_networks_are_judged_on_samples_that_fitted_no_repair(rng) -> None:

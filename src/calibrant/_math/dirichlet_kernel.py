@@ -35,8 +35,7 @@ class Regression(NamedTuple):
     """Frequencies of the classes around each sample, without its own label."""
 
     frequencies: Float[Tensor, "N C"]
-    known: Bool[Tensor, " N"]
-    """Whether any other sample has a density there."""
+    known: Bool[Tensor, " N"]  # whether any other sample has a density there
 
 
 def regress(

@@ -19,8 +19,7 @@ class RowFacts(NamedTuple):
     low: Float[Tensor, ""]
     highest: Float[Tensor, " n"]
     sums: Float[Tensor, " n"]
-    correct: Bool[Tensor, " n"] | None
-    """Whether the first of the most probable classes is the true one."""
+    correct: Bool[Tensor, " n"] | None  # whether the first of the most probable classes is the true one
 
 
 def read_rows(probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"] | None) -> RowFacts:

@@ -63,13 +63,12 @@ def build_from(text: str, makers: Mapping[str, Callable[..., Built]], *, what: s
         calibrant._math.errors.InputError: there is no number 'quatrers'; did you mean 'quarters'?
     """
     name, settings = parse_call(text)
-    if name not in makers:
-        raise InputError(f"there is no {what} {name!r}{nearest(name, makers)}")
-    known = [word for word in inspect.signature(makers[name]).parameters if word != "self"]
+    maker = named(name, makers, what)
+    known = [word for word in inspect.signature(maker).parameters if word != "self"]
     for setting in settings:
         if setting not in known:
             raise InputError(f"{what} {name!r} has no setting {setting!r}{nearest(setting, known)}")
-    return makers[name](**settings)
+    return maker(**settings)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -80,6 +79,17 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"; did you mean {alike[close[0]]!r}?"
     return f"; there is {_listed(names)}." if names else "; there is none."
+
+
+def named(name: str, known: Mapping[str, Built], what: str, *, place: str = "", remedy: str = "") -> Built:
+    """The entry of that name; ``what``, the ``place`` where it is sought and a ``remedy`` are for the error.
+
+    Raises:
+        InputError: If there is none; the message names the nearest.
+    """
+    if name not in known:
+        raise InputError(f"there is no {what} {name!r}{place}{nearest(name, known)}{remedy}")
+    return known[name]
 
 
 def _listed(names: list[str]) -> str:

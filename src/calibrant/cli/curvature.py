@@ -142,7 +142,8 @@ def _show(found: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from calibrant.reports.curvature import number, samples_of
+    from calibrant.reports.curvature import samples_of
+    from calibrant.reports.words import parameter as number
 
     table = Table(title=f"{samples_of(found[0])}, {found[0]['num_parameters']:,} parameters", title_style="")
     table.add_column("loss", overflow="fold")

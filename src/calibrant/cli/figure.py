@@ -47,12 +47,14 @@ def figure(
     seed: Annotated[int, typer.Option(min=0, help="For `landscape`: seed of the resamples.")] = 0,
 ) -> None:
     """Compute and draw a figure of the theory, or of a file of predictions."""
+    from calibrant.experiments.figure_roster import FIGURES, figure_named
+
     if listed:
-        _list()
+        for each in FIGURES:
+            typer.echo(f"{each.name}  {each.summary}")
         return
     if name is None:
         raise InputError("which figure? `calibrant figure --list` lists them.")
-    from calibrant.experiments.figure_roster import figure_named
     from calibrant.reports.figures.drawing import save_figure
 
     chosen = figure_named(name)
@@ -71,13 +73,6 @@ def figure(
     typer.echo(path)
     if note:
         typer.echo(note)
-
-
-def _list() -> None:
-    from calibrant.experiments.figure_roster import FIGURES
-
-    for each in FIGURES:
-        typer.echo(f"{each.name}  {each.summary}")
 
 
 def _refuse(name: str, file: Path | None, options: list[str]) -> None:

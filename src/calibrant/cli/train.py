@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -104,18 +103,15 @@ def _show(run: Run) -> None:
     if run.evaluation is not None:
         render(run.evaluation, Console())
     row = run.kept_row
-    typer.echo(f"judged:      the network after epoch {row['epoch']}{_temperature(row)}")
+    value = row["calibration_temperature"]
+    best = "" if value is None else f"; its best temperature on the calibration split is {value:.3g}"
+    typer.echo(f"judged:      the network after epoch {row['epoch']}{best}")
     for name, said in cost_facts(run.cost).items():
         typer.echo(f"{name}:        {said}")
     if run.folder.foreign_predictions.is_file():
         typer.echo(f"foreign:     {run.folder.foreign_predictions}")
     typer.echo(f"predictions: {run.folder.predictions}")
     typer.echo(f"report:      {run.folder.report}")
-
-
-def _temperature(row: Mapping[str, Any]) -> str:
-    value = row["calibration_temperature"]
-    return "" if value is None else f"; its best temperature on the calibration split is {value:.3g}"
 
 
 def _show_selection(selection: Selection, folder: Path) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from calibrant._math.errors import InputError
-from calibrant._math.text_form import nearest
+from calibrant._math.text_form import named
 from calibrant.reports.figures.theory_roster import FIGURES as OF_THE_THEORY
 from calibrant.reports.figures.theory_roster import TheoryFigure
 
@@ -85,10 +84,6 @@ def figure_named(name: str) -> TheoryFigure | StudyFigure:
         >>> figure_named("focal-arrows").name
         'focal-arrows'
     """
-    for figure in FIGURES:
-        if figure.name == name:
-            return figure
-    names = [figure.name for figure in FIGURES]
-    raise InputError(
-        f"there is no figure {name!r}{nearest(name, names)} `calibrant figure --list` says more."
+    return named(
+        name, {each.name: each for each in FIGURES}, "figure", remedy=" `calibrant figure --list` says more."
     )

@@ -1,40 +1,8 @@
-"""What a study is, and how one is written.
+"""What a study is: an experiment that one command, ``calibrant study NAME``, repeats.
 
-A study is an experiment that one command, ``calibrant study NAME``, repeats. It is one folder,
-``studies/<name>/``, of which ``studies/linear_model/`` is the example to read, and one line in
-``studies/roster.py``:
-
-``settings.py``
-    Constants: exponents, sizes, seeds. Imports nothing heavy.
-``measure.py``
-    Does the work and gives *records*: one dictionary per run, kept by
-    :class:`~calibrant.experiments.records.Records` in a file of JSON lines in the folder ``out``, so that a
-    study that was cut off goes on where it stopped. Only this file and ``figures.py`` import torch.
-``numbers.py``
-    From records to *numbers*: plain dictionaries and lists, rounded to eight digits, which are what
-    ``docs/results/<page>.json`` holds. They must suffice for the page and its claims: keep one value per seed
-    wherever two arms are compared. What the template needs beyond them is derived from them by ``words``.
-``claims.py``
-    From numbers to :class:`~calibrant.experiments.claims.Claim`: what the source says and whether it holds,
-    decided by a rule of :mod:`calibrant.experiments.claims` on the interval of a difference, never by hand.
-    A claim that compares two arms names them in ``arms`` (:func:`~calibrant.experiments.claims.compared`
-    gives difference and evidence), and ``exchanged`` gives the numbers with their results exchanged.
-``figures.py``
-    From records to figures.
-``page.md.j2``
-    The words, as a Jinja template. It is given ``numbers``, ``claims`` (by key), what ``words`` returns, and
-    the filters of :mod:`calibrant.experiments.pages`: ``{{ arm.norm | mean(2) }}`` is a mean with its
-    interval, ``{{ gamma | loss }}`` the name of a loss, ``{{ claim | finding }}`` a claim with its verdict,
-    ``{{ difference | side("lower", "not clearly different", "higher") }}`` a word chosen by an interval. A
-    sentence that says which of two is larger is computed so, or is not written.
-``__init__.py``
-    ``STUDY = Study(...)``. It imports settings, numbers and claims, which are light, and everything else
-    inside ``run``, so that the roster can be read without loading torch.
-
-``tests/experiments/test_study_contract.py`` holds every study of the roster to these laws: its page is a
-function of its results file (:meth:`Page.rewrite` gives the page in ``docs/results``), the verdict of a claim
-that compares two arms turns when these are exchanged, ``run`` takes the options that are declared and does
-nothing the second time, and the roster loads nothing heavy.
+It is one folder, ``studies/<name>/``, of which ``studies/linear_model/`` is the example to read, and one line
+in ``studies/roster.py``; "Add a study" in CONTRIBUTING.md says what stands in each file, and which laws
+``tests/experiments/test_study_contract.py`` holds it to.
 """
 
 from __future__ import annotations
@@ -109,14 +77,6 @@ class Session:
     command: str = ""
 
 
-def _no_words(_numbers: Numbers) -> Mapping[str, Any]:
-    return {}
-
-
-def _no_claims(_numbers: Numbers) -> list[Claim]:
-    return []
-
-
 @dataclass(frozen=True, kw_only=True)
 class Page:
     """A page of results: ``NAME.md`` with its numbers in ``NAME.json`` and its figures.
@@ -132,8 +92,8 @@ class Page:
 
     name: str
     template: Path
-    words: Callable[[Numbers], Mapping[str, Any]] = _no_words
-    claims: Callable[[Numbers], Sequence[Claim]] = _no_claims
+    words: Callable[[Numbers], Mapping[str, Any]] = lambda _numbers: {}
+    claims: Callable[[Numbers], Sequence[Claim]] = lambda _numbers: ()
     exchanged: Callable[[Numbers, str, str], Numbers] | None = None
     figures: tuple[str, ...] = ()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -16,9 +16,7 @@ from calibrant._math.checks import Task, check_choice, check_logits, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.scores import entropies
 from calibrant._math.shapes import Float
-
-if TYPE_CHECKING:
-    from calibrant.metrics._events import Vector
+from calibrant.metrics._events import Vector
 
 OutOfDistributionScore: TypeAlias = Literal["entropy", "max_probability", "max_logit", "energy"]
 OUT_OF_DISTRIBUTION_SCORES: tuple[OutOfDistributionScore, ...] = (

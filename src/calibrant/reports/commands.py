@@ -35,17 +35,13 @@ def repair_commands(repair: Repair) -> tuple[str, str]:
         'calibrant apply temperature.safetensors NEW.csv --out REPAIRED.csv'
     """
     saved = f"{repair.method.partition('(')[0]}.safetensors"
+    file = repair.file or "FILE"
+    file = f"./{file}" if file.startswith("-") else file  # it would count as an option
     rows = " --all" if repair.all_rows else ""
     return (
-        f"calibrant fit {_shell_path(repair.file)}{rows} --method {shlex.quote(repair.method)} --out {saved}",
+        f"calibrant fit {shlex.quote(file)}{rows} --method {shlex.quote(repair.method)} --out {saved}",
         f"calibrant apply {saved} {_new_files(repair)}",
     )
-
-
-def _shell_path(file: str | None) -> str:
-    """A file for a shell; a name that begins with a dash would count as an option."""
-    name = "FILE" if file is None else file
-    return shlex.quote(f"./{name}" if name.startswith("-") else name)
 
 
 def _new_files(repair: Repair) -> str:

@@ -13,6 +13,7 @@ from calibrant.reports.figures.drawing import drawing_style, new_axes, open_fram
 from calibrant.reports.pictures import Picture
 from calibrant.reports.run_sections import Section, Table
 from calibrant.reports.svg import to_svg
+from calibrant.reports.words import parameter as number
 
 Measurement = Mapping[str, Any]
 """What ``calibrant curvature`` found of one loss on one split."""
@@ -102,16 +103,6 @@ def _row(each: Measurement) -> tuple[str, ...]:
         number(each["trace"]),
         number(each["trace_standard_error"]),
     )
-
-
-def number(value: float) -> str:
-    """Four digits, for numbers of any size.
-
-    Example:
-        >>> number(-0.00012345), number(1234.5)
-        ('−0.0001234', '1234')
-    """
-    return f"{value:.4g}".replace("-", "−")
 
 
 def _picture(found: Sequence[Measurement], split: str) -> Picture:

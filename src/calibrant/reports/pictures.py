@@ -10,15 +10,7 @@ from matplotlib.figure import Figure
 
 from calibrant.evaluation.quantities import roster
 from calibrant.evaluation.result import Arm, ComparedModel, Comparison, Curve, Evaluation
-from calibrant.reports import tables, words
-from calibrant.reports.figures import (
-    confidence_histogram,
-    error_intervals,
-    place,
-    reliability_comparison,
-    reliability_diagram,
-    series,
-)
+from calibrant.reports import figures, tables, words
 from calibrant.reports.svg import to_svg
 
 MOST_PANELS = 24  # small diagrams of a multilabel report; each adds about 15 kB
@@ -54,7 +46,7 @@ def error_pictures(parts: Sequence[Arm | ComparedModel], found: Evaluation | Com
             continue
         title = described.title
         figure = Figure(figsize=(4.2, 0.5 + 0.36 * len(parts)), layout="constrained")
-        error_intervals(parts, metric=key, ax=figure.add_subplot()).set_xlabel(title)
+        figures.error_intervals(parts, metric=key, ax=figure.add_subplot()).set_xlabel(title)
         spoken = "; ".join(
             f"{part.title}: {words.number(part.metrics[key].value)}" for part in tables.columns(found)
         )
@@ -102,8 +94,8 @@ def _picture(title: str, curve: Curve, name: str) -> Picture:
     figure = Figure(figsize=(3.5, 4.4))
     upper = figure.add_axes((0.185, 0.365, 0.785, 0.785 * 3.5 / 4.4))
     lower = figure.add_axes((0.185, 0.095, 0.785, 0.235), sharex=upper)
-    reliability_diagram(curve, ax=upper, legend=False)
-    confidence_histogram(curve, ax=lower)
+    figures.reliability_diagram(curve, ax=upper, legend=False)
+    figures.confidence_histogram(curve, ax=lower)
     upper.set_xlabel("")
     upper.tick_params(axis="x", labelbottom=False)
     for ax in (upper, lower):
@@ -117,7 +109,7 @@ def _picture(title: str, curve: Curve, name: str) -> Picture:
 
 def _spoken(title: str, curve: Curve) -> str:
     """A reliability diagram in words."""
-    above, below, within = place(curve)
+    above, below, within = figures.place(curve)
     bins = words.plural(above + below + within, "bin")
     return (
         f"Reliability diagram, {curve.name}, {title}: of {bins} with samples, {within} within the band of a "
@@ -143,7 +135,7 @@ def label_panels(evaluation: Evaluation) -> list[Picture]:
 def _panel(curves: dict[str, Curve]) -> Figure:
     """Reliability diagrams on top of one another, small enough to stand in rows."""
     figure = Figure(figsize=(1.9, 1.9), layout="constrained")
-    ax = reliability_comparison(curves, ax=figure.add_subplot(), legend=False)
+    ax = figures.reliability_comparison(curves, ax=figure.add_subplot(), legend=False)
     ax.set(xlabel="", ylabel="", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
     return figure
 
@@ -158,7 +150,7 @@ def overlay(comparison: Comparison, curve_name: str, name: str, *, small: bool) 
         figure = _panel(curves)
     else:
         figure = Figure(figsize=(4.2, 4.2), layout="constrained")
-        reliability_comparison(curves, ax=figure.add_subplot(), legend=False)
+        figures.reliability_comparison(curves, ax=figure.add_subplot(), legend=False)
     spoken = " ".join(_spoken(model, curve) for model, curve in curves.items())
     return Picture(to_svg(figure, label=spoken, name=name), curve_name)
 
@@ -170,7 +162,7 @@ def legend(names: Sequence[str]) -> list[tuple[str, Markup]]:
 
 def _swatch(position: int) -> Markup:
     """A piece of the line of the curve at ``position``."""
-    colour, shape, dashes = series(position)
+    colour, shape, dashes = figures.series(position)
     figure = Figure(figsize=(0.4, 0.16))
     ax = figure.add_axes((0, 0, 1, 1))
     ax.set_axis_off()

@@ -11,7 +11,6 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import BLUE, GREEN, GREY, OCHRE, PINK, SKY, VERMILLION
-from calibrant.reports.figures.drawing import drawing_style as drawing_style  # where it used to stand
 
 # What a figure draws in these colours, the page draws in its own, which differ in light and in dark.
 PROPERTY_OF = {

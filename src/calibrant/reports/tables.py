@@ -6,19 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from calibrant.evaluation import result
 from calibrant.evaluation.phrases import p_value
 from calibrant.evaluation.quantities.roster import place
-from calibrant.evaluation.result import (
-    Arm,
-    ClassRow,
-    ComparedModel,
-    Comparison,
-    Curve,
-    Estimate,
-    Evaluation,
-    Kind,
-    NullError,
-)
 from calibrant.reports.words import SECTIONS, goodness, mark_of_change, metric, number, percent
 
 POOLED = "all labels"  # the first curve of multilabel predictions
@@ -29,17 +19,17 @@ class Column:
     """What one arm or one model brings to the table of metrics."""
 
     title: str
-    metrics: Mapping[str, Estimate]
-    change: Mapping[str, Estimate]
-    null: tuple[NullError, ...]
+    metrics: Mapping[str, result.Estimate]
+    change: Mapping[str, result.Estimate]
+    null: tuple[result.NullError, ...]
 
 
 @dataclass(frozen=True)
 class Cell:
     """A metric of one column; ``mark`` judges the paired change, ``best`` holds for the best of its row."""
 
-    estimate: Estimate
-    change: Estimate | None
+    estimate: result.Estimate
+    change: result.Estimate | None
     mark: Literal["better", "worse"] | None
     best: bool
 
@@ -78,18 +68,18 @@ class MetricTable:
 class ClassPair:
     """A class before and after the recommended calibrator, ``None`` where none is recommended."""
 
-    before: ClassRow
-    after: ClassRow | None
+    before: result.ClassRow
+    after: result.ClassRow | None
 
 
-def columns(found: Evaluation | Comparison) -> tuple[Column, ...]:
+def columns(found: result.Evaluation | result.Comparison) -> tuple[Column, ...]:
     """One column per arm or model, in their order."""
-    if isinstance(found, Evaluation):
+    if isinstance(found, result.Evaluation):
         return tuple(Column(arm.title, arm.metrics, arm.change, arm.null) for arm in found.arms)
     return tuple(Column(model.name, model.metrics, model.difference, model.null) for model in found.models)
 
 
-def metric_table(found: Evaluation | Comparison) -> MetricTable:
+def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
     """Every metric of every arm or model."""
     parts = columns(found)
     groups: dict[str, list[MetricRow]] = {group: [] for group in SECTIONS}
@@ -99,7 +89,9 @@ def metric_table(found: Evaluation | Comparison) -> MetricTable:
         words = metric(key, found.kind)
         if words.in_short:
             in_short.add(words.title)
-        estimates = [part.metrics.get(key, Estimate(value=None, reason="not computed")) for part in parts]
+        estimates = [
+            part.metrics.get(key, result.Estimate(value=None, reason="not computed")) for part in parts
+        ]
         if all(estimate.value is None for estimate in estimates):
             missing.setdefault(estimates[0].reason or "no reason given", []).append(words.title)
             continue
@@ -123,7 +115,7 @@ def metric_table(found: Evaluation | Comparison) -> MetricTable:
     )
 
 
-def _best(key: str, kind: Kind, estimates: Sequence[Estimate]) -> set[int]:
+def _best(key: str, kind: result.Kind, estimates: Sequence[result.Estimate]) -> set[int]:
     """The places of the best values as shown; none where all are alike or no value is better than another."""
     marks = {
         place: goodness(key, kind, round(estimate.value, 4))
@@ -136,7 +128,7 @@ def _best(key: str, kind: Kind, estimates: Sequence[Estimate]) -> set[int]:
     return {place for place, mark in known.items() if mark == max(known.values())}
 
 
-def class_pairs(evaluation: Evaluation) -> list[ClassPair]:
+def class_pairs(evaluation: result.Evaluation) -> list[ClassPair]:
     """The classes, the largest calibration error (as the predictions came) first."""
     after = recommended(evaluation)
     rows = evaluation.arms[0].classes
@@ -145,18 +137,18 @@ def class_pairs(evaluation: Evaluation) -> list[ClassPair]:
     return sorted(pairs, key=lambda pair: -pair.before.ece)
 
 
-def recommended(evaluation: Evaluation) -> Arm | None:
+def recommended(evaluation: result.Evaluation) -> result.Arm | None:
     """The arm that is recommended, ``None`` where that is to leave the predictions as they came."""
     name = evaluation.verdict.recommended
     return None if name == evaluation.arms[0].name else evaluation.arm(name)
 
 
-def shown_second(evaluation: Evaluation) -> Arm | None:
+def shown_second(evaluation: result.Evaluation) -> result.Arm | None:
     """The arm whose diagrams stand beside the uncalibrated ones: the recommended, else the first there is."""
     return recommended(evaluation) or next(iter(evaluation.arms[1:]), None)
 
 
-def null_sentence(null: NullError, observed: float, kind: Kind, level: float) -> str:
+def null_sentence(null: result.NullError, observed: float, kind: result.Kind, level: float) -> str:
     """What chance alone would give, and what was found."""
     title, found = metric(null.metric, kind).title, number(observed)
     return (
@@ -166,13 +158,13 @@ def null_sentence(null: NullError, observed: float, kind: Kind, level: float) ->
     )
 
 
-def whole_curves(part: Arm | ComparedModel, kind: Kind) -> tuple[Curve, ...]:
+def whole_curves(part: result.Arm | result.ComparedModel, kind: result.Kind) -> tuple[result.Curve, ...]:
     """The curves of all samples: top label, positive class, or all labels together."""
     if kind != "multilabel":
         return part.curves
     return part.curves[:1] if part.curves and part.curves[0].name == POOLED else ()
 
 
-def label_curves(part: Arm | ComparedModel, kind: Kind) -> tuple[Curve, ...]:
+def label_curves(part: result.Arm | result.ComparedModel, kind: result.Kind) -> tuple[result.Curve, ...]:
     """The curves of single labels, which multilabel predictions alone have."""
     return part.curves[len(whole_curves(part, kind)) :]

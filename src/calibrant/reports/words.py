@@ -136,7 +136,12 @@ def percent(level: float) -> str:
 
 
 def parameter(value: float | tuple[float, ...], *, most: int = 6) -> str:
-    """A fitted parameter with four significant digits; long lists are cut, and their length said."""
+    """A number of any size with four significant digits; long lists are cut, and their length said.
+
+    Example:
+        >>> parameter(-0.00012345), parameter(1234.5)
+        ('−0.0001234', '1234')
+    """
     if not isinstance(value, tuple):
         return f"{value:.4g}".replace("-", "−")
     shown = ", ".join(parameter(entry) for entry in value[:most])

@@ -77,7 +77,7 @@ def measure_curvature(
         wanted.append((CROSS_ENTROPY, losses.build(CROSS_ENTROPY)))
     found: list[dict[str, Any]] = []
     for number, (name, loss) in enumerate(wanted):
-        tell = _share_of(progress or _silent, number, len(wanted), name)
+        tell = _share_of(progress or (lambda _what, _share: None), number, len(wanted), name)
         common = {
             "split": split,
             "num_samples": sum(len(labels) for _, labels in batches),
@@ -224,7 +224,3 @@ def _share_of(progress: Progress, number: int, count: int, name: str) -> _Step:
         return report
 
     return tell
-
-
-def _silent(_what: str, _share: float) -> None:
-    """Tell nobody."""

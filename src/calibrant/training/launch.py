@@ -181,13 +181,9 @@ def _work(fabric: Fabric, sealed: _Sealed) -> bool | Exception:
     finally:
         torch.set_num_threads(threads)
         if fabric.world_size > 1:
-            _destroy_group()
-
-
-def _destroy_group() -> None:
-    """Destroy the process group: its threads, if left until the interpreter exits, may abort it."""
-    gc.collect()  # the wrapped model refers to itself, and keeps the group alive
-    torch.distributed.destroy_process_group()
+            # Threads of the group, if left until the interpreter exits, may abort it.
+            gc.collect()  # the wrapped model refers to itself, and keeps the group alive
+            torch.distributed.destroy_process_group()
 
 
 def _carry_out(fabric: Fabric, job: Job) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import re
 from collections.abc import Callable
@@ -124,7 +125,9 @@ def select(
         found.append(
             TriedLoss(loss=loss, run=run, nll_before=row[KEYS["before"]], nll_after=row[KEYS["after"]])
         )
-    chosen = min(found, key=lambda each: _or_inf(each.nll_after if by == "after" else each.nll_before))
+    values = [each.nll_after if by == "after" else each.nll_before for each in found]
+    finite = [math.inf if value is None else value for value in values]
+    chosen = found[finite.index(min(finite))]
     content = {
         "by": f"validation NLL {by} temperature scaling",
         "chosen": chosen.loss,
@@ -206,7 +209,3 @@ def _pieces(text: str, separator: str) -> list[str]:
         else:
             pieces[-1] += letter
     return [piece.strip() for piece in pieces]
-
-
-def _or_inf(value: float | None) -> float:
-    return float("inf") if value is None else value

@@ -130,12 +130,11 @@ class Recipe(Section):
         """Every setting by its full name, as in ``training.epochs``."""
         return _flat(self.model_dump(mode="json"))
 
-    def same_training(self, other: Recipe) -> bool:
-        """Whether both train the same network: equal except for hardware and evaluation."""
-        return not self.differences(other)
-
     def differences(self, other: Recipe) -> list[str]:
-        """The settings that make two recipes different runs, as ``loss: 'a' there, 'b' here``."""
+        """The settings that make two recipes different runs, as ``loss: 'a' there, 'b' here``.
+
+        Hardware and evaluation make none.
+        """
         mine, theirs = self.settings(), other.settings()
         return [
             f"{key}: {theirs[key]!r} there, {mine[key]!r} here"

@@ -1,7 +1,5 @@
 """Accuracy."""
 
-from __future__ import annotations
-
 from calibrant.evaluation.quantities.quantity import Gate, Quantity, Ratio, Shown
 
 ACCURACY = Quantity(

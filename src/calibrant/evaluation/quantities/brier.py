@@ -1,7 +1,5 @@
 """Brier score."""
 
-from __future__ import annotations
-
 from calibrant.evaluation.quantities.quantity import Gate, Quantity, Ratio, Shown
 
 BRIER = Quantity(

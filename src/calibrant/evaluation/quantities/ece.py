@@ -1,7 +1,5 @@
 """Expected calibration error."""
 
-from __future__ import annotations
-
 from calibrant.evaluation.quantities.quantity import EventError, Gate, Quantity, Shown
 from calibrant.evaluation.quantities.shared import binned
 

@@ -1,7 +1,5 @@
 """Negative log-likelihood."""
 
-from __future__ import annotations
-
 from math import inf
 
 from calibrant.evaluation.quantities.quantity import Gate, Quantity, Ratio, Shown

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant._math.errors import InputError
-from calibrant._math.text_form import nearest
+from calibrant._math.text_form import named
 from calibrant.experiments.studies.calibrators import STUDY as CALIBRATORS
 from calibrant.experiments.studies.curvature import STUDY as CURVATURE
 from calibrant.experiments.studies.generalisation_gap import STUDY as GENERALISATION_GAP
@@ -38,8 +37,6 @@ def study_named(name: str) -> Study:
         >>> study_named("losses").name
         'losses'
     """
-    for study in STUDIES:
-        if study.name == name:
-            return study
-    names = [study.name for study in STUDIES]
-    raise InputError(f"there is no study {name!r}{nearest(name, names)} `calibrant study --list` says more.")
+    return named(
+        name, {each.name: each for each in STUDIES}, "study", remedy=" `calibrant study --list` says more."
+    )

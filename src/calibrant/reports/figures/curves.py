@@ -14,21 +14,7 @@ from matplotlib.patches import Patch
 from calibrant._math.errors import InputError
 from calibrant.evaluation.result import Band, Witness
 from calibrant.metrics import CorpReliabilityCurve, SmoothCalibrationWitness, SmoothReliabilityCurve
-from calibrant.reports.figures.drawing import (
-    BLUE,
-    DASHED,
-    GREY,
-    VERMILLION,
-    add_curve,
-    add_legend,
-    by_name,
-    diagonal,
-    floats,
-    new_axes,
-    open_frame,
-    series,
-    unit_square,
-)
+from calibrant.reports.figures import drawing
 from calibrant.reports.words import number
 
 COUNTS_HEIGHT = 0.14  # of the bars of counts, as a share of the diagram
@@ -69,17 +55,15 @@ def corp_diagram(
         >>> corp_diagram(curve).get_ylabel()
         'recalibrated probability'
     """
-    several = by_name(curves, CorpReliabilityCurve)
+    several = drawing.by_name(curves, CorpReliabilityCurve)
     ax, entries = _square(ax, "stated probability", "recalibrated probability", several, band)
     for position, (name, curve) in enumerate(several.items()):
         knots = np.stack([curve.lower, curve.upper], axis=1).ravel()
-        line = add_curve(ax, position, knots, np.repeat(curve.values, 2), clip_on=False)
+        line = drawing.add_curve(ax, position, knots, np.repeat(curve.values, 2), clip_on=False)
         if not name:
             _counts(ax, curve)
         entries.append((name or "found", line))
-    if legend:
-        add_legend(ax, entries)
-    return ax
+    return drawing.add_legend(ax, entries, shown=legend)
 
 
 def smooth_diagram(
@@ -114,19 +98,17 @@ def smooth_diagram(
         >>> smooth_diagram(curve).get_xlabel()
         'stated, smoothed'
     """
-    several = by_name(curves, SmoothReliabilityCurve)
+    several = drawing.by_name(curves, SmoothReliabilityCurve)
     ax, entries = _square(ax, "stated, smoothed", "found, smoothed", several, band)
     for position, (name, curve) in enumerate(several.items()):
-        stated, found = floats(curve.confidence), floats(curve.outcome)
+        stated, found = drawing.floats(curve.confidence), drawing.floats(curve.outcome)
         half = 0.03 * np.array(curve.density) / max(*curve.density, 1e-300)
         ax.fill_between(
-            stated, found - half, found + half, color=series(position)[0], alpha=0.35, linewidth=0
+            stated, found - half, found + half, color=drawing.series(position)[0], alpha=0.35, linewidth=0
         )
-        line = add_curve(ax, position, stated, found)
+        line = drawing.add_curve(ax, position, stated, found)
         entries.append((name or "found; wide where samples are many", line))
-    if legend:
-        add_legend(ax, entries)
-    return ax
+    return drawing.add_legend(ax, entries, shown=legend)
 
 
 def witness_diagram(
@@ -153,14 +135,14 @@ def witness_diagram(
         >>> witness_diagram(witness).get_title()
         'smCE 0.3500'
     """
-    ax = new_axes(ax, width=4.2, height=2.6)
+    ax = drawing.new_axes(ax, width=4.2, height=2.6)
     points, values = (np.asarray(each, dtype=np.float64) for each in (witness.points, witness.values))
     crossings = _with_zeros(points, values)
     ax.axhline(0, color=ax.xaxis.label.get_color(), linewidth=0.8)
     entries: list[tuple[str, Artist]] = []
     for label, part, colour in (
-        ("above: not sure enough", np.maximum(crossings[1], 0), BLUE),
-        ("below: too sure", np.minimum(crossings[1], 0), VERMILLION),
+        ("above: not sure enough", np.maximum(crossings[1], 0), drawing.BLUE),
+        ("below: too sure", np.minimum(crossings[1], 0), drawing.VERMILLION),
     ):
         ax.fill_between(crossings[0], 0, part, color=colour, alpha=0.35, linewidth=0)
         entries.append((label, Patch(color=colour, alpha=0.35, linewidth=0)))
@@ -169,10 +151,8 @@ def witness_diagram(
     ax.set_xlabel("stated probability")
     ax.set_ylabel("witness")
     ax.set_title(f"smCE {number(witness.value)}", fontsize="medium")
-    open_frame(ax)
-    if legend:
-        add_legend(ax, entries)
-    return ax
+    drawing.open_frame(ax)
+    return drawing.add_legend(ax, entries, shown=legend)
 
 
 def _square(
@@ -181,15 +161,15 @@ def _square(
     """Both axes from 0 to 1, the line of a calibrated model, and the band of the one curve."""
     if band is not None and len(curves) > 1:
         raise InputError(f"`band` belongs to one curve; got {len(curves)} curves.")
-    ax = new_axes(ax, width=4.2, height=4.2)
-    unit_square(ax, across, up)
-    diagonal(ax)
+    ax = drawing.new_axes(ax, width=4.2, height=4.2)
+    drawing.unit_square(ax, across, up)
+    drawing.diagonal(ax)
     entries: list[tuple[str, Artist]] = [
-        ("calibrated", Line2D([], [], color=GREY, linestyle=DASHED, linewidth=1))
+        ("calibrated", Line2D([], [], color=drawing.GREY, linestyle=drawing.DASHED, linewidth=1))
     ]
     if band is not None:
-        ax.fill_between(band.positions, band.low, band.high, color=GREY, alpha=0.3, linewidth=0)
-        entries.append(("its band: chance alone", Patch(color=GREY, alpha=0.3, linewidth=0)))
+        ax.fill_between(band.positions, band.low, band.high, color=drawing.GREY, alpha=0.3, linewidth=0)
+        entries.append(("its band: chance alone", Patch(color=drawing.GREY, alpha=0.3, linewidth=0)))
     return ax, entries
 
 
@@ -198,7 +178,7 @@ def _counts(ax: Axes, curve: CorpReliabilityCurve) -> None:
     heights = COUNTS_HEIGHT * np.array(curve.counts) / max(curve.counts)
     lower, upper = np.array(curve.lower), np.array(curve.upper)
     width = np.maximum(upper - lower, 0.006)
-    ax.bar((lower + upper) / 2, heights, width=width, color=GREY, alpha=0.55, linewidth=0)
+    ax.bar((lower + upper) / 2, heights, width=width, color=drawing.GREY, alpha=0.55, linewidth=0)
 
 
 def _with_zeros(points: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> Sequence[np.ndarray[Any, Any]]:

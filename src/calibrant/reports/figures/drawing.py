@@ -117,11 +117,14 @@ def floats(values: Iterable[float | None]) -> Float[ndarray, " B"]:
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def add_legend(ax: Axes, entries: Sequence[tuple[str, Artist]]) -> None:
+def add_legend(ax: Axes, entries: Sequence[tuple[str, Artist]], *, shown: bool) -> Axes:
     """A legend whose names are shown as they are: no mathematics, and none left out for its underscore."""
+    if not shown:
+        return ax
     box = ax.legend(
         [artist for _, artist in entries], ["-"] * len(entries), frameon=False, fontsize="small", loc="best"
     )
     for text, (name, _) in zip(box.get_texts(), entries, strict=True):
         text.set_parse_math(False)
         text.set_text(name)
+    return ax

@@ -246,7 +246,8 @@ def _draw_points(ax: Axes, landscape: Landscape) -> None:
 
 def _make_logarithmic(ax: Axes, landscape: Landscape) -> None:
     """Exponents by log(1 + gamma) and temperatures by their logarithm: powers of 1 + gamma stay straight."""
-    ax.set_xscale("function", functions=(_log1p, np.expm1))
+    # Defined outside the domain, too, where nothing is drawn.
+    ax.set_xscale("function", functions=(lambda gamma: np.log1p(np.maximum(gamma, -0.9999)), np.expm1))
     shown = [tick for tick in _TICKS_OF_GAMMA if landscape.gammas[0] <= tick <= landscape.gammas[-1]]
     ax.xaxis.set_major_locator(FixedLocator(shown))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -255,8 +256,3 @@ def _make_logarithmic(ax: Axes, landscape: Landscape) -> None:
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
-
-
-def _log1p(gammas: Any) -> Any:
-    """Defined outside the domain, too, where nothing is drawn."""
-    return np.log1p(np.maximum(gammas, -0.9999))

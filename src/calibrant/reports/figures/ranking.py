@@ -9,16 +9,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from calibrant.metrics import RiskCoverageCurve, RocCurve
-from calibrant.reports.figures.drawing import (
-    GREY,
-    add_curve,
-    add_legend,
-    by_name,
-    diagonal,
-    new_axes,
-    open_frame,
-    unit_square,
-)
+from calibrant.reports.figures import drawing
 from calibrant.reports.words import number
 
 
@@ -52,28 +43,28 @@ def risk_coverage_diagram(
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('share of samples answered', 'error rate among them')
     """
-    several = by_name(curves, RiskCoverageCurve)
-    ax = new_axes(ax, width=4.2, height=3.0)
+    several = drawing.by_name(curves, RiskCoverageCurve)
+    ax = drawing.new_axes(ax, width=4.2, height=3.0)
     entries: list[tuple[str, Artist]] = []
     for position, (name, curve) in enumerate(several.items()):
         # The risk holds from one threshold to the next; the first stretch has the first risk.
         x, y = np.append(0.0, curve.coverage), np.append(curve.risk[0], curve.risk)
-        line = add_curve(ax, position, x, y)
+        line = drawing.add_curve(ax, position, x, y)
         entries.append((f"{name or 'found'} (area {number(curve.area)})", line))
         if not name:
             overall = curve.risk[-1]
             coverage = np.linspace(max(1 - overall, 1e-9), 1, 50)
             best = np.append(0.0, (coverage - (1 - overall)) / coverage)
-            (line,) = ax.plot(np.append(0.0, coverage), best, color=GREY, linestyle=":", linewidth=1.4)
+            (line,) = ax.plot(
+                np.append(0.0, coverage), best, color=drawing.GREY, linestyle=":", linewidth=1.4
+            )
             entries.append((f"best order (area {number(curve.area - curve.excess_area)})", line))
     highest = max(max(curve.risk) for curve in several.values())
     ax.set(xlim=(0, 1), ylim=(0, 1.08 * highest or 1), xticks=np.linspace(0, 1, 6))
     ax.set_xlabel("share of samples answered")
     ax.set_ylabel("error rate among them")
-    open_frame(ax)
-    if legend:
-        add_legend(ax, entries)
-    return ax
+    drawing.open_frame(ax)
+    return drawing.add_legend(ax, entries, shown=legend)
 
 
 def roc_diagram(
@@ -101,13 +92,13 @@ def roc_diagram(
         >>> [text.get_text() for text in ax.get_legend().get_texts()]
         ['guessing', 'network']
     """
-    several = by_name(curves, RocCurve)
-    ax = new_axes(ax, width=4.2, height=4.2)
-    entries: list[tuple[str, Artist]] = [("guessing", diagonal(ax))]
+    several = drawing.by_name(curves, RocCurve)
+    ax = drawing.new_axes(ax, width=4.2, height=4.2)
+    entries: list[tuple[str, Artist]] = [("guessing", drawing.diagonal(ax))]
     for position, (name, curve) in enumerate(several.items()):
-        line = add_curve(ax, position, curve.false_positive_rate, curve.true_positive_rate, clip_on=False)
+        line = drawing.add_curve(
+            ax, position, curve.false_positive_rate, curve.true_positive_rate, clip_on=False
+        )
         entries.append((name or "found", line))
-    unit_square(ax, "false positives: share of negatives", "true positives: share of positives")
-    if legend:
-        add_legend(ax, entries)
-    return ax
+    drawing.unit_square(ax, "false positives: share of negatives", "true positives: share of positives")
+    return drawing.add_legend(ax, entries, shown=legend)

@@ -13,22 +13,7 @@ from numpy import ndarray
 
 from calibrant._math.shapes import Bool, Float
 from calibrant.evaluation.result import Curve
-from calibrant.reports.figures.drawing import (
-    BLUE,
-    DASHED,
-    GREEN,
-    GREY,
-    PINK,
-    VERMILLION,
-    add_legend,
-    by_name,
-    diagonal,
-    floats,
-    new_axes,
-    open_frame,
-    series,
-    unit_square,
-)
+from calibrant.reports.figures import drawing
 from calibrant.reports.words import count
 
 ABOVE, BELOW, WITHIN = "above it: not sure enough", "below it: too sure", "within its band"
@@ -59,23 +44,23 @@ def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = 
         >>> reliability_diagram(curve).get_xlabel()
         'confidence'
     """
-    ax = new_axes(ax, width=4.2, height=4.2)
+    ax = drawing.new_axes(ax, width=4.2, height=4.2)
     ink = ax.xaxis.label.get_color()
     _square(ax, curve)
-    stated, found = floats(curve.confidence), floats(curve.accuracy)
-    low, high = floats(curve.expected_low), floats(curve.expected_high)
-    ax.stairs(high, curve.edges, baseline=low, fill=True, color=GREY, alpha=0.3, linewidth=0)
-    diagonal(ax)
+    stated, found = drawing.floats(curve.confidence), drawing.floats(curve.accuracy)
+    low, high = drawing.floats(curve.expected_low), drawing.floats(curve.expected_high)
+    ax.stairs(high, curve.edges, baseline=low, fill=True, color=drawing.GREY, alpha=0.3, linewidth=0)
+    drawing.diagonal(ax)
 
     entries: list[tuple[str, Artist]] = [
-        ("calibrated", Line2D([], [], color=GREY, linestyle=DASHED, linewidth=1)),
-        ("its band: chance alone", Patch(color=GREY, alpha=0.3, linewidth=0)),
+        ("calibrated", Line2D([], [], color=drawing.GREY, linestyle=drawing.DASHED, linewidth=1)),
+        ("its band: chance alone", Patch(color=drawing.GREY, alpha=0.3, linewidth=0)),
     ]
     area = _areas(curve.counts)
     for label, chosen, colour, shape in (
         (WITHIN, ~((found < low) | (found > high)), ink, "o"),
-        (BELOW, found < low, VERMILLION, "v"),
-        (ABOVE, found > high, BLUE, "^"),
+        (BELOW, found < low, drawing.VERMILLION, "v"),
+        (ABOVE, found > high, drawing.BLUE, "^"),
     ):
         chosen &= ~np.isnan(found)
         if not chosen.any():
@@ -92,9 +77,7 @@ def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = 
             zorder=3,
         )
         entries.append((label, Line2D([], [], color=colour, marker=shape, linestyle="none", markersize=6)))
-    if legend:
-        add_legend(ax, entries)
-    return ax
+    return drawing.add_legend(ax, entries, shown=legend)
 
 
 def reliability_comparison(
@@ -125,22 +108,20 @@ def reliability_comparison(
         >>> [text.get_text() for text in ax.get_legend().get_texts()]
         ['calibrated', 'network A', 'network B']
     """
-    curves = by_name(curves, Curve)
-    ax = new_axes(ax, width=4.2, height=4.2)
+    curves = drawing.by_name(curves, Curve)
+    ax = drawing.new_axes(ax, width=4.2, height=4.2)
     _square(ax, next(iter(curves.values())))
-    entries: list[tuple[str, Artist]] = [("calibrated", diagonal(ax))]
+    entries: list[tuple[str, Artist]] = [("calibrated", drawing.diagonal(ax))]
     for position, (name, curve) in enumerate(curves.items()):
-        colour, shape, dashes = series(position)
-        stated, found = floats(curve.confidence), floats(curve.accuracy)
+        colour, shape, dashes = drawing.series(position)
+        stated, found = drawing.floats(curve.confidence), drawing.floats(curve.accuracy)
         _intervals(ax, curve, ~np.isnan(found), colour, alpha=0.5)
         ax.plot(stated, found, color=colour, linewidth=1, linestyle=dashes, alpha=0.6)
         area = _areas(curve.counts) / 3
         ax.scatter(stated, found, s=area, color=colour, marker=shape, linewidths=0, clip_on=False, zorder=3)
         line = Line2D([], [], color=colour, linewidth=1, linestyle=dashes, marker=shape, markersize=4)
         entries.append((name, line))
-    if legend:
-        add_legend(ax, entries)
-    return ax
+    return drawing.add_legend(ax, entries, shown=legend)
 
 
 def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:
@@ -164,11 +145,11 @@ def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:
         >>> [label.get_text() for label in confidence_histogram(curve).get_yticklabels()]
         ['2', '0', '3']
     """
-    ax = new_axes(ax, width=4.2, height=2.2)
+    ax = drawing.new_axes(ax, width=4.2, height=2.2)
     right, wrong = np.array(curve.histogram_correct), np.array(curve.histogram_incorrect)
     top, bottom = max(int(right.max()), 1), max(int(wrong.max()), 1)
-    ax.stairs(right, curve.histogram_edges, fill=True, color=GREEN, linewidth=0)
-    ax.stairs(-wrong, curve.histogram_edges, fill=True, color=PINK, linewidth=0)
+    ax.stairs(right, curve.histogram_edges, fill=True, color=drawing.GREEN, linewidth=0)
+    ax.stairs(-wrong, curve.histogram_edges, fill=True, color=drawing.PINK, linewidth=0)
     ax.axhline(0, color=ax.xaxis.label.get_color(), linewidth=0.8)
 
     def shown(counts: Float[ndarray, " K"]) -> Float[ndarray, " K"]:
@@ -185,7 +166,7 @@ def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:
     ax.set_xticks(np.linspace(0, 1, 6))
     ax.set_xlabel(_stated(curve))
     ax.set_ylabel("samples")
-    open_frame(ax)
+    drawing.open_frame(ax)
     up, down = ("right", "wrong") if _is_top_label(curve) else ("positive", "negative")
     side, where = ("left", 0.02) if _emptier_left(right, wrong) else ("right", 0.98)
     for label, height, total in ((up, 0.99, right.sum()), (down, 0.01, wrong.sum())):
@@ -202,9 +183,9 @@ def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:
 
 def place(curve: Curve) -> tuple[int, int, int]:
     """How many bins lie above, below and within the band of a calibrated model."""
-    found = floats(curve.accuracy)
-    above = int((found > floats(curve.expected_high)).sum())
-    below = int((found < floats(curve.expected_low)).sum())
+    found = drawing.floats(curve.accuracy)
+    above = int((found > drawing.floats(curve.expected_high)).sum())
+    below = int((found < drawing.floats(curve.expected_low)).sum())
     return above, below, int((~np.isnan(found)).sum()) - above - below
 
 
@@ -219,7 +200,7 @@ def _stated(curve: Curve) -> str:
 def _square(ax: Axes, curve: Curve) -> None:
     """Both axes from 0 to 1, and what they mean."""
     found = "share that was right" if _is_top_label(curve) else "share that was positive"
-    unit_square(ax, _stated(curve), found)
+    drawing.unit_square(ax, _stated(curve), found)
 
 
 def _areas(counts: Sequence[int]) -> Float[ndarray, " B"]:
@@ -232,10 +213,15 @@ def _intervals(
     ax: Axes, curve: Curve, chosen: Bool[ndarray, " B"], colour: object, *, alpha: float = 1.0
 ) -> None:
     """A vertical bar from low to high in every chosen bin that has an interval."""
-    low, high = floats(curve.low), floats(curve.high)
+    low, high = drawing.floats(curve.low), drawing.floats(curve.high)
     drawn = chosen & ~np.isnan(low) & ~np.isnan(high)
     ax.vlines(
-        floats(curve.confidence)[drawn], low[drawn], high[drawn], color=colour, linewidth=1.2, alpha=alpha
+        drawing.floats(curve.confidence)[drawn],
+        low[drawn],
+        high[drawn],
+        color=colour,
+        linewidth=1.2,
+        alpha=alpha,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ import torch
 
 from calibrant import metrics
 from calibrant._math.errors import InputError
+from calibrant._math.threads import threads_for
 from calibrant.calibrators import available, build
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled, fit_quietly
@@ -53,18 +55,13 @@ def run_calibrator_study(
     if not files:
         raise InputError(f"{folder} holds no file of predictions with all scores.")
     records = Records(out / RECORDS)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        for seed in seeds:
-            for name, predictions in files.items():
-                division = _Division(name, predictions, seed)
-                names = calibrators_for(predictions.kind, predictions.num_classes or 2)
-                for text in (AS_THEY_CAME, *names):
-                    records.get(f"{name}, {seed}, {text}", partial(division.trial, text))
-                tell(f"{name}, division {seed + 1}")
-    finally:
-        torch.set_num_threads(threads)
+    with threads_for(0):
+        for seed, (name, predictions) in itertools.product(seeds, files.items()):
+            division = _Division(name, predictions, seed)
+            names = calibrators_for(predictions.kind, predictions.num_classes or 2)
+            for text in (AS_THEY_CAME, *names):
+                records.get(f"{name}, {seed}, {text}", partial(division.trial, text))
+            tell(f"{name}, division {seed + 1}")
     return records.path
 
 

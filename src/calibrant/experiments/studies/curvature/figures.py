@@ -3,68 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from calibrant.experiments.pages import loss_name
 from calibrant.experiments.studies.curvature.numbers import Run, arms_of, runs_of
 from calibrant.experiments.studies.curvature.settings import GAMMAS, Setting
+from calibrant.reports.figures import GREY, series
+from calibrant.reports.figures.drawing import drawing_style
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
+Panel: TypeAlias = Callable[[Sequence[Run], Setting, str, Axes], None]
 _LOSSES = (("own", "of the loss trained"), ("cross_entropy", "of cross-entropy"))
 
 
 def draw_path(every: Sequence[Run], settings: Sequence[Setting]) -> Figure:
     """Trace on training samples at the checkpoints: a column for each setting, a row for each loss."""
-
-    def draw(axes: Any) -> None:
-        for column, setting in enumerate(settings):
-            for row, (loss, whose) in enumerate(_LOSSES):
-                ax = axes[row][column]
-                _path(every, setting, loss, ax)
-                ax.set_title(setting.title if row == 0 else "", fontsize="medium")
-                ax.set_xlabel("epoch" if row == 1 else "")
-                ax.set_ylabel(f"trace {whose}" if column == 0 else "")
-        axes[0][0].legend(frameon=False, fontsize="x-small")
-
-    return _figure(len(settings), draw)
+    return _figure(every, settings, _path, across=("", "epoch"), up="trace {}")
 
 
 def draw_scatter(every: Sequence[Run], settings: Sequence[Setting]) -> Figure:
     """Every run at the end: its trace on training samples against its calibration error on test samples."""
+    return _figure(every, settings, _scatter, across=("trace {}", "trace {}"), up="test ECE (%)")
 
-    def draw(axes: Any) -> None:
+
+def _figure(
+    every: Sequence[Run], settings: Sequence[Setting], draw: Panel, *, across: tuple[str, str], up: str
+) -> Figure:
+    """``across`` names the axes of the upper and the lower row, ``up`` those of the first column."""
+    with drawing_style():
+        figure = Figure(figsize=(2.9 * len(settings), 5.2), layout="constrained")
+        axes: Any = figure.subplots(2, len(settings), squeeze=False)
         for column, setting in enumerate(settings):
             for row, (loss, whose) in enumerate(_LOSSES):
                 ax = axes[row][column]
-                _scatter(every, setting, loss, ax)
+                draw(every, setting, loss, ax)
                 ax.set_title(setting.title if row == 0 else "", fontsize="medium")
-                ax.set_xlabel(f"trace {whose}")
-                ax.set_ylabel("test ECE (%)" if column == 0 else "")
+                ax.set_xlabel(across[row].format(whose))
+                ax.set_ylabel(up.format(whose) if column == 0 else "")
         axes[0][0].legend(frameon=False, fontsize="x-small")
-
-    return _figure(len(settings), draw)
-
-
-def _figure(columns: int, draw: Callable[[Any], None]) -> Figure:
-    from matplotlib.figure import Figure as NewFigure
-
-    from calibrant.reports.svg import drawing_style
-
-    with drawing_style():
-        figure = NewFigure(figsize=(2.9 * columns, 5.2), layout="constrained")
-        draw(figure.subplots(2, columns, squeeze=False))
     return figure
 
 
 def _path(every: Sequence[Run], setting: Setting, loss: str, ax: Axes) -> None:
     """Median over the seeds, and each seed as a faint line."""
-    from calibrant.reports.figures import series
-
     runs = runs_of(every, setting.key, "focal")
     for place, gamma in enumerate(GAMMAS):
         colour, shape, _ = series(place)
@@ -94,8 +79,6 @@ def _path(every: Sequence[Run], setting: Setting, loss: str, ax: Axes) -> None:
 
 
 def _scatter(every: Sequence[Run], setting: Setting, loss: str, ax: Axes) -> None:
-    from calibrant.reports.figures import GREY, series
-
     def points(runs: Sequence[Run]) -> tuple[list[float], list[float]]:
         known = [run for run in runs if run["path"][-1]["train"][loss]["trace"] > 0]
         return (
@@ -116,8 +99,6 @@ def _scatter(every: Sequence[Run], setting: Setting, loss: str, ax: Axes) -> Non
 
 def _logarithmic(ax: Axes, name: Literal["x", "y"]) -> None:
     """A logarithmic axis with plain numbers, for ranges of less than a power of ten too."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
     axis = ax.xaxis if name == "x" else ax.yaxis
     ax.set(**{f"{name}scale": "log"})
     low, high = ax.get_xlim() if name == "x" else ax.get_ylim()

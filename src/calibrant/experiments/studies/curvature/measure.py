@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from calibrant._math.threads import threads_for
 from calibrant.curvature import SAM, CurvatureRegularizer
 from calibrant.data import Part, RawData, load, split
 from calibrant.data.prepare import Preparation, to_unit
@@ -29,7 +30,6 @@ from calibrant.experiments.studies.curvature.hessians import (
 )
 from calibrant.experiments.studies.curvature.network import SmallNetwork
 from calibrant.experiments.studies.curvature.settings import ARMS, FAMILIES, SETTINGS, Arm, Setting
-from calibrant.experiments.studies.demo.networks import one_thread
 from calibrant.training import seeds as training_seeds
 
 RECORDS = "curvature-runs.jsonl"
@@ -63,7 +63,7 @@ def run_curvature_study(
     records = Records(store / RECORDS)
     found: list[Record] = []
     wanted = list(_order(settings, arms, seeds))
-    with one_thread():
+    with threads_for(0):
         for number, trial in enumerate(wanted, 1):
             setting, arm, seed = trial
             found.append(records.get(_key(*trial), lambda trial=trial: _run(*trial)))

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from calibrant._math.errors import InputError
-from calibrant._math.text_form import nearest
+from calibrant._math.text_form import named
 
 Kind: TypeAlias = Literal["mlp", "cnn"]
 
@@ -136,9 +135,4 @@ def setting_named(key: str) -> Setting:
         >>> setting_named("digits-norm").batch_norm
         True
     """
-    for setting in SETTINGS:
-        if setting.key == key:
-            return setting
-    raise InputError(
-        f"there is no setting {key!r} in this study{nearest(key, [each.key for each in SETTINGS])}"
-    )
+    return named(key, {each.key: each for each in SETTINGS}, "setting", place=" in this study")

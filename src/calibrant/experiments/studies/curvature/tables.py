@@ -7,26 +7,21 @@ from collections.abc import Sequence
 
 from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.pages import loss_name, table
-from calibrant.experiments.studies.curvature.numbers import (
-    BASIC,
-    BY_KEY,
-    ERROR,
-    GAMMA,
-    TEMPERATURE,
-    Pick,
-    Quantity,
-    Run,
-    arms_of,
-    at_epoch,
-    difference,
-    runs_of,
-    values_of,
-)
+from calibrant.experiments.studies.curvature import numbers
 from calibrant.experiments.studies.curvature.ranks import Rank, correlation
 from calibrant.experiments.studies.curvature.settings import ARMS, Setting
 
-TRAIN = BASIC[:4]
+TRAIN = numbers.BASIC[:4]
+SCALES = {
+    **dict.fromkeys(("before.error", "before.ece", "after.ece", "before.smce"), 100),
+    "before.nll": 1,
+    "after.nll": 1,
+    "before.overconfidence": 100,
+    "temperature": 1,
+}
+"""What a table shows of each arm, and by what it is multiplied."""
 JUDGED = ("before.ece", "before.smce", "before.nll", "before.overconfidence", "after.ece", "after.nll")
+SHIFTED = ("before.error", *JUDGED[:3], "after.ece", "after.nll", "before.overconfidence", "temperature")
 PATHS = tuple(
     (loss, name, title)
     for loss, whose in (("own", "own loss"), ("cross_entropy", "cross-entropy"))
@@ -47,7 +42,7 @@ def rank_text(found: Rank | None) -> str:
     return f"{f'**{value}**' if found.sign else value} ({_signed(found.low)}, {_signed(found.high)})"
 
 
-def arms_table(every: Sequence[Run], setting: Setting, family: str) -> str:
+def arms_table(every: Sequence[numbers.Run], setting: Setting, family: str) -> str:
     """The arms of a family at the end of training: mean and half the width of the 95 % interval."""
     heads = [
         "loss",
@@ -63,25 +58,18 @@ def arms_table(every: Sequence[Run], setting: Setting, family: str) -> str:
         "T",
     ]
     lines: list[list[str]] = []
-    for runs in arms_of(runs_of(every, setting.key, family)).values():
+    for runs in numbers.arms_of(numbers.runs_of(every, setting.key, family)).values():
         first = runs[0]
-        cells = [_spread(values_of(runs, each.pick), 3) for each in TRAIN]
-        for key, scale in (
-            ("before.error", 100),
-            ("before.ece", 100),
-            ("after.ece", 100),
-            ("before.smce", 100),
-            ("before.nll", 1),
-            ("after.nll", 1),
-            ("before.overconfidence", 100),
-            ("temperature", 1),
-        ):
-            cells.append(_spread([scale * value for value in values_of(runs, BY_KEY[key].pick)], 3))
+        cells = [_spread(numbers.values_of(runs, each.pick), 3) for each in TRAIN]
+        for key, scale in SCALES.items():
+            cells.append(
+                _spread([scale * value for value in numbers.values_of(runs, numbers.BY_KEY[key].pick)], 3)
+            )
         lines.append([arm_name(first), str(len(runs)), *cells])
     return table(heads, lines)
 
 
-def arm_name(run: Run) -> str:
+def arm_name(run: numbers.Run) -> str:
     """An arm in words."""
     if run["beta"]:
         return f"cross-entropy + {run['beta']:g} · trace"
@@ -91,40 +79,45 @@ def arm_name(run: Run) -> str:
 
 
 def gamma_table(
-    every: Sequence[Run], settings: Sequence[Setting], family: str, quantities: Sequence[Quantity]
+    every: Sequence[numbers.Run],
+    settings: Sequence[Setting],
+    family: str,
+    quantities: Sequence[numbers.Quantity],
 ) -> str:
     """Rank correlation of each quantity with γ, a column for each setting."""
-    return _by_setting(every, settings, family, quantities, GAMMA.pick, within=False)
+    return _by_setting(every, settings, family, quantities, numbers.GAMMA.pick, within=False)
 
 
 def outcome_table(
-    every: Sequence[Run],
+    every: Sequence[numbers.Run],
     settings: Sequence[Setting],
     family: str,
-    quantities: Sequence[Quantity],
+    quantities: Sequence[numbers.Quantity],
     outcome: str,
     *,
     within: bool = False,
 ) -> str:
     """Rank correlation of each quantity with an outcome, a column for each setting."""
-    return _by_setting(every, settings, family, quantities, BY_KEY[outcome].pick, within=within)
+    return _by_setting(every, settings, family, quantities, numbers.BY_KEY[outcome].pick, within=within)
 
 
 def _by_setting(
-    every: Sequence[Run],
+    every: Sequence[numbers.Run],
     settings: Sequence[Setting],
     family: str,
-    quantities: Sequence[Quantity],
-    other: Pick,
+    quantities: Sequence[numbers.Quantity],
+    other: numbers.Pick,
     *,
     within: bool,
 ) -> str:
-    having = [setting for setting in settings if runs_of(every, setting.key, family)]
+    having = [setting for setting in settings if numbers.runs_of(every, setting.key, family)]
     lines = [
         [
             each.title,
             *(
-                rank_text(correlation(runs_of(every, setting.key, family), each.pick, other, within=within))
+                rank_text(
+                    correlation(numbers.runs_of(every, setting.key, family), each.pick, other, within=within)
+                )
                 for setting in having
             ),
         ]
@@ -133,14 +126,14 @@ def _by_setting(
     return table(["", *(setting.title for setting in having)], lines)
 
 
-def path_table(every: Sequence[Run], setting: Setting, family: str) -> str:
+def path_table(every: Sequence[numbers.Run], setting: Setting, family: str) -> str:
     """Rank correlation with γ at each checkpoint."""
-    runs = runs_of(every, setting.key, family)
+    runs = numbers.runs_of(every, setting.key, family)
     lines = [
         [
             title,
             *(
-                rank_text(correlation(runs, at_epoch(place, loss, name), GAMMA.pick))
+                rank_text(correlation(runs, numbers.at_epoch(place, loss, name), numbers.GAMMA.pick))
                 for place in range(len(setting.checkpoints))
             ),
         ]
@@ -153,7 +146,7 @@ def path_table(every: Sequence[Run], setting: Setting, family: str) -> str:
                 rank_text(
                     correlation(
                         runs,
-                        at_epoch(place, "cross_entropy", "trace"),
+                        numbers.at_epoch(place, "cross_entropy", "trace"),
                         lambda run, place=place: run["path"][place]["ece"],
                     )
                 )
@@ -164,17 +157,17 @@ def path_table(every: Sequence[Run], setting: Setting, family: str) -> str:
     return table([setting.title, *(f"epoch {epoch}" for epoch in setting.checkpoints)], lines)
 
 
-def judged_table(every: Sequence[Run], setting: Setting, family: str) -> str:
+def judged_table(every: Sequence[numbers.Run], setting: Setting, family: str) -> str:
     """Rank correlation of curvature with every outcome, in one setting."""
-    runs = runs_of(every, setting.key, family)
+    runs = numbers.runs_of(every, setting.key, family)
     lines = [
-        [each.title, *(rank_text(correlation(runs, each.pick, BY_KEY[key].pick)) for key in JUDGED)]
-        for each in BASIC
+        [each.title, *(rank_text(correlation(runs, each.pick, numbers.BY_KEY[key].pick)) for key in JUDGED)]
+        for each in numbers.BASIC
     ]
-    return table([setting.title, *(BY_KEY[key].title for key in JUDGED)], lines)
+    return table([setting.title, *(numbers.BY_KEY[key].title for key in JUDGED)], lines)
 
 
-def stability(run: Run, setting: Setting) -> float:
+def stability(run: numbers.Run, setting: Setting) -> float:
     r"""Own λ_max over :math:`2 (1 + m) / \eta`, where gradient descent with momentum stops being stable.
 
     At the last checkpoint at the full learning rate.
@@ -184,13 +177,13 @@ def stability(run: Run, setting: Setting) -> float:
     return last["train"]["own"]["lambda_max"] * own.learning_rate / (2 * (1 + own.momentum))
 
 
-def stability_table(every: Sequence[Run], settings: Sequence[Setting]) -> str:
+def stability_table(every: Sequence[numbers.Run], settings: Sequence[Setting]) -> str:
     """Means of :func:`stability` by γ, for the usual and the low learning rate."""
     lines: list[list[str]] = []
     gammas: list[float] = sorted({run["gamma"] for run in every if run["family"] == "focal"})
     for family, said in (("focal", ""), ("focal-low-rate", ", a fifth of the rate")):
         for setting in settings:
-            runs = runs_of(every, setting.key, family)
+            runs = numbers.runs_of(every, setting.key, family)
             if runs:
                 lines.append(
                     [
@@ -204,17 +197,17 @@ def stability_table(every: Sequence[Run], settings: Sequence[Setting]) -> str:
     return table(["", *(loss_name(gamma) for gamma in gammas)], lines)
 
 
-def penalty_table(every: Sequence[Run], setting: Setting) -> str:
+def penalty_table(every: Sequence[numbers.Run], setting: Setting) -> str:
     """Penalised and sharpness-aware arms against plain cross-entropy of the same seed."""
-    baseline = [run for run in runs_of(every, setting.key, "focal") if run["gamma"] == 0]
+    baseline = [run for run in numbers.runs_of(every, setting.key, "focal") if run["gamma"] == 0]
     heads = ["", "n", "trace, times", "λ_max, times", "trace in train mode, times"]
     heads += ["error", "ECE", "smCE", "NLL"]
     heads += ["ECE after T", "NLL after T", "over-confidence", "T"]
     lines: list[list[str]] = []
     for family in ("trace", "sam"):
-        for runs in arms_of(runs_of(every, setting.key, family)).values():
+        for runs in numbers.arms_of(numbers.runs_of(every, setting.key, family)).values():
             factors = [
-                difference(runs, baseline, BY_KEY[key].pick, ratio=True)
+                numbers.difference(runs, baseline, numbers.BY_KEY[key].pick, ratio=True)
                 for key in (
                     "train.cross_entropy.trace",
                     "train.cross_entropy.lambda_max",
@@ -222,17 +215,7 @@ def penalty_table(every: Sequence[Run], setting: Setting) -> str:
                 )
             ]
             shifts = [
-                (difference(runs, baseline, BY_KEY[key].pick), scale)
-                for key, scale in (
-                    (ERROR.key, 100),
-                    ("before.ece", 100),
-                    ("before.smce", 100),
-                    ("before.nll", 1),
-                    ("after.ece", 100),
-                    ("after.nll", 1),
-                    ("before.overconfidence", 100),
-                    (TEMPERATURE.key, 1),
-                )
+                (numbers.difference(runs, baseline, numbers.BY_KEY[key].pick), SCALES[key]) for key in SHIFTED
             ]
             lines.append(
                 [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from calibrant.experiments.studies.curvature import tables
 from calibrant.experiments.studies.curvature.claims import remarks
 from calibrant.experiments.studies.curvature.directions import Runs, Settings, company_table, direction_table
 from calibrant.experiments.studies.curvature.numbers import (
@@ -17,16 +18,6 @@ from calibrant.experiments.studies.curvature.numbers import (
     settings_from,
 )
 from calibrant.experiments.studies.curvature.settings import EIGEN_TOLERANCE, TRACE_PRODUCTS
-from calibrant.experiments.studies.curvature.tables import (
-    TRAIN,
-    arms_table,
-    gamma_table,
-    judged_table,
-    outcome_table,
-    path_table,
-    penalty_table,
-    stability_table,
-)
 
 VARIANTS = {"focal-no-decay": "Without weight decay", "focal-low-rate": "At a fifth of the learning rate"}
 
@@ -46,26 +37,26 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "directions": direction_table(every, settings),
         "company": company_table(every, settings),
         "remarks": remarks(every, settings),
-        "paths": [path_table(every, setting, "focal") for setting in settings],
+        "paths": [tables.path_table(every, setting, "focal") for setting in settings],
         "arms": _arms(every, settings, "focal"),
-        "by_gamma": gamma_table(every, settings, "focal", BASIC),
-        "judged": [judged_table(every, setting, "focal") for setting in settings],
-        "same_gamma": outcome_table(every, settings, "focal", TRAIN, "before.ece", within=True),
-        "units_by_gamma": gamma_table(every, settings, "focal", others),
-        "units_by_ece": outcome_table(every, settings, "focal", others, "before.ece"),
+        "by_gamma": tables.gamma_table(every, settings, "focal", BASIC),
+        "judged": [tables.judged_table(every, setting, "focal") for setting in settings],
+        "same_gamma": tables.outcome_table(every, settings, "focal", tables.TRAIN, "before.ece", within=True),
+        "units_by_gamma": tables.gamma_table(every, settings, "focal", others),
+        "units_by_ece": tables.outcome_table(every, settings, "focal", others, "before.ece"),
         "variants": [
             {
                 "title": title,
                 "arms": _arms(every, having, family),
-                "by_gamma": gamma_table(every, having, family, BASIC),
-                "by_ece": outcome_table(every, having, family, BASIC, "before.ece"),
+                "by_gamma": tables.gamma_table(every, having, family, BASIC),
+                "by_ece": tables.outcome_table(every, having, family, BASIC, "before.ece"),
             }
             for family, title in VARIANTS.items()
             if (having := [setting for setting in settings if runs_of(every, setting.key, family)])
         ],
-        "stability": stability_table(every, settings),
+        "stability": tables.stability_table(every, settings),
         "penalties": [
-            penalty_table(every, setting)
+            tables.penalty_table(every, setting)
             for setting in settings
             if any(runs_of(every, setting.key, family) for family in ("trace", "sam"))
         ],
@@ -74,7 +65,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
 
 def _arms(every: Runs, settings: Settings, family: str) -> dict[str, str]:
     return {
-        setting.title: arms_table(every, setting, family)
+        setting.title: tables.arms_table(every, setting, family)
         for setting in settings
         if runs_of(every, setting.key, family)
     }

@@ -14,6 +14,7 @@ from calibrant import metrics
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import build
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.studies.demo.networks import Setting, digits, train_together
 
 FEW = Setting(side=4, num_training=400, num_calibration=600, num_epochs=100, batch_size=100)
@@ -40,41 +41,6 @@ STATES: Mapping[State, str] = {
     "focal-temperature": "focal temperature",
 }
 CHANCE_DRAWS = 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mean:
-    """A mean over seeds, and half the width of its 95 % interval (Student's t)."""
-
-    value: float
-    half_width: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Mean:
-        """With NaN for the width where there is but one value.
-
-        Example:
-            >>> found = Mean.of([1.0, 2.0, 3.0])  # 4.303 standard errors on either side
-            >>> found.value, round(found.half_width, 4)
-            (2.0, 2.4841)
-        """
-        from scipy.special import stdtrit
-
-        tensor = torch.tensor(values, dtype=torch.float64)
-        if len(tensor) < 2:
-            return cls(value=float(tensor.mean()), half_width=math.nan)
-        error = float(tensor.std()) / math.sqrt(len(tensor))
-        return cls(value=float(tensor.mean()), half_width=float(stdtrit(len(tensor) - 1, 0.975)) * error)
-
-    @property
-    def low(self) -> float:
-        """Lower end of the interval."""
-        return self.value - self.half_width
-
-    @property
-    def high(self) -> float:
-        """Upper end of the interval."""
-        return self.value + self.half_width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,12 +83,12 @@ class Half:
 
     def mean(self, loss: str, quantity: Literal["gap", "ece", "nll"], state: State) -> Mean:
         """A quantity over the seeds."""
-        return Mean.of([getattr(each.seen[state], quantity) for each in self.networks[loss]])
+        return mean_of([getattr(each.seen[state], quantity) for each in self.networks[loss]])
 
     def change(self, loss: str, quantity: Literal["gap", "ece", "nll"], state: State) -> Mean:
         """The same less cross-entropy's of the same seed."""
         pairs = zip(self.networks[loss], self.networks["cross-entropy"], strict=True)
-        return Mean.of(
+        return mean_of(
             [getattr(a.seen[state], quantity) - getattr(b.seen[state], quantity) for a, b in pairs]
         )
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 
 from calibrant import losses
 from calibrant._math.shapes import Float, Int
+from calibrant._math.threads import threads_for
 from calibrant.losses import AdaFocalLoss
 
 WIDTHS = (64, 64)
@@ -93,7 +93,7 @@ def train_together(
     parameters = [parameter.requires_grad_() for layer in layers for parameter in layer]
     optimiser = torch.optim.Adam(parameters, lr=LEARNING_RATE, fused=True)
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-    with one_thread():
+    with threads_for(0):  # sums in one order on any number of cores: a seed gives the same network everywhere
         for epoch in range(setting.num_epochs):
             orders = torch.stack(
                 [torch.randperm(setting.num_training, generator=each) for each in generators]
@@ -169,14 +169,3 @@ def _let_follow(modules: Sequence[Sequence[nn.Module]], layers: Sequence[Layer],
         for loss, sure, right in zip(each, confidences, predicted == labels, strict=True):
             if isinstance(loss, AdaFocalLoss):
                 loss.update(sure, right)
-
-
-@contextmanager
-def one_thread() -> Generator[None]:
-    """Sums in one order whatever the number of cores, so that a seed gives the same network everywhere."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

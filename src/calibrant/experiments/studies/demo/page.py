@@ -9,11 +9,13 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from calibrant.experiments.studies.demo.comparison import LOSSES, STATES, Half, Mean
+from calibrant.experiments.means import Mean, mean_of, plus_minus
+from calibrant.experiments.studies.demo.comparison import LOSSES, STATES, Half
 from calibrant.reports.figures import BLUE, GREY, VERMILLION, series
+from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.pictures import Picture
 from calibrant.reports.run_sections import Opening, Section, Table
-from calibrant.reports.svg import drawing_style, to_svg
+from calibrant.reports.svg import to_svg
 
 TITLE = "What does the loss do to a network's confidence?"
 
@@ -92,16 +94,16 @@ def findings(half: Half) -> tuple[str, ...]:
 
 def _of_cross_entropy(half: Half, gap: Mean) -> str:
     ece = half.mean("cross-entropy", "ece", "trained")
-    error = Mean.of([each.error for each in half.networks["cross-entropy"]]).value
+    error = mean_of([each.error for each in half.networks["cross-entropy"]]).value
     sure, right = 100 * (1 - error + gap.value), 100 * (1 - error)
     words = {
-        "over-confident": f"over-confident by {100 * gap.value:.1f} ± {100 * gap.half_width:.1f} points",
-        "under-confident": f"under-confident by {-100 * gap.value:.1f} ± {100 * gap.half_width:.1f} points",
+        "over-confident": f"over-confident by {plus_minus(gap, 1, 100)} points",
+        "under-confident": f"under-confident by {plus_minus(gap, 1, 100).removeprefix('-')} points",
         "neither": "neither over- nor under-confident beyond the chance of the seeds",
     }[direction(gap)]
     return (
         f"Cross-entropy is {sure:.1f} % sure on average and right {right:.1f} % of the time: {words}. Its "
-        f"ECE is {ece.value:.3f} ± {ece.half_width:.3f}; chance alone makes {half.chance:.3f}."
+        f"ECE is {plus_minus(ece)}; chance alone makes {half.chance:.3f}."
     )
 
 
@@ -149,11 +151,11 @@ def _table(half: Half) -> Table:
         rows.append(
             (
                 title,
-                _shown(Mean.of([100 * each.error for each in networks]), digits=1),
+                _shown(mean_of([100 * each.error for each in networks]), digits=1),
                 _marked(gap),
                 *(_shown(half.mean(loss, "ece", state)) for state in STATES),
                 *(_shown(half.mean(loss, "nll", state)) for state in STATES),
-                _shown(Mean.of([each.temperature for each in networks]), digits=2),
+                _shown(mean_of([each.temperature for each in networks]), digits=2),
             )
         )
     return Table(
@@ -165,8 +167,8 @@ def _table(half: Half) -> Table:
 
 
 def _shown(mean: Mean, *, digits: int = 3) -> Markup:
-    number = f"{mean.value:.{digits}f}".replace("-", "−")
-    return Markup('{} <span class="plus">± {:.{}f}</span>').format(number, mean.half_width, digits)
+    number, _, half = plus_minus(mean, digits).replace("-", "−").partition(" ± ")
+    return Markup('{} <span class="plus">± {}</span>').format(number, half)
 
 
 def _marked(gap: Mean) -> Markup:
@@ -263,7 +265,7 @@ def _conclusions(few: Half, everything: Half) -> Section:
 def _moves(half: Half) -> str:
     """How far the gap of the strongest plain focal loss lies from cross-entropy's."""
     change = half.change("focal(gamma=3)", "gap", "trained")
-    return f"{100 * change.value:+.1f} ± {100 * change.half_width:.1f}".replace("-", "−")
+    return plus_minus(change, 1, 100, signed=True).replace("-", "−")
 
 
 def summary(halves: Sequence[tuple[str, Half]]) -> str:

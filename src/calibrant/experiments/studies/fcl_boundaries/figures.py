@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.contour import QuadContourSet
+from matplotlib.figure import Figure
 
 from calibrant.experiments.studies.fcl_boundaries.measure import Boundary, train_boundary
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.contour import QuadContourSet
-    from matplotlib.figure import Figure
+from calibrant.reports.figures import BLUE, VERMILLION
+from calibrant.reports.figures.drawing import drawing_style
 
 
 def draw_figure(*, gamma: float = 10.0, calibration_weight: float = 1.5, seed: int = 0) -> Figure:
     """Focal loss on the left, focal calibration loss on the right; probabilities, even odds, points."""
-    from matplotlib.figure import Figure as NewFigure
-
-    from calibrant.reports.svg import drawing_style
-
     with drawing_style():
-        figure = NewFigure(figsize=(8.4, 3.6), layout="constrained")
+        figure = Figure(figsize=(8.4, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2)
         _draw(train_boundary(gamma, 0.0, seed=seed), f"focal, γ = {gamma:g}", left)
         name = f"FCL, λ = {calibration_weight:g}, γ = {gamma:g}"
@@ -31,8 +25,6 @@ def draw_figure(*, gamma: float = 10.0, calibration_weight: float = 1.5, seed: i
 
 
 def _draw(found: Boundary, name: str, ax: Axes) -> QuadContourSet:
-    from calibrant.reports.figures import BLUE, VERMILLION
-
     drawn = ax.contourf(
         found.across, found.up, found.probs, levels=np.linspace(0, 1, 11), cmap="RdBu", alpha=0.75
     )

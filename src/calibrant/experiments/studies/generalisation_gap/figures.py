@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from calibrant.experiments.pages import loss_name
 from calibrant.experiments.studies.generalisation_gap.numbers import arm_of, cells_among
 from calibrant.experiments.studies.generalisation_gap.settings import BY_CAPACITY, BY_SAMPLES, GAMMAS, Cell
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from calibrant.reports.figures import GREY, series
+from calibrant.reports.figures.drawing import drawing_style
 
 
 def draw_figure(numbers: Mapping[str, Any]) -> Figure:
     """Three panels: over-confidence by sample size, by capacity, and the map's effect."""
-    from matplotlib.figure import Figure as NewFigure
-
-    from calibrant.reports.svg import drawing_style
-
     with drawing_style():
-        figure = NewFigure(figsize=(9.6, 3.4), layout="constrained")
+        figure = Figure(figsize=(9.6, 3.4), layout="constrained")
         first, second, third = figure.subplots(1, 3, sharey=True)
         _curves(numbers, BY_SAMPLES, first, "num_samples", "test_overconfidence")
         first.set_xlabel("training samples (d = 40)")
@@ -40,8 +36,6 @@ def draw_figure(numbers: Mapping[str, Any]) -> Figure:
 
 
 def _curves(numbers: Mapping[str, Any], cells: Sequence[Cell], ax: Axes, along: str, name: str) -> None:
-    from calibrant.reports.figures import GREY, series
-
     ax.axhline(0, color=GREY, linewidth=0.8)
     for number, gamma in enumerate(GAMMAS):
         colour, mark, _ = series(number)

@@ -5,8 +5,9 @@ The argument of Komisarenko and Kull (2024), section 4.1, swept over sample size
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +29,11 @@ def run_generalisation_gap(
     """Fit and judge every cell on every seed's sample, unless the store has it."""
     records = Records(store / "generalisation-gap-runs.jsonl")
     found: list[Record] = []
-    for seed, cell in _order(seeds, cells):
+    for seed, cell in itertools.product(seeds, cells):  # a study cut short has every cell
         key = f"n {cell.num_samples}, d {cell.num_features}, seed {seed}"
         found.append(records.get(key, lambda cell=cell, seed=seed: _run(cell, seed)))
         tell(f"generalisation-gap: {key}")
     return found
-
-
-def _order(seeds: Sequence[int], cells: Sequence[Cell]) -> Iterator[tuple[int, Cell]]:
-    """Seed by seed, so that a study cut short has every cell."""
-    for seed in seeds:
-        for cell in cells:
-            yield seed, cell
 
 
 def _run(cell: Cell, seed: int) -> dict[str, Any]:
@@ -84,10 +78,8 @@ def _on_sample(log_odds: Tensor, outcomes: Tensor) -> dict[str, float | None]:
 
     def slopes(inverse: float) -> tuple[float, float]:
         probs = (inverse * log_odds).sigmoid()
-        return (
-            (log_odds * (probs - outcomes)).mean().item(),
-            (log_odds.square() * probs * (1 - probs)).mean().item(),
-        )
+        bends = log_odds.square() * probs * (1 - probs)
+        return (log_odds * (probs - outcomes)).mean().item(), bends.mean().item()
 
     inverse = convex_minimum(slopes, 1e-6, 1e6)
     return {

@@ -68,22 +68,13 @@ def numbers_of(
                 ],
             }
             for cell in dict.fromkeys(_cell(record) for record in records)
-            for runs in [_of_cell(records, cell)]
+            for runs in [[each for each in records if _cell(each) == cell]]
         ],
     }
 
 
-def _of_cell(records: Sequence[Record], cell: Cell) -> list[Record]:
-    """The records of a cell, one per seed."""
-    return [each for each in records if _cell(each) == cell]
-
-
-def _cell(record: Record) -> Cell:
+def _cell(record: Mapping[str, Any]) -> Cell:
     return Cell(num_samples=record["num_samples"], num_features=record["num_features"])
-
-
-def _key(cell: Cell) -> tuple[int, int]:
-    return cell.num_samples, cell.num_features
 
 
 def _arm(fits: Sequence[Arm], gamma: float) -> dict[str, Any]:
@@ -129,8 +120,8 @@ def pairs(cell: Mapping[str, Any], name: str, gamma: float, other: str) -> list[
 
 def cells_among(numbers: Mapping[str, Any], wanted: Sequence[Cell]) -> list[Mapping[str, Any]]:
     """Those of the wanted cells that were measured."""
-    found = {(cell["num_samples"], cell["num_features"]): cell for cell in numbers["cells"]}
-    return [found[_key(cell)] for cell in wanted if _key(cell) in found]
+    found = {_cell(cell): cell for cell in numbers["cells"]}
+    return [found[cell] for cell in wanted if cell in found]
 
 
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:

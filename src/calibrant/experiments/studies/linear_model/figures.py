@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from calibrant.experiments.means import mean_of
 from calibrant.experiments.pages import loss_name
 from calibrant.experiments.records import Record
 from calibrant.experiments.studies.linear_model.settings import GAMMAS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from calibrant.reports.figures import BLUE, GREY, VERMILLION, series
+from calibrant.reports.figures.drawing import drawing_style
 
 DASHES = ("-", "--", "-.", ":")
 
 
 def draw_figure(runs: Sequence[Record]) -> Figure:
     """Four panels: norms of logits and weights, confidence of mistakes, boundaries of the first seed."""
-    from matplotlib.figure import Figure as NewFigure
-
-    from calibrant.reports.svg import drawing_style
-
     with drawing_style():
-        figure = NewFigure(figsize=(8.4, 6.4), layout="constrained")
+        figure = Figure(figsize=(8.4, 6.4), layout="constrained")
         axes = figure.subplots(2, 2)
         _norms(runs, "logits", "norm of the training logits", axes[0][0])
         _norms(runs, "norms", "norm of the weights", axes[0][1])
@@ -36,8 +31,6 @@ def draw_figure(runs: Sequence[Record]) -> Figure:
 
 
 def _norms(runs: Sequence[Record], name: str, title: str, ax: Axes) -> None:
-    from calibrant.reports.figures import series
-
     for place, gamma in enumerate(GAMMAS):
         colour, _, _ = series(place)
         each = np.array([run[name][place] for run in runs])
@@ -52,8 +45,6 @@ def _norms(runs: Sequence[Record], name: str, title: str, ax: Axes) -> None:
 
 
 def _mistakes(runs: Sequence[Record], ax: Axes) -> None:
-    from calibrant.reports.figures import GREY, series
-
     edges = np.linspace(0.5, 1, 26)
     for place, gamma in ((0, 0.0), (1, 1.0)):
         colour, _, _ = series(place)
@@ -68,8 +59,6 @@ def _mistakes(runs: Sequence[Record], ax: Axes) -> None:
 
 
 def _boundaries(run: Record, ax: Axes) -> None:
-    from calibrant.reports.figures import BLUE, VERMILLION, series
-
     points, labels = np.array(run["test_points"]), np.array(run["test_labels"]) > 0.5
     for chosen, mark, colour, name in ((~labels, "o", BLUE, "label 0"), (labels, "^", VERMILLION, "label 1")):
         x, y = points[chosen].T

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from calibrant.experiments.means import mean_of
 from calibrant.experiments.studies.losses.numbers import ArmRuns, arms_of
 from calibrant.reports.figures import BLUE, VERMILLION, series
-from calibrant.reports.svg import drawing_style
+from calibrant.reports.figures.drawing import drawing_style
 
 _DRAWN_NORMS = (
     "cross-entropy-no-decay",

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from calibrant._math.errors import InputError
-from calibrant._math.text_form import nearest
+from calibrant._math.text_form import named
 
 BASE: Mapping[str, Any] = {
     "model": "calibrant.experiments.studies.losses.network:StridedCNN(width=8)",
@@ -151,9 +150,4 @@ def setting_named(key: str) -> Setting:
         >>> setting_named("long-tail").changes
         ('data.imbalance=100.0',)
     """
-    for setting in SETTINGS:
-        if setting.key == key:
-            return setting
-    raise InputError(
-        f"there is no setting {key!r} in this study{nearest(key, [each.key for each in SETTINGS])}"
-    )
+    return named(key, {each.key: each for each in SETTINGS}, "setting", place=" in this study")

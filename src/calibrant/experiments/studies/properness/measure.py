@@ -10,14 +10,7 @@ from torch import Tensor
 
 from calibrant import losses
 from calibrant._math.text_form import parse_call
-from calibrant.experiments.studies.properness.settings import (
-    BATCH,
-    LOSSES,
-    MANY,
-    NUM_POSTERIORS,
-    SEED,
-    SEGMENTS,
-)
+from calibrant.experiments.studies.properness import settings
 from calibrant.theory import ClassificationCalibration, classification_calibration, convexity, properness
 
 _OF_BATCHES = frozenset({"mmce", "mdca", "smooth-calibration"})
@@ -48,15 +41,15 @@ class Row:
 
 def every_loss() -> tuple[str, ...]:
     """The losses of the settings, then every other loss of the library as it comes."""
-    shown = {parse_call(name)[0] for name in LOSSES}
-    return (*LOSSES, *(name for name in losses.available() if name not in shown))
+    shown = {parse_call(name)[0] for name in settings.LOSSES}
+    return (*settings.LOSSES, *(name for name in losses.available() if name not in shown))
 
 
 def properness_table(
     names: Sequence[str] | None = None,
     *,
-    num_posteriors: int = NUM_POSTERIORS,
-    seed: int = SEED,
+    num_posteriors: int = settings.NUM_POSTERIORS,
+    seed: int = settings.SEED,
     progress: Callable[[str, float], None] | None = None,
 ) -> tuple[Row, ...]:
     """One row for each loss.
@@ -81,7 +74,7 @@ def _row(name: str, num_posteriors: int, seed: int) -> Row:
     loss = _of_rows(name)
     of_batches, binary = kind in _OF_BATCHES, kind.startswith("multilabel")
     classes = (2,) if binary else (2, 3) if of_batches else (2, 3, 5)
-    batch_size = BATCH if of_batches else None
+    batch_size = settings.BATCH if of_batches else None
     count = min(num_posteriors, 3) if of_batches else num_posteriors
     found = properness(loss, num_classes=classes, num_posteriors=count, batch_size=batch_size, seed=seed)
     kept = classification_calibration(
@@ -89,13 +82,13 @@ def _row(name: str, num_posteriors: int, seed: int) -> Row:
     )
     many: ClassificationCalibration | None = None
     if not of_batches and not binary:
-        many = classification_calibration(loss, num_classes=(MANY,), num_posteriors=2, seed=seed)
+        many = classification_calibration(loss, num_classes=(settings.MANY,), num_posteriors=2, seed=seed)
     spaces = [
         convexity(
             loss,
             space=space,
             num_classes=classes[:2],
-            num_segments=40 if of_batches else SEGMENTS,
+            num_segments=40 if of_batches else settings.SEGMENTS,
             batch_size=batch_size,
             seed=seed,
         ).convex

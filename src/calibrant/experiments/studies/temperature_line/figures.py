@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from calibrant.experiments.studies.temperature_line.curves import Curve, arms, file_curves
 from calibrant.experiments.studies.temperature_line.settings import LOSSES, Criterion
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from calibrant.reports.figures import GREY, series
+from calibrant.reports.figures.drawing import drawing_style
 
 
 def draw_figure(numbers: Mapping[str, Any]) -> Figure:
     """T over its value at exponent 0 for every file, by either criterion, and T of the networks by loss."""
-    from matplotlib.figure import Figure as NewFigure
-
-    from calibrant.reports.svg import drawing_style
-
     files = file_curves(numbers)
     worlds = list(dict.fromkeys(world for world, _ in arms(numbers)))
     panels = (2 if files else 0) + len(worlds)
     columns = min(panels, 3)
     rows = -(-panels // columns)
     with drawing_style():
-        figure = NewFigure(
-            figsize=(3.4 * columns, 3.2 * rows + (0.7 if files else 0.2)), layout="constrained"
-        )
+        figure = Figure(figsize=(3.4 * columns, 3.2 * rows + (0.7 if files else 0.2)), layout="constrained")
         axes = [figure.add_subplot(rows, columns, place + 1) for place in range(panels)]
         if files:
             _files(axes[0], files, "nll", "files, T least in NLL")
@@ -48,8 +42,6 @@ def draw_figure(numbers: Mapping[str, Any]) -> Figure:
 
 def _files(ax: Axes, curves: Sequence[Curve], by: Criterion, title: str) -> None:
     """Solid what was found, dotted the line of least squares."""
-    from calibrant.reports.figures import GREY, series
-
     named = list(dict.fromkeys(curve.stem for curve in curves))
     said: set[str] = set()
     for curve in curves:
@@ -73,8 +65,6 @@ def _files(ax: Axes, curves: Sequence[Curve], by: Criterion, title: str) -> None
 
 def _networks(ax: Axes, numbers: Mapping[str, Any], world: str) -> None:
     """The mean over the seeds of every loss, and the range."""
-    from calibrant.reports.figures import series
-
     gammas = numbers["gammas"]
     for number, (loss, name) in enumerate(LOSSES.items()):
         found = np.array([curve.likeliest for curve in arms(numbers)[world, loss]])

@@ -18,6 +18,7 @@ import torch
 
 from calibrant import metrics
 from calibrant._math.errors import InputError
+from calibrant._math.threads import threads_for
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling, temperature_ridge
 from calibrant.data import load
 from calibrant.evaluation.fitting.split import stratified_folds
@@ -25,7 +26,7 @@ from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.experiments.prediction_files import prediction_files
 from calibrant.experiments.records import Record, Records
 from calibrant.experiments.studies.demo.comparison import ALL, FEW
-from calibrant.experiments.studies.demo.networks import Digits, Setting, digits, one_thread, train_together
+from calibrant.experiments.studies.demo.networks import Digits, Setting, digits, train_together
 from calibrant.experiments.studies.temperature_line.settings import (
     CRITERIA,
     DIVISIONS,
@@ -75,7 +76,7 @@ def run_temperature_line(
     """
     records = Records(store / "temperature-line-runs.jsonl")
     found: list[Record] = []
-    with one_thread():
+    with threads_for(0):
         for name, problem, criteria in _problems(folder):
             found.append(records.get(name, partial(_follow, problem, criteria, divisions)))
             tell(f"temperature-line: {name}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from calibrant.experiments.means import mean_of, rounded, summary
 from calibrant.experiments.records import Record
+from calibrant.experiments.studies.temperature_line import settings
 from calibrant.experiments.studies.temperature_line.curves import (
     Curve,
     arms,
@@ -19,15 +19,6 @@ from calibrant.experiments.studies.temperature_line.curves import (
     range_name,
 )
 from calibrant.experiments.studies.temperature_line.lines import Line, anchored_line, line_of
-from calibrant.experiments.studies.temperature_line.settings import (
-    CRITERIA,
-    DIVISIONS,
-    GAMMAS,
-    LOSSES,
-    RANGES,
-    WORTH,
-    Criterion,
-)
 
 
 def numbers_of(records: Sequence[Record]) -> dict[str, Any]:
@@ -39,9 +30,9 @@ def numbers_of(records: Sequence[Record]) -> dict[str, Any]:
         for network in record["networks"]
     ]
     worlds = list(dict.fromkeys(world for world, *_ in networks))
-    networks.sort(key=lambda each: (worlds.index(each[0]), list(LOSSES).index(each[1])))
+    networks.sort(key=lambda each: (worlds.index(each[0]), list(settings.LOSSES).index(each[1])))
     return {
-        "gammas": list(GAMMAS),
+        "gammas": list(settings.GAMMAS),
         "files": {record["key"]: _followed(record) for record in records if "networks" not in record},
         "networks": [
             {"data": world, "loss": loss, "seed": seed, **_followed(network)}
@@ -60,13 +51,13 @@ def _followed(found: Mapping[str, Any]) -> dict[str, Any]:
         "temperatures": {by: [rounded(t) for t in values] for by, values in found["temperatures"].items()},
         "lines": {
             range_name(between): {
-                "T": _line(line_of(GAMMAS, likeliest, between)),
-                "1/T": _line(line_of(GAMMAS, inverse, between)),
+                "T": _line(line_of(settings.GAMMAS, likeliest, between)),
+                "1/T": _line(line_of(settings.GAMMAS, inverse, between)),
             }
-            for between in RANGES
+            for between in settings.RANGES
         },
-        "by_ece": None if by_ece is None else _line(line_of(GAMMAS, by_ece)),
-        "anchored": _line(anchored_line(GAMMAS, likeliest)),
+        "by_ece": None if by_ece is None else _line(line_of(settings.GAMMAS, by_ece)),
+        "anchored": _line(anchored_line(settings.GAMMAS, likeliest)),
         "nll": {name: rounded(value) for name, value in found["reached"].items()},
         "held_out": {
             by: {name: summary([half[name] for half in halves]) for name in ("plain", "line", "full")}
@@ -84,9 +75,9 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     files, networks = file_curves(numbers), network_curves(numbers)
     return {
         "seeds": len({each["seed"] for each in numbers["networks"]}),
-        "ranges": [range_name(between) for between in RANGES],
-        "divisions": DIVISIONS,
-        "worth": WORTH,
+        "ranges": [range_name(between) for between in settings.RANGES],
+        "divisions": settings.DIVISIONS,
+        "worth": settings.WORTH,
         "curves": len(files) + len(networks),
         "down": sum(curve.bends_down for curve in (*files, *networks)),
         "at_start": sum(curve.is_farthest_at_the_start for curve in (*files, *networks)),
@@ -95,7 +86,8 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "by_loss": _by_loss(networks),
         "file_rows": [_file_row(name, group) for name, group in files_with_labels(numbers).items()],
         "network_rows": [
-            _network_row(f"{data}, {LOSSES[loss]}", group) for (data, loss), group in arms(numbers).items()
+            _network_row(f"{data}, {settings.LOSSES[loss]}", group)
+            for (data, loss), group in arms(numbers).items()
         ],
     }
 
@@ -113,27 +105,28 @@ def _slopes(curves: Sequence[Curve]) -> dict[str, tuple[float, float]]:
 def _cost(curves: Sequence[Curve]) -> dict[str, Any]:
     """What the search along the line loses."""
     lost = [curve.lost_by_line for curve in curves]
-    shares = [curve.lost_by_line / curve.gained for curve in curves if curve.gained > WORTH]
+    shares = [curve.lost_by_line / curve.gained for curve in curves if curve.gained > settings.WORTH]
     return {
         "median": median(lost),
         "most": max(lost),
         "worst": max(curves, key=lambda curve: curve.lost_by_line).name,
         "shares": [median(shares), max(shares)] if shares else [],
         "paying": len(shares),
-        "beyond": sum(curve.lost_by_range > WORTH for curve in curves),
+        "beyond": sum(curve.lost_by_range > settings.WORTH for curve in curves),
     }
 
 
 def _by_loss(networks: Sequence[Curve]) -> list[dict[str, Any]]:
     groups = {
-        name: [curve for curve in networks if curve.found["loss"] == loss] for loss, name in LOSSES.items()
+        name: [curve for curve in networks if curve.found["loss"] == loss]
+        for loss, name in settings.LOSSES.items()
     }
     return [
         {
             "name": name,
-            "off": mean([curve.line().deviation for curve in group]),
-            "slope": mean([curve.line().relative_slope for curve in group]),
-            "at_zero": mean([curve.at_zero for curve in group]),
+            "off": fmean([curve.line().deviation for curve in group]),
+            "slope": fmean([curve.line().relative_slope for curve in group]),
+            "at_zero": fmean([curve.at_zero for curve in group]),
         }
         for name, group in groups.items()
         if group
@@ -147,12 +140,12 @@ def _file_row(name: str, group: Sequence[Curve]) -> dict[str, Any]:
     return {
         "name": name,
         "classes": group[0].found["num_classes"] if len(group) == 1 else f"{len(group)} labels",
-        "at_zero": mean([curve.at_zero for curve in group]),
-        "slope": mean([curve.line().relative_slope for curve in group]),
+        "at_zero": fmean([curve.at_zero for curve in group]),
+        "slope": fmean([curve.line().relative_slope for curve in group]),
         "r_squared": min(curve.line().r_squared for curve in group),
         "inverse_r_squared": min(curve.inverse_line.r_squared for curve in group),
         "off": [
-            *(largest([curve.line(between) for curve in group]) for between in RANGES),
+            *(largest([curve.line(between) for curve in group]) for between in settings.RANGES),
             largest([curve.anchored for curve in group]),
             largest([curve.inverse_line for curve in group]),
         ],
@@ -160,18 +153,18 @@ def _file_row(name: str, group: Sequence[Curve]) -> dict[str, Any]:
         "ece_off": largest(by_ece) if by_ece else None,
         "best": [reached["gamma"], reached["gamma_on_line"]] if len(group) == 1 else [None, None],
         "nll": [
-            mean([curve.gained for curve in group]),
-            mean([curve.lost_by_line for curve in group]),
-            mean([curve.lost_by_range for curve in group]),
+            fmean([curve.gained for curve in group]),
+            fmean([curve.lost_by_line for curve in group]),
+            fmean([curve.lost_by_range for curve in group]),
         ],
-        "held_out": [_falls(group, by, search) for by in CRITERIA for search in ("line", "full")],
+        "held_out": [_falls(group, by, search) for by in settings.CRITERIA for search in ("line", "full")],
     }
 
 
-def _falls(group: Sequence[Curve], by: Criterion, search: str) -> float | None:
+def _falls(group: Sequence[Curve], by: settings.Criterion, search: str) -> float | None:
     """Mean fall below temperature scaling on held-out halves."""
     falls = [fall for curve in group if (fall := curve.held_out(by, search, "plain")) is not None]
-    return mean(falls) if falls else None
+    return fmean(falls) if falls else None
 
 
 def _network_row(name: str, group: Sequence[Curve]) -> dict[str, Any]:
@@ -184,15 +177,10 @@ def _network_row(name: str, group: Sequence[Curve]) -> dict[str, Any]:
         "r_squared": min(curve.line().r_squared for curve in group),
         "off": [largest([curve.line() for curve in group]), largest([curve.anchored for curve in group])],
         "best": [min(best), max(best)],
-        "nll": [mean([curve.gained for curve in group]), mean([curve.lost_by_line for curve in group])],
+        "nll": [fmean([curve.gained for curve in group]), fmean([curve.lost_by_line for curve in group])],
     }
 
 
 def largest(lines: Sequence[Line]) -> float:
     """The largest distance of temperatures from their lines, as a share."""
     return max(line.deviation for line in lines)
-
-
-def mean(values: Sequence[float]) -> float:
-    """The mean of values, of which there is at least one."""
-    return math.fsum(values) / len(values)

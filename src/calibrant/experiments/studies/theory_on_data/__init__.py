@@ -21,19 +21,14 @@ PAGE = Page(
 def _run(
     session: Session, *, data: Path | None, out: Path, table: Path | None, published: Path | None
 ) -> Sequence[Path]:
-    from calibrant.experiments.studies.theory_on_data.measure import (
-        published_temperatures,
-        results,
-        stored_temperatures,
-        theory_on_files,
-    )
+    from calibrant.experiments.studies.theory_on_data import measure
 
     folder = table or out
-    files, left_out = theory_on_files(data_folder(data), progress=session.progress)
-    needed = stored_temperatures(folder)
+    files, left_out = measure.theory_on_files(data_folder(data), progress=session.progress)
+    needed = measure.stored_temperatures(folder)
     if published is not None:
-        needed += published_temperatures(published)
-    return PAGE.write(results(files, left_out, needed), folder)
+        needed += measure.published_temperatures(published)
+    return PAGE.write(measure.results(files, left_out, needed), folder)
 
 
 STUDY = Study(
