@@ -52,7 +52,7 @@ def compare(
         null_draws: Draws under perfect calibration, at least 1.
         level: Level of every interval.
         metrics: Quantities to add to those that are measured anyway, as in :func:`evaluate`.
-        seed: Decides everything random; the same seed gives the same bits.
+        seed: Random seed; the same seed gives the same bits.
         command: The command line to record, if there was one.
         progress: Called with a few words and the share that is done.
 
