@@ -274,6 +274,7 @@ class Calibrator(FittedModule):
         Raises:
             InputError: If the calibrator is no affine map of logits, or the layer has another number of
                 outputs than the calibrator was fitted on.
+            TypeError: If ``linear`` is no ``nn.Linear``.
             NotFittedError: If ``fit`` was not called.
 
         Note:
