@@ -18,7 +18,7 @@ def accuracy(
 
     .. math:: \mathrm{acc} = \frac{1}{N} \sum_i \mathbf 1[\arg\max_k p_{ik} = y_i]
 
-    Of several equally probable classes the lowest is predicted. An event ``(N,)`` is predicted where its
+    Among equally probable classes the lowest is predicted. An event ``(N,)`` is predicted where its
     probability exceeds one half.
 
     Args:

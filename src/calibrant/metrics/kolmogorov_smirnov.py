@@ -63,7 +63,7 @@ def kolmogorov_smirnov_test(
             from these very probabilities, exact for any size; ``"auto"``: the limit law from 1000 different
             probabilities on, draws below.
         num_draws: Draws of a simulation; its p-value is :math:`(1 + k)/(1 + \text{draws})`.
-        seed: Of the draws.
+        seed: Seed of the draws.
 
     Returns:
         ``statistic`` in ``[0, 1]``, ``scaled`` and ``p_value`` in ``[0, 1]``: float64 scalars, or of shape
