@@ -6,7 +6,14 @@ import math
 
 import pytest
 
-from calibrant._math.convex_minimum import Slopes, _Knot, _root_between, best_temperature, convex_minimum
+from calibrant._math.convex_minimum import (
+    MARGIN,
+    Slopes,
+    _Knot,
+    _root_between,
+    best_temperature,
+    convex_minimum,
+)
 
 
 @pytest.mark.parametrize("target", [0.011, 0.3, 1.0, 7.5, 99.0])
@@ -55,3 +62,26 @@ def test_short_steps_use_the_last_derivatives_too() -> None:
 
     assert _root_between(knot(0.9), knot(-0.2)) == pytest.approx(0.3, rel=1e-14)
     assert _root_between(knot(0.4), knot(0.4)) == pytest.approx(knot(0.4).place - 0.4 / knot(0.4).slope)
+
+
+def test_a_root_is_bracketed_where_the_other_sign_was_seen() -> None:
+    """The derivative is asked for a margin away, at an exact zero on both sides; one sign is not enough."""
+    asked: list[float] = []
+
+    def rising(beta: float) -> Slopes:
+        asked.append(beta)
+        return Slopes(math.log(beta / 3), 1 / beta)
+
+    root = best_temperature(rising, bracket=True)
+    assert root.bracketed
+    assert not best_temperature(rising).bracketed
+    place = 1 / root.temperature
+    near = [beta for beta in asked if abs(math.log(beta / place)) <= MARGIN * (1 + 1e-6)]
+    assert min(rising(beta).first for beta in near) < 0 < max(rising(beta).first for beta in near)
+
+    exact = best_temperature(lambda beta: Slopes(beta - 1, 1.0), bracket=True)
+    assert (exact.temperature, exact.steps, exact.bracketed) == (1.0, 3, True)
+    flat_below = best_temperature(lambda beta: Slopes(max(0.0, beta - 1), 1.0), bracket=True)
+    flat_above = best_temperature(lambda beta: Slopes(min(0.0, beta - 1), 1.0), bracket=True)
+    never_zero = best_temperature(lambda _: Slopes(1e-15, 1.0), bracket=True)
+    assert not any(one.bracketed for one in (flat_below, flat_above, never_zero))

@@ -117,11 +117,11 @@ class Tests:
         first = number if hasattr(nearest, "body") else nearest.lineno
         tests = {test for line in range(first, last + 1) for test in self.lines.get(file, {}).get(line, [])}
         in_function = any(isinstance(node, ast.FunctionDef) and node is not nearest for node in around)
-        if tests or (in_function and not compiled):
+        if in_function and not compiled:
             return tests
         module = ".".join(Path(file).with_suffix("").parts[1:])
         users = [name for name in self.lines if module in (ROOT / name).read_text(encoding="utf-8")]
-        return self._of_files([file]) or self._of_files(users)
+        return self._of_files([file, *users] if compiled else [file]) or self._of_files(users)
 
     def _of_files(self, files: list[str]) -> set[str]:
         return {test for file in files for tests in self.lines.get(file, {}).values() for test in tests}
