@@ -81,6 +81,20 @@ def test_bins(dtype: torch.dtype, weighted: bool) -> None:
     assert torch.allclose(ours, torch.stack([sums[0] for sums in expected]), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("num_bins", [10, 29, 50, 100])
+def test_edges_belong_to_the_bin_below(num_bins: int) -> None:
+    """Also where the product with the number of bins is rounded up; the next number is in the bin above."""
+    edges = binning.width_edges(num_bins)
+    inner = edges[1:-1]
+    assert (inner * num_bins > torch.arange(1, num_bins)).any() == (num_bins != 10)
+    above = torch.nextafter(inner, torch.ones_like(inner))
+    for values, first in ((inner, 0), (above, 1)):
+        held = column_width_sums(values, torch.ones_like(values), edges, None)[0]
+        expected = torch.zeros(num_bins, dtype=torch.float64)
+        expected[first : first + num_bins - 1] = 1
+        assert torch.equal(held, expected)
+
+
 def test_metrics_are_the_same_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """ECE and classwise ECE by both ways, with a bin that is empty."""
     probs, labels = table(torch.float32)

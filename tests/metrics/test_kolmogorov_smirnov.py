@@ -137,3 +137,16 @@ def test_bad_options_are_refused(test: Any) -> None:
         test([0.5], [1], num_draws=0)
     with pytest.raises(InputError, match="`probs` must lie in"):
         test([math.nan], [1])
+
+
+@TESTS
+def test_a_column_of_certainties_stands_beside_the_others(rng: np.random.Generator, test: Any) -> None:
+    """Of several labels each column has its own result, also after one that is certain and right."""
+    labels = (rng.random((40, 3)) < 0.5).astype(int)
+    probs = rng.random((40, 3))
+    probs[:, 1] = labels[:, 1]
+    found = test(probs, labels)
+    for k in range(3):
+        alone = test(probs[:, k], labels[:, k])
+        assert {name: value[k].item() for name, value in vars(found).items()} == vars(alone)
+    assert (found.statistic[1], found.p_value[1]) == (0, 1)
