@@ -33,8 +33,7 @@ class BinSums:
     counts: Float[Tensor, "*columns B"]
     confidences: Float[Tensor, "*columns B"]
     outcomes: Float[Tensor, "*columns B"]
-    total: float
-    """Weight of all samples, also of those in no bin (the minimum in the original adaptive bins)."""
+    total: float  # weight of all samples, also of those in no bin (the minimum in the original adaptive bins)
 
     def calibration_error(self, norm: Norm) -> Float[Tensor, "*columns"]:
         """Distance between mean confidence and mean outcome over the bins; empty bins count as zero."""
@@ -184,9 +183,7 @@ def mass_bin_sums(
     index = mass_bin_index(boundaries, len(ranked))
     last = (boundaries - 1).clamp_(min=0)  # the lower edge of the first bin is the minimum
     return BinSums(
-        ranked[last],
-        *bin_sums(index, num_bins, ranked, means, ranked_weights),
-        total=_total(ranked, weights),
+        ranked[last], *bin_sums(index, num_bins, ranked, means, ranked_weights), total=_total(ranked, weights)
     )
 
 
@@ -238,11 +235,7 @@ def mukhoti_bin_sums(
     kept = values > edges[0]
     # Between equal edges lies nothing: searchsorted finds the first, whose bin is the one that ends there.
     index = torch.searchsorted(edges, values[kept]) - 1
-    return BinSums(
-        edges,
-        *bin_sums(index, num_bins, values[kept], outcomes[kept]),
-        total=float(len(values)),
-    )
+    return BinSums(edges, *bin_sums(index, num_bins, values[kept], outcomes[kept]), total=float(len(values)))
 
 
 def width_column_sums(
@@ -273,9 +266,7 @@ def width_column_sums(
         else:
             outcomes += _histogram(index, target if share is None else target * share, size)
     return BinSums(
-        edges,
-        *(sums.reshape(num_classes, num_bins) for sums in (counts, confidences, outcomes)),
-        total=total,
+        edges, *(sums.reshape(num_classes, num_bins) for sums in (counts, confidences, outcomes)), total=total
     )
 
 

@@ -124,6 +124,12 @@ def check_at_least(name: str, value: float, least: float) -> None:
         raise InputError(f"`{name}` must be at least {least}; got {value}.")
 
 
+def check_level(level: float) -> None:
+    """Refuse what is no level of an interval."""
+    if not 0 < level < 1:
+        raise InputError(f"`level` must lie between 0 and 1, as in 0.95; got {level}.")
+
+
 def check_is_number(name: str, value: object) -> None:
     """Refuse a text, a list or anything else that is no number."""
     if isinstance(value, bool) or not isinstance(value, float | int | Real):  # the common ones first

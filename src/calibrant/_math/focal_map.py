@@ -10,7 +10,7 @@ here waits for the device.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -20,9 +20,6 @@ from calibrant._math.checks import check_is_number
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import TopSplit, back_to, normalise_gaps, split_top, working_dtype
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # exp of less than this is zero in every float type, and unlike -inf it may be multiplied by zero.
 _LOWEST_LOG = -1e4

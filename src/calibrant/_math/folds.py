@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from calibrant._math.shapes import Bool, Int, Shaped
 from calibrant._math.threads import in_threads
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def out_of_fold(

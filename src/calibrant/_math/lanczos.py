@@ -17,13 +17,10 @@ BREAKDOWN = 1e-10  # a new direction shorter than this, relative to the matrix, 
 class Tridiagonal:
     """Orthonormal basis and tridiagonal matrix of a Krylov space."""
 
-    basis: Tensor
-    """Orthonormal rows, ``(m, P)``."""
+    basis: Tensor  # orthonormal rows, ``(m, P)``
     diagonal: list[float]
-    below: list[float]
-    """Off-diagonal entries; one fewer than the diagonal."""
-    residual: float
-    """Length of the part of the last product that the basis does not hold."""
+    below: list[float]  # off-diagonal entries; one fewer than the diagonal
+    residual: float  # length of the part of the last product that the basis does not hold
 
     def eigen(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Ritz values, ascending, and the tridiagonal matrix's eigenvectors as columns."""

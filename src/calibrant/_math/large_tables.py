@@ -29,10 +29,8 @@ class TableFacts(NamedTuple):
     low: float
     high: float
     furthest: float
-    highest: Float[Tensor, " N"]
-    """Of each row, in float64; like the next one empty if there were no labels."""
-    correct: Bool[Tensor, " N"]
-    """Whether the first of the most probable classes is the true one."""
+    highest: Float[Tensor, " N"]  # per row, float64; empty without labels, as is the next one
+    correct: Bool[Tensor, " N"]  # whether the first of the most probable classes is the true one
 
 
 def is_large(table: Tensor, least: int = LARGE) -> bool:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def positions_of(

@@ -14,13 +14,12 @@ MAY_BE_SHARED = 0.51  # two classes cannot both exceed a half, but for what a ro
 
 
 class RowFacts(NamedTuple):
-    """Of some rows the smallest value, and of each one the largest, the sum, and whether it is right."""
+    """The smallest value of some rows; for each row its largest value, its sum, and whether it is right."""
 
     low: Float[Tensor, ""]
     highest: Float[Tensor, " n"]
     sums: Float[Tensor, " n"]
-    correct: Bool[Tensor, " n"] | None
-    """Whether the first of the most probable classes is the true one."""
+    correct: Bool[Tensor, " n"] | None  # whether the first of the most probable classes is the true one
 
 
 def read_rows(probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"] | None) -> RowFacts:
@@ -48,7 +47,7 @@ def _first_of_highest(probs: Tensor, labels: Tensor, highest: Tensor) -> Tensor:
 
 
 def _settle_ties(probs: Tensor, labels: Tensor, correct: Tensor, doubtful: Tensor) -> None:
-    """Of doubtful rows, where another class may be as probable, find the first of the highest."""
+    """Judge doubtful rows, where another class may be as probable, by the first of the highest."""
     rows = doubtful.nonzero()[:, 0]
     if len(rows):
         correct[rows] = probs[rows].max(dim=1).indices == labels[rows]

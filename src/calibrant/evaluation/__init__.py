@@ -1,7 +1,5 @@
 """How true are these probabilities, how sure is that, and what repairs them? One call, frozen data."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from calibrant._math.lazy import lazy_exports

@@ -22,8 +22,7 @@ class Judged:
 
     fitted: Fitted
     arms: tuple[Arm, ...]
-    uncalibrated: Measured
-    """What the verdict needs of the first arm."""
+    uncalibrated: Measured  # what the verdict needs of the first arm
     out_of_distribution: OutOfDistribution | None
 
 

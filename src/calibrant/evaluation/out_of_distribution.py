@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from calibrant._math.errors import InputError
+from calibrant.calibrators import Calibrator
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
 from calibrant.evaluation.fitting.split import has_both_parts
+from calibrant.evaluation.fitting.templates import FittedCalibrator
 from calibrant.evaluation.judging.labelled_probs import ROW_BLOCK
 from calibrant.evaluation.judging.shapes import thinned_roc
 from calibrant.evaluation.phrases import span
+from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import centred_interval, normal_interval
 from calibrant.evaluation.resampling.ranking import auroc_influence, standard_error
@@ -22,12 +25,7 @@ from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.result import Detection, Estimate, OutOfDistribution
 from calibrant.metrics import RocCurve, out_of_distribution_scores
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore, Ranking
-
-if TYPE_CHECKING:
-    from calibrant.calibrators import Calibrator
-    from calibrant.evaluation.fitting.templates import FittedCalibrator
-    from calibrant.evaluation.procedure import Procedure
-    from calibrant.predictions import Predictions
+from calibrant.predictions import Predictions
 
 Masses: TypeAlias = tuple[Vector, Vector]  # weights of the test samples, and of the foreign ones
 

@@ -49,10 +49,8 @@ class Prepared:
     request: Request
     procedure: Procedure
     split: Split
-    templates: tuple[Template, ...]
-    """The calibrators to try."""
-    notes: tuple[str, ...]
-    """What a reader must know of the data beside the numbers."""
+    templates: tuple[Template, ...]  # the calibrators to try
+    notes: tuple[str, ...]  # what a reader must know of the data beside the numbers
     steps: Steps
 
     @property

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from calibrant._math.checks import check_choice
-from calibrant._math.errors import InputError
+from calibrant._math.checks import check_at_least, check_choice, check_level
 from calibrant.evaluation.resampling.intervals import INTERVALS, Intervals
 from calibrant.evaluation.resampling.resamples import Resamples
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
-from calibrant.evaluation.result import Kind
+from calibrant.evaluation.result import Kind, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +22,7 @@ class Procedure:
     level: float
     seed: int
     intervals: Intervals = "centred"
-    metrics: tuple[str, ...] = ()
-    """What is measured beside the usual quantities."""
+    metrics: tuple[str, ...] = ()  # what is measured beside the usual quantities
     _resamples: dict[tuple[int, int], Resamples] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -35,10 +33,22 @@ class Procedure:
             ("null_draws", self.num_draws, 1),
             ("seed", self.seed, 0),
         ):
-            if value < least:
-                raise InputError(f"`{name}` must be at least {least}; got {value}.")
-        if not 0 < self.level < 1:
-            raise InputError(f"`level` must lie between 0 and 1, as in 0.95; got {self.level}.")
+            check_at_least(name, value, least)
+        check_level(self.level)
+
+    def settings(self, calibration: str, calibrators: tuple[str, ...] = ()) -> Settings:
+        """What decides the numbers, as it is recorded."""
+        return Settings(
+            num_bins=self.num_bins,
+            bootstrap=self.num_resamples,
+            level=self.level,
+            seed=self.seed,
+            null_draws=self.num_draws,
+            calibration=calibration,
+            calibrators=calibrators,
+            intervals=self.intervals,
+            metrics=self.metrics,
+        )
 
     def resamples(self, num_samples: int, part: int) -> Resamples:
         """The same for every arm of a part."""

@@ -66,11 +66,10 @@ def as_entries(
     check_scores(logits, reduction)
     check_is_tensor(labels, "labels")
     if labels.shape != logits.shape:
-        msg = (
+        raise InputError(
             f"`labels` must have the shape of `logits`, {tuple(logits.shape)}, one 0 or 1 per label; "
             f"got {tuple(labels.shape)}."
         )
-        raise InputError(msg)
     if weight is not None:
         check_is_tensor(weight, "weight")
         if logits.ndim < 2 or weight.shape != logits.shape[1:2]:

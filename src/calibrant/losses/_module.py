@@ -52,7 +52,7 @@ class _Bound(nn.Module):
         if function is not None:
             takes = signature(function).parameters.values()
             names = (each.name for each in takes if each.kind is each.KEYWORD_ONLY)
-            cls._passed = tuple(name for name in names if name not in {*_COMMON, "targets"})
+            cls._passed = tuple(dict.fromkeys([*(name for name in names if name != "targets"), *_COMMON]))
             cls._checked = tuple(get_annotations(cls))
             cls.function, cls._check = staticmethod(function), staticmethod(check)
             if "properness" not in vars(cls):
@@ -97,6 +97,10 @@ class _Bound(nn.Module):
     def _start(self) -> None:
         """Make what follows from the settings, which have been checked."""
 
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The loss; see the function of that name."""
+        return self.function(logits, labels, **{name: getattr(self, name) for name in self._passed})
+
     def extra_repr(self) -> str:
         """The settings, as ``print`` shows them."""
         names = self.shown or [name for name in self._settings if name not in _COMMON]
@@ -113,17 +117,6 @@ class LossModule(_Bound):
     ignore_index: int = -100
     reduction: Reduction = "mean"
 
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The loss; see the function of that name."""
-        return self.function(
-            logits,
-            labels,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            **{name: getattr(self, name) for name in self._passed},
-        )
-
 
 class SoftLossModule(LossModule):
     """A loss that also takes distributions for labels."""
@@ -132,15 +125,8 @@ class SoftLossModule(LossModule):
         self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
     ) -> Tensor:
         """The loss; see the function of that name."""
-        return self.function(
-            logits,
-            labels,
-            targets=targets,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            **{name: getattr(self, name) for name in self._passed},
-        )
+        settings = {name: getattr(self, name) for name in self._passed}
+        return self.function(logits, labels, targets=targets, **settings)
 
 
 class BatchLossModule(_Bound):
@@ -152,13 +138,3 @@ class BatchLossModule(_Bound):
 
     def _start(self) -> None:
         check_mean(type(self).__name__, self.reduction)
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The loss; see the function of that name."""
-        return self.function(
-            logits,
-            labels,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            **{name: getattr(self, name) for name in self._passed},
-        )

@@ -6,7 +6,7 @@ Only shapes and types are looked at, never values: looking at a value would make
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, TypeAlias, cast, overload
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -150,45 +150,33 @@ class SoftRows(NamedTuple):
         return self.layout.finish(values.mean() if self.layout.reduction == "mean" else values.sum())
 
 
-@overload
-def as_rows(
-    logits: Tensor,
-    labels: Tensor,
-    *,
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: Reduction,
-) -> Rows: ...
-@overload
-def as_rows(
-    logits: Tensor,
-    labels: Tensor | None,
-    *,
-    targets: Tensor | None,
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: Reduction,
-) -> Rows | SoftRows: ...
-def as_rows(
-    logits: Tensor,
-    labels: Tensor | None,
-    *,
-    targets: Tensor | None = None,
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: Reduction,
-) -> Rows | SoftRows:
-    """Lay ``logits (N, C, d1, ...)`` out in rows, with labels ``(N, d1, ...)`` or targets of their shape."""
+def as_labelled_rows(
+    logits: Tensor, labels: Tensor | None, weight: Tensor | None, ignore_index: int, reduction: Reduction
+) -> Rows:
+    """Lay ``logits (N, C, d1, ...)`` out in rows, with labels ``(N, d1, ...)``."""
     wide, layout = _lay_out(logits, reduction)
-    if targets is not None:
-        _check_targets(targets, labels, logits)
-        return SoftRows(wide, _rows_of(targets).to(wide.dtype), _class_weight(weight, wide), layout)
     labels = _check_labels(labels, logits, layout.shape)
     if labels.ndim != 1:
         labels = labels.reshape(-1)
     if labels.dtype != torch.int64:
         labels = labels.long()
     return Rows(wide, labels, _class_weight(weight, wide), ignore_index, layout)
+
+
+def as_rows(
+    logits: Tensor,
+    labels: Tensor | None,
+    targets: Tensor | None,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: Reduction,
+) -> Rows | SoftRows:
+    """The same, or with targets of the shape of the logits in place of labels."""
+    if targets is None:
+        return as_labelled_rows(logits, labels, weight, ignore_index, reduction)
+    wide, layout = _lay_out(logits, reduction)
+    _check_targets(targets, labels, logits)
+    return SoftRows(wide, _rows_of(targets).to(wide.dtype), _class_weight(weight, wide), layout)
 
 
 def _check_labels(labels: object, logits: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -281,11 +269,10 @@ def _lay_out(logits: Tensor, reduction: Reduction) -> tuple[Float[Tensor, "R C"]
     check_scores(logits, reduction)
     classes = 1 if logits.ndim > 1 else 0
     if logits.ndim == 0 or logits.shape[classes] < 2:
-        msg = (
+        raise InputError(
             f"`logits` must have shape (N, C, ...) with at least two classes; got {_shown(logits.shape)}. "
             "For one logit per label there are the multilabel losses."
         )
-        raise InputError(msg)
     computed, answered = working_dtype(logits)
     wide = _rows_of(logits)
     if computed != wide.dtype:
@@ -307,11 +294,10 @@ def _class_weight(weight: Tensor | None, logits: Float[Tensor, "R C"]) -> Float[
         return None
     check_is_tensor(weight, "weight")
     if weight.shape != logits.shape[1:]:
-        msg = (
+        raise InputError(
             f"`weight` must have one entry per class, shape {_shown(logits.shape[1:])}; "
             f"got {_shown(weight.shape)}."
         )
-        raise InputError(msg)
     return weight.to(logits.dtype)
 
 

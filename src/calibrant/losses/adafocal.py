@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._math.binning import mukhoti_bin_sums
-from calibrant._math.checks import check_is_number
+from calibrant._math.checks import check_at_least, check_is_number
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer, Shaped
 from calibrant.losses._module import SoftLossModule, properness
@@ -74,9 +74,7 @@ def adafocal_loss(
             "`edges` must be one more than `gammas`; "
             f"got shapes {tuple(edges.shape)} and {tuple(gammas.shape)}."
         )
-    rows = as_rows(
-        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     return row_loss(rows, Terms(partial(_gamma_of, gammas=gammas, inner=edges[1:-1])))
 
 
@@ -139,8 +137,7 @@ def _check(*, num_bins: int, initial_gamma: float, **_rest: float) -> None:
     check_is_number("initial_gamma", initial_gamma)
     if not math.isfinite(initial_gamma):
         raise InputError(f"`initial_gamma` must be finite; got {initial_gamma}.")
-    if num_bins < 1:
-        raise InputError(f"`num_bins` must be at least 1; got {num_bins}.")
+    check_at_least("num_bins", num_bins, 1)
 
 
 class AdaFocalLoss(_Bins, SoftLossModule, function=adafocal_loss, check=_check):
@@ -195,14 +192,8 @@ class AdaFocalLoss(_Bins, SoftLossModule, function=adafocal_loss, check=_check):
             )
         bins = mukhoti_bin_sums(confidences.double(), correct.double(), self.num_bins)
         gaps = (bins.confidences - bins.outcomes) / bins.counts.clamp(min=1)
-        moved = updated_gammas(
-            self.gammas,
-            gaps.to(self.gammas),
-            rate=self.rate,
-            switch=self.switch,
-            lowest=self.lowest,
-            highest=self.highest,
-        )
+        settings = {name: getattr(self, name) for name in ("rate", "switch", "lowest", "highest")}
+        moved = updated_gammas(self.gammas, gaps.to(self.gammas), **settings)
         # In place: others hold these buffers (DDP, compiled code, EMA copies).
         self.gammas.copy_(moved)
         self.edges.copy_(bins.edges)

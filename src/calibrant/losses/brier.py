@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @properness("strictly proper (a squared distance)")
@@ -55,9 +52,7 @@ def brier_loss(
         >>> round(brier_loss(logits, torch.tensor([0])).item(), 4)  # 0.2 ** 2 + 0.2 ** 2
         0.08
     """
-    rows = as_rows(
-        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     return row_loss(rows, Terms(None, l2=1.0))
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._rows import Reduction, as_rows
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @properness("strictly proper (Gibbs' inequality)")
@@ -57,9 +54,7 @@ def cross_entropy_loss(
         >>> round(cross_entropy_loss(logits, torch.tensor([0])).item(), 4)  # -log 0.8
         0.2231
     """
-    rows = as_rows(
-        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     return rows.layout.finish(rows.cross_entropy())
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
 from calibrant._math.true_class import softplus
 from calibrant.losses._module import LossModule, properness
-from calibrant.losses._rows import Reduction, as_rows, check_not_negative
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from calibrant.losses._rows import Reduction, as_labelled_rows, check_not_negative
 
 
 @properness("the runner-up enters the power: below the truth's probability only")
@@ -62,7 +60,7 @@ def dual_focal_loss(
         0.4436
     """
     check_not_negative(gamma=gamma)
-    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
+    rows = as_labelled_rows(logits, labels, weight, ignore_index, reduction)
     if gamma == 0:
         return rows.layout.finish(rows.cross_entropy())
     true = rows.true_class()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows, check_gamma
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @properness("proper for γ = 0 only; elicits the inverse focal map, which keeps the order")
@@ -71,9 +68,7 @@ def focal_loss(
         0.008926
     """
     check_gamma(gamma)
-    rows = as_rows(
-        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     return row_loss(rows, Terms(gamma))
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+from torch import Tensor
 
 from calibrant._math.checks import check_choice
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows, check_not_negative
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Norm: TypeAlias = Literal["l1", "l2"]
 
@@ -57,10 +56,9 @@ def focal_calibration_loss(
 
     Note:
         Strictly proper for ``gamma=0`` with the squared distance only, not for every positive weight as the
-        reference
-        says: for a binary event of probability 0.8 and ``gamma=2`` the minimum is at 0.627, 0.674, 0.701 for
-        weights 0, 0.5, 1. The distance ``"l1"`` alone is minimised by certainty. Differentiable any number of
-        times. O(N C) time and memory.
+        reference says: for a binary event of probability 0.8 and ``gamma=2`` the minimum is at 0.627, 0.674,
+        0.701 for weights 0, 0.5, 1. The distance ``"l1"`` alone is minimised by certainty. Differentiable any
+        number of times. O(N C) time and memory.
 
     References:
         "Towards Trustworthy Deep Neural Network through Euclidean Distance" (focal calibration loss), 2025,
@@ -74,9 +72,7 @@ def focal_calibration_loss(
         0.088926
     """
     _check(gamma=gamma, calibration_weight=calibration_weight, norm=norm)
-    rows = as_rows(
-        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     distance = {norm: calibration_weight}
     return row_loss(rows, Terms(gamma, **distance))
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+from torch import Tensor
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._rows import Reduction, as_rows, check_number
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Spread: TypeAlias = Literal["all", "others"]
 
@@ -69,9 +68,7 @@ def label_smoothing_loss(
         0.2925
     """
     _check(smoothing=smoothing, spread=spread)
-    rows = as_rows(
-        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     part = smoothing
     if spread == "others":
         # Giving part to all classes leaves part / C with the true one.

@@ -66,9 +66,7 @@ def margin_label_smoothing_loss(
         0.05
     """
     check_not_negative(margin=margin, penalty=penalty)
-    rows = as_rows(
-        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     if penalty == 0:
         return rows.layout.finish(rows.cross_entropy())
     price = _excess(rows.logits, margin)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import BatchLossModule, properness
-from calibrant.losses._rows import as_rows, check_mean, check_not_negative
+from calibrant.losses._rows import as_labelled_rows, check_mean, check_not_negative
 from calibrant.losses.focal import focal_loss
 
 
@@ -65,7 +65,7 @@ def mdca_loss(
     """
     check_mean("MDCA", reduction)
     check_not_negative(penalty=penalty, gamma=gamma)
-    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
+    rows = as_labelled_rows(logits, labels, weight, ignore_index, reduction)
     loss = focal_loss(rows.logits, rows.labels, gamma=gamma, weight=weight, ignore_index=ignore_index)
     if penalty == 0:
         return rows.layout.finish(loss)

@@ -7,11 +7,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibrant._math.errors import InputError
+from calibrant._math.checks import check_at_least
 from calibrant._math.laplacian_kernel import laplacian_pair_sum
 from calibrant._math.shapes import Bool, Float, Integer
 from calibrant.losses._module import BatchLossModule, properness
-from calibrant.losses._rows import as_rows, check_mean, check_not_negative
+from calibrant.losses._rows import as_labelled_rows, check_mean, check_not_negative
 
 # Below it exp(1 / bandwidth) nears the end of float32.
 _NARROWEST = 0.02
@@ -96,7 +96,7 @@ def mmce_loss(
     """
     check_mean("MMCE", reduction)
     _check(penalty=penalty, bandwidth=bandwidth)
-    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
+    rows = as_labelled_rows(logits, labels, weight, ignore_index, reduction)
     entropy = rows.cross_entropy()
     if penalty == 0:
         return rows.layout.finish(entropy)
@@ -159,8 +159,7 @@ def _root(square: Float[Tensor, ""]) -> Float[Tensor, ""]:
 
 def _check(*, penalty: float, bandwidth: float, **_rest: bool) -> None:
     check_not_negative(penalty=penalty, bandwidth=bandwidth)
-    if bandwidth < _NARROWEST:
-        raise InputError(f"`bandwidth` must be at least {_NARROWEST}; got {bandwidth}.")
+    check_at_least("bandwidth", bandwidth, _NARROWEST)
 
 
 class MMCELoss(BatchLossModule, function=mmce_loss, check=_check):

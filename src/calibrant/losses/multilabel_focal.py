@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from calibrant._math.shapes import Float, Shaped
 from calibrant.losses._entries import as_entries
 from calibrant.losses._module import LossModule, properness
 from calibrant.losses._rows import Reduction, check_gamma
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @properness("label by label as focal")

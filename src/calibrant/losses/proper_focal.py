@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_values, soft_values
 from calibrant.losses._rows import Reduction, SoftRows, as_rows, check_not_negative
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @properness("strictly proper: the inverse focal map undoes what focal loss elicits")
@@ -64,9 +61,7 @@ def proper_focal_loss(
         0.1733
     """
     check_not_negative(gamma=gamma)
-    rows = as_rows(
-        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     if gamma == 0:
         return rows.layout.finish(rows.cross_entropy())
     mapped = inverse_focal_map_logits(rows.logits, gamma)

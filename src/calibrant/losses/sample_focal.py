@@ -80,9 +80,7 @@ def sample_focal_loss(
         [1.35965, 0.00179]
     """
     _check(thresholds=thresholds, gammas=gammas, closed=closed)
-    rows = as_rows(
-        logits, labels, targets=targets, weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     rule = partial(_gamma_of, thresholds=tuple(thresholds), gammas=tuple(gammas), closed=closed)
     return row_loss(rows, Terms(rule))
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calibrant._math.errors import InputError
 from calibrant.losses._module import SoftLossModule
 from calibrant.losses._rows import check_number
 from calibrant.losses.focal import focal_loss
-
-if TYPE_CHECKING:
-    pass
 
 
 def scheduled_gamma(

@@ -11,7 +11,7 @@ from torch import Tensor
 from calibrant._math.errors import DerivativeError
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import BatchLossModule, properness
-from calibrant.losses._rows import as_rows, check_mean, check_not_negative
+from calibrant.losses._rows import as_labelled_rows, check_mean, check_not_negative
 
 
 def smooth_calibration_penalty(
@@ -53,9 +53,7 @@ class _WitnessGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, confidences: Tensor, outcomes: Tensor, weights: Tensor | None) -> Tensor:
-        from calibrant._math.lipschitz import (
-            smooth_calibration_gradient,
-        )  # it compiles: only where it is needed
+        from calibrant._math.lipschitz import smooth_calibration_gradient  # compiled
 
         scores = confidences.detach().to("cpu", torch.float64)
         shares = torch.ones_like(scores) if weights is None else weights.detach().to(scores)
@@ -134,7 +132,7 @@ def smooth_calibration_loss(
     """
     check_mean("the smooth calibration error", reduction)
     check_not_negative(penalty=penalty)
-    rows = as_rows(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
+    rows = as_labelled_rows(logits, labels, weight, ignore_index, reduction)
     entropy = rows.cross_entropy()
     if penalty == 0:
         return rows.layout.finish(entropy)

@@ -8,8 +8,6 @@ torch tensors of any floating dtype are taken; values are float64 tensors. The c
 data batch by batch; they are torchmetrics' and imported, with that package, where one of them is first used.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from calibrant._math.lazy import lazy_exports
@@ -19,10 +17,7 @@ from calibrant.metrics.classwise_error import classwise_calibration_error
 from calibrant.metrics.confidence import HighConfidence, high_confidence
 from calibrant.metrics.correctness import accuracy, error_rate
 from calibrant.metrics.entropy import predictive_entropy
-from calibrant.metrics.expected_error import (
-    adaptive_calibration_error,
-    expected_calibration_error,
-)
+from calibrant.metrics.expected_error import adaptive_calibration_error, expected_calibration_error
 from calibrant.metrics.kernel_error import SmoothReliabilityCurve, smooth_ece, smooth_reliability_curve
 from calibrant.metrics.kolmogorov_smirnov import CumulativeTest, kolmogorov_smirnov_test, kuiper_test
 from calibrant.metrics.likelihood import negative_log_likelihood
@@ -148,22 +143,7 @@ __all__ = [
     "under_confidence_error",
 ]
 
+# Whatever has not been imported is a streaming class.
 __getattr__, __dir__ = lazy_exports(
-    __name__,
-    __all__,
-    {
-        "streaming": [
-            "AUROC",
-            "Accuracy",
-            "BrierScore",
-            "CalibrationError",
-            "ClasswiseCalibrationError",
-            "ErrorRate",
-            "HighConfidenceAccuracy",
-            "HighConfidenceShare",
-            "MaximumCalibrationError",
-            "NegativeLogLikelihood",
-            "PredictiveEntropy",
-        ],
-    },
+    __name__, __all__, {"streaming": [name for name in __all__ if name not in globals()]}
 )

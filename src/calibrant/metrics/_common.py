@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import Binning, BinSums, binned, width_column_sums
 from calibrant._math.checks import Checked, check_choice, check_num_bins, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label, weighted_mean
 from calibrant._math.shapes import Bool, Float
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 Average: TypeAlias = Literal["macro", "none"]
 
@@ -74,7 +72,7 @@ def events(checked: Checked, *, classwise: bool = False) -> Iterator[tuple[Tenso
 
 
 def top_outcomes(checked: Checked) -> tuple[Float[Tensor, " N"], Bool[Tensor, " N"]]:
-    """Of classes, the confidence in the most probable one and whether it is the true one."""
+    """The confidence in the most probable class, and whether that class is the true one."""
     if checked.top is not None:
         return checked.top
     found = top_label(checked.scores, checked.target)

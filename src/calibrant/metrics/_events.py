@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, averaged, check_events_average, events
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 Vector: TypeAlias = NDArray[np.float64]
 Measure: TypeAlias = Callable[[Vector, Vector, Vector | None], float]  # of scores, outcomes and weights

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.dirichlet_kernel import likeliest_bandwidth, regress
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant.metrics._common import Average, averaged, check_average, check_bandwidth, columns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from calibrant._math.arrays import ArrayLike
 
 
 def canonical_calibration_error(

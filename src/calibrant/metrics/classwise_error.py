@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.binning import Binning
 from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, calibration_sums, check_average, column_sums
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
-    from calibrant._math.binning import Binning
 
 
 def classwise_calibration_error(

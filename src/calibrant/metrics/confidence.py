@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_probs, check_share
 from calibrant._math.scores import top_label, weighted_mean
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import columns
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 
 @dataclass(frozen=True)
@@ -26,11 +23,7 @@ class HighConfidence:
 
 
 def high_confidence(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    threshold: float = 0.99,
-    weights: ArrayLike | None = None,
+    probs: ArrayLike, labels: ArrayLike, *, threshold: float = 0.99, weights: ArrayLike | None = None
 ) -> HighConfidence:
     r"""Share and accuracy of the predictions whose confidence is at least ``threshold``.
 

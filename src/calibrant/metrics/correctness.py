@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_probs
 from calibrant._math.scores import hits, misses
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, mean_score
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
-
 
 def accuracy(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    average: Average = "macro",
-    weights: ArrayLike | None = None,
+    probs: ArrayLike, labels: ArrayLike, *, average: Average = "macro", weights: ArrayLike | None = None
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Share of samples whose most probable class is the true one.
 
     .. math:: \mathrm{acc} = \frac{1}{N} \sum_i \mathbf 1[\arg\max_k p_{ik} = y_i]
 
-    Of several equally probable classes the lowest is predicted. An event ``(N,)`` is predicted where its
+    Among equally probable classes the lowest is predicted. An event ``(N,)`` is predicted where its
     probability exceeds one half.
 
     Args:
@@ -51,15 +43,13 @@ def accuracy(
 
 
 def error_rate(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    average: Average = "macro",
-    weights: ArrayLike | None = None,
+    probs: ArrayLike, labels: ArrayLike, *, average: Average = "macro", weights: ArrayLike | None = None
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """Share of samples whose most probable class is not the true one: one minus :func:`accuracy`.
 
-    Arguments and errors as there.
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative. ``average`` and
+    the errors are as there.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.scores import entropies, hits, weighted_mean
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import columns
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 
 def predictive_entropy(
@@ -80,7 +78,4 @@ def _decisions(checked: Checked) -> tuple[Tensor, Tensor]:
         values = entropies(checked.scores, events=checked.task == "binary")
         return values, hits(checked.scores, checked.target)
     each = list(columns(checked))
-    return (
-        torch.cat([entropies(p, events=True) for p, _ in each]),
-        torch.cat([hits(p, y) for p, y in each]),
-    )
+    return (torch.cat([entropies(p, events=True) for p, _ in each]), torch.cat([hits(p, y) for p, y in each]))

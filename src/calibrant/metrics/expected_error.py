@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.binning import Binning
 from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, averaged, binned_error, check_average
 from calibrant.metrics.squared_error import judged_pairs
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
-    from calibrant._math.binning import Binning
 
 
 def expected_calibration_error(
@@ -123,8 +121,11 @@ def adaptive_calibration_error(
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """Expected calibration error in bins of equal mass (adaptive ECE).
 
-    The same as :func:`expected_calibration_error` with ``binning="mass"``; arguments, errors and
-    conventions there.
+    The same as :func:`expected_calibration_error` with ``binning="mass"``.
+
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative. All other
+    arguments, the errors and the conventions are as there.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from torch import Tensor
 
-from calibrant._math.errors import InputError
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.checks import check_at_least
 from calibrant._math.kernel_smoothing import HeatSeries, SmoothedResiduals, shares
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, check_bandwidth
 from calibrant.metrics._events import Vector, one_event, over_events
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
 
 NARROWEST_CURVE = 1e-3  # a finer curve is finer than a pixel
 EMPTY = 1e-6  # density below which a curve says nothing
@@ -42,22 +38,11 @@ def smooth_ece(
     back into the interval, so that it integrates to one over t. :math:`\mathrm{smECE}_\sigma` never increases
     with σ; hence there is one such σ*. This is another quantity than
     :func:`~calibrant.metrics.smooth_calibration_error`, which is at most 1.8 times as large. Which events
-    count is as there.
-
-    Args:
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        bandwidth: A fixed σ, positive; the value is then :math:`\mathrm{smECE}_\sigma`.
-        classwise: Whether every class counts, not only the top label.
-        average: With ``classwise`` or several labels per sample: ``"macro"`` for the mean over the columns,
-            ``"none"`` for one value per column.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
+    count is as there, and so are errors and arguments but ``bandwidth``: a fixed σ, positive, for which the
+    value is :math:`\mathrm{smECE}_\sigma`.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         At least the size of the mean residual. Correct to 1e-6 without a mesh whose width would bias it: the
@@ -139,8 +124,7 @@ def smooth_reliability_curve(
         ((0.0, 0.5, 1.0), [0.002, 0.496, 0.999])
     """
     check_bandwidth(bandwidth)
-    if num_points < 2:
-        raise InputError(f"`num_points` must be at least 2; got {num_points}.")
+    check_at_least("num_points", num_points, 2)
     scores, outcomes, mass = one_event(probs, labels, weights)
     if bandwidth is None:
         bandwidth = SmoothedResiduals(scores, outcomes, mass).fixed_point()

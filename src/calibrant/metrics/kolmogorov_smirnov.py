@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.brownian import excursion_tail, range_tail
-from calibrant._math.checks import check_choice, check_probs
+from calibrant._math.checks import check_at_least, check_choice, check_probs
 from calibrant._math.cumulative import CumulativeDifferences
-from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.metrics._events import checked_events
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 PValue: TypeAlias = Literal["auto", "asymptotic", "simulation"]
 
@@ -66,7 +63,7 @@ def kolmogorov_smirnov_test(
             from these very probabilities, exact for any size; ``"auto"``: the limit law from 1000 different
             probabilities on, draws below.
         num_draws: Draws of a simulation; its p-value is :math:`(1 + k)/(1 + \text{draws})`.
-        seed: Of the draws.
+        seed: Seed of the draws.
 
     Returns:
         ``statistic`` in ``[0, 1]``, ``scaled`` and ``p_value`` in ``[0, 1]``: float64 scalars, or of shape
@@ -116,8 +113,11 @@ def kuiper_test(
 
     The range of the cumulative sums of :func:`kolmogorov_smirnov_test`, where the sums over everything and
     :math:`\sigma` are explained. It sees an error in the middle of the scale, or two that cancel, as well as
-    one at its ends. Over :math:`\sigma` it tends to the range of a Brownian motion. Arguments
-    and errors as there.
+    one at its ends. Over :math:`\sigma` it tends to the range of a Brownian motion.
+
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative. All other
+    arguments and the errors are as there.
 
     Returns:
         ``statistic`` in ``[0, 1]``, ``scaled`` and ``p_value`` as in :func:`kolmogorov_smirnov_test`.
@@ -158,8 +158,7 @@ def _test(
     seed: int,
 ) -> CumulativeTest:
     check_choice("p_value", p_value, ("auto", "asymptotic", "simulation"))
-    if num_draws < 1:
-        raise InputError(f"`num_draws` must be at least 1; got {num_draws}.")
+    check_at_least("num_draws", num_draws, 1)
     checked = check_probs(probs, labels, weights, find_top=not classwise)
     each: list[tuple[float, float, float]] = []
     for scores, outcomes, mass in checked_events(checked, classwise=classwise):

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_probs
 from calibrant._math.scores import negative_log_likelihoods
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, mean_score
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
-
 
 def negative_log_likelihood(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    average: Average = "macro",
-    weights: ArrayLike | None = None,
+    probs: ArrayLike, labels: ArrayLike, *, average: Average = "macro", weights: ArrayLike | None = None
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Mean negative log-likelihood (log-loss, cross-entropy) in nats.
 

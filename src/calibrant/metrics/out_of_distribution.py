@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -16,9 +16,7 @@ from calibrant._math.checks import Task, check_choice, check_logits, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.scores import entropies
 from calibrant._math.shapes import Float
-
-if TYPE_CHECKING:
-    from calibrant.metrics._events import Vector
+from calibrant.metrics._events import Vector
 
 OutOfDistributionScore: TypeAlias = Literal["entropy", "max_probability", "max_logit", "energy"]
 OUT_OF_DISTRIBUTION_SCORES: tuple[OutOfDistributionScore, ...] = (
@@ -133,7 +131,7 @@ def _of_logits(logits: Tensor, score: OutOfDistributionScore, task: Task) -> Flo
 
 
 def _event_entropy(log_odds: Tensor) -> Tensor:
-    """Of (1 − p, p): softplus(s) − s σ(s), at −|s|, where neither cancels."""
+    """Entropy of (1 − p, p): softplus(s) − s σ(s), at −|s|, where neither cancels."""
     low = -log_odds.abs()
     return torch.nn.functional.softplus(low) - low * torch.sigmoid(low)
 

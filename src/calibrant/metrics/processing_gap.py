@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from torch import Tensor
+
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_choice
 from calibrant._math.shapes import Float
+from calibrant.metrics._common import Average
 from calibrant.metrics._events import over_events
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
-    from calibrant.metrics._common import Average
 
 
 def post_processing_gap(
@@ -26,7 +24,7 @@ def post_processing_gap(
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Squared loss or log loss less the least that a gentle, Lipschitz change can reach.
 
-    Of the squared loss, ``score="brier"``, by changing the probabilities:
+    For the squared loss, ``score="brier"``, by changing the probabilities:
 
     .. math::
         \mathrm{pGap} = \frac{1}{N} \sum_i (p_i - y_i)^2
@@ -36,7 +34,7 @@ def post_processing_gap(
     So κ may rise at most twice as fast as p, and never fall. For every sample
     :math:`\mathrm{smCE}^2 \le \mathrm{pGap} \le 2 \, \mathrm{smCE}`.
 
-    Of the log loss, ``score="nll"``, by changing the log-odds t:
+    For the log loss, ``score="nll"``, by changing the log-odds t:
 
     .. math::
         \mathrm{pGap} = \frac{1}{N} \sum_i \ell(y_i, t_i)
@@ -47,23 +45,12 @@ def post_processing_gap(
     by at most a quarter per unit of t, so that it is not below smCE),
     :math:`2 \, \mathrm{smCE}^{*2} \le \mathrm{pGap} \le 4 \, \mathrm{smCE}^*`.
 
-    Which events count is as in :func:`~calibrant.metrics.smooth_calibration_error`.
-
-    Args:
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        score: ``"brier"`` or ``"nll"``.
-        classwise: Whether every class counts, not only the top label.
-        average: With ``classwise`` or several labels per sample: ``"macro"`` for the mean over the columns,
-            ``"none"`` for one value per column.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
+    Which events count is as in :func:`~calibrant.metrics.smooth_calibration_error`, and so are errors and the
+    other arguments.
 
     Returns:
         Scalar float64, in ``[0, 1]`` for the squared loss, not negative for the log loss; shape ``(C,)`` for
         ``average="none"``.
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Measured on the sample κ is fitted to, so it is positive even for a calibrated model, and of order

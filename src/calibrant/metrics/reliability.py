@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.binning import Binning, BinSums
 from calibrant._math.checks import check_probs
 from calibrant._math.errors import InputError
 from calibrant.metrics._common import calibration_sums
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
-    from calibrant._math.binning import Binning, BinSums
 
 
 @dataclass(frozen=True)

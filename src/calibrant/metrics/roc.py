@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_probs
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.shapes import Bool, Float
 from calibrant.metrics._common import check_average, columns
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 
 @overload
@@ -28,11 +26,7 @@ def auroc(
 ) -> Float[Tensor, ""]: ...
 @overload
 def auroc(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    average: Literal["none"],
-    weights: ArrayLike | None = None,
+    probs: ArrayLike, labels: ArrayLike, *, average: Literal["none"], weights: ArrayLike | None = None
 ) -> tuple[Float[Tensor, ""] | None, ...]: ...
 def auroc(
     probs: ArrayLike,

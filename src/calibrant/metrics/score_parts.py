@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.errors import InputError
+from calibrant._math.isotonic import IsotonicBlocks, isotonic_blocks
 from calibrant._math.scores import brier_scores, negative_log_likelihoods, weighted_mean
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, check_events_average, events
 from calibrant.metrics._events import Vector, one_event, vector
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
-    from calibrant._math.isotonic import IsotonicBlocks
 
 Score: TypeAlias = Literal["brier", "nll"]
 
@@ -269,6 +267,4 @@ def _expected_score(values: Vector, score: Score) -> Vector:
 
 
 def _blocks(scores: Vector, outcomes: Vector, weights: Vector | None) -> IsotonicBlocks:
-    from calibrant._math.isotonic import isotonic_blocks
-
     return isotonic_blocks(np.minimum(scores, 1.0), outcomes, weights)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,9 +14,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, averaged, check_average, columns
-
-if TYPE_CHECKING:
-    from calibrant.metrics._events import Vector
+from calibrant.metrics._events import Vector
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.binning import Binning
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, binned_error
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
-    from calibrant._math.binning import Binning
 
 
 def over_confidence_error(
@@ -29,23 +25,15 @@ def over_confidence_error(
 
     Added to :func:`under_confidence_error` it is :func:`~calibrant.metrics.expected_calibration_error`, where
     the bins and what is judged are described; less that, it is the mean confidence minus the accuracy (with
-    ``binning="mukhoti"``: of the samples that are in bins). Of an event, probabilities that are too high
+    ``binning="mukhoti"``: of the samples that are in bins). For an event, probabilities that are too high
     count here, on whichever side of one half.
 
-    Args:
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        num_bins: Number of bins.
-        binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
-        average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one
-            value per label.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative. All other
+    arguments and the errors are as there.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Each half is biased upward for small ``N``, by about half as much as the whole: a calibrated model has
@@ -78,10 +66,21 @@ def under_confidence_error(
 
     .. math:: \sum_b \frac{|S_b|}{N} \max\left( 0, \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right)
 
-    The other half of :func:`over_confidence_error`; arguments, errors and conventions there.
+    The other half of :func:`over_confidence_error`, by the same bins.
+
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative. All other
+    arguments, the errors and the conventions are those of
+    :func:`~calibrant.metrics.expected_calibration_error`.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
+
+    Note:
+        As for :func:`over_confidence_error`.
+
+    References:
+        As for :func:`over_confidence_error`: Naeini et al., AAAI 2015, eq. (3), by sign.
 
     Example:
         >>> import torch

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from calibrant._math.checks import check_choice
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.checks import check_choice, check_level
 from calibrant._math.errors import InputError
 from calibrant._math.logistic import LogisticFit, Sample, fit, profile_bounds
 from calibrant.metrics._events import one_event
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 Interval: TypeAlias = Literal["wald", "profile"]
 
@@ -62,7 +60,7 @@ def calibration_slope(
         interval: ``"wald"``, from the Fisher information, or with weights from the sandwich of it; or
             ``"profile"``, where the likelihood has fallen by the quantile of its chi-squared law (without
             weights only).
-        level: Of the intervals.
+        level: Level of the intervals.
         weights: Weights of the samples, shape ``(N,)``, not negative.
 
     Returns:
@@ -93,8 +91,7 @@ def calibration_slope(
         True
     """
     check_choice("interval", interval, ("wald", "profile"))
-    if not 0 < level < 1:
-        raise InputError(f"`level` must lie between 0 and 1, as in 0.95; got {level}.")
+    check_level(level)
     if interval == "profile" and weights is not None:
         raise InputError('`interval` must be "wald" with weights; got "profile".')
     scores, outcomes, mass = one_event(probs, labels, weights)

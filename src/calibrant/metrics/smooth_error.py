@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,10 +10,8 @@ from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.shapes import Float
+from calibrant.metrics._common import Average
 from calibrant.metrics._events import one_event, over_events
-
-if TYPE_CHECKING:
-    from calibrant.metrics._common import Average
 
 
 def smooth_calibration_error(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_choice, check_num_bins, check_probs
 from calibrant._math.debias import PairSums, pair_sums
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, averaged, check_average, events
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 
 def squared_calibration_error(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import binned
 from calibrant._math.checks import check_choice
 from calibrant._math.shapes import Float
+from calibrant.metrics._common import Average
 from calibrant.metrics._events import Vector, one_event, over_events
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
-    from calibrant.metrics._common import Average
 
 
 def sweep_calibration_error(
@@ -89,20 +87,13 @@ def monotone_num_bins(
     binning: Literal["mass", "width"] = "mass",
     weights: ArrayLike | None = None,
 ) -> int:
-    """The number of bins that :func:`sweep_calibration_error` takes.
+    """The number of bins that :func:`sweep_calibration_error` takes; ``probs`` hold classes or one event.
 
-    Args:
-        probs: Probabilities of the classes ``(N, C)`` (the top label counts) or of an event ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
-        binning: ``"mass"`` or ``"width"``.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
+    Arguments and errors as there; several labels per sample are refused (pass one column of each:
+    ``probs[:, k], labels[:, k]``).
 
     Returns:
         From 1 to the number of samples.
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or samples have several labels
-            (pass one column of each: ``probs[:, k], labels[:, k]``).
 
     Example:
         >>> import torch

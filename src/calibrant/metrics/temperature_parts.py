@@ -36,21 +36,13 @@ def temperature_decomposition(
               , \qquad p_T \propto p^{1/T}
 
     with the T in ``[1e-4, 1e4]`` of greatest likelihood on these very samples, for both scores. As
-    :func:`~calibrant.metrics.refinement_decomposition`, with the recalibration found here. Of several labels
-    per sample (and of an event) :math:`p^{1/T}` is weighed against :math:`(1 - p)^{1/T}`, one T for all.
-
-    Args:
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        score: ``"nll"`` or ``"brier"``.
-        weights: Weights of the samples, shape ``(N,)``, not negative.
+    :func:`~calibrant.metrics.refinement_decomposition`, with the recalibration found here; the other
+    arguments and errors are as there. Of several labels per sample (and of an event) :math:`p^{1/T}` is
+    weighed against :math:`(1 - p)^{1/T}`, one T for all.
 
     Returns:
         ``score``, ``calibration`` and ``refinement``, float64 scalars, and the temperature. The calibration
         part of the NLL is never negative, that of the Brier score may be, by little.
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or the score does not exist.
 
     Note:
         One number is fitted to the samples judged, which makes calibration too large by about 1 / (2 N) nats.

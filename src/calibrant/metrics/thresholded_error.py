@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import binned
 from calibrant._math.checks import check_choice, check_num_bins, check_probs, check_share
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, averaged, check_average, columns
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 
 def thresholded_calibration_error(

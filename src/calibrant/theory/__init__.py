@@ -3,8 +3,6 @@
 Functions of NumPy arrays or torch tensors; values are tensors without gradients.
 """
 
-from __future__ import annotations
-
 from calibrant.theory.confidence import (
     ConfidenceChange,
     ConfidenceThreshold,
@@ -13,12 +11,7 @@ from calibrant.theory.confidence import (
 )
 from calibrant.theory.confidence_region import ConfidenceRegion, confidence_region
 from calibrant.theory.decomposition import focal_losses, proper_focal_losses, proper_focal_weight
-from calibrant.theory.entropy import (
-    EntropyBound,
-    entropy_bound,
-    entropy_regularised_minimiser,
-    entropy_shift,
-)
+from calibrant.theory.entropy import EntropyBound, entropy_bound, entropy_regularised_minimiser, entropy_shift
 from calibrant.theory.focal_calibration import (
     focal_calibration_loss_map,
     focal_calibration_minimiser,
@@ -40,16 +33,8 @@ from calibrant.theory.focal_map import (
     inverse_focal_calibration_map,
     inverse_focal_calibration_map_logits,
 )
-from calibrant.theory.generalisation import (
-    LinearFit,
-    LogisticWorld,
-    TestPerformance,
-    fit_linear,
-)
-from calibrant.theory.generalisation_bound import (
-    PacBayesBound,
-    pac_bayes_bound,
-)
+from calibrant.theory.generalisation import LinearFit, LogisticWorld, TestPerformance, fit_linear
+from calibrant.theory.generalisation_bound import PacBayesBound, pac_bayes_bound
 from calibrant.theory.gradients import (
     LambertBranches,
     TurningPoint,

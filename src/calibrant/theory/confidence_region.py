@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy import ndarray
 
+from calibrant._math.checks import check_at_least
 from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma
 from calibrant._math.shapes import Float
@@ -68,8 +69,7 @@ def confidence_region(gamma: float, num_classes: int) -> ConfidenceRegion:
     check_gamma(gamma)
     if gamma <= 0:
         raise InputError(f"`gamma` must be above 0; got {gamma}.")
-    if num_classes < 2:
-        raise InputError(f"`num_classes` must be at least 2; got {num_classes}.")
+    check_at_least("num_classes", num_classes, 2)
     threshold = confidence_threshold(gamma)
     lowest = 1 / num_classes
     if lowest >= threshold.above:

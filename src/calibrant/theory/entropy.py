@@ -23,19 +23,17 @@ among 40,000 for each of four exponents and K = 3, 4, 5, 6, 8.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
 from calibrant._math.shapes import Float
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 _MAX_STEPS = 200
 

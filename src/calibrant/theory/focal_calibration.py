@@ -17,7 +17,7 @@ kept**, and the loss is classification-calibrated for every :math:`\gamma \ge 0,
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -29,9 +29,6 @@ from calibrant._math.focal_map_inverse import inverse_focal_map_logits
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import back_to
 from calibrant.theory.bracket import bracket
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _MAX_STEPS = 200
 _TO_BOUNDARY = 0.9
@@ -83,18 +80,11 @@ def focal_calibration_phi(
 
 
 def focal_calibration_root(*, gamma: float, calibration_weight: float) -> float | None:
-    r"""The root of :func:`focal_calibration_phi`, if it has one inside (0, 1).
-
-    Args:
-        gamma: Focal loss's exponent, not negative.
-        calibration_weight: The weight :math:`\lambda` of the squared distance, not negative.
+    r"""The root of :func:`focal_calibration_phi`, if it has one inside (0, 1); options and errors as there.
 
     Returns:
         The root; None if there is none, that is, for :math:`\lambda = 0`, and for :math:`\gamma = 0` with
         :math:`\lambda \le 1/2`, where :math:`\varphi` stays positive.
-
-    Raises:
-        InputError: If an option is negative.
 
     Note:
         The reference claims a root for all options. For :math:`\gamma = 0` it is

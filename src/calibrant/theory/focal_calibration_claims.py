@@ -21,18 +21,16 @@ make FCL move away.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.theory.focal_calibration import focal_calibration_minimiser, focal_calibration_risk
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 
 class PropernessGap(NamedTuple):
@@ -151,16 +149,10 @@ def constant_processing_gaps(
 def top_errors(posterior: ArrayLike, *, gamma: float, calibration_weight: float) -> TopErrors:
     r"""How far the top probability is from the truth at focal loss's minimiser and at FCL's.
 
-    Args:
-        posterior: True probabilities of the classes, shape ``(N, C)``.
-        gamma: Focal loss's exponent, not negative.
-        calibration_weight: The weight :math:`\lambda` of the squared distance, not negative.
+    Arguments and errors are those of :func:`properness_gap`.
 
     Returns:
         Signed errors (positive: over-confident) and Euclidean distances, float64 ``(N,)`` each.
-
-    Raises:
-        InputError: If an option is negative, or ``posterior`` holds no rows of probabilities.
 
     Note:
         The example refutes the claim that the distance term never makes the top probability worse: 24 %,

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_logits, check_probs
 from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
 from calibrant._math.focal_map_inverse import inverse_focal_map_log_odds, inverse_focal_map_logits
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import back_to, working_dtype
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 
 def focal_calibration_map(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C"] | Float[Tensor, " N"]:
@@ -68,18 +66,9 @@ def inverse_focal_calibration_map(
     r"""Probabilities that focal loss makes a network give where ``probs`` are the true ones.
 
     The q that minimises :math:`-\sum_i p_i (1 - q_i)^\gamma \log q_i`, that is, the inverse of
-    :func:`focal_calibration_map`; shapes are as there.
-
-    Args:
-        probs: True probabilities of the classes, shape ``(N, C)``, or of an event, shape ``(N,)``.
-        gamma: Focal loss's exponent, greater than -1.
-
-    Returns:
-        Probabilities of the shape and dtype of ``probs`` (integers: float64), without gradients.
+    :func:`focal_calibration_map`; arguments, errors and what is returned are as there.
 
     Raises:
-        InputError: If ``gamma`` is not greater than -1, a value is not a probability, or a row of classes
-            does not sum to one.
         ConvergenceError: If ``gamma`` is so large, 1000 and more, that 2000 steps do not suffice.
 
     Note:
@@ -136,18 +125,7 @@ def inverse_focal_calibration_map_logits(
     r"""The inverse focal calibration map from logits to logits.
 
     :func:`inverse_focal_calibration_map` of the softmax, or of the sigmoid, without leaving logarithms.
-
-    Args:
-        logits: Logits of the true probabilities, shape ``(N, C)``, up to a constant per row (-inf for a
-            class that is impossible), or log-odds of an event, shape ``(N,)``.
-        gamma: Focal loss's exponent, greater than -1.
-
-    Returns:
-        Log-probabilities ``(N, C)``, or log-odds ``(N,)``, in the dtype of ``logits`` (integers: float64),
-        without gradients.
-
-    Raises:
-        InputError: If ``gamma`` is not greater than -1, or a logit is NaN or infinite.
+    Arguments, errors and what is returned are those of :func:`focal_calibration_map_logits`.
 
     Note:
         As for :func:`inverse_focal_calibration_map`, at any gap between the logits.

@@ -14,20 +14,18 @@ infinity).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma
 from calibrant._math.lambert_w import lambert_w
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import back_to, working_dtype
 from calibrant.theory.gradients_parts import check_probabilities, last_positive, ratio_of
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 
 class TurningPoint(NamedTuple):

@@ -6,11 +6,11 @@ With :math:`R(p) = -p \log p / (1 - p)`, as in :mod:`calibrant.theory.gradients`
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_logits
 from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma
@@ -18,9 +18,6 @@ from calibrant._math.shapes import Float
 from calibrant._math.simplex import back_to, working_dtype
 from calibrant._math.true_class import see_true_class, softplus
 from calibrant.theory.gradients_parts import check_probabilities, last_positive, ratio_of
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 # Log-odds from which on R is one to the last digit but for its first-order term.
 _SURE = 30.0

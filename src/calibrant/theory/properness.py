@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -15,9 +16,6 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.theory.risk_minimiser import RiskMinimiser, check_posterior, risk_minimiser
 from calibrant.theory.risk_minimiser_losses import Loss, Risk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _MOVED = 1e-6  # of a probability: less is not called another place
 _LOWER = 1e-11  # of a risk: less is rounding
@@ -178,20 +176,11 @@ def classification_calibration(
     """Whether minimising a loss gives the best classifier, and whether that is under- or over-confident.
 
     A loss is classification-calibrated if its minimiser's most probable class is the posterior's. The search
-    is that of :func:`properness`; a tie at the minimiser where the posterior has none counts against it.
-
-    Args:
-        loss: As there.
-        num_classes: As there.
-        num_posteriors: As there.
-        batch_size: As there.
-        seed: As there.
+    is that of :func:`properness`, with the same arguments and errors; a tie at the minimiser where the
+    posterior has none counts against it.
 
     Returns:
         A counter-example if there is one, and how the top probability differs from the true one.
-
-    Raises:
-        InputError: As for :func:`risk_minimiser`.
 
     References:
         Bartlett, Jordan and McAuliffe, "Convexity, Classification, and Risk Bounds", JASA 101, 2006.
@@ -268,10 +257,7 @@ def _spread(weights: Float[Tensor, " C"], batch_size: int | None) -> Float[Tenso
 
 def _counter_example(posterior: Float[Tensor, " C"], found: RiskMinimiser, at_truth: float) -> CounterExample:
     return CounterExample(
-        posterior=posterior,
-        minimiser=found.probs,
-        risk_of_posterior=at_truth,
-        risk_of_minimiser=found.risk,
+        posterior=posterior, minimiser=found.probs, risk_of_posterior=at_truth, risk_of_minimiser=found.risk
     )
 
 

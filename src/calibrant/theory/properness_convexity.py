@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -11,9 +12,6 @@ from torch import Tensor
 from calibrant._math.checks import check_choice
 from calibrant._math.shapes import Float
 from calibrant.theory.risk_minimiser_losses import Loss, Risk
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -21,6 +21,7 @@ _CONVERGED = 1e-10  # of a probability
 _GONE = 1e-3  # a probability that may be on its way to zero
 _FAR = 1000.0  # a logit gap whose probability is exactly zero
 _SAME = 1e-12  # difference of risks that is rounding
+_ROUGH = ("interior", "boundary", "kink")  # the smoothest kind of minimum first
 _FEW_CLASSES = 10  # up to which a search without derivatives is worth its time
 
 
@@ -48,12 +49,7 @@ class RiskMinimiser:
 
 
 def risk_minimiser(
-    loss: Loss,
-    posterior: ArrayLike,
-    *,
-    batch_size: int | None = None,
-    num_starts: int = 4,
-    seed: int = 0,
+    loss: Loss, posterior: ArrayLike, *, batch_size: int | None = None, num_starts: int = 4, seed: int = 0
 ) -> RiskMinimiser:
     r"""Probabilities at which a loss is smallest in expectation.
 
@@ -87,8 +83,7 @@ def risk_minimiser(
     Note:
         Converges to 1e-10 in the probabilities where the loss is differentiable twice at the minimum; for
         more than two classes a minimum at a kink or jump is found to about 1e-6 (more than ten: as far as
-        Newton's steps lead) and ``converged`` says so. For two
-        classes a kink is bracketed to rounding.
+        Newton's steps lead) and ``converged`` says so. For two classes a kink is bracketed to rounding.
 
     References:
         Charoenphakdee et al., "On Focal Loss for Class-Posterior Probability Estimation: A Theoretical
@@ -111,31 +106,16 @@ def risk_minimiser(
 
 
 def elicited_map(
-    loss: Loss,
-    posteriors: ArrayLike,
-    *,
-    batch_size: int | None = None,
-    num_starts: int = 2,
-    seed: int = 0,
+    loss: Loss, posteriors: ArrayLike, *, batch_size: int | None = None, num_starts: int = 2, seed: int = 0
 ) -> Float[Tensor, "N C"]:
     r"""Probabilities that a loss elicits, one row for each posterior.
 
     What a network trained perfectly with the loss says where the truth is ``posteriors``: the
-    :func:`risk_minimiser` of every row. The identity for a strictly proper loss,
-    :func:`inverse_focal_calibration_map` for focal loss.
-
-    Args:
-        loss: As for :func:`risk_minimiser`.
-        posteriors: True probabilities, shape ``(N, C)``; of events ``(N,)``.
-        batch_size: As there.
-        num_starts: As there.
-        seed: As there.
+    :func:`risk_minimiser` of every row, with its arguments and errors; events may be given as ``(N,)``. The
+    identity for a strictly proper loss, :func:`inverse_focal_calibration_map` for focal loss.
 
     Returns:
         Probabilities of the shape of ``posteriors``, float64.
-
-    Raises:
-        InputError: As for :func:`risk_minimiser`.
 
     Example:
         >>> import torch
@@ -180,47 +160,41 @@ def _minimise(risk: Risk, *, num_starts: int, seed: int) -> RiskMinimiser:
     lowest = min(end.risk for end in ends)
     slack = _SAME * (1 + abs(lowest))
     level = [end for end in ends if end.risk <= lowest + slack]
-    best = min(level, key=lambda end: (not end.converged, -end.smoothness, end.error, end.risk))
+    best = min(level, key=lambda end: (not end.converged, _ROUGH.index(end.kind), end.error, end.risk))
     if not best.converged and not binary and best.kind != "boundary":
         best = _by_values(risk, best)
-    return best.result(level)
+    return replace(best, others=_other_places(best, level))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _End:
+def _end(
+    probs: Float[Tensor, " C"],
+    risk: float,
+    kind: Literal["interior", "boundary", "kink"],
+    error: float,
+    *,
+    gradient_norm: float = math.nan,
+    least_curvature: float = math.nan,
+) -> RiskMinimiser:
     """Where one search ended."""
+    return RiskMinimiser(
+        probs=probs,
+        risk=risk,
+        kind=kind,
+        gradient_norm=gradient_norm,
+        least_curvature=least_curvature,
+        error=error,
+        converged=error <= _CONVERGED,
+        others=(),
+    )
 
-    probs: Float[Tensor, " C"]
-    risk: float
-    kind: Literal["interior", "boundary", "kink"]
-    gradient_norm: float
-    curvature: float
-    error: float
 
-    @property
-    def converged(self) -> bool:
-        return self.error <= _CONVERGED
-
-    @property
-    def smoothness(self) -> int:
-        return ("kink", "boundary", "interior").index(self.kind)
-
-    def result(self, level: list[_End]) -> RiskMinimiser:
-        others: list[Tensor] = []
-        for end in level:
-            known = [self.probs, *others]
-            if end.converged and all(float((end.probs - probs).abs().max()) > 1e-6 for probs in known):
-                others.append(end.probs)
-        return RiskMinimiser(
-            probs=self.probs,
-            risk=self.risk,
-            kind=self.kind,
-            gradient_norm=self.gradient_norm,
-            least_curvature=self.curvature,
-            error=self.error,
-            converged=self.converged,
-            others=tuple(others),
-        )
+def _other_places(best: RiskMinimiser, level: list[RiskMinimiser]) -> tuple[Float[Tensor, " C"], ...]:
+    """Where else the searches found the same risk."""
+    known = [best.probs]
+    for end in level:
+        if end.converged and all(float((end.probs - probs).abs().max()) > 1e-6 for probs in known):
+            known.append(end.probs)
+    return tuple(known[1:])
 
 
 def _starts(posterior: Float[Tensor, " C"], count: int, seed: int) -> list[Float[Tensor, " C"]]:
@@ -231,7 +205,7 @@ def _starts(posterior: Float[Tensor, " C"], count: int, seed: int) -> list[Float
     return [truth, 0.3 * truth, 1.5 * truth, *(2 * noise)][: max(1, count)]
 
 
-def _at_infinity(risk: Risk, point: Point) -> _End:
+def _at_infinity(risk: Risk, point: Point) -> RiskMinimiser:
     """The end of a search; its limit where small probabilities were on their way to zero."""
     probs = point.logits.softmax(0)
     small = probs < _GONE
@@ -242,17 +216,17 @@ def _at_infinity(risk: Risk, point: Point) -> _End:
             value = float(risk.many(limit[None])[0])
             if value <= point.risk:
                 return _limit(risk, limit, value, probs <= bound)
-    return _End(
-        probs=probs,
-        risk=point.risk,
-        kind="interior",
+    return _end(
+        probs,
+        point.risk,
+        "interior",
+        point.error if math.isfinite(point.risk) else math.inf,
         gradient_norm=point.gradient_norm,
-        curvature=point.least_curvature,
-        error=point.error if math.isfinite(point.risk) else math.inf,
+        least_curvature=point.least_curvature,
     )
 
 
-def _limit(risk: Risk, logits: Float[Tensor, " C"], value: float, gone: Tensor) -> _End:
+def _limit(risk: Risk, logits: Float[Tensor, " C"], value: float, gone: Tensor) -> RiskMinimiser:
     """A minimum at infinity; what is left of the classes is searched once more."""
     left = int((~gone).sum())
     error, gradient_norm = 0.0, 0.0
@@ -261,17 +235,10 @@ def _limit(risk: Risk, logits: Float[Tensor, " C"], value: float, gone: Tensor) 
         logits, value = torch.where(gone, logits, point.logits), min(value, point.risk)
         error, gradient_norm = point.error, point.gradient_norm
     probs = torch.where(gone, 0.0, logits.masked_fill(gone, -math.inf).softmax(0))
-    return _End(
-        probs=probs,
-        risk=value,
-        kind="boundary",
-        gradient_norm=gradient_norm,
-        curvature=math.nan,
-        error=error,
-    )
+    return _end(probs, value, "boundary", error, gradient_norm=gradient_norm)
 
 
-def _ends_in(risk: Risk, valley: Valley) -> list[_End]:
+def _ends_in(risk: Risk, valley: Valley) -> list[RiskMinimiser]:
     """Where a valley of two classes leads: by derivatives, and by values where these do not get there."""
     end = _at_infinity(risk, descend(risk, row_of(valley.best)))
     if end.converged and end.risk <= valley.risk:
@@ -279,24 +246,17 @@ def _ends_in(risk: Risk, valley: Valley) -> list[_End]:
     return [end, _on_the_line(risk, zoom(risk, valley))]
 
 
-def _on_the_line(risk: Risk, valley: Valley) -> _End:
+def _on_the_line(risk: Risk, valley: Valley) -> RiskMinimiser:
     """The end of a search by values: exact at a kink or a jump, half the digits where the risk is smooth."""
     low, best, high, value = valley
     probs = row_of(best).softmax(0)
     around = risk.many(torch.stack([row_of(best - 1e-6), row_of(best + 1e-6)]))
     sharp = float(around.min()) - value > 1e-9  # a smooth risk would have risen by 1e-12
     width = float(row_of(high).softmax(0)[1] - row_of(low).softmax(0)[1])
-    return _End(
-        probs=probs,
-        risk=value,
-        kind="kink",
-        gradient_norm=math.nan,
-        curvature=math.nan,
-        error=width if sharp else max(width, 1e-8),
-    )
+    return _end(probs, value, "kink", width if sharp else max(width, 1e-8))
 
 
-def _by_values(risk: Risk, end: _End) -> _End:
+def _by_values(risk: Risk, end: RiskMinimiser) -> RiskMinimiser:
     """A minimum of more classes where derivatives do not lead on: a simplex that needs none."""
     from scipy.optimize import minimize
 
@@ -311,12 +271,6 @@ def _by_values(risk: Risk, end: _End) -> _End:
             options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 200 * risk.num_classes, "adaptive": True},
         )
         logits, value = torch.from_numpy(found.x), float(found.fun)
-    lower = value < end.risk - _SAME
-    return _End(
-        probs=logits.softmax(0) if lower else end.probs,
-        risk=value if lower else end.risk,
-        kind="kink",
-        gradient_norm=math.nan,
-        curvature=math.nan,
-        error=max(1e-6, 0.0 if lower else end.error),
-    )
+    if value < end.risk - _SAME:
+        return _end(logits.softmax(0), value, "kink", 1e-6)
+    return _end(end.probs, end.risk, "kink", max(1e-6, end.error))

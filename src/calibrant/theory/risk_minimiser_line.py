@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from calibrant._math.shapes import Float
-
-if TYPE_CHECKING:
-    from calibrant.theory.risk_minimiser_losses import Risk
+from calibrant.theory.risk_minimiser_losses import Risk
 
 _REACH = 30.0  # log-odds
 _POINTS = 601

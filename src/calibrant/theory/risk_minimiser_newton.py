@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from calibrant._math.newton import halved
 from calibrant._math.shapes import Float
-
-if TYPE_CHECKING:
-    from calibrant.theory.risk_minimiser_losses import Risk
+from calibrant.theory.risk_minimiser_losses import Risk
 
 _DENSE = 50  # classes up to which the matrix of second derivatives is written out
 _LONGEST_STEP = 4.0
@@ -141,11 +139,7 @@ def descend(risk: Risk, start: Float[Tensor, " C"], *, max_steps: int = 300) -> 
         local = following
         step, curvature = find(local)
     return Point(
-        local.logits,
-        local.value,
-        float(local.gradient.norm()),
-        _moved(local.logits, step),
-        curvature,
+        local.logits, local.value, float(local.gradient.norm()), _moved(local.logits, step), curvature
     )
 
 

@@ -13,6 +13,7 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
+from calibrant._math.checks import check_at_least
 from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma, focal_map_log_odds, focal_map_logits
 from calibrant._math.shapes import Float
@@ -109,19 +110,14 @@ def closest_temperature(
         (0.658, 0.035)
     """
     check_gamma(gamma)
-    if num_classes < 2:
-        raise InputError(f"`num_classes` must be at least 2; got {num_classes}.")
+    check_at_least("num_classes", num_classes, 2)
     if max_logit is not None and not 0 < max_logit < math.inf:
         raise InputError(f"`max_logit` must be above 0 and finite; got {max_logit}.")
     return _closest_temperature(float(gamma), num_classes, max_logit)
 
 
 def temperature_fit(
-    num_classes: int = 2,
-    *,
-    max_gamma: float = 10.0,
-    num_gammas: int = 50,
-    max_logit: float | None = None,
+    num_classes: int = 2, *, max_gamma: float = 10.0, num_gammas: int = 50, max_logit: float | None = None
 ) -> TemperatureFit:
     r"""The line :math:`1/T = a \gamma + c` through the closest temperatures, by least squares.
 

@@ -30,7 +30,7 @@ class Recipe(sections.Section):
     """
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """For the initial weights, the order of the samples and everything random in training."""
+    """Random seed of the initial weights, the order of the samples and all else in training."""
     model: str = "mlp"
     """As ``calibrant.models.build`` takes it, or ``module:factory``."""
     loss: str = "cross-entropy"

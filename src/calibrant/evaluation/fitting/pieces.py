@@ -47,9 +47,7 @@ def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
         return procedure
     most = max(FEWEST_RESAMPLES, MOST_DRAWN // split.test.num_samples)
     return replace(
-        procedure,
-        num_resamples=min(procedure.num_resamples, most),
-        num_draws=min(procedure.num_draws, most),
+        procedure, num_resamples=min(procedure.num_resamples, most), num_draws=min(procedure.num_draws, most)
     )
 
 

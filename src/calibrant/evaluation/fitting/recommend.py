@@ -25,10 +25,8 @@ class Contender:
 
     name: str
     nll: float
-    behind: float
-    """How far its NLL lies above the best one's."""
-    standard_error: float
-    """The standard error of that difference, over the samples."""
+    behind: float  # how far its NLL lies above the best one's
+    standard_error: float  # the standard error of that difference, over the samples
 
 
 @dataclass(frozen=True)

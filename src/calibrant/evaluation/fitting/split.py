@@ -25,8 +25,7 @@ class Split:
     test: Predictions
     words: str
     folds: Indices | None = None
-    announce: bool = False
-    """Whether the reader must be told, because the split is ours."""
+    announce: bool = False  # whether the reader must be told, because the split is ours
 
     @property
     def num_calibration(self) -> int:

@@ -15,10 +15,8 @@ from calibrant.evaluation.resampling.at_limit import AtLimitKernel
 class Question:
     """One quantity; of a binary model, an error is that of the positive class."""
 
-    metric: str
-    """The key that was asked for."""
-    form: Quantity
-    """Which stands in the table under its own key."""
+    metric: str  # the key that was asked for
+    form: Quantity  # which stands in the table under its own key
     gate: Gate
     kind: Kind
 

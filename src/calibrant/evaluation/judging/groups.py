@@ -106,11 +106,7 @@ def _row(part: Reduced, name: str, procedure: Procedure, num_draws: int, *, plac
     events, level = part.events[""], procedure.level
     values = part.values | {ECE.key: _error(events, procedure.num_bins)}
     estimates = _intervals(part, values, procedure, place)
-    accuracy = wilson_interval(
-        min(1.0, values[ACCURACY.key]),
-        part.effective_samples,
-        level,
-    )
+    accuracy = wilson_interval(min(1.0, values[ACCURACY.key]), part.effective_samples, level)
     estimates[ACCURACY.key] = Estimate(value=values[ACCURACY.key], low=accuracy[0], high=accuracy[1])
     stated, gap = values[MEAN_CONFIDENCE.key], estimates[GAP.key]
     low = min(value for value in (gap.low, stated - accuracy[1]) if value is not None)

@@ -39,8 +39,7 @@ class Measured:
 
     reduced: Reduced
     replicates: Mapping[str, Vector]
-    deleted: Mapping[str, Vector]
-    """The values without single samples, where BCa intervals are wanted."""
+    deleted: Mapping[str, Vector]  # the values without single samples, where BCa intervals are wanted
     intervals: Intervals
     metrics: dict[str, Estimate]
 

@@ -57,13 +57,7 @@ def scan_rows(table: LabelledProbs, num_bins: int) -> Scan:
         raise InputError("`predictions` must hold at least one sample to judge.")
     nll, brier, confidence, correct, entropy = (column.numpy() for column in columns)
     return Scan(
-        nll=nll,
-        brier=brier,
-        confidence=confidence,
-        correct=correct,
-        entropy=entropy,
-        sums=sums,
-        cells=cells,
+        nll=nll, brier=brier, confidence=confidence, correct=correct, entropy=entropy, sums=sums, cells=cells
     )
 
 
@@ -127,8 +121,7 @@ class Ranks:
 
     areas: tuple[float | None, ...]
     influence: Vector
-    events: tuple[Events, ...]
-    """The event of a binary table, or one per label."""
+    events: tuple[Events, ...]  # the event of a binary table, or one per label
 
 
 def rank_columns(table: LabelledProbs) -> Ranks:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from calibrant._math.checks import check_probs
-from calibrant._math.errors import InputError
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.checks import check_at_least, check_level, check_probs
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.result import Band
 from calibrant.metrics import smooth_reliability_curve
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 
 def smooth_consistency_band(
@@ -58,10 +53,8 @@ def smooth_consistency_band(
         >>> all(low < at < high for at, low, high in zip(band.positions, band.low, band.high))
         True
     """
-    if not 0 < level < 1:
-        raise InputError(f"`level` must lie between 0 and 1, as in 0.95; got {level}.")
-    if num_draws < 2:
-        raise InputError(f"`num_draws` must be at least 2; got {num_draws}.")
+    check_level(level)
+    check_at_least("num_draws", num_draws, 2)
     checked = check_probs(probs, None, weights)
     stated = checked.scores.amax(dim=1) if checked.task == "multiclass" else checked.scores
     confidences = stated.double().clamp(max=1).cpu().numpy()

@@ -1,7 +1,5 @@
 """Calibration error over bins of equal mass."""
 
-from __future__ import annotations
-
 from calibrant.evaluation.quantities.quantity import EventError, Gate, Quantity, Shown
 from calibrant.evaluation.quantities.shared import binned
 

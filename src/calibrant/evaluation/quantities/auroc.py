@@ -1,7 +1,5 @@
 """Area under the ROC curve."""
 
-from __future__ import annotations
-
 from calibrant.evaluation.quantities.quantity import ClassRanks, Quantity
 
 AUROC = Quantity(

@@ -1,7 +1,5 @@
 """Class-wise calibration error."""
 
-from __future__ import annotations
-
 from calibrant.evaluation.quantities.quantity import ClassErrors, Quantity
 
 CLASSWISE_ECE = Quantity(

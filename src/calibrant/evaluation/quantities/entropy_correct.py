@@ -1,7 +1,5 @@
 """Mean entropy of right answers."""
 
-from __future__ import annotations
-
 from math import inf
 
 from calibrant.evaluation.quantities.quantity import Quantity, Ratio

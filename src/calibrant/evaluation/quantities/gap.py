@@ -1,7 +1,5 @@
 """Mean confidence minus accuracy."""
 
-from __future__ import annotations
-
 from calibrant.evaluation.quantities.quantity import Quantity, Ratio
 
 GAP = Quantity(

@@ -1,7 +1,5 @@
 """Share of confident answers."""
 
-from __future__ import annotations
-
 from calibrant.evaluation.quantities.quantity import Quantity, Ratio
 from calibrant.evaluation.quantities.samples import HIGH_CONFIDENCE
 

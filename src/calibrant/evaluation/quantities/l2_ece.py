@@ -1,7 +1,5 @@
 """Root mean squared calibration error."""
 
-from __future__ import annotations
-
 from calibrant.evaluation.quantities.quantity import EventError, Quantity
 from calibrant.evaluation.quantities.shared import binned
 

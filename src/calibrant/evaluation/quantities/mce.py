@@ -1,7 +1,5 @@
 """Maximum calibration error."""
 
-from __future__ import annotations
-
 from calibrant.evaluation.quantities.quantity import EventError, Quantity
 from calibrant.evaluation.quantities.shared import binned
 

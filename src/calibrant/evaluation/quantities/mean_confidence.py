@@ -1,7 +1,5 @@
 """Mean confidence."""
 
-from __future__ import annotations
-
 from calibrant.evaluation.quantities.quantity import Quantity, Ratio, Shown
 
 MEAN_CONFIDENCE = Quantity(

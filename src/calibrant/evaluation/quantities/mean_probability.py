@@ -1,7 +1,5 @@
 """Mean probability of a positive."""
 
-from __future__ import annotations
-
 from calibrant.evaluation.quantities.quantity import Quantity, Ratio
 
 MEAN_PROBABILITY = Quantity(

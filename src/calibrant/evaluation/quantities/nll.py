@@ -1,7 +1,5 @@
 """Negative log-likelihood."""
 
-from __future__ import annotations
-
 from math import inf
 
 from calibrant.evaluation.quantities.quantity import Gate, Quantity, Ratio, Shown
@@ -17,5 +15,5 @@ NLL = Quantity(
     computed=Ratio(lambda samples: (samples.nll, samples.each), column=8),
     needs_all_classes=True,
     shown=Shown(terminal=True, comparison=3, tile=True),
-    gate=Gate("negative log-likelihood", help="The most negative log-likelihood."),
+    gate=Gate("negative log-likelihood", help="The largest negative log-likelihood allowed."),
 )

@@ -1,7 +1,5 @@
 """Share of positives."""
 
-from __future__ import annotations
-
 from calibrant.evaluation.quantities.quantity import Quantity, Ratio
 
 PREVALENCE = Quantity(

@@ -19,6 +19,8 @@ Kind: TypeAlias = Literal["binary", "multiclass", "multilabel", "top_label"]
 Section: TypeAlias = Literal["Calibration errors", "Proper scores", "Accuracy and confidence", "Certainty"]
 Better: TypeAlias = Literal["lower", "higher", "near zero", "near one"]
 
+Error: TypeAlias = "Callable[[Vector, Vector, Vector | None, int], float]"
+
 ANYTHING = (-inf, inf)
 EVENT = "event_"  # before the key of what is measured of the positive class of a binary model
 
@@ -37,7 +39,7 @@ class Ratio:
 class EventError:
     """An error of yes/no events, averaged over the labels where there are several."""
 
-    value: Callable[[Vector, Vector, Vector | None, int], float]
+    value: Error
     """A function of confidences, outcomes, weights and the number of bins."""
     kernel: Kernel | None = None
     """What computes it for all resamples at once; without, ``value`` is called for each."""
@@ -68,12 +70,9 @@ class Shown:
     """Where a quantity stands beside the full table."""
 
     terminal: bool = False
-    comparison: int | None = None
-    """Its place in the terminal's table of models, which shows as many as fit."""
-    tile: bool = False
-    """Whether it is among the main numbers at the top of a report."""
-    drawn: bool = False
-    """Whether a report draws it against chance."""
+    comparison: int | None = None  # its place in the terminal's table of models, which shows as many as fit
+    tile: bool = False  # whether it is among the main numbers at the top of a report
+    drawn: bool = False  # whether a report draws it against chance
 
 
 @dataclass(frozen=True)

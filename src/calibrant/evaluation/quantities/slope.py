@@ -1,7 +1,5 @@
 """Calibration slope."""
 
-from __future__ import annotations
-
 from calibrant.evaluation.quantities.quantity import ANYTHING, EventInfluence, Quantity, Shown
 from calibrant.evaluation.quantities.shared import line
 

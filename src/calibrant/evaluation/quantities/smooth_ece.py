@@ -1,21 +1,7 @@
 """Kernel-smoothed calibration error."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from calibrant.evaluation.quantities.quantity import EventError, Gate, Quantity, Shown
-
-if TYPE_CHECKING:
-    from calibrant.evaluation.resampling.events import Vector
-
-
-def value(confidences: Vector, outcomes: Vector, weights: Vector | None, _num_bins: int) -> float:
-    """At the bandwidth that equals it."""
-    from calibrant.metrics import smooth_ece
-
-    return float(smooth_ece(confidences, outcomes, weights=weights))
-
+from calibrant.evaluation.quantities.shared import of_metrics
 
 SMOOTH_ECE = Quantity(
     key="smooth_ece",
@@ -24,7 +10,7 @@ SMOOTH_ECE = Quantity(
     "both are smoothed, at the bandwidth that equals the error; no bins. Another quantity than smCE.",
     section="Calibration errors",
     better="lower",
-    computed=EventError(value, null=True),
+    computed=EventError(of_metrics("smooth_ece", bins=False), null=True),
     default=False,
     event=Shown(),
     gate=Gate("kernel-smoothed calibration error (smECE)"),

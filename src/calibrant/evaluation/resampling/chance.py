@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._math.checks import Task, check_probs
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.checks import Task, check_at_least, check_level, check_probs
 from calibrant._math.errors import InputError
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import centred_interval
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.resampling.resamples import Resamples
 from calibrant.evaluation.resampling.streams import Stream, generator, stream_seed
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 Metric: TypeAlias = Callable[..., Any]  # of probs and labels, and `weights` where there are some
 
@@ -93,8 +91,7 @@ def null_distribution(
         >>> null.p_value(0.2)
         0.01
     """
-    if num_draws < 1:
-        raise InputError(f"`num_draws` must be at least 1; got {num_draws}.")
+    check_at_least("num_draws", num_draws, 1)
     checked = check_probs(probs, None, weights, task="multilabel" if multilabel else None)
     rng = generator(seed, Stream.NULL)
     more = {} if checked.weights is None else {"weights": checked.weights}
@@ -172,10 +169,8 @@ def paired_test(
         >>> found.low > 0, found.p_value
         (True, 0.005)
     """
-    if num_resamples < 2:
-        raise InputError(f"`num_resamples` must be at least 2; got {num_resamples}.")
-    if not 0 < level < 1:
-        raise InputError(f"`level` must lie between 0 and 1, as in 0.95; got {level}.")
+    check_at_least("num_resamples", num_resamples, 2)
+    check_level(level)
     one, other = check_probs(first, labels, weights), check_probs(second, labels, weights)
     if one.scores.shape != other.scores.shape:
         shapes = tuple(one.scores.shape), tuple(other.scores.shape)

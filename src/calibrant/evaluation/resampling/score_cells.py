@@ -23,10 +23,8 @@ class ScoreCells:
     noise that resamples and draws are there to show.
     """
 
-    points: NDArray[np.float64]
-    """Ascending, ``(K,)``."""
-    index: NDArray[np.int32]
-    """Point of each sample, ``(N,)``."""
+    points: NDArray[np.float64]  # ascending, ``(K,)``
+    index: NDArray[np.int32]  # point of each sample, ``(N,)``
 
     @classmethod
     def of(cls, scores: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> ScoreCells:

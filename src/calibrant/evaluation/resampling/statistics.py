@@ -53,32 +53,19 @@ class EventErrors:
     def __call__(self, counts: Counts) -> dict[Kernel, Vector]:
         """Errors of each resample, for counts ``(r, N)``."""
         from calibrant._math.lipschitz_values import lipschitz_values  # compiled, as are those:
-        from calibrant.evaluation.resampling.kernels import (
-            ADAPTIVE,
-            ECE,
-            MAXIMUM,
-            SQUARED,
-            binned_errors,
-            cell_sums,
-        )
+        from calibrant.evaluation.resampling import kernels
 
         total = self._totals(counts)
-        errors = binned_errors(
-            counts,
-            self._targets(total),
-            self._order,
-            self._ties,
-            self._edges,
-            self._mass,
-            self._residuals,
+        errors = kernels.binned_errors(
+            counts, self._targets(total), self._order, self._ties, self._edges, self._mass, self._residuals
         )
         points = self._cells.points
-        gathered = cell_sums(counts, self._cells.index, self._unranked, len(points))
+        gathered = kernels.cell_sums(counts, self._cells.index, self._unranked, len(points))
         return {
-            "width l1": divide(errors[:, ECE], total),
-            "mass l1": divide(errors[:, ADAPTIVE], total),
-            "width l2": np.sqrt(divide(errors[:, SQUARED], total)),
-            "width max": errors[:, MAXIMUM],
+            "width l1": divide(errors[:, kernels.ECE], total),
+            "mass l1": divide(errors[:, kernels.ADAPTIVE], total),
+            "width l2": np.sqrt(divide(errors[:, kernels.SQUARED], total)),
+            "width max": errors[:, kernels.MAXIMUM],
             "smooth": divide(lipschitz_values(points, gathered), total),
         }
 

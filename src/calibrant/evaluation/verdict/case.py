@@ -24,8 +24,7 @@ class Case:
     num_calibration: int
     num_test: int
     cross_fitted: bool
-    one_class: bool
-    """Whether the calibration samples hold a single class."""
+    one_class: bool  # whether the calibration samples hold a single class
 
     @property
     def first(self) -> Arm:

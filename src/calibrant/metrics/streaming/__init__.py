@@ -5,8 +5,6 @@ on all samples together, to rounding: sums are float64 and stay so. Imported whe
 torchmetrics.
 """
 
-from __future__ import annotations
-
 from calibrant.metrics.streaming.bins import (
     CalibrationError,
     ClasswiseCalibrationError,

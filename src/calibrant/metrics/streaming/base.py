@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Self, TypedDict
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import torch
 from torch import Tensor, distributed
@@ -15,7 +15,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor
-from calibrant._math.checks import Checked, Task, check_choice, check_logits, check_probs
+from calibrant._math.checks import Checked, Task, check_at_least, check_choice, check_logits, check_probs
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, columns
@@ -34,6 +34,16 @@ class SyncOptions(TypedDict, total=False):
     sync_on_compute: bool
 
 
+class Settings(SyncOptions, total=False):
+    """What every streaming metric takes."""
+
+    task: Task
+    num_classes: int | None
+    average: Average
+    ignore_index: int | None
+    from_logits: bool
+
+
 class StreamingMetric(Metric, ABC):
     """A metric of all the samples seen so far.
 
@@ -44,23 +54,24 @@ class StreamingMetric(Metric, ABC):
     is_differentiable = False
     full_state_update = False  # `forward` may see a batch on its own and add it to the rest
 
+    _per_class: ClassVar[bool] = False  # whether each class has a value
+
     def __init__(
         self,
-        task: Task,
-        num_classes: int | None,
-        ignore_index: int | None,
-        from_logits: bool,
-        options: SyncOptions,
         *,
+        task: Task = "multiclass",
+        num_classes: int | None = None,
         average: Average = "macro",
-        per_class: bool = False,
+        ignore_index: int | None = None,
+        from_logits: bool = False,
+        **options: Unpack[SyncOptions],
     ) -> None:
         super().__init__(**options)
         check_choice("task", task, ("binary", "multiclass", "multilabel"))
         check_choice("average", average, ("macro", "none"))
         if task == "binary" and num_classes is not None:
             raise InputError('`num_classes` must be None for task="binary".')
-        if task == "multilabel" or (task == "multiclass" and per_class):
+        if task == "multilabel" or (task == "multiclass" and self._per_class):
             if num_classes is None:
                 raise InputError(f'`num_classes` must be given to {type(self).__name__} for task="{task}".')
             self._num_columns = num_classes
@@ -71,13 +82,17 @@ class StreamingMetric(Metric, ABC):
                     f'`average` must be "macro" for {type(self).__name__} with task="{task}": '
                     "there is only one value."
                 )
-        if num_classes is not None and num_classes < 2:
-            raise InputError(f"`num_classes` must be at least 2; got {num_classes}.")
+        if num_classes is not None:
+            check_at_least("num_classes", num_classes, 2)
         self.task: Task = task
         self.num_classes = num_classes
         self.ignore_index = ignore_index
         self.from_logits = from_logits
         self.average: Average = average
+        self._start()
+
+    def _start(self) -> None:
+        """Set up the state, for a metric without settings of its own."""
 
     def update(self, probs: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Add a batch.

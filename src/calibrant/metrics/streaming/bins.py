@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Literal, TypeVar, Unpack
+from typing import Literal, TypeVar, Unpack
 
 import torch
 from torch import Tensor
@@ -24,15 +24,8 @@ from calibrant._math.scores import top_label
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, columns
 from calibrant.metrics.reliability import ReliabilityTable, table_of
-from calibrant.metrics.streaming.base import StreamingMetric, SyncOptions
-from calibrant.metrics.streaming.rows import (
-    EVENT_WIDTH,
-    as_event,
-    pack_classes,
-    pack_events,
-    unpack_classes,
-    unpack_events,
-)
+from calibrant.metrics.streaming import rows
+from calibrant.metrics.streaming.base import Settings, StreamingMetric, SyncOptions
 
 T = TypeVar("T")
 
@@ -41,7 +34,6 @@ class _BinnedError(StreamingMetric):
     """Bins of equal width from sums; of equal mass from kept rows or from the sums of a sketch."""
 
     higher_is_better = False
-    _per_class: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -49,22 +41,9 @@ class _BinnedError(StreamingMetric):
         binning: Literal["width", "mass"],
         norm: Norm,
         keep: Literal["all", "sketch"],
-        task: Task,
-        num_classes: int | None,
-        average: Average,
-        ignore_index: int | None,
-        from_logits: bool,
-        options: SyncOptions,
+        **settings: Unpack[Settings],
     ) -> None:
-        super().__init__(
-            task,
-            num_classes,
-            ignore_index,
-            from_logits,
-            options,
-            average=average,
-            per_class=self._per_class,
-        )
+        super().__init__(**settings)
         check_num_bins(num_bins)
         check_choice("binning", binning, ("width", "mass"))
         check_choice("keep", keep, ("all", "sketch"))
@@ -76,14 +55,15 @@ class _BinnedError(StreamingMetric):
         self.binning = binning
         self.norm: Norm = norm
         self.keep = keep
-        self._by_class = task == "multiclass" and self._per_class
+        self._by_class = self.task == "multiclass" and self._per_class
         if binning == "width":
             self._hold("Bins", (self._num_columns, 3, num_bins))
         elif keep == "sketch":
             self._hold("Cells", (self._num_columns, 3, NUM_CELLS))
         else:
-            width = self._num_columns + 2 if self._by_class else EVENT_WIDTH
-            self._hold("Rows" if self._by_class or task != "multiclass" else "TopRows", (width,), rows=True)
+            width = self._num_columns + 2 if self._by_class else rows.EVENT_WIDTH
+            name = "Rows" if self._by_class or self.task != "multiclass" else "TopRows"
+            self._hold(name, (width,), rows=True)
 
     def compute_table(self, *, column: int | None = None) -> ReliabilityTable:
         """The table behind the error, over everything seen so far, by all processes.
@@ -111,8 +91,8 @@ class _BinnedError(StreamingMetric):
     def _summary(self, problems: list[Checked | None]) -> Tensor:
         if self.binning == "mass" and self.keep == "all":
             if self._by_class:
-                return pack_classes(problems[0], self._num_columns)
-            return pack_events(self._events(problems))
+                return rows.pack_classes(problems[0], self._num_columns)
+            return rows.pack_events(self._events(problems))
         if self._by_class and self.binning == "width":
             problem = problems[0]
             if problem is None:
@@ -139,18 +119,18 @@ class _BinnedError(StreamingMetric):
         if problem is None:
             return [None] * self._num_columns
         if self._by_class:
-            return [as_event(p, y, problem.weights) for p, y in columns(problem)]
+            return [rows.as_event(p, y, problem.weights) for p, y in columns(problem)]
         top = top_label(problem.scores, problem.target)
-        return [as_event(top.confidence, top.correct, problem.weights)]
+        return [rows.as_event(top.confidence, top.correct, problem.weights)]
 
     def _bins(self) -> list[BinSums | None]:
         """The bins of each column; ``None`` where there are no samples."""
         held = self._held
         if self.binning == "mass" and self.keep == "all":
             if self._by_class:
-                events = self._events([unpack_classes(held)])
+                events = self._events([rows.unpack_classes(held)])
             else:
-                events = unpack_events(held, self._num_columns)
+                events = rows.unpack_events(held, self._num_columns)
             return [None if each is None else self._mass_bins(each) for each in events]
         if self.binning == "mass":
             return [sketch_bins(*sums, num_bins=self.num_bins) if bool(sums.any()) else None for sums in held]
@@ -234,7 +214,16 @@ class CalibrationError(_BinnedError):
     ) -> None:
         check_choice("norm", norm, ("l1", "l2"))
         super().__init__(
-            num_bins, binning, norm, keep, task, num_classes, average, ignore_index, from_logits, options
+            num_bins,
+            binning,
+            norm,
+            keep,
+            task=task,
+            num_classes=num_classes,
+            average=average,
+            ignore_index=ignore_index,
+            from_logits=from_logits,
+            **options,
         )
 
     def error_bound(self) -> Float[Tensor, ""] | Float[Tensor, " C"]:
@@ -292,5 +281,14 @@ class MaximumCalibrationError(_BinnedError):
         **options: Unpack[SyncOptions],
     ) -> None:
         super().__init__(
-            num_bins, binning, "max", "all", task, num_classes, average, ignore_index, from_logits, options
+            num_bins,
+            binning,
+            "max",
+            "all",
+            task=task,
+            num_classes=num_classes,
+            average=average,
+            ignore_index=ignore_index,
+            from_logits=from_logits,
+            **options,
         )

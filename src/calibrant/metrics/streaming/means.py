@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
+from typing import Any, ClassVar, Literal, Unpack
 
 import torch
 from torch import Tensor
@@ -21,9 +21,6 @@ from calibrant._math.scores import (
 )
 from calibrant._math.shapes import Float
 from calibrant.metrics.streaming.base import StreamingMetric, SyncOptions
-
-if TYPE_CHECKING:
-    from calibrant.metrics._common import Average
 
 
 class _Sums(StreamingMetric):
@@ -45,17 +42,7 @@ class _Mean(_Sums):
 
     _score: ClassVar[Callable[[Any, Any], Any]]
 
-    def __init__(
-        self,
-        *,
-        task: Task = "multiclass",
-        num_classes: int | None = None,
-        average: Average = "macro",
-        ignore_index: int | None = None,
-        from_logits: bool = False,
-        **options: Unpack[SyncOptions],
-    ) -> None:
-        super().__init__(task, num_classes, ignore_index, from_logits, options, average=average)
+    def _start(self) -> None:
         self._hold(type(self).__name__, (self._num_columns, 2))
 
     def _sums(self, problem: Checked) -> list[Float[Tensor, ""]]:
@@ -134,13 +121,8 @@ class ErrorRate(_Mean):
 class PredictiveEntropy(_Sums):
     """Streaming :func:`~calibrant.metrics.predictive_entropy`.
 
-    Args:
-        among: Which samples to average over: ``"all"``, ``"correct"`` or ``"incorrect"``.
-        task: What is judged: ``"multiclass"``, ``"binary"`` (an event) or ``"multilabel"``.
-        num_classes: Number of classes or labels; needed for several labels, else only checked.
-        ignore_index: Positions with this label are left out.
-        from_logits: Whether ``update`` is given logits (log-odds for events) instead of probabilities.
-        options: The options of ``torchmetrics.Metric``, such as ``process_group``.
+    ``among`` is as there; the other arguments are those of :class:`NegativeLogLikelihood`, without
+    ``average``.
 
     Example:
         >>> import torch
@@ -159,7 +141,9 @@ class PredictiveEntropy(_Sums):
         from_logits: bool = False,
         **options: Unpack[SyncOptions],
     ) -> None:
-        super().__init__(task, num_classes, ignore_index, from_logits, options)
+        super().__init__(
+            task=task, num_classes=num_classes, ignore_index=ignore_index, from_logits=from_logits, **options
+        )
         check_choice("among", among, ("all", "correct", "incorrect"))
         self.among = among
         self._hold("Entropy", (self._num_columns, 4))
@@ -174,11 +158,9 @@ class PredictiveEntropy(_Sums):
 
     def _values(self) -> Float[Tensor, " 1"]:
         by_outcome = self._held.sum(dim=0).reshape(2, 2)  # each decision counts as one event
-        weight, total = {
-            "all": by_outcome.sum(dim=0),
-            "correct": by_outcome[0],
-            "incorrect": by_outcome[1],
-        }[self.among]
+        weight, total = {"all": by_outcome.sum(dim=0), "correct": by_outcome[0], "incorrect": by_outcome[1]}[
+            self.among
+        ]
         return (total / weight)[None]
 
 
@@ -197,7 +179,9 @@ class _HighConfidence(_Sums):
         from_logits: bool = False,
         **options: Unpack[SyncOptions],
     ) -> None:
-        super().__init__(task, num_classes, ignore_index, from_logits, options)
+        super().__init__(
+            task=task, num_classes=num_classes, ignore_index=ignore_index, from_logits=from_logits, **options
+        )
         check_share("threshold", threshold)
         self.threshold = threshold
         self._hold("HighConfidence", (self._num_columns, 3), threshold)
@@ -215,13 +199,8 @@ class _HighConfidence(_Sums):
 class HighConfidenceShare(_HighConfidence):
     """Streaming share of :func:`~calibrant.metrics.high_confidence`.
 
-    Args:
-        threshold: The least confidence that counts, in ``[0, 1]``.
-        task: What is judged: ``"multiclass"``, ``"binary"`` (an event) or ``"multilabel"``.
-        num_classes: Number of classes or labels; needed for several labels, else only checked.
-        ignore_index: Positions with this label are left out.
-        from_logits: Whether ``update`` is given logits (log-odds for events) instead of probabilities.
-        options: The options of ``torchmetrics.Metric``, such as ``process_group``.
+    ``threshold`` is as there; the other arguments are those of :class:`NegativeLogLikelihood`, without
+    ``average``.
 
     Example:
         >>> import torch

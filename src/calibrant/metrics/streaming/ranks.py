@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
-
 import torch
 from torch import Tensor
 
+from calibrant._math.checks import Checked
 from calibrant._math.shapes import Float
 from calibrant.metrics.roc import areas
-from calibrant.metrics.streaming.base import StreamingMetric, SyncOptions
-from calibrant.metrics.streaming.rows import (
-    EVENT_WIDTH,
-    pack_classes,
-    pack_events,
-    unpack_classes,
-    unpack_events,
-)
-
-if TYPE_CHECKING:
-    from calibrant._math.checks import Checked, Task
-    from calibrant.metrics._common import Average
+from calibrant.metrics.streaming import rows
+from calibrant.metrics.streaming.base import StreamingMetric
 
 
 class AUROC(StreamingMetric):
@@ -29,13 +18,8 @@ class AUROC(StreamingMetric):
     Unlike the function it has no exception for a stream in which no class has both positive and negative
     samples: the value is then NaN, and a warning says so, since a batch may well be like that.
 
-    Args:
-        task: What is judged: ``"multiclass"``, ``"binary"`` (an event) or ``"multilabel"``.
-        num_classes: Number of classes or labels, to be given unless ``task="binary"``.
-        average: ``"macro"`` for the mean over classes or labels, ``"none"`` for one value each.
-        ignore_index: Positions with this label are left out.
-        from_logits: Whether ``update`` is given logits (log-odds for events) instead of probabilities.
-        options: The options of ``torchmetrics.Metric``, such as ``process_group``.
+    Arguments as of :class:`NegativeLogLikelihood`; ``num_classes`` is needed unless ``task="binary"``, and
+    ``average="none"`` gives one value per class or label.
 
     Example:
         >>> import torch
@@ -48,33 +32,23 @@ class AUROC(StreamingMetric):
 
     higher_is_better = True
 
-    def __init__(
-        self,
-        *,
-        task: Task = "multiclass",
-        num_classes: int | None = None,
-        average: Average = "macro",
-        ignore_index: int | None = None,
-        from_logits: bool = False,
-        **options: Unpack[SyncOptions],
-    ) -> None:
-        super().__init__(
-            task, num_classes, ignore_index, from_logits, options, average=average, per_class=True
-        )
-        width = EVENT_WIDTH if task != "multiclass" else self._num_columns + 2
+    _per_class = True
+
+    def _start(self) -> None:
+        width = rows.EVENT_WIDTH if self.task != "multiclass" else self._num_columns + 2
         self._hold("Rows", (width,), rows=True)
 
     def _summary(self, problems: list[Checked | None]) -> Float[Tensor, "n width"]:
         if self.task == "multiclass":
-            return pack_classes(problems[0], self._num_columns)
-        return pack_events(problems)
+            return rows.pack_classes(problems[0], self._num_columns)
+        return rows.pack_events(problems)
 
     def _values(self) -> Float[Tensor, " columns"]:
         if self.task == "multiclass":
-            classes = unpack_classes(self._held)
+            classes = rows.unpack_classes(self._held)
             found = [None] * self._num_columns if classes is None else areas(classes)
         else:
-            events = unpack_events(self._held, self._num_columns)
+            events = rows.unpack_events(self._held, self._num_columns)
             found = [None if each is None else areas(each)[0] for each in events]
         return torch.tensor(
             [torch.nan if area is None else float(area) for area in found],

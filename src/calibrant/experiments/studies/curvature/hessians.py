@@ -33,9 +33,9 @@ class Measured:
     """The samples that a network's curvature and calibration are measured on."""
 
     train: Batch
-    """Of the training samples, those that the Hessian is taken on."""
+    """The training samples that the Hessian is taken on."""
     test: Batch
-    """The same of the test samples."""
+    """The test samples that the Hessian is taken on."""
     calibration: Batch
     all_test: Batch
 

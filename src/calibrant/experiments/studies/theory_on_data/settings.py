@@ -5,4 +5,4 @@ STORED = {"fashion-mnist": "Fashion-MNIST", "long-tail": "Fashion-MNIST, long-ta
 """Results of the loss study, by the file's name, and what to call them."""
 PUBLISHED = "mukhoti-2020-focal-loss-calibration.csv"
 MARGIN = 0.1
-"""Of the paper's "about 1": what its tables call close to one is 0.9 to 1.1."""
+"""Margin of the paper's "about 1": its tables call 0.9 to 1.1 close to one."""
