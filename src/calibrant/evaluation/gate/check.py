@@ -66,7 +66,7 @@ def check(
             samples cannot fail.
         num_bins: Bins of the calibration errors.
         bootstrap: Resamples, and draws from models at a limit.
-        seed: Decides everything random.
+        seed: Random seed; the same seed gives the same result.
         command: The command line to record, if there was one.
 
     Returns:

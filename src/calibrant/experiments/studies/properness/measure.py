@@ -56,8 +56,8 @@ def properness_table(
 
     Args:
         names: Losses as :func:`calibrant.losses.build` takes them; by default :func:`every_loss`.
-        num_posteriors: How many of each number of classes.
-        seed: Of posteriors, starts and segments.
+        num_posteriors: Number of posteriors for each number of classes.
+        seed: Seed of the posteriors, starts and segments.
         progress: Called with a few words and the share that is done.
     """
     tell = progress or (lambda _stage, _fraction: None)
