@@ -6,7 +6,7 @@ from torch import Tensor
 
 from calibrant._math.shapes import Float, Shaped
 from calibrant.losses._entries import as_entries
-from calibrant.losses._module import LossModule, properness
+from calibrant.losses._module import MultilabelLossModule, properness
 from calibrant.losses._rows import Reduction, check_not_negative
 
 
@@ -56,7 +56,7 @@ def multilabel_focal_calibration_loss(
 
 
 class MultilabelFocalCalibrationLoss(
-    LossModule, function=multilabel_focal_calibration_loss, check=check_not_negative
+    MultilabelLossModule, function=multilabel_focal_calibration_loss, check=check_not_negative
 ):
     """Module of :func:`multilabel_focal_calibration_loss`."""
 
