@@ -245,7 +245,9 @@ def check_mean(loss: str, reduction: str) -> None:
 def dtypes_of(scores: Tensor) -> tuple[torch.dtype, torch.dtype]:
     """The types to compute in and to answer in: cross-entropy's, which autocast runs in float32."""
     computed = working_dtype(scores.dtype)
-    return computed, computed if torch.is_autocast_enabled(scores.device.type) else scores.dtype
+    if computed == scores.dtype or torch.is_autocast_enabled(scores.device.type):
+        return computed, computed
+    return computed, scores.dtype
 
 
 def check_reduction(reduction: object) -> None:
