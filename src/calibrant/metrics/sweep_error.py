@@ -90,7 +90,8 @@ def monotone_num_bins(
     """The number of bins that :func:`sweep_calibration_error` takes; ``probs`` hold classes or one event.
 
     ``probs`` have shape ``(N, C)`` with classes ``labels`` ``(N,)``, or ``(N,)`` with outcomes in {0, 1};
-    ``weights`` have shape ``(N,)``. Otherwise arguments and errors are as there; several labels per sample are refused (pass one column of each:
+    ``weights`` have shape ``(N,)``. Otherwise arguments and errors are as there; several
+    labels per sample are refused (pass one column of each:
     ``probs[:, k], labels[:, k]``).
 
     Returns:
