@@ -5,11 +5,13 @@ VENV := .venv
 PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := $(VENV)/$(PROGRAMS)
 
-.PHONY: demo test test-slow test-all lint lint-style lint-types format bench-check docs-check wheel wheel-check clean
+.PHONY: demo test test-slow test-all lint lint-style lint-types format bench-check docs-check mutants wheel wheel-check clean
 .DEFAULT_GOAL := test
 # A process per core, up to four, and one thread in each.
 TEST := $(BIN)/python -m pytest -q -n auto --maxprocesses=4 --dist=worksteal
-test test-slow test-all docs-check: export OMP_NUM_THREADS := 1
+test test-slow test-all docs-check mutants: export OMP_NUM_THREADS := 1
+# Hundreds of fresh processes read what the first one compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -47,6 +49,10 @@ bench-check: $(VENV)/installed  ## hold benchmarks/results against the bars; mea
 
 docs-check: bench-check  ## run what the pages show, and look that their links and paths lead somewhere
 	$(BIN)/python -m pytest -q $(wildcard tests/test_readme.py tests/test_how_to.py tests/test_explanation.py tests/test_contributing.py)
+
+mutants: $(VENV)/installed  ## change 500 places of the source and see whether a test notices; takes hours, resumes
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'cosmic-ray>=8.4' 'coverage>=7.6'
+	for step in cover run widen report; do $(BIN)/python tools/mutants $$step || exit 1; done
 
 wheel: $(VENV)/installed  ## dist/calibrant-VERSION-py3-none-any.whl
 	rm -rf dist

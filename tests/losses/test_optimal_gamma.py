@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import pytest
 import torch
 from hypothesis import given
@@ -47,6 +48,18 @@ def test_the_formula_of_the_reference(p0: float) -> None:
 def test_the_thresholds_of_round_exponents(gamma: float, p0: float) -> None:
     """The probabilities at which the round exponents break even."""
     assert losses.optimal_gamma(p0) == pytest.approx(gamma, abs=1e-5)  # p0 is given to seven digits
+
+
+@pytest.mark.parametrize("p0", [0.49, 0.499, 0.4994, 0.4995, 0.4997, 0.4999])
+def test_eleven_digits_on_both_sides_of_the_series(p0: float) -> None:
+    """Near 1/2, where a series takes over from Lambert's W, the root agrees with one found in 40 digits."""
+    with mpmath.workdps(40):
+        a = mpmath.mpf(p0)
+        ratio = -a * mpmath.log(a) / (1 - a)
+        kappa = -mpmath.log(1 - a) / ratio
+        root = mpmath.findroot(lambda x: mpmath.log(1 + x) / x - kappa, 2 * (1 - kappa))
+        expected = float(root / ratio)
+    assert losses.optimal_gamma(p0) == pytest.approx(expected, rel=1e-11, abs=0)
 
 
 def test_from_one_half_on_it_is_zero() -> None:

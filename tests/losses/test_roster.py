@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from calibrant import losses
 from calibrant.losses._module import LossModule, properness
-from rosters_losses import LOSSES
+from rosters_losses import LOSSES, Loss
 
 NO_LOSS = {
     "available": "names of losses",
@@ -79,6 +79,14 @@ def test_every_loss_states_whether_it_is_proper(name: str) -> None:
     assert isinstance(module.properness, str)
     assert len(module.properness) > 10
     assert isinstance(module.function.properness, str)
+
+
+def test_common_options_default_to_the_same(loss: Loss) -> None:
+    """Function and module of every loss weigh classes alike, leave out -100 and give the mean."""
+    common = {"weight": None, "ignore_index": -100, "reduction": "mean"}
+    for thing in (loss.function, loss.module):
+        options = inspect.signature(thing).parameters
+        assert {name: options[name].default for name in common} == common
 
 
 def test_a_loss_is_a_function_and_a_thin_class() -> None:

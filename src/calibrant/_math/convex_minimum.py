@@ -71,7 +71,7 @@ def best_temperature(
 ) -> TemperatureRoot:
     """Newton's method in log T on the derivative by 1 / T, which falls as T grows, between known signs.
 
-    Of separable data the derivative fades as T falls and Newton's steps with it, long before the bound. So
+    On separable data the derivative fades as T falls and Newton's steps with it, long before the bound. So
     where they do not shrink, the end of the interval is tried, and what lies between known signs is halved.
     Short steps also use the derivatives where the last one began, which saves one of four.
 

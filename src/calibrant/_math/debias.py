@@ -95,7 +95,7 @@ def _mass_pair_sums(
     num_bins: int,
     weights: Float[Tensor, " N"] | None,
 ) -> PairSums:
-    """Of equal confidences that an edge parts, each sample is in every bin by the part that fell there."""
+    """Sums where an edge parts equal confidences: each sample counts in a bin by the part that fell there."""
     order = mass_order(confidences, weights)
     ranked = confidences[order]
     masses = torch.ones_like(ranked) if weights is None else weights[order]

@@ -60,9 +60,9 @@ def regress(
 
 
 def likeliest_bandwidth(probs: Float[Tensor, "N C"], weights: Float[Tensor, " N"] | None = None) -> float:
-    """Of ``CANDIDATES``, that under which the samples are likeliest, each given the others.
+    """The one of ``CANDIDATES`` under which the samples are likeliest, each given the others.
 
-    Of many samples 2000 are judged, evenly spaced in the order of their largest probabilities.
+    At most 2000 samples are judged, evenly spaced in the order of their largest probabilities.
     """
     judges = torch.arange(len(probs), device=probs.device)
     if len(probs) > _JUDGES:

@@ -29,7 +29,7 @@ class TableFacts(NamedTuple):
     low: float
     high: float
     furthest: float
-    highest: Float[Tensor, " N"]  # of each row, in float64; like the next one empty if there were no labels
+    highest: Float[Tensor, " N"]  # per row, float64; empty without labels, as is the next one
     correct: Bool[Tensor, " N"]  # whether the first of the most probable classes is the true one
 
 

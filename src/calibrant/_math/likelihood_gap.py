@@ -71,7 +71,7 @@ class _Problem:
         return float(self._masses @ np.logaddexp(0, t) - self._sums @ t)
 
     def gradient(self, change: Vector) -> Vector:
-        """Of the loss."""
+        """Gradient of the loss."""
         return self._masses * _logistic(self._points + change) - self._sums
 
     def solve(self) -> Vector:

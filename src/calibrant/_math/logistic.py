@@ -64,7 +64,7 @@ class LogisticFit:
     information: Matrix  # per unit of weight
 
     def covariance(self, shares: Vector | None = None) -> Matrix:
-        """Of the parameters: from the information, or (the sandwich) from the influences of weighted rows."""
+        """Covariance of the parameters: by the information, or (sandwich) by influences of weighted rows."""
         if shares is None:
             return np.linalg.inv(self.information) / len(self.influence)
         spread = self.influence * shares[:, None]

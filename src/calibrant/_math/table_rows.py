@@ -14,7 +14,7 @@ MAY_BE_SHARED = 0.51  # two classes cannot both exceed a half, but for what a ro
 
 
 class RowFacts(NamedTuple):
-    """Of some rows the smallest value, and of each one the largest, the sum, and whether it is right."""
+    """The smallest value of some rows; for each row its largest value, its sum, and whether it is right."""
 
     low: Float[Tensor, ""]
     highest: Float[Tensor, " n"]
@@ -47,7 +47,7 @@ def _first_of_highest(probs: Tensor, labels: Tensor, highest: Tensor) -> Tensor:
 
 
 def _settle_ties(probs: Tensor, labels: Tensor, correct: Tensor, doubtful: Tensor) -> None:
-    """Of doubtful rows, where another class may be as probable, find the first of the highest."""
+    """Judge doubtful rows, where another class may be as probable, by the first of the highest."""
     rows = doubtful.nonzero()[:, 0]
     if len(rows):
         correct[rows] = probs[rows].max(dim=1).indices == labels[rows]

@@ -1,7 +1,5 @@
 """Calibrators: fitted on calibration logits and labels, they map logits to better probabilities."""
 
-from __future__ import annotations
-
 from calibrant.calibrators.affine import Affine
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.calibrated_model import CalibratedModel

@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -20,14 +20,12 @@ from calibrant.calibrators.affine import Affine, merged
 from calibrant.calibrators.fitting.cross_validation import held_out, over_correction
 from calibrant.calibrators.fitting.data import CalibrationData
 from calibrant.calibrators.fitting.doubts import with_degeneracy
+from calibrant.calibrators.fitting.results import FitResult, Solution
+from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.tables import stack_tables
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities, floored
 from calibrant.calibrators.inputs import check_like_fit, check_shape_like_fit
 from calibrant.calibrators.module import FittedModule
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.fitting.results import FitResult, Solution
-    from calibrant.calibrators.fitting.samples import Samples
 
 
 class Calibrator(FittedModule):
@@ -276,6 +274,7 @@ class Calibrator(FittedModule):
         Raises:
             InputError: If the calibrator is no affine map of logits, or the layer has another number of
                 outputs than the calibrator was fitted on.
+            TypeError: If ``linear`` is no ``nn.Linear``.
             NotFittedError: If ``fit`` was not called.
 
         Note:

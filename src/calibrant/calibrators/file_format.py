@@ -7,15 +7,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from calibrant._math.checks import Task
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
 from calibrant.calibrators.fitting.results import FitResult
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 FORMAT_VERSION = 1
 SINGLE_KEY = "calibrant.calibrator"

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
+from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.file_format import SINGLE_KEY, Header, damaged, read_file
 from calibrant.calibrators.fitting.tables import fits_shape
 from calibrant.calibrators.roster import CALIBRATORS
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.base import Calibrator
 
 
 def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
@@ -68,11 +66,7 @@ def restored(path: str | os.PathLike[str], header: Header, tensors: dict[str, Te
     if header.kind not in calibrator.kinds:
         raise damaged(path, f"{header.name} is not for {header.kind} predictions")
     calibrator.restore(
-        tensors,
-        header.fit,
-        kind=header.kind,
-        num_classes=header.num_classes,
-        class_names=header.class_names,
+        tensors, header.fit, kind=header.kind, num_classes=header.num_classes, class_names=header.class_names
     )
     return calibrator
 

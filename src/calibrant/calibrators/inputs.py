@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, Task, check_logits
 from calibrant._math.errors import InputError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from calibrant._math.arrays import ArrayLike
 
 
 def check_like_fit(

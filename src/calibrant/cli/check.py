@@ -52,17 +52,17 @@ def check(
         ),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(min=0.51, max=0.9999, help="How sure to be before failing.")
+        float, typer.Option(min=0.51, max=0.9999, help="Confidence required before a check fails.")
     ] = 0.95,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Fail also what noise explains, and what too few samples cannot tell."),
+        typer.Option("--strict", help="Also fail what noise explains or too few samples cannot decide."),
     ] = False,
     json: Annotated[Path | None, typer.Option(help="Write what was found to this .json file.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this .xml file.")] = None,
     bins: Annotated[int, typer.Option(min=1, help="Number of bins of the calibration errors.")] = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Resamples, and draws at the limit.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what fails.")] = False,
     **limits: str | None,
 ) -> None:

@@ -29,7 +29,7 @@ def compare(
     bins: Annotated[int, typer.Option(min=1, help="Number of bins of the calibration errors.")] = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples behind the intervals.")] = 1000,
     level: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Level of the intervals.")] = 0.95,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
 ) -> None:
     """Put several models side by side; differences are paired where the samples are the same.
 

@@ -12,7 +12,7 @@ from calibrant.cli.terminal import command_line, progress
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
 ) -> None:
     """Train with ten losses on scikit-learn's digits, compare them, evaluate and repair one network."""
     from rich.console import Console

@@ -28,13 +28,13 @@ def evaluate(
     ] = None,
     ood: Annotated[
         Path | None,
-        typer.Option(help="The model's predictions for samples of another kind: are they told apart?"),
+        typer.Option(help="The model's predictions for out-of-distribution samples, to be detected."),
     ] = None,
     ood_score: Annotated[
         Literal["entropy", "max_probability", "max_logit", "energy"] | None,
         typer.Option(
             metavar="SCORE",
-            help="By what to tell them: entropy, max_probability, max_logit or energy. Default: entropy "
+            help="Score that detects them: entropy, max_probability, max_logit or energy. Default: entropy "
             "(confidences only: max_probability).",
         ),
     ] = None,
@@ -57,7 +57,7 @@ def evaluate(
     level: Annotated[
         float, typer.Option(min=0.5, max=0.9999, metavar="SHARE", help="Level of the intervals.")
     ] = 0.95,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Say whether the probabilities in FILE are true, how sure that is, and what mends them."""

@@ -15,11 +15,8 @@ from calibrant.predictions import Predictions
 def no_labels(predictions: Predictions) -> InputError:
     """The error for predictions without labels; it names what was not read in the file."""
     unused = [note for note in predictions.notes if note.startswith("Not used:")]
-    said = (
-        "`labels` must be given to judge predictions; got none: add them to the file, under that name (in a "
-        "table: `label`)."
-    )
-    return InputError(" ".join([said, *unused]))
+    said = "`labels` must be given to judge predictions; got none: add them to the file, under that name"
+    return InputError(" ".join([f"{said} (in a table: `label`).", *unused]))
 
 
 GROUPS_NOTE = (

@@ -17,7 +17,7 @@ from calibrant.evaluation.quantities.nll import NLL
 from calibrant.evaluation.quantities.quantity import EVENT
 from calibrant.evaluation.quantities.roster import check_metrics
 from calibrant.evaluation.resampling.at_limit import draw_at_limit
-from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind, Settings
+from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
 
@@ -52,7 +52,7 @@ def compare(
         null_draws: Draws under perfect calibration, at least 1.
         level: Level of every interval.
         metrics: Quantities to add to those that are measured anyway, as in :func:`evaluate`.
-        seed: Decides everything random; the same seed gives the same bits.
+        seed: Random seed; the same seed gives the same bits.
         command: The command line to record, if there was one.
         progress: Called with a few words and the share that is done.
 
@@ -117,16 +117,7 @@ def compare(
         schema_version=SCHEMA_VERSION,
         kind=kind,
         paired=paired,
-        settings=Settings(
-            num_bins=num_bins,
-            bootstrap=bootstrap,
-            level=level,
-            seed=seed,
-            null_draws=null_draws,
-            calibration="none: the models are judged as they are",
-            calibrators=(),
-            metrics=procedure.metrics,
-        ),
+        settings=procedure.settings("none: the models are judged as they are"),
         models=tuple(found),
         verdict=_verdict(found, judged, kind, level, None if paired else (seen, procedure)),
         notes=(*_notes(models), *few_resamples_note(bootstrap, level)),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from calibrant.evaluation.fitting.split import has_both_parts
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.prepare import Prepared
-from calibrant.evaluation.result import SCHEMA_VERSION, Evaluation, Repair, Settings, Verdict
+from calibrant.evaluation.result import SCHEMA_VERSION, Evaluation, Repair, Verdict
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.group_sentence import with_groups
 from calibrant.evaluation.verdict.verdict import reach_verdict
@@ -27,17 +27,7 @@ def conclude(judged: Judged) -> Evaluation:
         num_calibration=split.num_calibration,
         num_test=split.test.num_samples,
         source=predictions.source,
-        settings=Settings(
-            num_bins=procedure.num_bins,
-            bootstrap=procedure.num_resamples,
-            level=procedure.level,
-            seed=procedure.seed,
-            null_draws=procedure.num_draws,
-            calibration=split.words,
-            calibrators=tuple(template.name for template in fitted.templates),
-            intervals=procedure.intervals,
-            metrics=procedure.metrics,
-        ),
+        settings=procedure.settings(split.words, tuple(template.name for template in fitted.templates)),
         arms=judged.arms,
         verdict=_verdict(judged),
         notes=(*prepared.notes, *fitted.failures),

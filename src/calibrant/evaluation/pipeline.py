@@ -110,7 +110,7 @@ def evaluate(
         ood_score: By what: ``"entropy"`` (the default), ``"max_probability"`` (the default where only
             confidences are known), ``"max_logit"`` or ``"energy"`` (these need logits, and have no value
             after a calibrator).
-        seed: Decides everything random; the same seed gives the same bits.
+        seed: Random seed; the same seed gives the same bits.
         command: The command line to record, if there was one.
         progress: Called with a few words and the share that is done.
 

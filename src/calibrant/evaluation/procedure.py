@@ -8,7 +8,7 @@ from calibrant._math.checks import check_at_least, check_choice, check_level
 from calibrant.evaluation.resampling.intervals import INTERVALS, Intervals
 from calibrant.evaluation.resampling.resamples import Resamples
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
-from calibrant.evaluation.result import Kind
+from calibrant.evaluation.result import Kind, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,20 @@ class Procedure:
         ):
             check_at_least(name, value, least)
         check_level(self.level)
+
+    def settings(self, calibration: str, calibrators: tuple[str, ...] = ()) -> Settings:
+        """What decides the numbers, as it is recorded."""
+        return Settings(
+            num_bins=self.num_bins,
+            bootstrap=self.num_resamples,
+            level=self.level,
+            seed=self.seed,
+            null_draws=self.num_draws,
+            calibration=calibration,
+            calibrators=calibrators,
+            intervals=self.intervals,
+            metrics=self.metrics,
+        )
 
     def resamples(self, num_samples: int, part: int) -> Resamples:
         """The same for every arm of a part."""

@@ -252,8 +252,7 @@ class Evaluation:
         for arm in self.arms:
             if arm.name == name:
                 return arm
-        msg = f"no arm called {name!r}; there are {', '.join(arm.name for arm in self.arms)}."
-        raise InputError(msg)
+        raise InputError(f"no arm called {name!r}; there are {', '.join(arm.name for arm in self.arms)}.")
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat dictionary per arm and metric, ready for a data frame or a CSV file."""
@@ -289,12 +288,12 @@ class Evaluation:
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"]) or "the text"
-            msg = f"not a calibrant evaluation: at {where}: {first['msg']}."
-            raise InputError(msg) from None
+            raise InputError(f"not a calibrant evaluation: at {where}: {first['msg']}.") from None
         if evaluation.schema_version != SCHEMA_VERSION:
-            found = evaluation.schema_version
-            msg = f"the evaluation has schema version {found}; this calibrant reads {SCHEMA_VERSION}."
-            raise InputError(msg)
+            raise InputError(
+                f"the evaluation has schema version {evaluation.schema_version}; "
+                f"this calibrant reads {SCHEMA_VERSION}."
+            )
         return evaluation
 
     @staticmethod

@@ -72,7 +72,7 @@ def events(checked: Checked, *, classwise: bool = False) -> Iterator[tuple[Tenso
 
 
 def top_outcomes(checked: Checked) -> tuple[Float[Tensor, " N"], Bool[Tensor, " N"]]:
-    """Of classes, the confidence in the most probable one and whether it is the true one."""
+    """The confidence in the most probable class, and whether that class is the true one."""
     if checked.top is not None:
         return checked.top
     found = top_label(checked.scores, checked.target)

@@ -18,7 +18,7 @@ def accuracy(
 
     .. math:: \mathrm{acc} = \frac{1}{N} \sum_i \mathbf 1[\arg\max_k p_{ik} = y_i]
 
-    Of several equally probable classes the lowest is predicted. An event ``(N,)`` is predicted where its
+    Among equally probable classes the lowest is predicted. An event ``(N,)`` is predicted where its
     probability exceeds one half.
 
     Args:
@@ -47,7 +47,9 @@ def error_rate(
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """Share of samples whose most probable class is not the true one: one minus :func:`accuracy`.
 
-    Arguments and errors as there.
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative. ``average`` and
+    the errors are as there.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.

@@ -121,8 +121,11 @@ def adaptive_calibration_error(
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """Expected calibration error in bins of equal mass (adaptive ECE).
 
-    The same as :func:`expected_calibration_error` with ``binning="mass"``; arguments, errors and
-    conventions there.
+    The same as :func:`expected_calibration_error` with ``binning="mass"``.
+
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative. All other
+    arguments, the errors and the conventions are as there.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.

@@ -63,7 +63,7 @@ def kolmogorov_smirnov_test(
             from these very probabilities, exact for any size; ``"auto"``: the limit law from 1000 different
             probabilities on, draws below.
         num_draws: Draws of a simulation; its p-value is :math:`(1 + k)/(1 + \text{draws})`.
-        seed: Of the draws.
+        seed: Seed of the draws.
 
     Returns:
         ``statistic`` in ``[0, 1]``, ``scaled`` and ``p_value`` in ``[0, 1]``: float64 scalars, or of shape
@@ -113,8 +113,11 @@ def kuiper_test(
 
     The range of the cumulative sums of :func:`kolmogorov_smirnov_test`, where the sums over everything and
     :math:`\sigma` are explained. It sees an error in the middle of the scale, or two that cancel, as well as
-    one at its ends. Over :math:`\sigma` it tends to the range of a Brownian motion. Arguments
-    and errors as there.
+    one at its ends. Over :math:`\sigma` it tends to the range of a Brownian motion.
+
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative. All other
+    arguments and the errors are as there.
 
     Returns:
         ``statistic`` in ``[0, 1]``, ``scaled`` and ``p_value`` as in :func:`kolmogorov_smirnov_test`.

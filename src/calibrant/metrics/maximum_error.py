@@ -23,8 +23,12 @@ def maximum_calibration_error(
 
     .. math:: \mathrm{MCE} = \max_b \left| \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right|
 
-    Empty bins count as 0. What is judged, how the bins lie, arguments and errors: see
+    Empty bins count as 0. What is judged and how the bins lie: see
     :func:`~calibrant.metrics.expected_calibration_error`.
+
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative. All other
+    arguments and the errors are as there.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.

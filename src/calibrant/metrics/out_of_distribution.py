@@ -131,7 +131,7 @@ def _of_logits(logits: Tensor, score: OutOfDistributionScore, task: Task) -> Flo
 
 
 def _event_entropy(log_odds: Tensor) -> Tensor:
-    """Of (1 − p, p): softplus(s) − s σ(s), at −|s|, where neither cancels."""
+    """Entropy of (1 − p, p): softplus(s) − s σ(s), at −|s|, where neither cancels."""
     low = -log_odds.abs()
     return torch.nn.functional.softplus(low) - low * torch.sigmoid(low)
 

@@ -24,7 +24,7 @@ def post_processing_gap(
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Squared loss or log loss less the least that a gentle, Lipschitz change can reach.
 
-    Of the squared loss, ``score="brier"``, by changing the probabilities:
+    For the squared loss, ``score="brier"``, by changing the probabilities:
 
     .. math::
         \mathrm{pGap} = \frac{1}{N} \sum_i (p_i - y_i)^2
@@ -34,7 +34,7 @@ def post_processing_gap(
     So κ may rise at most twice as fast as p, and never fall. For every sample
     :math:`\mathrm{smCE}^2 \le \mathrm{pGap} \le 2 \, \mathrm{smCE}`.
 
-    Of the log loss, ``score="nll"``, by changing the log-odds t:
+    For the log loss, ``score="nll"``, by changing the log-odds t:
 
     .. math::
         \mathrm{pGap} = \frac{1}{N} \sum_i \ell(y_i, t_i)

@@ -24,9 +24,13 @@ def over_confidence_error(
     .. math:: \sum_b \frac{|S_b|}{N} \max\left( 0, \mathrm{conf}(S_b) - \mathrm{acc}(S_b) \right)
 
     Added to :func:`under_confidence_error` it is :func:`~calibrant.metrics.expected_calibration_error`, where
-    the bins, what is judged, arguments and errors are described; less that, it is the mean confidence minus
-    the accuracy (with ``binning="mukhoti"``: of the samples that are in bins). Of an event, probabilities
-    that are too high count here, on whichever side of one half.
+    the bins and what is judged are described; less that, it is the mean confidence minus the accuracy (with
+    ``binning="mukhoti"``: of the samples that are in bins). For an event, probabilities that are too high
+    count here, on whichever side of one half.
+
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative. All other
+    arguments and the errors are as there.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
@@ -62,10 +66,21 @@ def under_confidence_error(
 
     .. math:: \sum_b \frac{|S_b|}{N} \max\left( 0, \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right)
 
-    The other half of :func:`over_confidence_error`; arguments, errors and conventions there.
+    The other half of :func:`over_confidence_error`, by the same bins.
+
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative. All other
+    arguments, the errors and the conventions are those of
+    :func:`~calibrant.metrics.expected_calibration_error`.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
+
+    Note:
+        As for :func:`over_confidence_error`.
+
+    References:
+        As for :func:`over_confidence_error`: Naeini et al., AAAI 2015, eq. (3), by sign.
 
     Example:
         >>> import torch

@@ -60,7 +60,7 @@ def calibration_slope(
         interval: ``"wald"``, from the Fisher information, or with weights from the sandwich of it; or
             ``"profile"``, where the likelihood has fallen by the quantile of its chi-squared law (without
             weights only).
-        level: Of the intervals.
+        level: Level of the intervals.
         weights: Weights of the samples, shape ``(N,)``, not negative.
 
     Returns:

@@ -189,7 +189,11 @@ class Predictions:
         return self.scores_of(slice(None))
 
     def scores_of(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
-        """``scores`` of some rows, for work in pieces."""
+        """``scores`` of some rows, for work in pieces.
+
+        Raises:
+            InputError: If only top-label confidences are known.
+        """
         return self._contents.scores(rows)
 
     @property
@@ -204,7 +208,11 @@ class Predictions:
         return self.probs_of(slice(None))
 
     def probs_of(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
-        """``probs`` of some rows, for work in pieces."""
+        """``probs`` of some rows, for work in pieces.
+
+        Raises:
+            InputError: If only top-label confidences are known.
+        """
         return self._contents.probs(rows)
 
     @property

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant._math.checks import check_at_least
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
@@ -79,8 +80,7 @@ class LogisticWorld:
 
     def __post_init__(self) -> None:
         """Refuse a world without features or without signal."""
-        if self.num_features < 1:
-            raise InputError(f"`num_features` must be at least 1; got {self.num_features}.")
+        check_at_least("num_features", self.num_features, 1)
         if not (math.isfinite(self.signal) and self.signal > 0):
             raise InputError(f"`signal` must be finite and positive; got {self.signal}.")
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from calibrant._math.checks import check_at_least
 from calibrant._math.errors import InputError
 
 
@@ -88,8 +89,7 @@ def pac_bayes_bound(
         raise InputError(f"`risk` must lie in [0, 1]; got {risk}.")
     if not 0 < confidence < 1:
         raise InputError(f"`confidence` must be inside (0, 1); got {confidence}.")
-    if num_samples < 1:
-        raise InputError(f"`num_samples` must be at least 1; got {num_samples}.")
+    check_at_least("num_samples", num_samples, 1)
     heat = math.sqrt(8 * num_samples) if inverse_temperature is None else inverse_temperature
     for name, value in (("prior_scale", prior_scale), ("inverse_temperature", heat)):
         if not (math.isfinite(value) and value > 0):

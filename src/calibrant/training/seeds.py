@@ -1,4 +1,4 @@
-"""Seeds for everything random in a training, each a function of the recipe's seed and of where it is used."""
+"""Random seeds of a training run, each a function of the recipe's seed and of where it is used."""
 
 from __future__ import annotations
 

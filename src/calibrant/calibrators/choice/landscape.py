@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -32,11 +31,9 @@ from calibrant.calibrators.fitting.doubts import CONSTANT, degenerate
 from calibrant.calibrators.fitting.focal_searches import line_through
 from calibrant.calibrators.fitting.grid import Place, best_on_grid, best_on_line, table_of_values
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, JUDGED, OBJECTIVES, Objective, in_effect
+from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import PAPER_GRID, fit_temperature
 from calibrant.calibrators.methods.focal_temperature import FocalTemperatureScaling
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.fitting.samples import Samples
 
 _RATIO = 16.0  # of likelihoods, twice its logarithm: four standard errors
 _PIXELS, _FEWER_PIXELS, _FEWEST_PIXELS = (111, 121), (61, 81), (41, 51)  # exponents and temperatures

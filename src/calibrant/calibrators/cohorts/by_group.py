@@ -274,10 +274,7 @@ def rows_by_group(names: Sequence[str]) -> dict[str, Tensor]:
 
 
 def _fitted(
-    template: Calibrator,
-    data: Checked,
-    weights: Float[Tensor, " N"] | None,
-    what: str,
+    template: Calibrator, data: Checked, weights: Float[Tensor, " N"] | None, what: str
 ) -> Calibrator:
     """A fitted copy; it warns of nothing, and errors name the group."""
     calibrator = template.unfitted()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
+from torch import Tensor
+
+from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.cohorts.by_group import GroupCalibrator
 from calibrant.calibrators.file_format import GROUPS_KEY, damaged, holds_groups, read_file
 from calibrant.calibrators.files import headers_of, load_calibrator, restored
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from calibrant.calibrators.base import Calibrator
 
 
 def load_group_calibrator(path: str | os.PathLike[str]) -> GroupCalibrator:

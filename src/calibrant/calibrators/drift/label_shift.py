@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,9 +12,7 @@ from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import check_probs, check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.base import Calibrator
 
 _TOLERANCE = 1e-6  # nats of all samples together, by which the likelihood may miss its maximum
 _MAX_STEPS = 10_000

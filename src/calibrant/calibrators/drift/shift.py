@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,12 +12,10 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Task
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
+from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.profile import Profile, Summary, summary_of
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
 from calibrant.calibrators.inputs import check_like_fit
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.base import Calibrator
 
 LARGE_DISTANCE = 0.1  # between histograms, beyond noise
 LARGE_CHANGE = 0.05  # between mean probabilities, beyond noise
@@ -211,12 +208,7 @@ def _changes(profile: Profile, seen: Summary, names: tuple[str, ...], kind: Task
     ratio = torch.where(after > before, before, before / 2)
     large = ((excess > LARGE_CHANGE) | (excess > ratio)).nonzero()[:, 0].tolist()
     found = [
-        ClassChange(
-            name=names[k],
-            before=float(before[k]),
-            after=float(after[k]),
-            noise=float(noise[k]),
-        )
+        ClassChange(name=names[k], before=float(before[k]), after=float(after[k]), noise=float(noise[k]))
         for k in large
     ]
     if kind == "binary":  # what one class gains the other loses

@@ -54,11 +54,7 @@ def check_folds(folds: int, num_samples: int, *, default: int = 0) -> None:
 
 
 def held_out(
-    data: CalibrationData,
-    refitted: Callable[[CalibrationData, Tensor], Tensor],
-    *,
-    folds: int,
-    seed: int,
+    data: CalibrationData, refitted: Callable[[CalibrationData, Tensor], Tensor], *, folds: int, seed: int
 ) -> dict[str, float]:
     """What calibrators fitted on the other folds say of each sample: log-loss, confidence, accuracy.
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, Task, check_logits
 from calibrant._math.errors import InputError
 from calibrant.calibrators.fitting.profile import profile_of
 from calibrant.calibrators.fitting.results import FitResult, Solution, join
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
-
-if TYPE_CHECKING:
-    from calibrant._math.arrays import ArrayLike
 
 _HEAD = 256  # rows
 _SUM_SLACK = 1e-3
@@ -50,14 +48,7 @@ class CalibrationData:
                 digest.update(part)
         scores, notes = _finite(checked)
         return cls(
-            scores,
-            checked.labels,
-            None,
-            checked.task,
-            checked.num_samples,
-            notes,
-            digest.hexdigest(),
-            digest,
+            scores, checked.labels, None, checked.task, checked.num_samples, notes, digest.hexdigest(), digest
         )
 
     def weighted(self, weights: Tensor | None) -> Self:

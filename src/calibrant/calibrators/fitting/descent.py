@@ -6,16 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant._math.newton import Expansion, Minimum, Vector, minimise_in_box
 from calibrant.calibrators.fitting.objectives import Objective, smooth_objective
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.samples import Samples
 
 # That tell which starts are best; scores of events are gathered rather than left out.
 _THIN_ENTRIES, _FEWEST_ROWS, _MOST_ROWS, _ROWS_OF_EVENTS = 2**15, 256, 2**12, 2**9

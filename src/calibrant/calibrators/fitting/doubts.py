@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 
 from calibrant._math.binning import width_bin_index
 from calibrant.calibrators.fitting.likelihood import likelihood_slopes
-from calibrant.calibrators.fitting.objectives import (
-    DIFFERENTIABLE,
-    NUM_BINS,
-    Objective,
-    judged_confidences,
-)
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.fitting.results import Solution
-    from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, NUM_BINS, Objective, judged_confidences
+from calibrant.calibrators.fitting.results import Solution
+from calibrant.calibrators.fitting.samples import Samples
 
 ALL_RIGHT = "every sample is classified correctly, so nothing tells how often errors are to be expected"
 CONSTANT = "the logits of every sample are all equal"

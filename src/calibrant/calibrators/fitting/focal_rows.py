@@ -14,16 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from calibrant._math.focal_map import entropy_ratio_of_top
 from calibrant._math.shapes import Float
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.fitting.samples import Block
+from calibrant.calibrators.fitting.samples import Block
 
 _PAIRS = ((0, 0), (0, 1), (1, 1))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,8 @@ from calibrant.calibrators.fitting.descent import smooth_minimum
 from calibrant.calibrators.fitting.grid import Place, Point, best_on_grid, best_on_line
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, Objective
 from calibrant.calibrators.fitting.results import Solution
+from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import PAPER_GRID, fit_temperature
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.fitting.samples import Samples
 
 FocalTemperatureSearch: TypeAlias = Literal["full", "line", "grid"]
 

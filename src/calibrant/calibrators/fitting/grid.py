@@ -27,11 +27,12 @@ from calibrant.calibrators.fitting.objectives import (
     Objective,
     objective_value,
 )
+from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.ties import TiedSamples
 
 if TYPE_CHECKING:
     from calibrant._math.newton import Vector
-    from calibrant.calibrators.fitting.samples import Samples
+
 
 _DEGREE = 5
 # Distance in log T of the temperatures computed. A confidence changes over about one, a mean less.

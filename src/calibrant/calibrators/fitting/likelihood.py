@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from calibrant._math.convex_minimum import Slopes
 from calibrant._math.shapes import Float
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.fitting.samples import Block, Samples
+from calibrant.calibrators.fitting.samples import Block, Samples
 
 _LOG2_E = 1 / math.log(2)
 

@@ -2,7 +2,7 @@ r"""What calibrators minimise, as functions of temperature T and focal exponent 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -12,9 +12,7 @@ from calibrant._math.binning import binned, width_bin_index
 from calibrant._math.newton import Expansion
 from calibrant._math.shapes import Float
 from calibrant.calibrators.fitting.focal_rows import FocalRows, log_odds_of_top
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.samples import Samples
 
 Objective: TypeAlias = Literal["nll", "ece", "adaptive_ece", "brier", "smce", "classwise"]
 OBJECTIVES: tuple[str, ...] = get_args(Objective)

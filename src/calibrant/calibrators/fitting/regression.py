@@ -78,8 +78,7 @@ class Fitted:
     value: float
     gradient: float  # its largest entry
     steps: int
-    unbounded: bool
-    """The gradient fades but the parameters keep growing: the likelihood has no maximum."""
+    unbounded: bool  # the gradient fades but the parameters keep growing: the likelihood has no maximum
 
     @property
     def converged(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import accumulate, repeat
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -26,9 +26,7 @@ from calibrant.calibrators.fitting.objectives import (
     smooth_objective,
 )
 from calibrant.calibrators.fitting.results import Solution
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.samples import Samples
 
 TemperatureSearch: TypeAlias = Literal["continuous", "grid"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,9 +12,7 @@ from calibrant._math.binning import mass_boundaries
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators.fitting.focal_rows import log_odds_of_top
 from calibrant.calibrators.fitting.objectives import NUM_BINS, Objective
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.samples import Samples
 
 
 @dataclass(frozen=True, eq=False)

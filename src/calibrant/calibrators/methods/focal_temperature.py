@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
@@ -32,10 +32,8 @@ from calibrant.calibrators.fitting.objectives import (
     judged_confidences,
     log_losses,
 )
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.fitting.results import Solution
-    from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.results import Solution
+from calibrant.calibrators.fitting.samples import Samples
 
 GammaSelection: TypeAlias = Literal["none", "cross_validated"]
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from calibrant.calibrators.families.linear import LinearScaling, Standardised, most_likely, shared
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.fitting.regression import Fitted
+from calibrant.calibrators.fitting.regression import Fitted
 
 
 class MatrixScaling(LinearScaling):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from calibrant._math.checks import check_num_bins
 from calibrant._math.errors import without_warnings
@@ -10,9 +10,6 @@ from calibrant._math.shapes import Float
 from calibrant.calibrators.families.bins import Ordered, constant_in_bins, sums_in_bins
 from calibrant.calibrators.families.events import EventCalibrator, EventMap
 from calibrant.calibrators.methods.platt import PlattScaling
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class ScalingBinning(EventCalibrator):

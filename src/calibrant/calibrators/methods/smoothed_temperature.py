@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,9 +16,6 @@ from calibrant.calibrators.fitting.doubts import with_doubts_of_temperature
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import fit_temperature
-
-if TYPE_CHECKING:
-    pass
 
 
 class SmoothedTemperatureScaling(Calibrator):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, get_args
+from typing import ClassVar, get_args
 
 from torch import Tensor
 
@@ -13,11 +13,9 @@ from calibrant.calibrators.affine import Affine, scaling
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.doubts import with_doubts_of_temperature
 from calibrant.calibrators.fitting.objectives import OBJECTIVES, Objective, in_effect
+from calibrant.calibrators.fitting.results import Solution
+from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import TemperatureSearch, fit_temperature
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.fitting.results import Solution
-    from calibrant.calibrators.fitting.samples import Samples
 
 
 class TemperatureScaling(Calibrator):

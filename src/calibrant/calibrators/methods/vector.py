@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from calibrant._math.checks import Task
 from calibrant.calibrators.families.linear import LinearScaling, Standardised, most_likely, per_class
-
-if TYPE_CHECKING:
-    from calibrant.calibrators.fitting.regression import Fitted
+from calibrant.calibrators.fitting.regression import Fitted
 
 
 class VectorScaling(LinearScaling):

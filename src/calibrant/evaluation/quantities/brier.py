@@ -13,5 +13,5 @@ BRIER = Quantity(
     computed=Ratio(lambda samples: (samples.brier, samples.each), column=9),
     needs_all_classes=True,
     shown=Shown(terminal=True, comparison=5),
-    gate=Gate("Brier score", help="The highest Brier score."),
+    gate=Gate("Brier score", help="The largest Brier score allowed."),
 )

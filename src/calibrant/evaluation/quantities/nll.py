@@ -15,5 +15,5 @@ NLL = Quantity(
     computed=Ratio(lambda samples: (samples.nll, samples.each), column=8),
     needs_all_classes=True,
     shown=Shown(terminal=True, comparison=3, tile=True),
-    gate=Gate("negative log-likelihood", help="The most negative log-likelihood."),
+    gate=Gate("negative log-likelihood", help="The largest negative log-likelihood allowed."),
 )

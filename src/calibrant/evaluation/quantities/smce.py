@@ -27,5 +27,5 @@ SMCE = Quantity(
     computed=EventError(value, kernel="smooth", null=True),
     shown=Shown(terminal=True),
     event=Shown(),
-    gate=Gate("smooth calibration error (smCE)", help="The most smooth calibration error."),
+    gate=Gate("smooth calibration error (smCE)", help="The largest smooth calibration error allowed."),
 )

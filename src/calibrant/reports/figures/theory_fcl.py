@@ -21,8 +21,16 @@ def phi_curves(
 ) -> Axes:
     """The function phi of focal calibration loss, with its root where it has one.
 
-    "Towards Trustworthy Deep Neural Network through Euclidean Distance" (focal calibration loss), 2025,
-    figure 5 and appendix A.6. ``options`` are pairs of the exponent and the weight of the squared distance.
+    Args:
+        options: Pairs of exponent and weight of the squared distance.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into.
+
+    References:
+        "Towards Trustworthy Deep Neural Network through Euclidean Distance" (focal calibration loss), 2025,
+        figure 5 and appendix A.6.
 
     Example:
         >>> phi_curves(options=((2.0, 0.5),)).get_ylabel()
@@ -52,7 +60,14 @@ def elicited_by_weight(
 ) -> Axes:
     """The probability that focal calibration loss elicits, against the weight of its squared distance.
 
-    A strictly proper loss would elicit the truth at every weight.
+    Args:
+        event_rate: The true probability.
+        gammas: Exponents.
+        max_weight: The largest weight.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into; a strictly proper loss would elicit the truth at every weight.
 
     Example:
         >>> len(elicited_by_weight(gammas=(2.0,)).lines)

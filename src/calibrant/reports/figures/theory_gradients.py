@@ -17,7 +17,15 @@ from calibrant.reports.figures import drawing
 def gradient_factors(*, gammas: Sequence[float] = (1.0, 2.0, 3.0, 5.0, 7.0), ax: Axes | None = None) -> Axes:
     """Focal loss's gradient over cross-entropy's, against the probability of the true class.
 
-    Figure 4 (a). A dot on each curve marks where the factor is 1.
+    Args:
+        gammas: Exponents.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into; a dot on each curve marks where the factor is 1.
+
+    References:
+        Mukhoti et al., 2020, figure 4 (a).
 
     Example:
         >>> gradient_factors(gammas=(1.0,)).get_ylabel()
@@ -37,7 +45,15 @@ def gradient_factors(*, gammas: Sequence[float] = (1.0, 2.0, 3.0, 5.0, 7.0), ax:
 def gradient_thresholds(*, max_gamma: float = 10.0, ax: Axes | None = None) -> Axes:
     """Where focal loss begins to push less than cross-entropy, and where it pushes most, by the exponent.
 
-    Proposition 2.
+    Args:
+        max_gamma: The largest exponent.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into.
+
+    References:
+        Mukhoti et al., 2020, proposition 2.
 
     Example:
         >>> len(gradient_thresholds().lines)
@@ -62,7 +78,15 @@ def elicited_probabilities(
 ) -> Axes:
     """The probability of an event that focal loss elicits, against the true one.
 
-    Figure 7.
+    Args:
+        gammas: Exponents.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into, both running from 0 to 1.
+
+    References:
+        Mukhoti et al., 2020, figure 7.
 
     Example:
         >>> elicited_probabilities(gammas=(2.0,)).get_xlabel()
@@ -84,8 +108,16 @@ def entropy_shifts(
 ) -> Axes:
     """Entropy that focal loss's minimiser has more than the truth, where all classes but one are equal.
 
-    Appendix H says that it is always above zero. Below zero focal loss makes a network more certain than it
-    should be.
+    Args:
+        gamma: Exponent.
+        num_classes: Numbers of classes, a curve each.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into; below zero focal loss makes a network more certain than it should be.
+
+    References:
+        Mukhoti et al., 2020, appendix H, says that it is always above zero.
 
     Example:
         >>> bool(min(entropy_shifts(num_classes=(100,)).lines[1].get_ydata()) < -0.04)

@@ -27,7 +27,15 @@ from calibrant.reports.figures.drawing import (
 def proper_part_curves(*, gammas: Sequence[float] = (0.5, 3.0), ax: Axes | None = None) -> Axes:
     """Loss of a positive event against its probability: focal, its proper part, and cross-entropy.
 
-    Figure 1, left.
+    Args:
+        gammas: Exponents.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into.
+
+    References:
+        Komisarenko and Kull, 2024, figure 1, left.
 
     Example:
         >>> len(proper_part_curves().lines)
@@ -51,7 +59,15 @@ def focal_map_curves(
 ) -> Axes:
     """The focal calibration map of an event.
 
-    Figure 1, right.
+    Args:
+        gammas: Exponents.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into, both running from 0 to 1.
+
+    References:
+        Komisarenko and Kull, 2024, figure 1, right.
 
     Example:
         >>> focal_map_curves().get_xlabel()
@@ -78,7 +94,18 @@ def temperature_line(
 ) -> Axes:
     """Inverse temperature closest to the focal map against its exponent, with the straight line through it.
 
-    Figures 2 and 6, left. The dashed line has the slope and intercept ``published``.
+    Args:
+        num_classes: Number of classes.
+        max_gamma: The largest exponent.
+        num_gammas: Number of exponents between 0 and the largest.
+        published: Slope and intercept of another line, drawn dashed.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into.
+
+    References:
+        Komisarenko and Kull, 2024, figures 2 and 6, left.
 
     Example:
         >>> temperature_line(max_gamma=5, num_gammas=5).get_ylabel()
@@ -105,7 +132,17 @@ def temperature_errors(
 ) -> Axes:
     """How far the closest temperature still is from the focal map, against the exponent.
 
-    Figure 6, right.
+    Args:
+        num_classes: Number of classes.
+        max_gamma: The largest exponent.
+        num_gammas: Number of exponents between 0 and the largest.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into.
+
+    References:
+        Komisarenko and Kull, 2024, figure 6, right.
 
     Example:
         >>> temperature_errors(num_classes=2, num_gammas=4).get_xlabel()
@@ -125,7 +162,15 @@ def temperature_errors(
 def log_odds_maps(*, gammas: Sequence[float] = (0.5, 3.0), ax: Axes | None = None) -> Axes:
     """The focal map on the scale of log-odds, with the closest temperatures.
 
-    Figure 2, right.
+    Args:
+        gammas: Exponents.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into.
+
+    References:
+        Komisarenko and Kull, 2024, figure 2, right.
 
     Example:
         >>> log_odds_maps().get_xlabel()
@@ -151,7 +196,16 @@ def temperature_bound_curves(
 ) -> Axes:
     """Temperatures between which the binary map lies: proved, and tight over a range of log-odds.
 
-    Figure 3, left.
+    Args:
+        max_gamma: The largest exponent.
+        max_log_odds: Range of the tight bounds.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into.
+
+    References:
+        Komisarenko and Kull, 2024, figure 3, left.
 
     Example:
         >>> len(temperature_bound_curves().lines)
@@ -181,7 +235,16 @@ def temperature_bound_widths(
 ) -> Axes:
     """How far apart the bounds are.
 
-    Figure 3, right.
+    Args:
+        max_gamma: The largest exponent.
+        max_log_odds: Range of the tight bounds.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into.
+
+    References:
+        Komisarenko and Kull, 2024, figure 3, right.
 
     Example:
         >>> len(temperature_bound_widths().lines)

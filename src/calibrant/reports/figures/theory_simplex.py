@@ -32,7 +32,18 @@ def risk_isolines(
 ) -> Axes:
     """Lines of equal expected loss around the true probabilities.
 
-    Figure 4. Each line encloses one of the ``percentiles`` of the triangle.
+    Args:
+        loss: Name of the loss.
+        gamma: Exponent of the properized focal loss.
+        truth: The true probabilities of three classes.
+        percentiles: Share of the triangle, in per cent, that each line encloses.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into: an equilateral triangle.
+
+    References:
+        Komisarenko and Kull, 2024, figure 4.
 
     Example:
         >>> risk_isolines(gamma=3).get_title()
@@ -63,7 +74,16 @@ def map_arrows(
 ) -> Axes:
     """Where the focal map, or a temperature, takes the points of the triangle.
 
-    Figure 5. Where ``gamma`` is ``None``, ``temperature`` divides the logits.
+    Args:
+        gamma: Exponent of the focal map, or ``None``.
+        temperature: Divides the logits where ``gamma`` is ``None``.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into: an equilateral triangle with a dot and an arrow for each point.
+
+    References:
+        Komisarenko and Kull, 2024, figure 5.
 
     Example:
         >>> map_arrows(gamma=None, temperature=0.5).get_title()
@@ -96,6 +116,13 @@ def map_arrows(
 def closest_temperature_arrows(*, gamma: float = 1.0, ax: Axes | None = None) -> Axes:
     """Where the temperature closest to a focal map takes the points of the triangle.
 
+    Args:
+        gamma: Exponent of the focal map.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into.
+
     Example:
         >>> closest_temperature_arrows(gamma=1).get_title()
         'closest to γ = 1: T = 0.658'
@@ -109,7 +136,15 @@ def closest_temperature_arrows(*, gamma: float = 1.0, ax: Axes | None = None) ->
 def temperature_differences(*, gamma: float = 0.5, ax: Axes | None = None) -> Axes:
     """Largest difference of a probability between the focal map and its closest temperature.
 
-    Figure 7.
+    Args:
+        gamma: Exponent of the focal map.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into: an equilateral triangle, with a bar for the colours.
+
+    References:
+        Komisarenko and Kull, 2024, figure 7.
 
     Example:
         >>> temperature_differences(gamma=0.5).get_title()

@@ -23,7 +23,7 @@ class Trial:
     Attributes:
         measures: On the half that was not fitted on; None where infinite.
         changed: Share of samples whose most probable class (of yes-or-no labels: decision) is another one.
-        seconds: Of processor time that the fit took, on one thread.
+        seconds: Processor time of the fit, on one thread.
     """
 
     file: str

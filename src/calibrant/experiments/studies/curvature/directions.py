@@ -27,7 +27,7 @@ def signs(
     family: str = "focal",
     within: bool = False,
 ) -> list[int]:
-    """Of the rank correlation in each setting that has it: 1, -1, or 0 where the interval holds zero."""
+    """Sign of the rank correlation in each setting that has it; 0 where the interval holds zero."""
     found = [
         correlation(runs_of(every, setting.key, family), first, second, within=within) for setting in settings
     ]

@@ -49,7 +49,7 @@ def run_curvature_study(
 
     Args:
         store: The folder of ``curvature-runs.jsonl``, to which each finished run adds a line.
-        seeds: Of the samples, the weights and their order; all arms see the same ones.
+        seeds: Seeds of the samples, the weights and their order; all arms see the same ones.
         settings: Which settings.
         arms: Which arms.
         tell: Told of each run.

@@ -102,7 +102,7 @@ class Arm:
     beta: float = 0.0
     """Weight of the trace of cross-entropy's Hessian."""
     radius: float = 0.0
-    """Of sharpness-aware minimisation."""
+    """Radius of sharpness-aware minimisation."""
 
     def changes(self, setting: Setting) -> Setting:
         """The setting as this arm has it."""

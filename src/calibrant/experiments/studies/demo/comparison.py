@@ -73,7 +73,7 @@ class Half:
     chance: float
     """Mean ECE of networks as sure as cross-entropy's after temperature scaling that were calibrated."""
     logits: Float[Tensor, "N C"]
-    """Of the first network: cross-entropy with the first seed, on calibration and test samples."""
+    """Logits of the first network (cross-entropy, first seed) on calibration and test samples."""
     labels: Int[Tensor, " N"]
 
     @property

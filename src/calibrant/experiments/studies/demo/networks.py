@@ -26,7 +26,7 @@ class Setting:
     """How much a network gets to see, and how long."""
 
     side: int
-    """Of the square images, in pixels."""
+    """Side of the square images, in pixels."""
     num_training: int
     num_calibration: int
     num_epochs: int

@@ -29,7 +29,7 @@ class Boundary:
     across: Float[ndarray, " G"]
     up: Float[ndarray, " H"]
     probs: Float[ndarray, "H G"]
-    """Of class 1, over the plane."""
+    """Probabilities of class 1, over the plane."""
     confidence: float
     """Mean over the points."""
     accuracy: float
@@ -44,7 +44,7 @@ def train_boundary(gamma: float, calibration_weight: float, *, seed: int = 0) ->
     Args:
         gamma: Exponent of focal loss.
         calibration_weight: Weight of the squared distance; 0 is focal loss.
-        seed: Of the points and of the first weights.
+        seed: Seed of the points and of the initial weights.
 
     Returns:
         The points and the probabilities over the plane around them.

@@ -36,6 +36,16 @@ def write_results(
 ) -> list[Path]:
     """Write the page of each setting that has finished runs in a store.
 
+    Args:
+        store: The folder of the runs.
+        folder: Where to write; made if need be.
+        wanted: The settings; one without finished runs is left out.
+        seeds: The seeds that count.
+        published: A folder of published tables to quote; without it none are quoted.
+
+    Returns:
+        The files written.
+
     Raises:
         InputError: If no run is finished.
     """

@@ -14,7 +14,7 @@ METRICS = ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "smce", "shar
 PARAMETERS = ("temperature", "ece_temperature", "focal_temperature", "gamma")
 
 Run: TypeAlias = Mapping[str, Any]
-"""Of one run: ``stages``, ``parameters``, ``classes``, ``norms`` and what it was made by."""
+"""One run: ``stages``, ``parameters``, ``classes``, ``norms`` and how it was made."""
 Pick: TypeAlias = Callable[[Run], float]
 
 
