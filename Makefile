@@ -10,6 +10,8 @@ BIN := $(VENV)/$(PROGRAMS)
 # A process per core, up to four, and one thread in each.
 TEST := $(BIN)/python -m pytest -q -n auto --maxprocesses=4 --dist=worksteal
 test test-slow test-all docs-check mutants: export OMP_NUM_THREADS := 1
+# Hundreds of fresh processes read what the first one compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-from calibrant._math.simplex import log1mexp, log_one_minus_softmax, log_softmax, split_top, top_class
+from calibrant._math.simplex import log_one_minus_softmax, log_softmax, split_top, top_class
 
 # torch's forward mode scripts its own formulas on first use, and says that scripting is deprecated.
 forward_mode = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
@@ -113,24 +113,6 @@ def test_split_adds_up(rng: np.random.Generator) -> None:
     others = probs.scatter(-1, split.top, 0.0)
     torch.testing.assert_close(split.probs_of_others(), others, rtol=1e-12, atol=0)
     torch.testing.assert_close(split.shares_of_others(), others / others.sum(-1, keepdim=True))
-
-
-@given(st.floats(-700, -1e-300))
-def test_log1mexp(x: float) -> None:
-    """log(1 - exp(x)) has relative precision on both sides of its branch."""
-    expected = math.log(-math.expm1(x)) if x > -1 else math.log1p(-math.exp(x))
-    assert log1mexp(table([x])).item() == pytest.approx(expected, rel=1e-12, abs=0)
-
-
-def test_log1mexp_at_the_ends() -> None:
-    """One minus one is zero and one minus zero is one, and neither end spoils a gradient elsewhere."""
-    x = table([0.0, -math.inf, -800.0, -1e-20]).requires_grad_()
-    result = log1mexp(x)
-    assert result[0, :3].tolist() == [-math.inf, 0.0, 0.0]
-    assert result[0, 3].item() == pytest.approx(math.log(1e-20), rel=1e-12)
-    result[0, 1:].sum().backward()
-    assert x.grad is not None
-    torch.testing.assert_close(x.grad[0, 1:], table([0.0, 0.0, -1e20])[0], rtol=1e-12, atol=0)
 
 
 def test_the_naive_forms_fail() -> None:

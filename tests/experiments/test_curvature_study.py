@@ -32,7 +32,8 @@ SMALL = replace(
     SETTINGS[0], train=60, calibration=100, test=300, measured=40, epochs=2, checkpoints=(0, 2), batch_size=20
 )
 NORMALISED = replace(SMALL, key="digits-norm", title="digits, MLP with BatchNorm", batch_norm=True)
-CHOSEN = tuple(arm for arm in ARMS if arm.key in {"focal-0", "focal-3"} or arm.family in {"trace", "sam"})
+SHOWN = {"focal-0", "focal-3", "trace-0.001", "trace-0.01", "sam-0.05"}
+CHOSEN = tuple(arm for arm in ARMS if arm.key in SHOWN)
 
 
 def silent(_line: str) -> None:

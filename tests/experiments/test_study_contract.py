@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import re
@@ -64,6 +65,16 @@ def each(studies: list[Any]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("one", studies, ids=lambda one: one.name)
 
 
+@functools.cache
+def _text(page: Page, numbers: str) -> str:
+    return page.text(json.loads(numbers))
+
+
+def text_of(page: Page, numbers: Any) -> str:
+    """The page in Markdown; the same numbers are rendered once for all the laws."""
+    return _text(page, json.dumps(numbers))
+
+
 def committed(page: Page) -> Any:
     """The page's numbers in ``docs/results``."""
     return json.loads((RESULTS / f"{page.name}.json").read_text(encoding="utf-8"))
@@ -111,7 +122,7 @@ def test_other_options_are_refused(one: Study) -> None:
 def test_page_is_a_function_of_its_results(one: Page) -> None:
     """The results file suffices for the page: rendered again, both are what ``docs/results`` has."""
     numbers = committed(one)
-    assert one.text(numbers) == (RESULTS / f"{one.name}.md").read_text(encoding="utf-8")
+    assert text_of(one, numbers) == (RESULTS / f"{one.name}.md").read_text(encoding="utf-8")
     assert results_text(numbers) == (RESULTS / f"{one.name}.json").read_text(encoding="utf-8")
 
 
@@ -130,7 +141,7 @@ def _turned(page: Page, numbers: Any, claim: Claim) -> Claim:
     """The same claim where the arms that it compares have exchanged their results."""
     assert page.exchanged is not None
     turned = page.exchanged(numbers, *claim.arms)
-    assert page.text(turned) != page.text(numbers)
+    assert text_of(page, turned) != text_of(page, numbers)
     return next(found for found in page.claims(turned) if found.key == claim.key)
 
 
@@ -141,7 +152,7 @@ def test_templates_do_not_judge(one: Page) -> None:
     judged = re.compile(r"\*\*(holds|does not|not reproduced|undecided)|never seen", re.IGNORECASE)
     assert not judged.search(typed)
     numbers = committed(one)
-    shown = one.text(numbers)
+    shown = text_of(one, numbers)
     assert all(claim.statement in shown for claim in one.claims(numbers))
 
 

@@ -18,7 +18,7 @@ from calibrant.training import Listener, load_recipe, load_run, train
 from calibrant.training.data import read_data
 from calibrant.training.learner import Learner
 from calibrant.training.loss import build_loss, warn_of_dying_gradients
-from calibrant.training.recipe import ScheduleSection
+from calibrant.training.recipe_sections import ScheduleSection
 from calibrant.training.schedule import learning_rate
 
 pytestmark = pytest.mark.usefixtures("short_reports")

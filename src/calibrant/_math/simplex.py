@@ -22,7 +22,7 @@ LOG_OF_ZERO = -1e30
 
 def working_dtype(dtype: torch.dtype) -> torch.dtype:
     """The type to compute in."""
-    return torch.float32 if dtype in {torch.float16, torch.bfloat16} else dtype
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
 def back_to(result: Tensor, dtype: torch.dtype) -> Tensor:
@@ -105,11 +105,3 @@ def log_sigmoid(log_odds: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
     if not torch.compiler.is_compiling():
         return torch.nn.functional.logsigmoid(log_odds)
     return log_odds.minimum(torch.zeros_like(log_odds)) - (-log_odds.abs()).exp().log1p()
-
-
-def log1mexp(x: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
-    """``log(1 - exp(x))`` for ``x <= 0`` (Maechler's two branches, each kept from the other's bad values)."""
-    near_zero = x > -math.log(2)
-    near = (-torch.where(near_zero, x, -1).expm1()).log()
-    far = (-torch.where(near_zero, -1, x).exp()).log1p()
-    return torch.where(near_zero, near, far)

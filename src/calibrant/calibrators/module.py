@@ -29,6 +29,8 @@ class FittedModule(nn.Module):
     """What the command line and files call it."""
     title: ClassVar[str]
     """What people call it."""
+    named_after_person: ClassVar[bool] = False
+    """Whether the title begins with a person's name, which keeps its capital within a sentence."""
     kinds: ClassVar[tuple[Task, ...]] = ("binary", "multiclass", "multilabel")
     """The kinds of predictions it can be fitted on."""
     parameter_ranges: ClassVar[Mapping[str, tuple[float, float]]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import errors, progress
+from calibrant.cli.terminal import OBJECTIVE, errors, progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +32,7 @@ def figure(
     ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(help="For `landscape`: nll (the default), brier, ece, adaptive_ece, smce or classwise."),
+        typer.Option(help=f"For `landscape`: {OBJECTIVE}."),
     ] = None,
     label: Annotated[
         str | None, typer.Option(help="For `landscape`: the label of a multilabel file, by name or number.")
@@ -42,7 +42,7 @@ def figure(
     ] = False,
     resamples: Annotated[
         int | None,
-        typer.Option(min=2, help="For `landscape`: number of refits; 100 for nll and brier, else 20."),
+        typer.Option(min=2, help="For `landscape`: number of refits; 100, for calibration errors 20."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="For `landscape`: seed of the resamples.")] = 0,
 ) -> None:

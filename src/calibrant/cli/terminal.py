@@ -18,11 +18,12 @@ from calibrant._math.errors import InputError
 Report = Callable[[str, float], None]
 
 METHODS = 'CALIBRATORS, with settings in brackets, as temperature(search="grid")'
+OBJECTIVE = "OBJECTIVES. Default: nll"
 """For help texts, which must not wait for imports: the names are filled in where the help is read."""
 
 
 class Command(TyperCommand):
-    """A command whose help names the calibrators of the roster."""
+    """A command whose help names the calibrators, or the objectives, of their roster."""
 
     def get_help(self, ctx: Any) -> str:
         """The help with the names filled in."""
@@ -32,6 +33,10 @@ class Command(TyperCommand):
                 from calibrant.calibrators import available
 
                 vars(each)["help"] = text.replace("CALIBRATORS", alternatives(available()))
+            if OBJECTIVE in text:
+                from calibrant.calibrators.fitting.objectives import OBJECTIVES
+
+                vars(each)["help"] = text.replace("OBJECTIVES", alternatives(OBJECTIVES))
         return super().get_help(ctx)
 
 

@@ -5,8 +5,6 @@ their mean loss, any iterable of ``(inputs, labels)``. Results carry their uncer
 products they cost.
 """
 
-from __future__ import annotations
-
 from calibrant.curvature.density import SpectralDensity, spectral_density
 from calibrant.curvature.eigenvalues import Eigenvalues, top_eigenvalues
 from calibrant.curvature.operators import CurvatureOperator, GaussNewtonOperator, HessianOperator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -17,9 +17,7 @@ from calibrant._math.lanczos import Tridiagonal
 from calibrant.curvature.operators import CurvatureOperator, Matrix, curvature_operator
 from calibrant.curvature.parametric_model import Batches, Loss, Mode
 
-if TYPE_CHECKING:
-    Vector: TypeAlias = NDArray[np.float64]
-
+Vector: TypeAlias = NDArray[np.float64]
 Which: TypeAlias = Literal["largest", "smallest", "magnitude"]
 
 MAX_PRODUCTS = 300

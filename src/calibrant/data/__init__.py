@@ -1,7 +1,5 @@
 """Data to train on: named sets, ``.npz`` files and folders of images, cut into splits with a seed."""
 
-from __future__ import annotations
-
 from calibrant.data.augment import Augmentation, Crop, Flip, build_augmentation
 from calibrant.data.prepare import Preparation
 from calibrant.data.roster import available, load

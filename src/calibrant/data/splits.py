@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,9 +13,7 @@ from calibrant._math.shapes import Int
 from calibrant.data.prepare import to_unit
 from calibrant.data.table import Dataset, Part, RawData
 
-if TYPE_CHECKING:
-    Rows = np.ndarray[Any, np.dtype[np.int64]]
-
+Rows = np.ndarray[Any, np.dtype[np.int64]]
 Size = int | float
 """A number of samples, or (below one) a share of them."""
 

@@ -77,13 +77,15 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def results_text(numbers: Mapping[str, Any] | Sequence[Any]) -> str:
-    """Numbers as a results file: indented JSON, a list of plain numbers on one line.
+    """Numbers as a results file: indented JSON, a list or dictionary of plain numbers on one line.
 
     Example:
-        >>> print(results_text({"each": [1.5, 2]}), end="")
+        >>> print(results_text({"each": [1.5, 2], "all": {"mean": 1.75, "n": 2}}), end="")
         {
-         "each": [1.5, 2]
+         "each": [1.5, 2],
+         "all": {"mean": 1.75, "n": 2}
         }
     """
     text = json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False)
-    return re.sub(r'\[\s+([^][{}"]*?)\s+\]', lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
+    plain = r'([\[{])\s+((?:(?:"\w+": )?[-+.\w]+,\s+)*(?:"\w+": )?[-+.\w]+)\s+([\]}])'
+    return re.sub(plain, lambda found: f"{found[1]}{' '.join(found[2].split())}{found[3]}", text) + "\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -26,10 +26,8 @@ from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator, Selection, build, select
 
-if TYPE_CHECKING:
-    Scores: TypeAlias = NDArray[np.float64]
-    """Logits ``(N, C)``, or log-odds ``(N,)`` of the second class."""
-
+Scores: TypeAlias = NDArray[np.float64]
+"""Logits ``(N, C)``, or log-odds ``(N,)`` of the second class."""
 Response: TypeAlias = Literal["auto", "decision_function", "predict_proba"]
 _RESPONSES = ("decision_function", "predict_proba")
 

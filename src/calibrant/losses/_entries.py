@@ -10,7 +10,7 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Shaped
 from calibrant._math.true_class import focal_value
-from calibrant.losses._rows import Layout, Reduction, check_is_tensor, check_scores, working_dtype
+from calibrant.losses._rows import Layout, Reduction, check_is_tensor, check_scores, dtypes_of
 
 
 class Entries(NamedTuple):
@@ -78,7 +78,7 @@ def as_entries(
                 f"`weight` must have one entry per label, shape {shape}; got {tuple(weight.shape)}."
             )
         weight = weight.reshape(-1, *[1] * (logits.ndim - 2))
-    computed, answered = working_dtype(logits)
+    computed, answered = dtypes_of(logits)
     return Entries(
         logits.to(computed),
         labels,

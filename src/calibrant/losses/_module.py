@@ -118,6 +118,10 @@ class LossModule(_Bound):
     reduction: Reduction = "mean"
 
 
+class MultilabelLossModule(LossModule):
+    """A loss of one logit per label."""
+
+
 class SoftLossModule(LossModule):
     """A loss that also takes distributions for labels."""
 

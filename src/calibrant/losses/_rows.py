@@ -15,11 +15,10 @@ from torch.nn import functional
 from calibrant._math.checks import check_is_number
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Bool, Float, Int
+from calibrant._math.simplex import working_dtype
 from calibrant._math.true_class import TrueClass, see_true_class
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
-
-_HALF = (torch.float16, torch.bfloat16)
 
 
 class Layout(NamedTuple):
@@ -243,12 +242,12 @@ def check_mean(loss: str, reduction: str) -> None:
         raise InputError(f"`reduction` must be 'mean': {loss} has no value per sample; got {reduction!r}.")
 
 
-def working_dtype(scores: Tensor) -> tuple[torch.dtype, torch.dtype]:
+def dtypes_of(scores: Tensor) -> tuple[torch.dtype, torch.dtype]:
     """The types to compute in and to answer in: cross-entropy's, which autocast runs in float32."""
-    dtype = scores.dtype
-    if dtype in _HALF:
-        return torch.float32, torch.float32 if torch.is_autocast_enabled(scores.device.type) else dtype
-    return dtype, dtype
+    computed = working_dtype(scores.dtype)
+    if computed == scores.dtype or torch.is_autocast_enabled(scores.device.type):
+        return computed, computed
+    return computed, scores.dtype
 
 
 def check_reduction(reduction: object) -> None:
@@ -273,7 +272,7 @@ def _lay_out(logits: Tensor, reduction: Reduction) -> tuple[Float[Tensor, "R C"]
             f"`logits` must have shape (N, C, ...) with at least two classes; got {_shown(logits.shape)}. "
             "For one logit per label there are the multilabel losses."
         )
-    computed, answered = working_dtype(logits)
+    computed, answered = dtypes_of(logits)
     wide = _rows_of(logits)
     if computed != wide.dtype:
         wide = wide.to(computed)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from calibrant._math.shapes import Float, Shaped
 from calibrant.losses._entries import as_entries
-from calibrant.losses._module import LossModule, properness
+from calibrant.losses._module import MultilabelLossModule, properness
 from calibrant.losses._rows import Reduction, check_gamma
 
 
@@ -61,7 +61,7 @@ def multilabel_focal_loss(
     return entries.reduce(entries.focal(gamma))
 
 
-class MultilabelFocalLoss(LossModule, function=multilabel_focal_loss, check=check_gamma):
+class MultilabelFocalLoss(MultilabelLossModule, function=multilabel_focal_loss, check=check_gamma):
     """Module of :func:`multilabel_focal_loss`."""
 
     gamma: float = 2.0

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from calibrant._math.shapes import Float, Shaped
 from calibrant.losses._entries import as_entries
-from calibrant.losses._module import LossModule, properness
+from calibrant.losses._module import MultilabelLossModule, properness
 from calibrant.losses._rows import Reduction, check_not_negative
 
 
@@ -26,11 +26,25 @@ def multilabel_focal_calibration_loss(
     .. math:: \ell = -y (1 - s)^\gamma \log s - (1 - y) s^\gamma \log(1 - s) + \lambda (s - y)^2,
               \qquad s = \sigma(z)
 
-    with :math:`\lambda` = ``calibration_weight``; 0 is focal loss. Neither that nor ``gamma`` may be
-    negative; the other arguments and errors are those of :func:`multilabel_focal_loss`.
+    with :math:`\lambda` = ``calibration_weight``.
+
+    Args:
+        logits: Log-odds of each label, any shape; the second dimension is that of the labels: ``(N, C)``,
+            ``(N, C, d1, ...)``. ``(N,)`` is a single label.
+        labels: 0 or 1, of the shape of ``logits``; integers, booleans or floating-point (a fraction is taken
+            as the probability of 1).
+        gamma: Exponent, not negative.
+        calibration_weight: Weight of the squared distance, not negative; 0 is focal loss.
+        weight: Weight of each label, shape ``(C,)``.
+        ignore_index: Value of entries that do not count.
+        reduction: As in :func:`multilabel_focal_loss`.
 
     Returns:
         Scalar, not negative, or the shape of ``logits`` for ``"none"``; type as in :func:`focal_loss`.
+
+    Raises:
+        InputError: If shapes disagree or an option is out of range; values of tensors are not looked at.
+        TypeError: If ``logits`` are not floating-point.
 
     Note:
         Strictly proper for ``gamma=0`` only, as :func:`focal_calibration_loss`. Differentiable any number of
@@ -56,7 +70,7 @@ def multilabel_focal_calibration_loss(
 
 
 class MultilabelFocalCalibrationLoss(
-    LossModule, function=multilabel_focal_calibration_loss, check=check_not_negative
+    MultilabelLossModule, function=multilabel_focal_calibration_loss, check=check_not_negative
 ):
     """Module of :func:`multilabel_focal_calibration_loss`."""
 

@@ -41,6 +41,9 @@ def smooth_ece(
     count is as there, and so are errors and arguments but ``bandwidth``: a fixed σ, positive, for which the
     value is :math:`\mathrm{smECE}_\sigma`.
 
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative.
+
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
 

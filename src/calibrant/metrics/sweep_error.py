@@ -89,7 +89,9 @@ def monotone_num_bins(
 ) -> int:
     """The number of bins that :func:`sweep_calibration_error` takes; ``probs`` hold classes or one event.
 
-    Arguments and errors as there; several labels per sample are refused (pass one column of each:
+    ``probs`` have shape ``(N, C)`` with classes ``labels`` ``(N,)``, or ``(N,)`` with outcomes in {0, 1};
+    ``weights`` have shape ``(N,)``. Otherwise arguments and errors are as there; several
+    labels per sample are refused (pass one column of each:
     ``probs[:, k], labels[:, k]``).
 
     Returns:

@@ -37,8 +37,11 @@ def temperature_decomposition(
 
     with the T in ``[1e-4, 1e4]`` of greatest likelihood on these very samples, for both scores. As
     :func:`~calibrant.metrics.refinement_decomposition`, with the recalibration found here; the other
-    arguments and errors are as there. Of several labels per sample (and of an event) :math:`p^{1/T}` is
+    arguments and errors are as there. For several labels per sample (and an event) :math:`p^{1/T}` is
     weighed against :math:`(1 - p)^{1/T}`, one T for all.
+
+    ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative.
 
     Returns:
         ``score``, ``calibration`` and ``refinement``, float64 scalars, and the temperature. The calibration

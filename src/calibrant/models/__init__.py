@@ -1,7 +1,5 @@
 """Networks to train: small ones of our own, and yours as ``module:factory``."""
 
-from __future__ import annotations
-
 from calibrant.models.cnn import CNN
 from calibrant.models.mlp import MLP
 from calibrant.models.resnet import ResNet

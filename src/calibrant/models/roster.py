@@ -98,9 +98,8 @@ def imported(text: str, given: Mapping[str, object]) -> Any:
     else:
         for setting in settings:
             if setting not in parameters:
-                raise InputError(
-                    f"{module_name}:{name} has no setting {setting!r}{nearest(setting, parameters)}"
-                )
+                known = nearest(setting, parameters)
+                raise InputError(f"{module_name}:{name} has no setting {setting!r}{known}")
     passed |= settings
     try:
         signature.bind(**passed)

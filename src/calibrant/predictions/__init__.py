@@ -1,7 +1,5 @@
 """What a classifier said: one table of scores and labels, and the files that hold it."""
 
-from __future__ import annotations
-
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.contents import Source
 from calibrant.predictions.file_scores import ScoreFile

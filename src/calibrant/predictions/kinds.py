@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike, first_row
 from calibrant._math.checks import Checked, check_logits, check_probs, check_weights
@@ -17,9 +18,6 @@ from calibrant.predictions.contents import Contents, Space
 from calibrant.predictions.file_scores import CheckedFile, FileScores, ScoreFile
 from calibrant.predictions.oddities import oddities
 from calibrant.predictions.stores import HeldScores
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 ClassSpace: TypeAlias = Literal["logits", "probs"]
 

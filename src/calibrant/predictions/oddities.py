@@ -43,7 +43,8 @@ def oddities(
     if labels is None:
         return tuple(found)
     if kind == "multilabel":
-        if _one_label_each(labels):
+        # Where labels do not exclude each other rows soon differ.
+        if all(bool((labels[rows].sum(dim=1) == 1).all()) for rows in row_slices(labels)):
             found.append(ONE_LABEL_EACH)
     elif bool((labels == labels[0]).all()):  # loading that is allowed, learning from it is not
         label = int(labels[0])
@@ -70,8 +71,3 @@ def _like_probabilities(logits: Float[Tensor, "N C"]) -> bool:
         if float((sums - 1).abs().max()) > slack:
             return False
     return True
-
-
-def _one_label_each(labels: Int[Tensor, "N C"]) -> bool:
-    """Whether every row holds exactly one 1; for labels that do not exclude each other rows soon differ."""
-    return all(bool((labels[rows].sum(dim=1) == 1).all()) for rows in row_slices(labels))

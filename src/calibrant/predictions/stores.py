@@ -5,14 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import torch
+from torch import Tensor
 
 from calibrant._math.arrays import row_slices
 from calibrant._math.shapes import Float, Int
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
 
 
 class ScoreStore(ABC):

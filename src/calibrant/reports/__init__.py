@@ -1,7 +1,5 @@
 """Figures, the HTML report and the summary in the terminal; everything here draws data handed to it."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from calibrant._math.lazy import lazy_exports

@@ -202,19 +202,15 @@ def _recommendation(evaluation: Evaluation, width: int) -> Iterable[RenderableTy
     if evaluation.verdict.caution is not None:
         yield Text(evaluation.verdict.caution)
     for command in evaluation.verdict.commands:
-        yield Text(_command(command, width), no_wrap=True, overflow="ignore")  # still to be pasted whole
+        line = f"  {command}"  # a long one takes a line per option and is still one command for a shell
+        line = line if len(line) <= width else line.replace(" --", " \\\n      --")
+        yield Text(line, no_wrap=True, overflow="ignore")  # still to be pasted whole
 
 
 def _reason(evaluation: Evaluation) -> Iterable[RenderableType]:
     """Why that is recommended."""
     if evaluation.verdict.reason is not None:
         yield Text(evaluation.verdict.reason, style="dim")
-
-
-def _command(command: str, width: int) -> str:
-    """A command, indented; a long one takes a line per option and is still one command for a shell."""
-    line = f"  {command}"
-    return line if len(line) <= width else line.replace(" --", " \\\n      --")
 
 
 def _notes(notes: Sequence[str]) -> Iterable[RenderableType]:

@@ -1,7 +1,5 @@
 """Training: one recipe carried out in one directory, on one device or many, resumable at any moment."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from calibrant._math.lazy import lazy_exports

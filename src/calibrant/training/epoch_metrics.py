@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import torch
 from torch import Tensor
 
 from calibrant import metrics
-from calibrant._math.errors import CalibrantWarning
+from calibrant._math.errors import without_warnings
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import TemperatureScaling
 
@@ -22,8 +21,7 @@ def epoch_metrics(
     A value that is not finite is None, which JSON can hold.
     """
     probs = logits.double().softmax(dim=1)
-    with warnings.catch_warnings():  # while the network still learns, a temperature on its bound is no news
-        warnings.simplefilter("ignore", CalibrantWarning)
+    with without_warnings():  # while the network still learns, a temperature on its bound is no news
         fit = TemperatureScaling().fit(logits, labels).fit_result_
     temperature = fit.parameters["temperature"]
     values = {

@@ -190,14 +190,17 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     """Train, and evaluate the finished network; False if Ctrl-C came first."""
     engine = Engine(fabric, job)
     engine.restore()
-    facts = _facts(job, fabric)
+    device = _device_name(fabric.device)
+    size = sum(parameter.numel() for parameter in job.model.parameters())
+    processes = fabric.world_size
+    facts = run_facts(job.recipe, job.dataset, num_parameters=size, device=device, processes=processes)
     first = engine.processes.first
     if first:
         job.folder.write_rows(engine.state.history)
         job.folder.note_session(
             command=job.command,
-            device=_device_name(fabric.device),
-            processes=fabric.world_size,
+            device=device,
+            processes=processes,
             data_sha256=job.data_sha256,
         )
         job.listener.start(epoch=engine.state.epoch, epochs=job.recipe.training.epochs, facts=facts)
@@ -214,17 +217,6 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     if first:
         job.listener.stop()
     return finished
-
-
-def _facts(job: Job, fabric: Fabric) -> dict[str, str]:
-    """The facts printed at the start of a training."""
-    return run_facts(
-        job.recipe,
-        job.dataset,
-        num_parameters=sum(parameter.numel() for parameter in job.model.parameters()),
-        device=_device_name(fabric.device),
-        processes=fabric.world_size,
-    )
 
 
 def _device_name(device: torch.device) -> str:

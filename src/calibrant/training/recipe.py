@@ -13,21 +13,10 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest, parse_call
-from calibrant.training.recipe_sections import (
-    CurvatureSection,
-    DataSection,
-    EvaluationSection,
-    HardwareSection,
-    OptimiserSection,
-    RecordSection,
-    SAMSection,
-    ScheduleSection,
-    Section,
-    TrainingSection,
-)
+from calibrant.training import recipe_sections as sections
 
 
-class Recipe(Section):
+class Recipe(sections.Section):
     """What to train: data, network, loss, optimiser, schedule and seed.
 
     Everything has a default; the tables are described by the classes of their names.
@@ -48,15 +37,15 @@ class Recipe(Section):
     """As ``calibrant.losses.build`` takes it, or ``module:factory``."""
     reduction: Literal["mean", "sum"] = "mean"
     """How the loss is reduced over a batch; the sum is the batch size times the mean."""
-    data: DataSection = DataSection()
-    optimiser: OptimiserSection = OptimiserSection()
-    schedule: ScheduleSection = ScheduleSection()
-    curvature: CurvatureSection = CurvatureSection()
-    sam: SAMSection = SAMSection()
-    training: TrainingSection = TrainingSection()
-    hardware: HardwareSection = HardwareSection()
-    record: RecordSection = RecordSection()
-    evaluation: EvaluationSection = EvaluationSection()
+    data: sections.DataSection = sections.DataSection()
+    optimiser: sections.OptimiserSection = sections.OptimiserSection()
+    schedule: sections.ScheduleSection = sections.ScheduleSection()
+    curvature: sections.CurvatureSection = sections.CurvatureSection()
+    sam: sections.SAMSection = sections.SAMSection()
+    training: sections.TrainingSection = sections.TrainingSection()
+    hardware: sections.HardwareSection = sections.HardwareSection()
+    record: sections.RecordSection = sections.RecordSection()
+    evaluation: sections.EvaluationSection = sections.EvaluationSection()
 
     @field_validator("loss")
     @classmethod
@@ -105,13 +94,13 @@ class Recipe(Section):
             key, equals, value = setting.partition("=")
             if not equals or not key.strip():
                 raise InputError(f"--set must have the form section.key=value; got {setting!r}.")
-            *sections, last = key.strip().split(".")
+            *tables, last = key.strip().split(".")
             table: Any = content
-            for section in sections:
+            for section in tables:
                 if not isinstance(table.get(section), dict):
-                    tables = [name for name, entry in content.items() if isinstance(entry, dict)]
+                    known = [name for name, entry in content.items() if isinstance(entry, dict)]
                     raise InputError(
-                        f"--set {setting}: there is no table {section!r}{nearest(section, tables)}"
+                        f"--set {setting}: there is no table {section!r}{nearest(section, known)}"
                     )
                 table = table[section]
             table[last] = _value(value.strip())
@@ -205,6 +194,6 @@ def _settings(section: type[BaseModel]) -> dict[str, list[str]]:
     inside: dict[str, list[str]] = {}
     for name, field in section.model_fields.items():
         kinds = [field.annotation, *get_args(field.annotation)]
-        tables = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Section)]
+        tables = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, sections.Section)]
         inside[name] = list(tables[0].model_fields) if tables else []
     return inside

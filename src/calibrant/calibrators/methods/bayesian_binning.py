@@ -48,6 +48,7 @@ class BayesianBinning(EventCalibrator):
 
     name = "bayesian-binning"
     title = "Bayesian binning"
+    named_after_person = True
 
     def _fit_event(
         self, log_odds: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], weights: Float[Tensor, " N"]

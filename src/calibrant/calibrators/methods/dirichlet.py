@@ -57,6 +57,7 @@ class DirichletCalibration(LinearScaling):
 
     name = "dirichlet"
     title = "Dirichlet calibration"
+    named_after_person = True
     parameter_shapes: ClassVar = {"weight": ("C", "C"), "bias": ("C",)}
 
     def __init__(self, *, off_diagonal: float = 1e-3, intercept: float = 1e-3) -> None:

@@ -53,6 +53,7 @@ class PlattScaling(Calibrator):
 
     name = "platt"
     title = "Platt scaling"
+    named_after_person = True
     kinds: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")
     for_other_kinds = "for two classes pass `logits[:, 1] - logits[:, 0]`, for more use temperature scaling"
     tried_unasked: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")

@@ -54,9 +54,9 @@ def check(
 
     Args:
         predictions: What to check; labels (or ``correct``) are needed.
-        limits: The most that is allowed of ``"ece"``, ``"adaptive_ece"``, ``"smce"``, ``"nll"``, ``"brier"``,
-            and the least of ``"accuracy"``. For a binary model errors are those of the positive class, for
-            several labels means over the labels.
+        limits: The largest value allowed of each metric, as in ``{"ece": 0.03}``, or the smallest of
+            ``"accuracy"``. The options of ``calibrant check --help`` list the metrics. For a binary model
+            errors are those of the positive class, for several labels means over the labels.
         baseline: Predictions of another model, of the same kind.
         baseline_metrics: What must not be worse than the baseline's: any of these, and on the same samples
             also what ``metrics`` adds to :func:`calibrant.evaluate`. By default ECE and, where it is known,

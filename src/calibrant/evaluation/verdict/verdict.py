@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from calibrant.calibrators import TemperatureScaling
+from calibrant.calibrators.roster import CALIBRATORS
 from calibrant.evaluation.fitting.recommend import Recommendation
 from calibrant.evaluation.phrases import (
     clearly,
@@ -132,8 +134,10 @@ def _error_name(kind: Kind, metric: str) -> str:
 
 def _title(arm: Arm) -> str:
     """Within a sentence; people keep their capitals."""
-    named_after = arm.title.startswith(("Platt", "Dirichlet", "Bayesian"))
-    return arm.title if named_after else arm.title[:1].lower() + arm.title[1:]
+    method = CALIBRATORS.get(arm.name.partition("(")[0])
+    if method is not None and method.named_after_person:
+        return arm.title
+    return arm.title[:1].lower() + arm.title[1:]
 
 
 def _null(arm: Arm, metric: str) -> NullError:
@@ -245,7 +249,7 @@ def _limits(case: Case, finding: Finding, about: str) -> Iterator[str]:
             f"What remains, {number(left)}, is still more than chance gives ({p_value(null)}): "
             "this calibrator does not repair everything."
         )
-    temperature = next((arm for arm in case.arms if arm.name == "temperature"), case.chosen)
+    temperature = next((arm for arm in case.arms if arm.name == TemperatureScaling.name), case.chosen)
     if temperature is case.chosen or case.kind == "multiclass":
         return
     before, after = case.first.metrics[about].value or 0.0, temperature.metrics[about].value or 0.0

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.predictions.checks import as_texts, whole_numbers
 from calibrant.predictions.formats.contents import Arrays
 from calibrant.predictions.formats.names import Chosen, fields_of, listing, outcome_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | list[Any]"
 
@@ -111,7 +109,9 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     several = len(layout.labels) > 1
     if any(not _is_empty(column) for column in labels):
         arrays["labels"] = (
-            _label_table(layout.labels, labels) if several else _label_column(labels[0], arrays)
+            np.column_stack([_numbers(*each) for each in zip(layout.labels, labels, strict=True)])
+            if several
+            else _label_column(labels[0], arrays)
         )
     elif several:
         arrays["kind"] = "multilabel"
@@ -230,11 +230,6 @@ def _label_column(column: Column, arrays: Mapping[str, Any]) -> Column:
     if "class_names" in arrays and isinstance(column, np.ndarray) and column.dtype.kind in "iu":
         return [str(label) for label in column.tolist()]
     return column
-
-
-def _label_table(names: tuple[str, ...], columns: list[Column]) -> np.ndarray[Any, np.dtype[Any]]:
-    """One column per label as an array ``(N, C)``."""
-    return np.column_stack([_numbers(name, column) for name, column in zip(names, columns, strict=True)])
 
 
 def _numbers(name: str, column: Column) -> Column:

@@ -4,8 +4,6 @@ Without ``ax`` a figure of its own is made, outside pyplot's registry; ``axes.fi
 Colours are chosen for colour-blind readers, and whatever a colour says a shape or a word says too.
 """
 
-from __future__ import annotations
-
 from calibrant.reports.figures.curves import corp_diagram, smooth_diagram, witness_diagram
 from calibrant.reports.figures.drawing import BLUE, GREEN, GREY, OCHRE, PINK, SKY, VERMILLION, series
 from calibrant.reports.figures.errors import class_errors, error_intervals

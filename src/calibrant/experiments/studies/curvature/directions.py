@@ -45,16 +45,16 @@ def arrows(found: Sequence[int]) -> str:
 
 
 def verdict(found: Sequence[int], claimed: int) -> Verdict:
-    """Whether a claim came out in more than half of the cases and its opposite in none, or vice versa.
+    """Whether a claim came out in at least half of the cases and its opposite in none, or vice versa.
 
     Example:
         >>> verdict([-1, -1, 0], -1), verdict([1, 1], -1), verdict([1, -1, -1], -1), verdict([0, 0], -1)
         ('holds', 'does not hold', 'undecided', 'undecided')
     """
     right, wrong = _counts(found, claimed)
-    if right and wrong:
+    if bool(right) == bool(wrong):
         return "undecided"
-    return "holds" if 2 * right > len(found) else "does not hold" if 2 * wrong > len(found) else "undecided"
+    return "holds" if 2 * right >= len(found) else "does not hold" if 2 * wrong >= len(found) else "undecided"
 
 
 def counted(found: Sequence[int], claimed: int, noun: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +14,10 @@ from calibrant import metrics
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import TemperatureScaling
 from calibrant.curvature import curvature_sizes, hessian_trace, top_eigenvalues
+from calibrant.curvature.parametric_model import Mode
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.experiments.studies.curvature.settings import EIGEN_TOLERANCE, TRACE_PRODUCTS
 from calibrant.losses import focal_loss
-
-if TYPE_CHECKING:
-    from calibrant.curvature.parametric_model import Mode
 
 MAX_PRODUCTS = 100
 TRACE_METHOD: Final = "hutch++"

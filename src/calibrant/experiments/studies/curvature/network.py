@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
 from calibrant._math.shapes import Float
-
-if TYPE_CHECKING:
-    from calibrant.experiments.studies.curvature.settings import Kind
+from calibrant.experiments.studies.curvature.settings import Kind
 
 
 class SmallNetwork(nn.Module):

@@ -78,52 +78,27 @@ def arm_name(run: numbers.Run) -> str:
     return loss_name(run["gamma"])
 
 
-def gamma_table(
+def correlation_table(
     every: Sequence[numbers.Run],
     settings: Sequence[Setting],
     family: str,
     quantities: Sequence[numbers.Quantity],
-) -> str:
-    """Rank correlation of each quantity with γ, a column for each setting."""
-    return _by_setting(every, settings, family, quantities, numbers.GAMMA.pick, within=False)
-
-
-def outcome_table(
-    every: Sequence[numbers.Run],
-    settings: Sequence[Setting],
-    family: str,
-    quantities: Sequence[numbers.Quantity],
-    outcome: str,
+    other: str,
     *,
     within: bool = False,
 ) -> str:
-    """Rank correlation of each quantity with an outcome, a column for each setting."""
-    return _by_setting(every, settings, family, quantities, numbers.BY_KEY[outcome].pick, within=within)
-
-
-def _by_setting(
-    every: Sequence[numbers.Run],
-    settings: Sequence[Setting],
-    family: str,
-    quantities: Sequence[numbers.Quantity],
-    other: numbers.Pick,
-    *,
-    within: bool,
-) -> str:
-    having = [setting for setting in settings if numbers.runs_of(every, setting.key, family)]
+    """Rank correlation of each quantity with the exponent or an outcome, a column for each setting."""
+    pick = numbers.BY_KEY[other].pick
+    columns = {setting.title: numbers.runs_of(every, setting.key, family) for setting in settings}
+    known = {title: runs for title, runs in columns.items() if runs}
     lines = [
         [
             each.title,
-            *(
-                rank_text(
-                    correlation(numbers.runs_of(every, setting.key, family), each.pick, other, within=within)
-                )
-                for setting in having
-            ),
+            *(rank_text(correlation(runs, each.pick, pick, within=within)) for runs in known.values()),
         ]
         for each in quantities
     ]
-    return table(["", *(setting.title for setting in having)], lines)
+    return table(["", *known], lines)
 
 
 def path_table(every: Sequence[numbers.Run], setting: Setting, family: str) -> str:
@@ -139,21 +114,15 @@ def path_table(every: Sequence[numbers.Run], setting: Setting, family: str) -> s
         ]
         for loss, name, title in PATHS
     ]
-    lines.append(
-        [
-            "trace, cross-entropy, with ECE then",
-            *(
-                rank_text(
-                    correlation(
-                        runs,
-                        numbers.at_epoch(place, "cross_entropy", "trace"),
-                        lambda run, place=place: run["path"][place]["ece"],
-                    )
-                )
-                for place in range(len(setting.checkpoints))
-            ),
-        ]
-    )
+    with_ece = [
+        correlation(
+            runs,
+            numbers.at_epoch(place, "cross_entropy", "trace"),
+            lambda run, place=place: run["path"][place]["ece"],
+        )
+        for place in range(len(setting.checkpoints))
+    ]
+    lines.append(["trace, cross-entropy, with ECE then", *map(rank_text, with_ece)])
     return table([setting.title, *(f"epoch {epoch}" for epoch in setting.checkpoints)], lines)
 
 
@@ -185,15 +154,10 @@ def stability_table(every: Sequence[numbers.Run], settings: Sequence[Setting]) -
         for setting in settings:
             runs = numbers.runs_of(every, setting.key, family)
             if runs:
-                lines.append(
-                    [
-                        setting.title + said,
-                        *(
-                            _spread([stability(run, setting) for run in runs if run["gamma"] == gamma], 3)
-                            for gamma in gammas
-                        ),
-                    ]
-                )
+                shares = [
+                    [stability(run, setting) for run in runs if run["gamma"] == gamma] for gamma in gammas
+                ]
+                lines.append([setting.title + said, *(_spread(each, 3) for each in shares)])
     return table(["", *(loss_name(gamma) for gamma in gammas)], lines)
 
 
@@ -217,14 +181,8 @@ def penalty_table(every: Sequence[numbers.Run], setting: Setting) -> str:
             shifts = [
                 (numbers.difference(runs, baseline, numbers.BY_KEY[key].pick), SCALES[key]) for key in SHIFTED
             ]
-            lines.append(
-                [
-                    arm_name(runs[0]),
-                    str(len(runs)),
-                    *(_factor(each) for each in factors),
-                    *(_shift(each, scale) for each, scale in shifts),
-                ]
-            )
+            cells = [*map(_factor, factors), *(_shift(each, scale) for each, scale in shifts)]
+            lines.append([arm_name(runs[0]), str(len(runs)), *cells])
     return table([setting.title, *heads[1:]], lines)
 
 

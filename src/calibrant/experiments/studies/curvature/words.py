@@ -11,6 +11,7 @@ from calibrant.experiments.studies.curvature.directions import Runs, Settings, c
 from calibrant.experiments.studies.curvature.numbers import (
     BASIC,
     FACTORS,
+    GAMMA,
     LOSSES,
     NORMALISED,
     runs_from,
@@ -39,17 +40,19 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "remarks": remarks(every, settings),
         "paths": [tables.path_table(every, setting, "focal") for setting in settings],
         "arms": _arms(every, settings, "focal"),
-        "by_gamma": tables.gamma_table(every, settings, "focal", BASIC),
+        "by_gamma": tables.correlation_table(every, settings, "focal", BASIC, GAMMA.key),
         "judged": [tables.judged_table(every, setting, "focal") for setting in settings],
-        "same_gamma": tables.outcome_table(every, settings, "focal", tables.TRAIN, "before.ece", within=True),
-        "units_by_gamma": tables.gamma_table(every, settings, "focal", others),
-        "units_by_ece": tables.outcome_table(every, settings, "focal", others, "before.ece"),
+        "same_gamma": tables.correlation_table(
+            every, settings, "focal", tables.TRAIN, "before.ece", within=True
+        ),
+        "units_by_gamma": tables.correlation_table(every, settings, "focal", others, GAMMA.key),
+        "units_by_ece": tables.correlation_table(every, settings, "focal", others, "before.ece"),
         "variants": [
             {
                 "title": title,
                 "arms": _arms(every, having, family),
-                "by_gamma": tables.gamma_table(every, having, family, BASIC),
-                "by_ece": tables.outcome_table(every, having, family, BASIC, "before.ece"),
+                "by_gamma": tables.correlation_table(every, having, family, BASIC, GAMMA.key),
+                "by_ece": tables.correlation_table(every, having, family, BASIC, "before.ece"),
             }
             for family, title in VARIANTS.items()
             if (having := [setting for setting in settings if runs_of(every, setting.key, family)])

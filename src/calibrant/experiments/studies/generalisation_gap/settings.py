@@ -15,11 +15,6 @@ class Cell:
     num_samples: int
     num_features: int
 
-    @property
-    def load(self) -> float:
-        """Features per sample."""
-        return self.num_features / self.num_samples
-
 
 BY_SAMPLES = tuple(Cell(num_samples=n, num_features=40) for n in (200, 400, 800, 1600, 3200))
 BY_CAPACITY = tuple(Cell(num_samples=800, num_features=d) for d in (2, 10, 20, 40, 80, 120))

@@ -97,18 +97,18 @@ def _run(setting: Setting, seed: int) -> dict[str, Any]:
     path = descend(sample, setting)
     last = path[setting.iterations]
     arms = [_judge(gamma, last[place], sample, test) for place, gamma in enumerate(GAMMAS)]
+
+    def along(value: Callable[[float, Float[ndarray, " 2"]], float]) -> list[list[float]]:
+        """A number of each exponent's weights after each step that was kept."""
+        steps = sorted(path)
+        return [[value(gamma, path[step][place]) for step in steps] for place, gamma in enumerate(GAMMAS)]
+
     return {
         "seed": seed,
         "steps": sorted(path),
-        "norms": [[_norm(path[step][place]) for step in sorted(path)] for place in range(len(GAMMAS))],
-        "logits": [
-            [float(np.linalg.norm(sample.points @ path[step][place])) for step in sorted(path)]
-            for place in range(len(GAMMAS))
-        ],
-        "decay": [
-            [_decay(gamma, path[step][place], sample) for step in sorted(path)]
-            for place, gamma in enumerate(GAMMAS)
-        ],
+        "norms": along(lambda _, weights: _norm(weights)),
+        "logits": along(lambda _, weights: _norm(sample.points @ weights)),
+        "decay": along(lambda gamma, weights: _decay(gamma, weights, sample)),
         "arms": arms,
         "spreads": [_spread(setting, spread, seed) for spread in SPREADS],
         "test_points": test.points[:300].tolist(),
@@ -208,5 +208,5 @@ def _bound(weights: Float[ndarray, " 2"], sample: Sample) -> dict[str, float]:
     }
 
 
-def _norm(weights: Float[ndarray, " 2"]) -> float:
-    return float(np.linalg.norm(weights))
+def _norm(vector: Float[ndarray, " n"]) -> float:
+    return float(np.linalg.norm(vector))

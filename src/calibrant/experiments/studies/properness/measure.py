@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from calibrant import losses
 from calibrant._math.text_form import parse_call
 from calibrant.experiments.studies.properness import settings
+from calibrant.losses._module import BatchLossModule, MultilabelLossModule
 from calibrant.theory import ClassificationCalibration, classification_calibration, convexity, properness
-
-_OF_BATCHES = frozenset({"mmce", "mdca", "smooth-calibration"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +69,9 @@ def properness_table(
 
 
 def _row(name: str, num_posteriors: int, seed: int) -> Row:
-    kind = parse_call(name)[0]
-    loss = _of_rows(name)
-    of_batches, binary = kind in _OF_BATCHES, kind.startswith("multilabel")
+    module = losses.build(name)
+    of_batches, binary = isinstance(module, BatchLossModule), isinstance(module, MultilabelLossModule)
+    loss = _of_two(module) if binary else module
     classes = (2,) if binary else (2, 3) if of_batches else (2, 3, 5)
     batch_size = settings.BATCH if of_batches else None
     count = min(num_posteriors, 3) if of_batches else num_posteriors
@@ -109,15 +108,12 @@ def _row(name: str, num_posteriors: int, seed: int) -> Row:
         least_change=kept.least_change,
         largest_change=kept.largest_change,
         confidence_many=None if many is None else many.confidence,
-        statement=str(losses.build(name).properness),
+        statement=str(module.properness),
     )
 
 
-def _of_rows(name: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """The loss of logits ``(N, C)``; a multilabel one as a loss of two classes."""
-    module = losses.build(name)
-    if not name.startswith("multilabel"):
-        return module
+def _of_two(module: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
+    """A multilabel loss as one of two classes, with logits ``(N, 2)``."""
 
     def of_two(logits: Tensor, labels: Tensor) -> Tensor:
         log_odds = logits[:, 1:] - logits[:, :1]

@@ -1,7 +1,5 @@
 """Settings of the properness study."""
 
-from __future__ import annotations
-
 LOSSES = (
     "cross-entropy",
     "brier",

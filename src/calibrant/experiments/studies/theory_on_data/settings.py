@@ -1,7 +1,5 @@
 """Settings of the study of the theory on real predictions."""
 
-from __future__ import annotations
-
 GAMMAS = (1.0, 2.0, 3.0)
 STORED = {"fashion-mnist": "Fashion-MNIST", "long-tail": "Fashion-MNIST, long-tailed"}
 """Results of the loss study, by the file's name, and what to call them."""
