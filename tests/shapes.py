@@ -149,23 +149,24 @@ def _check_class(cls: type, module: ModuleType) -> None:
 
 def _check_fields(cls: Any, module: ModuleType) -> None:
     """Check a dataclass's fields after each construction."""
-    construct = cls.__init__
+    construct, home = cls.__init__, module.__name__  # as torch.compile knows them
 
     @functools.wraps(construct)
     def checked(self: Any, *args: Any, **keywords: Any) -> None:
         construct(self, *args, **keywords)
         if _is_due(construct):
-            check_fields()(**{name: getattr(self, name) for name in cls.__annotations__})
-
-    @functools.cache
-    def check_fields() -> Callable[..., None]:
-        names = ", ".join(cls.__annotations__)
-        space: dict[str, Any] = {}
-        exec(f"def {cls.__name__}(*, {names}): pass", space)
-        return _with_checks(space[cls.__name__], cls.__annotations__, module)
+            _fields_built(cls, home)(**{name: getattr(self, name) for name in cls.__annotations__})
 
     if not _exempt(cls, module):
         cls.__init__ = checked
+
+
+@functools.cache
+def _fields_built(cls: Any, home: str) -> Callable[..., None]:
+    names = ", ".join(cls.__annotations__)
+    space: dict[str, Any] = {}
+    exec(f"def {cls.__name__}(*, {names}): pass", space)
+    return _with_checks(space[cls.__name__], cls.__annotations__, sys.modules[home])
 
 
 def _checked(function: FunctionType, module: ModuleType) -> FunctionType:
