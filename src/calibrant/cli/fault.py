@@ -9,6 +9,7 @@ from pathlib import Path
 import calibrant
 from calibrant.cli.terminal import command_line, errors
 
+PACKAGE = Path(__file__).parents[1]
 FAULT = 3  # the exit code; 1 is that of a failed gate, 2 that of wrong input
 _VERSIONS_OF = ("torch", "numpy", "numba", "scipy")
 
@@ -17,10 +18,10 @@ def report_fault(error: Exception) -> int:
     """Show the traceback and ask for a report; gives the exit code."""
     said = traceback.format_exception_only(error)[-1].strip()
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if Path(calibrant.__file__).parent in Path(frame.filename).parents]
+    ours = [frame for frame in frames if PACKAGE in Path(frame.filename).parents]
     place = ""
     if ours:
-        file = Path(ours[-1].filename).relative_to(Path(calibrant.__file__).parent).as_posix()
+        file = Path(ours[-1].filename).relative_to(PACKAGE).as_posix()
         place = f" ({file}, line {ours[-1].lineno})"
     lines = [
         "".join(traceback.format_exception(error)),
