@@ -159,7 +159,7 @@ def _less_sure(every: Runs, settings: Settings) -> str:
     falls = signs(every, settings, sure)
     if {*falls} != {-1}:
         return f" With rising γ it goes {arrows(falls)}."
-    distance = signs(every, settings, lambda run: abs(sure(run)), ECE)
+    distance = signs(every, settings, lambda run: abs(sure(run) or 0.0), ECE)
     return (
         " Focal loss makes networks less sure in every setting. With rising distance of mean confidence from "
         f"accuracy, on either side of it, ECE goes {arrows(distance)}."
