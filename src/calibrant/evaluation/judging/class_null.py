@@ -30,9 +30,7 @@ def class_rows_of(table: LabelledProbs, num_bins: int) -> Iterator[ClassRowsBloc
         )
 
 
-def null_of_classes(
-    table: LabelledProbs, sums: BinSums, num_draws: int, seed: tuple[int, ...]
-) -> ClassNull:
+def null_of_classes(table: LabelledProbs, sums: BinSums, num_draws: int, seed: tuple[int, ...]) -> ClassNull:
     """Of classes that exclude each other: labels are drawn from whole rows.
 
     Where the scores are read in pieces, the class-wise error is not drawn: its sums would not fit into the

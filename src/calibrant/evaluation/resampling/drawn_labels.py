@@ -87,8 +87,8 @@ def class_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Matrix:
     ratio = np.divide(occurs, e, out=np.ones_like(occurs), where=(occurs > 0) & (e > 0))
     deviance = np.maximum(2 * (occurs * np.log(ratio) - occurs + e), 0.0)
     certain = np.where(np.abs(occurs - e) > ROUNDING * np.maximum(e, 1.0), np.inf, 0.0)
-    distance = np.where(v > 0, np.sqrt(deviance * np.divide(e, v, out=np.zeros_like(v), where=v > 0)), certain)
-    return np.sign(occurs - e) * distance
+    scale = np.divide(e, v, out=np.zeros_like(v), where=v > 0)
+    return np.sign(occurs - e) * np.where(v > 0, np.sqrt(deviance * scale), certain)
 
 
 def joint_p_value(tests: list[tuple[float, Vector]]) -> float:

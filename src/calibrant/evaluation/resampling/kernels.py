@@ -200,7 +200,7 @@ def _sums_before(
     return sums[block, 0] + total, sums[block, 1] + residual
 
 
-@njit(cache=True, nogil=True)
+@njit
 def add_drawn_labels(
     uniform: NDArray[np.float32],
     probs: NDArray[np.float64],
