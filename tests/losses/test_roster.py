@@ -37,7 +37,7 @@ def missing(public: Mapping[str, object], exempt: Iterable[str]) -> list[str]:
         if thing not in entered:
             steps.append(f"{name}: add a Loss(...) to LOSSES in tests/rosters_losses.py")
         if inspect.isclass(thing) and thing not in built:
-            steps.append(f"{name}: add its line to _BY_NAME in calibrant/losses/__init__.py")
+            steps.append(f"{name}: make it a LossModule in a file of its own, named as in recipes")
     return steps
 
 
@@ -68,7 +68,7 @@ def test_a_new_loss_is_told_what_to_add() -> None:
     assert missing({"new_loss": new_loss, "NewLoss": NewLoss, "build": losses.build}, NO_LOSS) == [
         "new_loss: add a Loss(...) to LOSSES in tests/rosters_losses.py",
         "NewLoss: add a Loss(...) to LOSSES in tests/rosters_losses.py",
-        "NewLoss: add its line to _BY_NAME in calibrant/losses/__init__.py",
+        "NewLoss: make it a LossModule in a file of its own, named as in recipes",
     ]
 
 
@@ -87,6 +87,13 @@ def test_common_options_default_to_the_same(loss: Loss) -> None:
     for thing in (loss.function, loss.module):
         options = inspect.signature(thing).parameters
         assert {name: options[name].default for name in common} == common
+
+
+def test_settings_default_to_the_same(loss: Loss) -> None:
+    """What function and module of a loss both take has the same default in both."""
+    one, other = (inspect.signature(thing).parameters for thing in (loss.function, loss.module))
+    shared = one.keys() & other.keys()
+    assert {name: one[name].default for name in shared} == {name: other[name].default for name in shared}
 
 
 def test_a_loss_is_a_function_and_a_thin_class() -> None:

@@ -47,9 +47,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from calibrant._math.jit import njit
 from calibrant._math.lipschitz_values import lipschitz_values
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -162,7 +162,7 @@ def lipschitz_maximum(points: Vector, residuals: Vector) -> LipschitzMaximum:
     return LipschitzMaximum(max(value, 0.0), upper_bound, witness, potential)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def merge_ties(scores: Vector, values: Vector) -> tuple[Vector, Vector, NDArray[np.int64]]:
     """Distinct ascending scores ``(n,)``, the sum of the values at each, and of every row its place there."""
     points = np.empty_like(scores)
@@ -178,7 +178,7 @@ def merge_ties(scores: Vector, values: Vector) -> tuple[Vector, Vector, NDArray[
     return points[: last + 1].copy(), sums[: last + 1].copy(), ties
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _merge_events(happened: Vector, failed: Vector) -> tuple[Vector, Vector]:
     """Distinct ascending scores, and the mean residual at each, from the sorted scores of both outcomes."""
     size = len(happened) + len(failed)
@@ -201,7 +201,7 @@ def _merge_events(happened: Vector, failed: Vector) -> tuple[Vector, Vector]:
     return points[:last].copy(), residuals[:last].copy()
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _solve(points: Vector, residuals: Vector) -> tuple[float, float, Vector, Vector]:
     """Forward and backward pass of the module's text."""
     n = points.shape[0]

@@ -32,9 +32,9 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from calibrant._math.jit import njit
 from calibrant._math.lipschitz import SortedResiduals, merge_ties
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -63,7 +63,7 @@ def post_processing_gap(scores: Vector, outcomes: Vector, weights: Vector | None
     return PostProcessingGap(max(value, 0.0), value + slack, points, fitted)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _regress(points: Vector, means: Vector, masses: Vector) -> tuple[Vector, float, float]:
     """The fit, what it gains over the points themselves, and by how much the optimum may gain more."""
     n = points.shape[0]

@@ -11,13 +11,14 @@ mirror image.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from calibrant._math.jit import njit
 
 LEFT, RIGHT = 0, 1
 
 
-@njit(cache=True, nogil=True)
+@njit
 def lipschitz_values(points: NDArray[np.float64], residuals: NDArray[np.float64]) -> NDArray[np.float64]:
     """The optima ``(r,)`` for residuals ``(r, n)`` at ascending, perhaps tied points ``(n,)``."""
     num_rows, n = residuals.shape

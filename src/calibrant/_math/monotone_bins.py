@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from calibrant._math.jit import njit
 from calibrant._math.lipschitz import merge_ties
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -73,7 +73,7 @@ def _mixed(means: Vector) -> tuple[int, int]:
     return first, last
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _mass_search(reached: Vector, cumulative: Vector, first: int, last: int, counted: bool) -> int:
     n = reached.shape[0] - 1
     total = float(reached[n])
@@ -100,7 +100,7 @@ def _mass_search(reached: Vector, cumulative: Vector, first: int, last: int, cou
     return n
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _end(reached: Vector, total: float, j: int, num_bins: int, counted: bool) -> int:
     """How many of the sorted samples lie in the first j bins."""
     n = reached.shape[0] - 1
@@ -111,7 +111,7 @@ def _end(reached: Vector, total: float, j: int, num_bins: int, counted: bool) ->
     return int(np.searchsorted(reached[1:], j / num_bins * total * _REACHED)) + 1
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _width_search(
     points: Vector, reached: Vector, cumulative: Vector, most: int, first: int, last: int
 ) -> int:
@@ -135,7 +135,7 @@ def _width_search(
     return most
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _bin(point: float, num_bins: int) -> int:
     """The bin (i/B, (i+1)/B], the first closed at 0, by the same edges i/B as everywhere."""
     i = min(max(int(np.ceil(point * num_bins)) - 1, 0), num_bins - 1)

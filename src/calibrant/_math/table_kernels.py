@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from calibrant._math.jit import njit
 from calibrant._math.table_rows import MAY_BE_SHARED
 
 
-@njit(cache=True, nogil=True)
+@njit
 def read_narrow_rows(
     probs: NDArray[np.floating],
     labels: NDArray[np.int64],
@@ -45,7 +45,7 @@ def read_narrow_rows(
     return low, high, furthest
 
 
-@njit(cache=True, nogil=True)
+@njit
 def read_wide_rows(
     probs: NDArray[np.floating],
     bits: NDArray[np.signedinteger],
@@ -74,7 +74,7 @@ def read_wide_rows(
     return lowest, furthest
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _is_first(label: int, row: NDArray[Any], highest: float, shared: float) -> bool:
     """Whether the label's is the first of the highest entries, which below ``shared`` may be several."""
     if row[label] != highest:
@@ -86,7 +86,7 @@ def _is_first(label: int, row: NDArray[Any], highest: float, shared: float) -> b
     return True
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
+@njit(fastmath={"reassoc", "nsz"})
 def _sum(row: NDArray[np.floating]) -> float:
     """In the row's own type, in any order: to see whether it is one."""
     total = row[0]
@@ -95,7 +95,7 @@ def _sum(row: NDArray[np.floating]) -> float:
     return total
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(inline="always")
 def _width_bin(value: float, edges: NDArray[np.float64]) -> int:
     """Bin (edges[i], edges[i + 1]], the first closed; the edges themselves decide, not the product."""
     num_bins = len(edges) - 1
@@ -107,7 +107,7 @@ def _width_bin(value: float, edges: NDArray[np.float64]) -> int:
     return index
 
 
-@njit(cache=True, nogil=True)
+@njit
 def width_sums(
     confidences: NDArray[np.float64],
     outcomes: NDArray[np.float64],
@@ -132,7 +132,7 @@ def width_sums(
     return sums
 
 
-@njit(cache=True, nogil=True)
+@njit
 def width_sums_of_columns(
     probs: NDArray[np.floating],
     labels: NDArray[np.int64],

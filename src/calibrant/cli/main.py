@@ -17,6 +17,7 @@ from calibrant.cli.compare import compare
 from calibrant.cli.curvature import curvature
 from calibrant.cli.demo import demo
 from calibrant.cli.evaluate import evaluate
+from calibrant.cli.fault import report_fault
 from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
 from calibrant.cli.study import app as study
@@ -71,7 +72,10 @@ def _interrupted(end: BaseException) -> bool:
 
 
 def run() -> None:
-    """Run the command line; an expected failure is one sentence on stderr and exit code 2."""
+    """Run the command line.
+
+    An expected failure is one sentence on stderr and exit code 2; any other is our fault, and 3.
+    """
     # Read when torch is loaded: threads that wait by spinning starve each other where the cores are shared.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     warnings.showwarning = _show_warning
@@ -84,3 +88,5 @@ def run() -> None:
         if _interrupted(end):
             errors().print("calibrant: stopped; nothing half-written is left behind.", markup=False)
         raise
+    except Exception as error:
+        sys.exit(report_fault(error))

@@ -214,6 +214,8 @@ def test_every_declaration_is_in_the_roster_once() -> None:
     """A file is named after the quantity it declares; one that is not in the roster is found here."""
     helpers = {"quantity", "roster", "samples", "shared"}
     files = {module.name for module in pkgutil.iter_modules(quantities.__path__)} - helpers
+    missing = sorted(files - set(KEYS))
+    assert not missing, f"import {', '.join(missing).upper()} in evaluation/quantities/roster.py"
     assert sorted(KEYS) == sorted(files)
     assert not [key for key in KEYS if not re.fullmatch(r"[a-z0-9_]+", key) or key.startswith("event_")]
 
@@ -250,7 +252,9 @@ PUBLIC: dict[str, Callable[..., Any]] = {
 
 def test_every_quantity_that_is_asked_for_is_held_to_a_function() -> None:
     """A new one needs an entry in ``PUBLIC``."""
-    assert set(PUBLIC) == set(roster.extras()), "add to PUBLIC what the new quantity must equal"
+    missing = sorted(set(roster.extras()) - set(PUBLIC))
+    assert not missing, f"add to PUBLIC in {__file__} what {', '.join(missing)} must equal"
+    assert set(PUBLIC) == set(roster.extras())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -270,6 +274,14 @@ def test_quantities_that_are_asked_for_are_those_of_the_metrics(kind: Kind, made
         assert first["smooth_ece"].value == pytest.approx(float(metrics.smooth_ece(*top)), abs=1e-9)
     for arm in found.arms[1:]:
         assert all(arm.change[key].low is not None for key in roster.extras())
+
+
+def test_columns_of_the_comparison_have_places_of_their_own() -> None:
+    """No two default quantities claim one place, so what is declared decides the order of the columns."""
+    shown = [part for each in roster.ROSTER for part in (each.shown, each.event) if part is not None]
+    ranks = [part.comparison for part in shown if part.comparison is not None]
+    assert len(ranks) > 1
+    assert len(set(ranks)) == len(ranks)
 
 
 def test_what_no_kernel_resamples_is_resampled_alike(monkeypatch: pytest.MonkeyPatch, made: Maker) -> None:

@@ -14,11 +14,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from calibrant._math.jit import njit
 
-@njit(cache=True, nogil=True)
+
+@njit
 def event_expansion(
     gaps: NDArray[np.float64],
     wrong: NDArray[np.bool_],
@@ -55,7 +56,7 @@ def event_expansion(
     return sums
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _outcome(
     s: float, total: float, prob: float, miss: float, ratio: float, gamma: float
 ) -> tuple[float, float, float, float, float, float]:
@@ -73,7 +74,7 @@ def _outcome(
     )
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _loss(log_odds: float, wrong: bool, brier: bool) -> tuple[float, float, float]:
     """Loss of one sample as a function of the log-odds of the likelier outcome, and its two derivatives."""
     small = math.exp(-abs(log_odds))

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from calibrant._math.jit import njit
 
 ECE, ADAPTIVE, SQUARED, MAXIMUM = 0, 1, 2, 3  # columns of the result
 GUIDE = 64  # entries that tell where to begin in a table
 BLOCK = 16  # samples whose sums are kept together
 
 
-@njit(cache=True, nogil=True)
+@njit
 def cell_sums(
     counts: NDArray[np.uint8], index: NDArray[np.int32], residuals: NDArray[np.float64], num_cells: int
 ) -> NDArray[np.float64]:
@@ -25,7 +26,7 @@ def cell_sums(
     return sums
 
 
-@njit(cache=True, nogil=True)
+@njit
 def count_tables(probs: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
     """P(at most k events occur) of each group, k = 0 to its size, one table after the other."""
     num_groups = len(starts) - 1
@@ -46,7 +47,7 @@ def count_tables(probs: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArr
     return tables
 
 
-@njit(cache=True, nogil=True)
+@njit
 def drawn_counts(
     uniform: NDArray[np.float32], tables: NDArray[np.float64], starts: NDArray[np.int64]
 ) -> NDArray[np.float64]:
@@ -75,7 +76,7 @@ def drawn_counts(
     return counts
 
 
-@njit(cache=True, nogil=True)
+@njit
 def binned_errors(
     counts: NDArray[np.uint8],
     targets: NDArray[np.float64],
@@ -131,7 +132,7 @@ def binned_errors(
     return errors
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _sum_blocks(
     row: NDArray[np.uint8],
     order: NDArray[np.int32],
@@ -158,7 +159,7 @@ def _sum_blocks(
         sums[block + 1, 1] = sums[block, 1] + residual
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _reaching(
     target: float,
     block: int,
@@ -177,7 +178,7 @@ def _reaching(
     return before, place
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _sums_before(
     stop: int,
     row: NDArray[np.uint8],
@@ -197,3 +198,40 @@ def _sums_before(
         total += drawn * mass[i]
         residual += drawn * residuals[i]
     return sums[block, 0] + total, sums[block, 1] + residual
+
+
+@njit
+def add_drawn_labels(
+    uniform: NDArray[np.float32],
+    probs: NDArray[np.float64],
+    bins: NDArray[np.int64],
+    mass: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> None:
+    """Draw the label of each sample from its probabilities ``(N, C)`` by uniform numbers ``(N, r)``.
+
+    The mass of a sample is added to ``sums`` ``(C, B, r)`` where it is drawn: its class, and the bin of the
+    probability that the sample states for that class.
+    """
+    num_samples, num_classes = probs.shape
+    ends = np.empty(num_classes)
+    guide = np.empty(GUIDE, np.int64)
+    for i in range(num_samples):
+        total = 0.0
+        for k in range(num_classes):
+            total += probs[i, k]
+            ends[k] = total
+        for k in range(num_classes):
+            ends[k] /= total
+        ends[num_classes - 1] = 2.0  # whatever rounding left of it: no uniform number lies beyond
+        k = 0
+        for place in range(GUIDE):  # where to begin, by the first bits of the uniform number
+            while ends[k] <= place / GUIDE:
+                k += 1
+            guide[place] = k
+        for r in range(uniform.shape[1]):
+            u = uniform[i, r]
+            k = guide[int(u * GUIDE)]
+            while ends[k] <= u:
+                k += 1
+            sums[k, bins[i, k], r] += mass[i]

@@ -28,7 +28,7 @@ def _run(session: Session, *, data: Path | None, out: Path, seeds: int, table: P
     return PAGE.write(numbers_of(records.all(), versions()), table or out)
 
 
-STUDY = Study(
+CALIBRATORS = Study(
     name="calibrators",
     summary="Every calibrator on every file of logits in a folder, each sample judged by a fit without it.",
     run=_run,

@@ -1,0 +1,48 @@
+"""Compiled functions, kept on disk where something can be written."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar, overload
+
+import numba
+
+from calibrant._math.errors import CalibrantWarning
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@overload
+def njit(function: Function, /) -> Function: ...
+@overload
+def njit(**options: Any) -> Callable[[Function], Function]: ...
+def njit(function: Any = None, /, **options: Any) -> Any:
+    """``numba.njit`` without the global lock, cached on disk where numba finds a folder to write to.
+
+    Numba refuses to decorate a function where it finds none: packages and home are read-only in many
+    containers. There the function is compiled anew in each process, of which a warning tells once.
+    """
+
+    def compiled(plain: Callable[..., Any]) -> Any:
+        try:
+            return numba.njit(cache=True, nogil=True, **options)(plain)
+        except RuntimeError as error:
+            if "no locator available" not in str(error):
+                raise
+        _tell_once()
+        return numba.njit(nogil=True, **options)(plain)
+
+    return compiled if function is None else compiled(function)
+
+
+@cache
+def _tell_once() -> None:
+    warnings.warn(
+        "compiled code cannot be kept, because neither the package's folder nor the user's cache can be "
+        "written to: it is compiled anew in each process, which takes seconds; set NUMBA_CACHE_DIR to a "
+        "folder that can be written to.",
+        CalibrantWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,50 @@
+"""Errors that are our fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import calibrant
+from command_line import call
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a file meets a mistake in the code."""
+
+    def mistaken(*_: object, **__: object) -> None:
+        raise KeyError("[red]absent[/red]")
+
+    monkeypatch.setattr("calibrant.predictions.load_predictions", mistaken)
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_fault_is_not_a_failed_gate(tmp_path: Path) -> None:
+    """The exit code is 3, stdout stays empty, and what to report is the end of stderr."""
+    done = call("check", "p.npz", "--max-ece", "0.05", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    last = done.stderr.splitlines()[-5:]
+    assert last[0] == "calibrant: this is a fault of calibrant, not of your input."
+    assert last[1] == "Please report it with the traceback above and these lines:"
+    assert last[2].startswith("  KeyError: '[red]absent[/red]' (cli/check.py, line ")
+    assert last[3] == "  calibrant check p.npz --max-ece 0.05"
+    assert f"calibrant {calibrant.__version__}, Python 3." in last[4]
+    assert "torch 2." in last[4]
+    assert "numba 0." in last[4]
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_fault_shows_its_traceback(tmp_path: Path) -> None:
+    """Without it nobody could mend the fault."""
+    done = call("check", "p.npz", "--max-ece", "0.05", folder=tmp_path)
+    assert "Traceback (most recent call last):" in done.stderr
+    assert 'in mistaken\n    raise KeyError("[red]absent[/red]")' in done.stderr
+
+
+def test_wrong_input_is_not_a_fault(tmp_path: Path) -> None:
+    """A file that is not there is the user's: 2, one sentence, no request to report it."""
+    done = call("check", "p.npz", "--max-ece", "0.05", folder=tmp_path)
+    assert done.returncode == 2
+    assert "report" not in done.stderr
