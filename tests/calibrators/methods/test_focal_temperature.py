@@ -264,7 +264,7 @@ def test_line_search_walks_the_line() -> None:
 
 @pytest.mark.parametrize("objective", ["nll", "ece"])
 def test_fine_line_is_the_best_of_the_line_in_the_papers_steps(objective: Any) -> None:
-    """500 points through the anchors of T = 0.01, ..., 5.00: the very best of them, though few are computed."""
+    """500 points through the anchors of T = 0.01, ..., 5.00: the best of them, though few are computed."""
     logits, labels = random_problem(21, 400, 6, 4.0)
     samples = Samples(logits, labels, None)
     start, end = (

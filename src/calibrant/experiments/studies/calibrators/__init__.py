@@ -33,6 +33,5 @@ CALIBRATORS = Study(
     summary="Every calibrator on every file of logits in a folder, each sample judged by a fit without it.",
     run=_run,
     options=(DATA, OUT, SEEDS, PAGES),
-    pages=(PAGE,),
-    records=("calibrators-runs.jsonl",),
+    records=("calibrators-runs.jsonl", *PAGE.files),
 )

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._math.shapes import Float, Int
+from calibrant._math.errors import without_warnings
+from calibrant._math.shapes import Int, Shaped
 from calibrant.calibrators import Calibrator, build
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
@@ -56,10 +57,8 @@ class Division:
             probs[inside] = calibrators[-1].predict_proba(self.data.scores[inside]).double()
         return Crossed(probs, seconds, tuple(calibrators))
 
-    def judged_again(self, fitted: Crossed, counts: np.ndarray) -> Float[Tensor, "..."]:
+    def judged_again(self, fitted: Crossed, counts: Shaped[np.ndarray, " N"]) -> Tensor:
         """The same with other weights: each calibrator fitted again to its half's resampled samples."""
-        from calibrant._math.errors import without_warnings
-
         times = torch.from_numpy(counts.astype(np.float64))
         times = times if self.data.weights is None else times * self.data.weights
         probs = torch.empty_like(fitted.probs)

@@ -1,4 +1,4 @@
-"""Every calibrator on every file of logits: fitted on one half of the samples, judged on the other, in turn."""
+"""Every calibrator on every file of logits: fitted on either half of the samples, judged on the other."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class _File:
         return {"trial": asdict(trial), "draws": short}
 
     def exponent(self, seeds: Sequence[int]) -> Mapping[str, Any]:
-        """What the exponent gains, with both calibrators fitted again to resamples, and where it comes from."""
+        """What the exponent gains, also with fits to resamples, and where it comes from."""
         return {
             "file": self.name,
             "refits": refitted_gains(Division(self.predictions, seeds[0]), self.resamples, settings.REFITS),
