@@ -17,11 +17,6 @@ LIKE_PROBABILITIES = (
     "These logits look like probabilities (all in [0, 1], rows summing to 1); if so, name them `probs`, "
     "for numbers are never reinterpreted."
 )
-TWO_COLUMNS = (
-    "Two classes in two columns are judged by their top label only; to judge the positive class too, and to "
-    "try Platt scaling, give one number per sample, `probs[:, 1]` or `logits[:, 1] - logits[:, 0]` "
-    "(in a table the one column `prob` or `logit`)."
-)
 
 
 def oddities(
@@ -35,11 +30,8 @@ def oddities(
     found: list[str] = []
     if class_names is not None and len(set(class_names)) < len(class_names):
         found.append(_same_name(class_names))
-    if kind == "multiclass":
-        if space == "logits" and _like_probabilities(values):
-            found.append(LIKE_PROBABILITIES)
-        if values.shape[1] == 2:
-            found.append(TWO_COLUMNS)
+    if kind == "multiclass" and space == "logits" and _like_probabilities(values):
+        found.append(LIKE_PROBABILITIES)
     if labels is None:
         return tuple(found)
     if kind == "multilabel":
