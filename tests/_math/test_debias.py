@@ -121,3 +121,12 @@ def test_kumar_where_confidences_are_equal(rng: np.random.Generator) -> None:
         expected += n / len(c) * ((level - accuracy) ** 2 - accuracy * (1 - accuracy) / (n - 1))
     sums = pair_sums(torch.from_numpy(c), torch.from_numpy(y), num_bins=5, binning="width")
     assert sums.squared_error().item() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.2, 0.3])
+def test_an_error_of_zero_is_exactly_zero(scale: float) -> None:
+    """Residuals of s, s and -s / 2 cancel in pairs; what rounding leaves of it does not become an error."""
+    c = torch.tensor([scale, scale, 1 - scale / 2], dtype=torch.float64)
+    sums = pair_sums(c, torch.tensor([0, 0, 1]), num_bins=1, binning="width")
+    assert (sums.residuals.square() - sums.squared_residuals).item() != 0
+    assert sums.squared_error().item() == 0

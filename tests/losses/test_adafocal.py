@@ -102,6 +102,18 @@ def test_update_refuses_wrong_shapes(confidences: torch.Tensor, correct: torch.T
         losses.AdaFocalLoss().update(confidences, correct)
 
 
+def test_the_derivative_is_finite_where_the_power_of_the_other_side_overflows() -> None:
+    """Exponents below zero do not see 1 - p: with targets too, a certain row has the derivative zero."""
+    logits = torch.tensor([[800.0, 0.0]], dtype=torch.float64, requires_grad=True)
+    loss = losses.adafocal_loss(
+        logits,
+        targets=torch.tensor([[1.0, 0.0]], dtype=torch.float64),
+        gammas=torch.tensor([-1.5, -1.5]),
+        edges=torch.tensor([0.0, 0.5, 1.0]),
+    )
+    assert torch.autograd.grad(loss, logits)[0].tolist() == [[0.0, 0.0]]
+
+
 def test_bins_must_fit() -> None:
     """There is one edge more than there are exponents, and at least one bin."""
     with pytest.raises(ValueError, match="`edges` must be one more than `gammas`"):

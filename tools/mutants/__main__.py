@@ -9,7 +9,8 @@ run of the suite. The steps:
 ``run``     draws mutants at random, from each room in proportion to its lines, and tries each on some of the
             tests that run the changed line: the quickest, then others drawn at random.
 ``widen``   gives the survivors more time.
-``report``  writes the share detected, with its 95 % interval, and the survivors.
+``report``  writes the share detected, with its 95 % interval, and the survivors with the number of tests each
+            was run against. ``note``, and what each survivor's ``read`` says, are written by hand and kept.
 
 Each outcome is written as it comes (``build/mutants``), and ``run`` resumes where it stopped. Empty that
 folder after a change to source or tests.
@@ -38,6 +39,7 @@ from sample import ROOMS, ROOT, WORK, Mutant
 from tests_of_lines import Tests, record
 
 OUTCOMES = WORK / "outcomes.jsonl"
+DETECTED = ("killed", "timed out")
 SECONDS, WIDER = 8.0, 60.0  # of tests for a mutant, and for a survivor
 
 
@@ -87,27 +89,51 @@ def wilson(hits: int, n: int) -> tuple[float, float]:
     return round(middle - half, 3), round(middle + half, 3)
 
 
-def report(target: Path, seed: int) -> None:
-    """Write the shares of each room and the list of survivors."""
+def report(target: Path, seed: int, mutants: int) -> None:
+    """Write the shares of each room and the list of survivors; what was written there by hand stays."""
+    page: dict[str, Any] = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
+    read = {_change(one): one["read"] for one in page.get("survivors", []) if "read" in one}
     done = list(outcomes().values())
-    rooms: dict[str, Any] = {}
+    drawn = sample.kept(mutants, seed)
+    survivors = [mutant for mutant in done if mutant["outcome"] not in DETECTED]
+    shown = ("file", "line", "operator", "before", "after", "outcome", "tests")
+    page |= {"tool": f"cosmic-ray {version('cosmic-ray')}", "seed": seed, "rooms": {}}
+    page["survivors"] = [
+        {name: mutant[name] for name in shown if name in mutant}
+        | {"read": read.get(_change(mutant), "not read yet")}
+        for mutant in sorted(survivors, key=lambda mutant: (mutant["file"], mutant["line"]))
+    ]
     for room in (*ROOMS, "all"):
-        counts = Counter(mutant["outcome"] for mutant in done if room in {mutant["room"], "all"})
-        if n := counts.total():
-            share = (n - counts["survived"]) / n
-            interval = wilson(n - counts["survived"], n)
-            rooms[room] = {"mutants": n, **counts, "share detected": round(share, 3), "interval": interval}
-    shown = ("file", "line", "operator", "before", "after", "tests")
-    survivors = [{name: mutant[name] for name in shown} for mutant in done if mutant["outcome"] == "survived"]
-    survivors.sort(key=lambda mutant: (mutant["file"], mutant["line"]))
-    page = {
-        "tool": f"cosmic-ray {version('cosmic-ray')}",
-        "seed": seed,
-        "rooms": rooms,
-        "survivors": survivors,
-    }
+        inside = [mutant for mutant in done if room in {mutant["room"], "all"}]
+        equal = [
+            one for one in survivors if one in inside and read.get(_change(one), "").startswith("equivalent")
+        ]
+        page["rooms"][room] = {"drawn": sum(room in {mutant["room"], "all"} for mutant in drawn)}
+        page["rooms"][room] |= _shares(inside, len(equal)) if inside else {}
     target.write_text(json.dumps(page, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(json.dumps(rooms, indent=1))
+    print(json.dumps(page["rooms"], indent=1))
+
+
+def _shares(done: list[Mutant], equivalent: int) -> dict[str, Any]:
+    """How many were detected, of all and of those that change what the program does."""
+    n, counts = len(done), Counter(mutant["outcome"] for mutant in done)
+    detected = sum(counts[outcome] for outcome in DETECTED)
+    found = {
+        "mutants": n,
+        **counts,
+        "share detected": round(detected / n, 3),
+        "interval": wilson(detected, n),
+    }
+    if equivalent:
+        changing = n - equivalent
+        found |= {"equivalent": equivalent, "share of the others": round(detected / changing, 3)}
+        found |= {"interval of the others": wilson(detected, changing)}
+    return found
+
+
+def _change(mutant: Mutant) -> tuple[str, str, str, str]:
+    """What a survivor is known by in the report."""
+    return mutant["file"], mutant["operator"], mutant["before"], mutant["after"]
 
 
 def main() -> None:
@@ -132,7 +158,7 @@ def main() -> None:
         left = (one for one in known.values() if one["outcome"] == "survived" and one["budget"] < WIDER)
         run(left, WIDER, given.workers)
     else:
-        report(given.to, given.seed)
+        report(given.to, given.seed, given.mutants)
 
 
 if __name__ == "__main__":

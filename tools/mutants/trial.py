@@ -39,7 +39,7 @@ def outcome(mutant: Mutant, tests: Tests, budget: float) -> dict[str, Any]:
         spent += done["seconds"]
         result = {"tests": done["run"], "seconds": round(spent, 1)}
         if done["status"] == 0:
-            return result | {"outcome": "survived"}
+            return result | {"outcome": "survived" if done["loaded"] else "not loaded"}
         killer = done["failed"][0] if done["failed"] else ""
         if not killer and not _can_be_read(tuple(sorted({test.partition("::")[0] for test in left}))):
             return result | {"outcome": f"pytest ended with {done['status']}"}
@@ -82,26 +82,35 @@ def tried(
             import numba
 
             numba.config.DISABLE_JIT = 1
-        if code is not None:
-            _replace(code)
+        loaded = _replace(code) if code is not None else []
         select = _Select(tests)
         files = sorted({test.partition("::")[0] for test in tests})
         start = time.process_time()
         status = int(pytest.main([*PYTEST, *(["-x"] if code else []), *files], plugins=[select]))
         seconds = time.process_time() - start
-        return {"status": status, "failed": select.failed, "run": select.run, "seconds": seconds}
+        return {
+            "status": status,
+            "failed": select.failed,
+            "run": select.run,
+            "seconds": seconds,
+            "loaded": loaded,
+        }
 
     return in_fork(task, limit)
 
 
-def _replace(code: CodeType) -> None:
-    """Have Python load ``code`` in place of the file from which it was made."""
-    plain = SourceFileLoader.get_code
+def _replace(code: CodeType) -> list[str]:
+    """Have Python load ``code`` in place of the file from which it was made; the modules that did."""
+    plain, loaded = SourceFileLoader.get_code, list[str]()
 
     def get_code(self: SourceFileLoader, fullname: str) -> CodeType | None:
-        return code if os.path.realpath(self.path) == code.co_filename else plain(self, fullname)
+        if os.path.realpath(self.path) != code.co_filename:
+            return plain(self, fullname)
+        loaded.append(fullname)
+        return code
 
     SourceFileLoader.get_code = get_code
+    return loaded
 
 
 class _Select:

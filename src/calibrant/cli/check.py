@@ -105,6 +105,8 @@ def check(
         if not (quiet and each.passed):
             mark = "FAIL" if not each.passed else MARKS[each.outcome] if each.conclusive else TOO_FEW
             typer.echo(f"{mark}: {each.sentence}")
+    for warning in found.warnings:
+        typer.echo(f"warning: {warning}")
     for note in found.notes:
         if not quiet:
             typer.echo(f"note: {note}")

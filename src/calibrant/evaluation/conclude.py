@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from calibrant.evaluation.alarms import alarms
 from calibrant.evaluation.fitting.split import has_both_parts
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.prepare import Prepared
@@ -51,6 +52,7 @@ def _verdict(judged: Judged) -> Verdict:
         num_test=split.test.num_samples,
         cross_fitted=split.folds is not None,
         one_class=prepared.one_class,
+        warnings=alarms(prepared.split.test, judged.uncalibrated.reduced),
     )
     verdict = reach_verdict(case)
     if case.repaired:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
+from calibrant.evaluation.alarms import other_notes
 from calibrant.evaluation.arguments import GROUPS_NOTE, check_predictions, few_resamples_note
 from calibrant.evaluation.fitting import pieces
 from calibrant.evaluation.fitting.recommend import missing_classes
@@ -109,7 +110,7 @@ def prepare(request: Request) -> Prepared:
 def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, ...]:
     """What a reader must know of the data beside the numbers."""
     predictions, calibration = request.predictions, request.calibration
-    notes = list(split.test.notes)
+    notes = other_notes(split.test)
     if calibration is not None:
         notes += [f"Calibration samples: {note}" for note in calibration.notes]
     if split.calibration is None:
@@ -142,7 +143,7 @@ def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, .
             "others show is chance; take fewer."
         )
     notes += few_resamples_note(procedure.num_resamples, procedure.level)
-    threshold = significance(procedure.level, 2 if procedure.kind == "binary" else 1)
+    threshold = significance(procedure.level, 3 if procedure.kind in {"binary", "multiclass"} else 2)
     if not 1 / (1 + procedure.num_draws) < threshold:
         notes.append(
             f"With {procedure.num_draws} draws under calibration no error can count as real at this level; "

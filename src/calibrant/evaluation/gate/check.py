@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from calibrant._math.errors import InputError
+from calibrant.evaluation.alarms import other_notes
 from calibrant.evaluation.arguments import as_judged, check_predictions
 from calibrant.evaluation.gate.limits_and_baseline import Gate
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateResult
@@ -144,7 +145,8 @@ def check(
         seed=seed,
         source=predictions.source,
         baseline=None if baseline is None else baseline.source,
-        notes=predictions.notes,
+        notes=tuple(other_notes(predictions)),
         versions=versions(),
         command=command,
+        warnings=gate.warnings,
     )
