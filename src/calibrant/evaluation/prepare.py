@@ -12,7 +12,7 @@ from calibrant.evaluation.alarms import other_notes
 from calibrant.evaluation.arguments import GROUPS_NOTE, check_predictions, few_resamples_note
 from calibrant.evaluation.fitting import pieces
 from calibrant.evaluation.fitting.recommend import missing_classes
-from calibrant.evaluation.fitting.split import Split, choose_split, has_both_parts
+from calibrant.evaluation.fitting.split import Split, choose_split, has_both_parts, judged_kind
 from calibrant.evaluation.fitting.templates import Template, templates
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.progress import Progress, Steps
@@ -78,11 +78,8 @@ def prepare(request: Request) -> Prepared:
         check_predictions(request.ood, "ood")
     elif request.ood_score is not None:
         raise InputError("`ood_score` goes with `ood`, the samples of another kind; there are none.")
-    given = choose_split(predictions, calibration, request.seed)
-    given = pieces.with_calibration_in_memory(given, request.seed)
-    split = given.judged(request.positive_class)
     procedure = Procedure(
-        kind=split.test.kind,
+        kind=judged_kind(predictions),
         num_bins=request.num_bins,
         num_resamples=request.bootstrap,
         num_draws=request.null_draws,
@@ -91,6 +88,9 @@ def prepare(request: Request) -> Prepared:
         intervals=request.intervals,
         metrics=check_metrics(request.metrics),
     )
+    given = choose_split(predictions, calibration, request.seed)
+    given = pieces.with_calibration_in_memory(given, request.seed)
+    split = given.judged(request.positive_class)
     procedure = pieces.with_fewer_resamples(procedure, given)
     wanted = templates(request.calibrators, procedure.kind)
     if split.calibration is None:

@@ -141,7 +141,7 @@ def _check_same_problem(predictions: Predictions, calibration: Predictions) -> N
     if calibration.labels is None:
         raise InputError("`calibration` must have labels to fit on; got none.")
     mine, theirs = (
-        f"{_judged_kind(each)} with {each.num_classes} classes" for each in (predictions, calibration)
+        f"{judged_kind(each)} with {each.num_classes} classes" for each in (predictions, calibration)
     )
     if mine != theirs:
         raise InputError(f"`calibration` must be {mine}, as the predictions are; got {theirs}.")
@@ -150,6 +150,6 @@ def _check_same_problem(predictions: Predictions, calibration: Predictions) -> N
         raise InputError("`calibration` must have the same class names in the same order as the predictions.")
 
 
-def _judged_kind(predictions: Predictions) -> Kind:
+def judged_kind(predictions: Predictions) -> Kind:
     """Two columns and one are the same problem."""
     return "binary" if predictions.num_classes == 2 and predictions.kind != "multilabel" else predictions.kind
