@@ -27,6 +27,15 @@ from calibrant._math.shapes import Float
 from calibrant._math.simplex import back_to, working_dtype
 from calibrant.theory.gradients_parts import check_probabilities, last_positive, ratio_of
 
+__all__ = [
+    "LambertBranches",
+    "TurningPoint",
+    "gradient_factor",
+    "gradient_threshold",
+    "gradient_turning_point",
+    "lambert_branches",
+]
+
 
 class TurningPoint(NamedTuple):
     """Where the gradient factor turns, and its value there."""
