@@ -185,6 +185,12 @@ def test_a_planted_default_needs_no_asking(monkeypatch: pytest.MonkeyPatch, made
 # Where a key is another thing's name too.
 OTHER_THINGS = {
     "cli/evaluate.py": {"entropy"},  # a score that samples are told apart by
+    "evaluation/judging/parts.py": {
+        "slope"
+    },  # a part of the verdict, as in the next and in those of verdicts
+    "evaluation/result.py": {"slope"},
+    "evaluation/verdict/naming.py": {"slope"},
+    "evaluation/verdict/verdict.py": {"slope"},
     "evaluation/out_of_distribution.py": {"auroc", "entropy"},  # of telling samples apart; such a score
     "evaluation/resampling/calibration_line.py": {"slope", "intercept"},  # the parameters of a line
     "reports/dynamics.py": {"ece", "nll", "entropy", "entropy_incorrect"},  # columns of a training's record
