@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.alarms import alarms, other_notes
-from calibrant.evaluation.arguments import GROUPS_NOTE, check_pairs, few_resamples_note
+from calibrant.evaluation.arguments import GROUPS_NOTE, as_judged, check_pairs, few_resamples_note
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
@@ -26,6 +26,7 @@ from calibrant.predictions import Predictions
 def compare(
     models: Sequence[tuple[str, Predictions]],
     *,
+    positive_class: int | str | None = None,
     num_bins: int = 15,
     bootstrap: int = 1000,
     null_draws: int = 1000,
@@ -48,6 +49,7 @@ def compare(
     Args:
         models: Names and predictions, two or more, all of one kind. Predictions without a split are judged on
             all samples.
+        positive_class: Of two classes the one whose probability is judged, as in :func:`evaluate`.
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration, at least 1.
@@ -79,6 +81,7 @@ def compare(
     """
     models = list(models)
     check_pairs(models)
+    models = [(name, as_judged(predictions, positive_class)) for name, predictions in models]
     _check(models)
     kind = models[0][1].kind
     procedure = Procedure(

@@ -22,9 +22,9 @@ def conclude(judged: Judged) -> Evaluation:
     predictions = request.predictions
     return Evaluation(
         schema_version=SCHEMA_VERSION,
-        kind=predictions.kind,
-        num_classes=predictions.num_classes,
-        class_names=predictions.class_names,
+        kind=procedure.kind,
+        num_classes=split.test.num_classes,
+        class_names=split.test.class_names,
         num_calibration=split.num_calibration,
         num_test=split.test.num_samples,
         source=predictions.source,

@@ -31,11 +31,6 @@ SUSPICIOUS = frozenset({LIKE_PROBABILITIES, EVENTS_LIKE_PROBABILITIES, NORMALISE
 """What is so likely to be a mistake that it stands beside the verdict, not among the notes."""
 FEWEST = 20  # rows; fewer may well look odd by chance
 NEAR_END = 0.01  # where the numbers of sure predictions lie, and how many must be sure
-TWO_COLUMNS = (
-    "Two classes in two columns are judged by their top label only; to judge the positive class too, and to "
-    "try Platt scaling, give one number per sample, `probs[:, 1]` or `logits[:, 1] - logits[:, 0]` "
-    "(in a table the one column `prob` or `logit`)."
-)
 
 
 def oddities(
@@ -49,8 +44,6 @@ def oddities(
     found = list(_suspicions(kind, space, values))
     if class_names is not None and len(set(class_names)) < len(class_names):
         found.append(_same_name(class_names))
-    if kind == "multiclass" and values.shape[1] == 2:
-        found.append(TWO_COLUMNS)
     if labels is None:
         return tuple(found)
     if kind == "multilabel":
