@@ -12,7 +12,9 @@ from calibrant.evaluation.thresholds import TOLERABLE_GAP, significance
 MOST_NAMED = 3  # in a sentence
 
 
-def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float, *, top_label: bool) -> str:
+def group_sentence(
+    rows: Sequence[GroupRow], num_groups: int, level: float, *, top_label: bool = False
+) -> str:
     """What the table says in short; ``top_label``: that it speaks of the top label, not of the classes."""
     bad = [row for row in rows if row.adjusted_p < significance(level, 1)]
     bad.sort(key=lambda row: -abs(row.gap.value or 0.0))
