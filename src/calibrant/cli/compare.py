@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import alternatives, check_output, command_line, progress
-from calibrant.evaluation.quantities.roster import extras
+from calibrant.cli.terminal import PositiveClass, alternatives, check_output, command_line, progress
+from calibrant.evaluation.quantities.roster import check_added, extras
 
 if TYPE_CHECKING:
     from calibrant.reports.run_sections import Section
@@ -26,6 +26,7 @@ def compare(
         list[str] | None,
         typer.Option(metavar="NAME", help=f"Also measure {alternatives(extras())}. May be repeated."),
     ] = None,
+    positive_class: PositiveClass = None,
     bins: Annotated[int, typer.Option(min=1, help="Number of bins of the calibration errors.")] = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples behind the intervals.")] = 1000,
     level: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Level of the intervals.")] = 0.95,
@@ -36,6 +37,7 @@ def compare(
     For runs the report also shows what their recipes differ in, the same images under each, and, where they
     recorded dynamics, how each learned.
     """
+    added = check_added(metric or ())
     check_output(report, endings=(".html",), option="--report", inputs=files)
     check_output(json, endings=(".json",), option="--json", inputs=files)
     if len(files) < 2:
@@ -57,10 +59,11 @@ def compare(
                 (name, runs[name].predictions if name in runs else load_predictions(path))
                 for name, path in zip(names, files, strict=True)
             ],
+            positive_class=positive_class,
             num_bins=bins,
             bootstrap=bootstrap,
             level=level,
-            metrics=metric or (),
+            metrics=added,
             seed=seed,
             command=command_line(),
             progress=tell,

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from calibrant.cli.terminal import METHODS, alternatives, check_output, command_line, progress
-from calibrant.evaluation.quantities.roster import extras
+from calibrant.cli.terminal import METHODS, PositiveClass, alternatives, check_output, command_line, progress
+from calibrant.evaluation.quantities.roster import check_added, extras
 
 
 def evaluate(
@@ -48,6 +48,7 @@ def evaluate(
         list[str] | None,
         typer.Option(metavar="NAME", help=f"Also measure {alternatives(extras())}. May be repeated."),
     ] = None,
+    positive_class: PositiveClass = None,
     bins: Annotated[
         int, typer.Option(min=1, metavar="N", help="Number of bins of the calibration errors.")
     ] = 15,
@@ -61,6 +62,7 @@ def evaluate(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Say whether the probabilities in FILE are true, how sure that is, and what mends them."""
+    added = check_added(metric or ())
     check_output(report, endings=(".html",), option="--report", inputs=[file])
     check_output(json, endings=(".json",), option="--json", inputs=[file])
 
@@ -78,10 +80,11 @@ def evaluate(
             predictions,
             calibration=None if calibration is None else open_predictions(calibration),
             calibrators=method or None,
+            positive_class=positive_class,
             num_bins=bins,
             bootstrap=bootstrap,
             level=level,
-            metrics=metric or (),
+            metrics=added,
             ood=None if ood is None else open_predictions(ood),
             ood_score=ood_score,
             seed=seed,

@@ -21,6 +21,11 @@ def render(template: Path, **content: object) -> str:
     return _templates(template.parent).get_template(template.name).render(**content)
 
 
+def macros(template: Path, **content: object) -> Any:
+    """The macros of a template, which can be called; ``content`` is what they may speak of."""
+    return _templates(template.parent).get_template(template.name).make_module(content)
+
+
 @cache
 def _templates(folder: Path) -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -52,7 +57,7 @@ def side(found: Mean | Summary, below: str, neither: str, above: str) -> str:
 def finding(claim: Claim) -> str:
     """A claim as an item of a list: the verdict first, then what it is about, who says it and the numbers."""
     evidence = claim.evidence[0].upper() + claim.evidence[1:]
-    return f"- **{claim.verdict.capitalize()}: {claim.statement}** ({claim.source}). {evidence}."
+    return f"- **{claim.said.capitalize()}: {claim.statement}** ({claim.source}). {evidence}."
 
 
 def loss_name(gamma: float, focal: str = "") -> str:

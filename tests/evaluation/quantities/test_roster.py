@@ -185,6 +185,10 @@ def test_a_planted_default_needs_no_asking(monkeypatch: pytest.MonkeyPatch, made
 # Where a key is another thing's name too.
 OTHER_THINGS = {
     "cli/evaluate.py": {"entropy"},  # a score that samples are told apart by
+    "evaluation/judging/parts.py": {"slope"},  # a part of the verdict, as in the next ones
+    "evaluation/result.py": {"slope"},
+    "evaluation/verdict/naming.py": {"slope"},
+    "evaluation/verdict/verdict.py": {"slope"},
     "evaluation/out_of_distribution.py": {"auroc", "entropy"},  # of telling samples apart; such a score
     "evaluation/resampling/calibration_line.py": {"slope", "intercept"},  # the parameters of a line
     "reports/dynamics.py": {"ece", "nll", "entropy", "entropy_incorrect"},  # columns of a training's record
@@ -275,6 +279,14 @@ def test_quantities_that_are_asked_for_are_those_of_the_metrics(kind: Kind, made
         assert first["smooth_ece"].value == pytest.approx(float(metrics.smooth_ece(*top)), abs=1e-9)
     for arm in found.arms[1:]:
         assert all(arm.change[key].low is not None for key in roster.extras())
+
+
+def test_columns_of_the_comparison_have_places_of_their_own() -> None:
+    """No two default quantities claim one place, so what is declared decides the order of the columns."""
+    shown = [part for each in roster.ROSTER for part in (each.shown, each.event) if part is not None]
+    ranks = [part.comparison for part in shown if part.comparison is not None]
+    assert len(ranks) > 1
+    assert len(set(ranks)) == len(ranks)
 
 
 def test_what_no_kernel_resamples_is_resampled_alike(monkeypatch: pytest.MonkeyPatch, made: Maker) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from calibrant.evaluation.judging.agreement import Agreement
+from calibrant.evaluation.judging.class_table import ClassTable
 from calibrant.evaluation.judging.labelled_probs import Calibrate, LabelledProbs
 from calibrant.evaluation.judging.scan import class_rows, classwise_errors, rank_columns, scan_rows
 from calibrant.evaluation.quantities.ece import ECE
@@ -50,6 +52,10 @@ class Reduced:
     influences: dict[str, Vector]
     """The influence of each sample on the quantities that have no replicates."""
     classwise: ClasswiseErrors | None = None
+    class_table: ClassTable | None = None
+    """Classes that exclude each other, to draw labels of."""
+    agreement: Agreement | None = None
+    """Of predicted classes and labels, where classes exclude each other."""
     classes: tuple[ClassRow, ...] = ()
     no_interval: Mapping[str, str] = field(default_factory=dict[str, str])
     """Why a quantity that has a value is not resampled."""
@@ -152,6 +158,8 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
         values=values,
         reasons=reasons,
         classwise=classwise_errors(table, scan, num_bins),
+        agreement=scan.agreement,
+        class_table=ClassTable(table, scan.sums) if table.kind == "multiclass" else None,
         influences=influences,
         classes=class_rows(table, scan, class_errors.tolist(), ranks.areas),
         no_interval=no_interval,
