@@ -182,8 +182,13 @@ def test_binary_log_odds() -> None:
     assert np.isfinite(found.values).all()
 
 
-@pytest.mark.parametrize("case", ["all right", "all wrong", "constant", "one class", "five samples"])
-@pytest.mark.parametrize("objective", ["nll", "ece"])
+# The laws of calibrators search calibration errors on all such data; ridge and table, a landscape's own,
+# take on these two every turn that they take on the others.
+@pytest.mark.parametrize(
+    ("objective", "case"),
+    [("nll", case) for case in ("all right", "all wrong", "constant", "one class", "five samples")]
+    + [("ece", case) for case in ("constant", "five samples")],
+)
 def test_hard_data(case: str, objective: Any) -> None:
     """Separable, hopeless, constant, few: finite everywhere, and what the fit warns of is kept."""
     logits, labels = drawn(40)
