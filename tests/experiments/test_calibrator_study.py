@@ -80,7 +80,7 @@ def _judged(record: Record) -> Any:
 @pytest.fixture(scope="module")
 def numbers(records: Sequence[Record]) -> dict[str, Any]:
     """What the page is made of."""
-    return numbers_of(records, {})
+    return numbers_of(records, range(2), {})
 
 
 def test_each_sample_is_judged_by_a_fit_without_it() -> None:
@@ -165,7 +165,8 @@ def test_the_page_says_what_the_records_show(numbers: dict[str, Any], tmp_path: 
 def test_divisions_that_are_not_complete_are_left_out(records: Sequence[Record]) -> None:
     """Means are over the same divisions for every calibrator."""
     last = max(place for place, each in enumerate(records) if "trial" in each)
-    assert numbers_of([*records[:last], *records[last + 1 :]], {})["divisions"] == 1
+    assert numbers_of([*records[:last], *records[last + 1 :]], range(2), {})["divisions"] == 1
+    assert numbers_of(records, range(1), {})["divisions"] == 1
 
 
 def test_zeros_are_told_apart() -> None:

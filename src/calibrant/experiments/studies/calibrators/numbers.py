@@ -42,11 +42,13 @@ class Trial:
     failure: str | None = None
 
 
-def numbers_of(records: Sequence[Record], versions: Mapping[str, str]) -> dict[str, Any]:
-    """The results file, of the divisions that are complete."""
+def numbers_of(
+    records: Sequence[Record], seeds: Sequence[int], versions: Mapping[str, str]
+) -> dict[str, Any]:
+    """The results file, of those of the divisions that are complete."""
     trials: dict[str, list[tuple[Trial, Record]]] = {}
     for record in records:
-        if "trial" in record:
+        if "trial" in record and record["trial"]["seed"] in seeds:
             trials.setdefault(record["trial"]["file"], []).append((Trial(**record["trial"]), record["draws"]))
     files = {name: _file(_complete(found)) for name, found in trials.items()}
     last = {record["file"]: record for record in records if "refits" in record}
