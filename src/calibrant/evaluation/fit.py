@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from calibrant._math.errors import InputError
@@ -49,7 +49,8 @@ def fit(prepared: Prepared) -> Fitted:
     for template in wanted:
         prepared.steps.next(f"fitting {template.name}")
         try:
-            fitted.append(_fit(template, split, {} if recommendation is None else recommendation.fitted))
+            known = {} if recommendation is None else recommendation.fitted
+            fitted.append(_fit(template, split, known, prepared.steps.within))
         except FIT_FAILURES as error:
             failures.append(f"{template.name} could not be fitted: {error}")
     return Fitted(
@@ -61,12 +62,14 @@ def fit(prepared: Prepared) -> Fitted:
     )
 
 
-def _fit(template: Template, split: Split, known: Mapping[str, Calibrator]) -> FittedCalibrator:
+def _fit(
+    template: Template, split: Split, known: Mapping[str, Calibrator], tell: Callable[[float], None]
+) -> FittedCalibrator:
     if split.calibration is None:
         raise InputError("there are no samples to fit on.")
     data = Labelled.of(split.calibration)
     calibrator = known.get(template.name) or template.fit(data)
     if split.folds is None:
         return FittedCalibrator(template, calibrator, None)
-    in_turn = split.test.replace_probs(cross_fit(template, data, split.folds))
+    in_turn = split.test.replace_probs(cross_fit(template, data, split.folds, tell))
     return FittedCalibrator(template, calibrator, in_turn)
