@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.fitting.recommend import Recommendation, further, recommend
+from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE, Recommendation, further, recommend
 from calibrant.evaluation.fitting.split import Split
 from calibrant.evaluation.fitting.templates import (
     FIT_FAILURES,
@@ -17,8 +17,6 @@ from calibrant.evaluation.fitting.templates import (
     cross_fit,
 )
 from calibrant.evaluation.prepare import Prepared
-
-LEAST_TO_CHOOSE = 20  # calibration samples; with fewer, nothing is recommended
 
 
 @dataclass(frozen=True, kw_only=True)
