@@ -165,7 +165,12 @@ def select(
     if not wanted:
         raise InputError("`calibrators` must name at least one; got none.")
     # An unknown one is refused before anything is fitted.
-    made = {each if isinstance(each, str) else each.text: _unfitted(each) for each in wanted}
+    made = {
+        each if isinstance(each, str) else each.text: build(each)
+        if isinstance(each, str)
+        else each.unfitted()
+        for each in wanted
+    }
     numbers = _folds_of(checked, folds, seed)
     losses = {AS_THEY_CAME: _losses(_as_they_came(checked), checked, criterion)}
     fitted: dict[str, Calibrator] = {}
@@ -207,10 +212,6 @@ def num_wrong(scores: Tensor, labels: Tensor, task: Task) -> int:
     """How many decisions, by the highest score or the sign of the log-odds, are wrong."""
     decided = scores.argmax(dim=1) if task == "multiclass" else (scores > 0).to(labels.dtype)
     return int((decided != labels).sum())
-
-
-def _unfitted(wanted: str | Calibrator) -> Calibrator:
-    return build(wanted) if isinstance(wanted, str) else wanted.unfitted()
 
 
 def _ranked(

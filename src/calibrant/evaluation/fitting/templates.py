@@ -85,7 +85,8 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
     if isinstance(calibrators, (str, Calibrator)):
         calibrators = [calibrators]
     found: list[tuple[str, str, Calibrator]] = []
-    for wanted in _defaults(kind) if calibrators is None else calibrators:
+    defaults = () if kind == "top_label" else DEFAULTS
+    for wanted in defaults if calibrators is None else calibrators:
         calibrator = build(wanted) if isinstance(wanted, str) else wanted
         if kind not in calibrator.kinds:
             remedy = "; two columns are judged as one event, for which take platt" if kind == "binary" else ""
@@ -107,10 +108,6 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
         )
         for name, settings, calibrator in found
     ]
-
-
-def _defaults(kind: Kind) -> tuple[str, ...]:
-    return () if kind == "top_label" else DEFAULTS
 
 
 def cross_fit(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant._math.threads import in_threads
-from calibrant.evaluation.judging.class_null import null_of_events
+from calibrant.evaluation.judging.class_table import null_of_events
 from calibrant.evaluation.judging.parts import parts_of, with_p_values
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.judging.reliability import reliability_curve
@@ -197,9 +197,9 @@ def against_chance(reduced: Reduced, procedure: Procedure, label_names: tuple[st
                 found[each.key] = _null_of(each.computed, events, part, procedure)
         if prefix or procedure.kind == "multilabel":
             of_classes = null_of_events(events, part)
-    if reduced.class_null is not None:
+    if reduced.class_table is not None:
         seed = (*stream_seed(procedure.seed, Stream.NULL), 2)
-        of_classes = reduced.class_null(procedure.num_draws, seed)
+        of_classes = reduced.class_table.null(procedure.num_draws, seed)
         if of_classes.errors is not None:
             found[CLASSWISE_ECE.key] = of_classes.errors
     return Chance(

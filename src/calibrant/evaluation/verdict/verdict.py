@@ -262,8 +262,9 @@ def _highest_error(case: Case, about: str) -> Iterator[str]:
         return
     yield (
         f"On the test samples its {error_name(case.kind, about)} is the highest of those tried, "
-        f"{number(mine)} against {number(theirs)} with {title(lowest)}. That does not decide: an error is low also where "
-        "all samples are given one probability, and what is chosen on test samples looks too good there."
+        f"{number(mine)} against {number(theirs)} with {title(lowest)}. That does not decide: an "
+        "error is low also where all samples are given one probability, and what is chosen on test samples "
+        "looks too good there."
     )
 
 
