@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import GROUPS_NOTE, check_pairs, few_resamples_note
-from calibrant.evaluation.judging.measure import Measured, change, measure, nulls_and_curves
+from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
 from calibrant.evaluation.phrases import clearly, number, with_margin
@@ -101,6 +101,7 @@ def compare(
         judged.append(measure(reduced, procedure, part=0 if paired else place))
         seen.append(reduced)
         labels = tuple(str(label) for label in test.class_names or range(test.num_classes or 0))
+        chance = against_chance(reduced, procedure, labels)
         found.append(
             ComparedModel(
                 name=name,
@@ -108,7 +109,9 @@ def compare(
                 num_test=test.num_samples,
                 metrics=judged[-1].metrics,
                 difference=change(judged[-1], judged[0], level, paired=paired) if place else {},
-                **nulls_and_curves(reduced, procedure, labels),
+                null=chance.null,
+                curves=chance.curves,
+                parts=chance.parts,
             )
         )
     if progress is not None:

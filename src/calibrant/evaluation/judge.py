@@ -8,7 +8,7 @@ from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
 from calibrant.evaluation.fitting.templates import FittedCalibrator, fit_summary
 from calibrant.evaluation.judging.groups import group_rows
-from calibrant.evaluation.judging.measure import Measured, change, measure, nulls_and_curves
+from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.judging.shapes import shapes_of_arm
 from calibrant.evaluation.out_of_distribution import detect
@@ -65,6 +65,7 @@ def _arm(
     procedure, test = prepared.procedure, prepared.split.test
     reduced = measured.reduced
     names = tuple(str(name) for name in test.class_names or range(test.num_classes or 0))
+    chance = against_chance(reduced, procedure, names)
     return Arm(
         name=UNCALIBRATED if fitted is None else fitted.name,
         title="Uncalibrated" if fitted is None else fitted.title,
@@ -72,8 +73,10 @@ def _arm(
         fit=None if fitted is None else fit_summary(fitted.calibrator),
         metrics=measured.metrics,
         change={} if uncalibrated is None else change(measured, uncalibrated, procedure.level),
-        classes=reduced.classes,
+        null=chance.null,
+        curves=chance.curves,
+        classes=chance.classes,
         shapes=shapes_of_arm(reduced, procedure.kind, level=procedure.level, seed=procedure.seed),
         groups=group_rows(reduced, test.groups, procedure),
-        **nulls_and_curves(reduced, procedure, names),
+        parts=chance.parts,
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from calibrant.evaluation.result import Estimate, NullError
+from calibrant.evaluation.result import Estimate, NullError, Part
 
 SYMBOLS = {"temperature": "T", "gamma": "γ"}
+SMALLEST_P = 0.0001  # of a normal distribution, whose tails are not to be trusted further
 _MOST_DECIMALS = 9
 
 
@@ -93,6 +94,13 @@ def p_number(null: NullError) -> str:
     """``0.031``; ``≤ 0.001`` where no draw reached the error, so that more draws could lower it."""
     bound = "≤ " if null.p_value <= 1 / (1 + null.num_draws) else ""
     return f"{bound}{null.p_value:.2g}"
+
+
+def part_p_value(part: Part) -> str:
+    """``p = 0.031``, adjusted; ``p ≤ 0.003`` where no draw was as far off."""
+    value = f"{part.adjusted_p:.2g}" if part.adjusted_p >= SMALLEST_P else f"{SMALLEST_P:g}"
+    bound = part.num_draws is not None and part.p_value <= 1 / (1 + part.num_draws)
+    return f"p {'≤' if bound else '<' if part.adjusted_p < SMALLEST_P else '='} {value}"
 
 
 def settings(parameters: Mapping[str, float | tuple[float, ...]]) -> str:

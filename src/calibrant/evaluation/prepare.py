@@ -137,7 +137,7 @@ def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, .
             "others show is chance; take fewer."
         )
     notes += few_resamples_note(procedure.num_resamples, procedure.level)
-    threshold = significance(procedure.level, 2 if procedure.kind == "binary" else 1)
+    threshold = significance(procedure.level, 3 if procedure.kind in {"binary", "multiclass"} else 2)
     if not 1 / (1 + procedure.num_draws) < threshold:
         notes.append(
             f"With {procedure.num_draws} draws under calibration no error can count as real at this level; "

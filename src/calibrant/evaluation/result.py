@@ -16,7 +16,10 @@ from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Source
 
 SCHEMA_VERSION = 2
-Direction = Literal["over-confident", "under-confident", "miscalibrated", "calibrated", "undecided"]
+Direction = Literal[
+    "over-confident", "under-confident", "miscalibrated", "calibrated in part", "calibrated", "undecided"
+]
+PartName = Literal["top label", "positive class", "labels", "classes", "slope"]
 Intervals = Literal["centred", "percentile", "bca"]
 Kind = Literal["binary", "multiclass", "multilabel", "top_label"]
 
@@ -40,6 +43,17 @@ class NullError:
     upper: float  # the 95th percentile (one minus the evaluation's error level)
     p_value: float  # (1 + draws at least as large as ours) / (1 + draws)
     num_draws: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One part of being calibrated, against what a calibrated model of this size shows by chance."""
+
+    name: PartName
+    holds: bool  # whether what is found can be chance, after adjustment
+    p_value: float  # of the part alone
+    adjusted_p: float  # Holm's, for as many looks as there are parts
+    num_draws: int | None  # that the p-value comes from; None: from the normal distribution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +124,7 @@ class ClassRow:
     ece: float
     auroc: float | None  # None where the class never, or always, occurs
     accuracy: float | None  # recall; None where the class never occurs
+    adjusted_p: float | None = None  # of mean probability against prevalence, for as many looks as classes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +170,7 @@ class Arm:
     classes: tuple[ClassRow, ...]
     shapes: tuple[Shapes, ...] = ()
     groups: tuple[GroupRow, ...] = ()
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,6 +220,7 @@ class Verdict:
     caution: str | None = None  # the sentence that says what else the recommended arm changes
     repair: Repair | None = None  # None where nothing is to be repaired
     commands: tuple[str, ...] = ()  # that fit and apply the recommended arm; filled in by the command line
+    warnings: tuple[str, ...] = ()  # what looks wrong with the data, to be read before anything else
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,6 +335,7 @@ class ComparedModel:
     difference: Mapping[str, Estimate]  # this model minus the first; empty for the first
     null: tuple[NullError, ...]
     curves: tuple[Curve, ...]
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,6 +351,7 @@ class Comparison:
     notes: tuple[str, ...]
     versions: Mapping[str, str]
     command: str | None
+    warnings: tuple[str, ...] = ()  # what looks wrong with the data, to be read before anything else
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """The comparison as JSON text."""

@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 TOLERABLE_GAP = 0.05  # where a larger one cannot be excluded, nothing is decided
 
 
 def significance(level: float, num_tests: int) -> float:
     """Below it a p-value counts, where the smallest of several decides."""
     return round(1 - level, 12) / num_tests  # 1 - 0.95 is not quite 0.05
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values adjusted for their number.
+
+    Example:
+        >>> [round(p, 3) for p in holm([0.01, 0.5, 0.02])]
+        [0.03, 0.5, 0.04]
+
+    References:
+        Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6,
+        1979.
+    """
+    adjusted = [1.0] * len(p_values)
+    highest = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = highest
+    return adjusted

@@ -22,6 +22,7 @@ STYLE_OF: dict[Direction, str] = {
     "over-confident": "bold yellow",
     "under-confident": "bold blue",
     "miscalibrated": "bold yellow",
+    "calibrated in part": "bold yellow",
     "calibrated": "bold green",
     "undecided": "bold",
 }
@@ -32,6 +33,7 @@ ASCII = {
     "▲": "^",
     "◆": "*",
     "●": "o",
+    "◐": "%",
     "…": "...",
     "→": "->",
     "≤": "<=",

@@ -16,6 +16,7 @@ MARK_OF: dict[Direction, str] = {
     "over-confident": "▼",  # as in the diagrams: the points lie below the band
     "under-confident": "▲",
     "miscalibrated": "◆",
+    "calibrated in part": "◐",
     "calibrated": "●",
     "undecided": "?",
 }

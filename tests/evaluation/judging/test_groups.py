@@ -9,9 +9,10 @@ import pytest
 
 from calibrant import Predictions, evaluate, metrics
 from calibrant.evaluation import Evaluation
-from calibrant.evaluation.judging.groups import MOST_GROUPS, group_rows, holm
+from calibrant.evaluation.judging.groups import MOST_GROUPS, group_rows
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.thresholds import holm
 from calibrant.evaluation.verdict.group_sentence import group_sentence
 
 FEW = {"bootstrap": 200, "null_draws": 200, "calibrators": []}

@@ -22,7 +22,7 @@ from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Resamples
 from calibrant.evaluation.resampling.statistics import EventErrors, Kernel, Means
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import Estimate, GroupRow, NullError
-from calibrant.evaluation.thresholds import TOLERABLE_GAP
+from calibrant.evaluation.thresholds import TOLERABLE_GAP, holm
 
 MOST_GROUPS = 100  # the largest ones; names of persons, say, make no table
 _SHOWN = (ACCURACY, MEAN_CONFIDENCE, GAP, ECE)
@@ -39,10 +39,6 @@ def group_rows(reduced: Reduced, groups: Sequence[str] | None, procedure: Proced
     Looking at many groups finds something in some of them. ``adjusted_p`` is Holm's: the smallest of m
     p-values times m, the next times m − 1, never below the one before. A row is ``vague`` where the interval
     of its gap is wider than 5 points to a side: such a group may be off by as much and not show it.
-
-    References:
-        Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6,
-        1979.
     """
     if groups is None:
         return ()
@@ -58,21 +54,6 @@ def group_rows(reduced: Reduced, groups: Sequence[str] | None, procedure: Proced
     ]
     adjusted = holm([row.null.p_value for row in found])
     return tuple(replace(row, adjusted_p=value) for row, value in zip(found, adjusted, strict=True))
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values adjusted for their number.
-
-    Example:
-        >>> [round(p, 3) for p in holm([0.01, 0.5, 0.02])]
-        [0.03, 0.5, 0.04]
-    """
-    adjusted = [1.0] * len(p_values)
-    highest = 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        adjusted[place] = highest
-    return adjusted
 
 
 def _part_of(reduced: Reduced, rows: Indices) -> Reduced:

@@ -6,16 +6,19 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
 
 import numpy as np
 
 from calibrant._math.threads import in_threads
+from calibrant.evaluation.judging.class_null import null_of_events
+from calibrant.evaluation.judging.parts import parts_of, with_p_values
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.judging.reliability import reliability_curve
 from calibrant.evaluation.judging.replicates import replicate
 from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
 from calibrant.evaluation.quantities.quantity import ANYTHING, EventError, Quantity
+from calibrant.evaluation.resampling.drawn_labels import ClassNull
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector, pool
 from calibrant.evaluation.resampling.intervals import (
     Bounds,
@@ -30,7 +33,7 @@ from calibrant.evaluation.resampling.null import ROUNDING, NullDraws, draw_null,
 from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.evaluation.resampling.resamples import Deletions
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
-from calibrant.evaluation.result import Curve, Estimate, NullError
+from calibrant.evaluation.result import ClassRow, Curve, Estimate, NullError, Part
 
 
 @dataclass(frozen=True)
@@ -163,17 +166,20 @@ def _deleted_of_change(name: str, after: Measured, before: Measured, *, paired: 
     return mine - theirs if paired else np.concatenate([mine - np.nanmean(mine), np.nanmean(theirs) - theirs])
 
 
-class NullsAndCurves(TypedDict):
-    """What arms and compared models have in common, by the names of their fields."""
+@dataclass(frozen=True, kw_only=True)
+class Chance:
+    """What a calibrated model of this size would show, beside what this one does."""
 
     null: tuple[NullError, ...]
     curves: tuple[Curve, ...]
+    parts: tuple[Part, ...]
+    classes: tuple[ClassRow, ...]
 
 
-def nulls_and_curves(reduced: Reduced, procedure: Procedure, label_names: tuple[str, ...]) -> NullsAndCurves:
-    """What a calibrated model of this size would show, beside what this one does."""
-    nulls: list[NullError] = []
+def against_chance(reduced: Reduced, procedure: Procedure, label_names: tuple[str, ...]) -> Chance:
+    """Errors, diagrams, classes and the parts of the verdict, beside what chance would give."""
     curves: list[Curve] = []
+    found: dict[str, Vector] = {}  # errors under calibration, by the key of the quantity
 
     def draw(event: Events, part: int) -> NullDraws:
         seed = stream_seed(procedure.seed, Stream.NULL, part)
@@ -181,16 +187,29 @@ def nulls_and_curves(reduced: Reduced, procedure: Procedure, label_names: tuple[
 
     parts = [(event, part) for events in reduced.events.values() for part, event in enumerate(events)]
     drawn = in_threads(lambda pair: draw(*pair), parts)
+    of_classes: ClassNull | None = None
     for prefix, events in reduced.events.items():
         names = ("positive class",) if prefix else label_names if len(events) > 1 else ("top label",)
         part = list(itertools.islice(drawn, len(events)))
-        found = _curves_of(events, part, names, procedure)
-        curves = [*found, *curves]  # the positive class before the top label
+        curves = [*_curves_of(events, part, names, procedure), *curves]  # positive class before top label
         for each in reduced.quantities:
             if isinstance(each.computed, EventError) and each.computed.null and each.prefix == prefix:
-                draws = _null_of(each.computed, events, part, procedure)
-                nulls.append(null_error(each.key, reduced.values[each.key], draws, procedure.level))
-    return {"null": tuple(nulls), "curves": tuple(curves)}
+                found[each.key] = _null_of(each.computed, events, part, procedure)
+        if prefix or procedure.kind == "multilabel":
+            of_classes = null_of_events(events, part)
+    if reduced.class_null is not None:
+        seed = (*stream_seed(procedure.seed, Stream.NULL), 2)
+        of_classes = reduced.class_null(procedure.num_draws, seed)
+        if of_classes.errors is not None:
+            found[CLASSWISE_ECE.key] = of_classes.errors
+    return Chance(
+        null=tuple(
+            null_error(key, reduced.values[key], draws, procedure.level) for key, draws in found.items()
+        ),
+        curves=tuple(curves),
+        parts=parts_of(reduced, procedure, found, of_classes),
+        classes=with_p_values(reduced.classes, of_classes),
+    )
 
 
 def _null_of(

@@ -198,3 +198,40 @@ def _sums_before(
         total += drawn * mass[i]
         residual += drawn * residuals[i]
     return sums[block, 0] + total, sums[block, 1] + residual
+
+
+@njit
+def add_drawn_labels(
+    uniform: NDArray[np.float32],
+    probs: NDArray[np.float64],
+    bins: NDArray[np.int64],
+    mass: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> None:
+    """Draw the label of each sample from its probabilities ``(N, C)`` by uniform numbers ``(N, r)``.
+
+    The mass of a sample is added to ``sums`` ``(C, B, r)`` where it is drawn: its class, and the bin of the
+    probability that the sample states for that class.
+    """
+    num_samples, num_classes = probs.shape
+    ends = np.empty(num_classes)
+    guide = np.empty(GUIDE, np.int64)
+    for i in range(num_samples):
+        total = 0.0
+        for k in range(num_classes):
+            total += probs[i, k]
+            ends[k] = total
+        for k in range(num_classes):
+            ends[k] /= total
+        ends[num_classes - 1] = 2.0  # whatever rounding left of it: no uniform number lies beyond
+        k = 0
+        for place in range(GUIDE):  # where to begin, by the first bits of the uniform number
+            while ends[k] <= place / GUIDE:
+                k += 1
+            guide[place] = k
+        for r in range(uniform.shape[1]):
+            u = uniform[i, r]
+            k = guide[int(u * GUIDE)]
+            while ends[k] <= u:
+                k += 1
+            sums[k, bins[i, k], r] += mass[i]

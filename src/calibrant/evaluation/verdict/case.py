@@ -24,6 +24,7 @@ class Case:
     num_calibration: int
     num_test: int
     cross_fitted: bool
+    warnings: tuple[str, ...] = ()  # what looks wrong with the data
     one_class: bool  # whether the calibration samples hold a single class
 
     @property

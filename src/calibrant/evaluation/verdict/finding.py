@@ -1,26 +1,25 @@
-"""Which way the probabilities err, decided from intervals and from what chance gives."""
+"""What holds, and which way the probabilities err where it does not."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
-
-import numpy as np
 
 from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.phrases import clearly
 from calibrant.evaluation.quantities.accuracy import ACCURACY
-from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.gap import GAP
 from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
 from calibrant.evaluation.quantities.prevalence import PREVALENCE
-from calibrant.evaluation.resampling.events import Vector
-from calibrant.evaluation.resampling.intervals import centred_interval, normal_quantile, wilson_interval
-from calibrant.evaluation.result import Direction, Estimate, NullError
+from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
+from calibrant.evaluation.result import ClassRow, Direction, Estimate, Part, PartName
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, significance
 
 Subject = Literal["decisions", "events"]
 Doubt = Literal["few samples", "mixed signs"]
+MAIN: frozenset[PartName] = frozenset({"top label", "positive class", "labels"})
+"""The parts whose error has a direction."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,56 +27,69 @@ class Finding:
     """The direction, and what it is about."""
 
     direction: Direction
-    real: bool
-    """Whether the error is more than chance gives."""
+    parts: tuple[Part, ...]
+    """Top label, classes, slope: what holds, and what does not."""
     subject: Subject
     """What errs more: how sure the decisions are, or how probable the positive class or the labels."""
-    threshold: float
-    """Below it a p-value counts."""
     doubt: Doubt | None = None
     """Why nothing is decided."""
 
+    @property
+    def real(self) -> bool:
+        """Whether any part errs more than chance gives."""
+        return bool(self.failing)
 
-def find(judged: Measured, nulls: tuple[NullError, ...], level: float) -> Finding:
-    """Decide the direction.
+    @property
+    def failing(self) -> tuple[PartName, ...]:
+        """What does not hold."""
+        return tuple(part.name for part in self.parts if not part.holds)
 
-    The error is real where the calibration error is larger than all but a few of those that a calibrated
-    model of this size shows; with two kinds of error (top label and positive class), each is held to half
-    that share. Then the interval of mean confidence minus accuracy says which way, unless the mean
-    probability of the event is further from its prevalence: that is no matter of confidence. Without a real
-    error the probabilities count as calibrated, unless a gap of 5 points could have been missed.
+    @property
+    def holding(self) -> tuple[PartName, ...]:
+        """What holds, as far as the samples can tell."""
+        return tuple(part.name for part in self.parts if part.holds)
+
+
+def find(judged: Measured, parts: tuple[Part, ...], level: float) -> Finding:
+    """Decide the direction from the parts that do not hold.
+
+    Where the top label (positive class, labels) does not, the interval of mean confidence minus accuracy says
+    which way, unless the mean probability of the event is further from its prevalence: that is no matter of
+    confidence. Where only the classes or the slope do not, the model is calibrated in part. Where all hold,
+    it counts as calibrated, unless a gap of 5 points could have been missed.
     """
     gap, event_gap = judged.metrics[GAP.key], _event_gap(judged, level)
     gaps = [gap] if event_gap is None else [gap, event_gap]
-    tests = [null.p_value for null in nulls if null.metric in {ECE.key, ECE.event_key}]
-    threshold = significance(level, len(tests))
-    real = min(tests) < threshold
     subject: Subject = "decisions"
     if event_gap is not None and clearly(event_gap) and abs(event_gap.value or 0) > abs(gap.value or 0):
         subject = "events"
+    failing = {part.name for part in parts if not part.holds}
     direction: Direction = "miscalibrated"
     doubt: Doubt | None = None
-    if real and subject == "decisions" and clearly(gap):
-        direction = "over-confident" if clearly(gap) > 0 else "under-confident"
-    elif not real:
+    if failing & MAIN:
+        if subject == "decisions" and clearly(gap):
+            direction = "over-confident" if clearly(gap) > 0 else "under-confident"
+    else:
         if any(clearly(each) for each in gaps):
             doubt = "mixed signs"
         elif _reach(judged, gaps, level) > TOLERABLE_GAP:
             doubt = "few samples"
-        direction = "undecided" if doubt else "calibrated"
-    return Finding(direction=direction, real=real, subject=subject, threshold=threshold, doubt=doubt)
+        if not failing:
+            direction = "undecided" if doubt else "calibrated"
+        elif not doubt:
+            direction = "calibrated in part"
+    return Finding(direction=direction, parts=parts, subject=subject, doubt=doubt)
 
 
-def count_shifted(judged: Measured, level: float) -> tuple[int, int]:
-    """How many labels get probabilities that are on average too high, and too low, beyond chance."""
-    scores: list[float] = []
-    for event in judged.reduced.events[""]:
-        weights: Vector = np.ones_like(event.confidences) if event.weights is None else event.weights
-        spread = np.sqrt((weights**2 * event.confidences * (1 - event.confidences)).sum())
-        excess = (weights * (event.confidences - event.outcomes)).sum()
-        scores.append(excess / spread if spread > 0 else float(np.sign(excess)) * np.inf if excess else 0.0)
-    threshold = normal_quantile(level)
-    return sum(score > threshold for score in scores), sum(score < -threshold for score in scores)
+def count_shifted(rows: Sequence[ClassRow], level: float) -> tuple[int, int]:
+    """How many classes get probabilities that are on average too high, and too low, beyond chance."""
+    shifted = [row.mean_probability - row.prevalence for row in rows if is_shifted(row, level)]
+    return sum(excess > 0 for excess in shifted), sum(excess < 0 for excess in shifted)
+
+
+def is_shifted(row: ClassRow, level: float) -> bool:
+    """Whether the mean probability of a class is off beyond chance, also among all classes."""
+    return row.adjusted_p is not None and row.adjusted_p < significance(level, 1)
 
 
 def _event_gap(judged: Measured, level: float) -> Estimate | None:

@@ -5,155 +5,64 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from calibrant.calibrators import TemperatureScaling
-from calibrant.calibrators.roster import CALIBRATORS
 from calibrant.evaluation.fitting.recommend import Recommendation
+from calibrant.evaluation.judging.parts import CLASSES_OF
 from calibrant.evaluation.phrases import (
     clearly,
     decimals_apart,
     number,
     p_value,
+    part_p_value,
     percent,
-    settings,
     span,
-    with_margin,
 )
 from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.brier import BRIER
+from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
 from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
-from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
 from calibrant.evaluation.quantities.nll import NLL
-from calibrant.evaluation.quantities.prevalence import PREVALENCE
-from calibrant.evaluation.result import Arm, Estimate, Kind, NullError, Verdict
-from calibrant.evaluation.thresholds import TOLERABLE_GAP
+from calibrant.evaluation.quantities.slope import SLOPE
+from calibrant.evaluation.result import Arm, Kind, Part, Verdict
+from calibrant.evaluation.thresholds import TOLERABLE_GAP, significance
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.finding import Finding, count_shifted, find
+from calibrant.evaluation.verdict.headline import headline_of
+from calibrant.evaluation.verdict.naming import (
+    PLURALS,
+    SLOPES,
+    are,
+    class_name,
+    error_name,
+    error_of,
+    furthest_off,
+    listed,
+    null_of,
+    title,
+    value_of,
+)
 
 ALMOST_NEVER = 0.1  # share of the samples of a class: below it, the class is almost never predicted
 JUDGEMENTS = {-1: "clearly better", 0: "within noise", 1: "clearly worse"}  # of what is better when lower
-LOSS = "negative log-likelihood"
 
 
 def reach_verdict(case: Case) -> Verdict:
     """Direction, first sentence and the sentences after it."""
-    finding = find(case.uncalibrated, case.first.null, case.level)
-    about = ECE.key
-    if case.kind == "binary" and finding.subject == "events":
-        about = ECE.event_key
+    finding = find(case.uncalibrated, case.first.parts, case.level)
+    about = error_of(case, finding)
     return Verdict(
         direction=finding.direction,
-        headline=_headline(case, finding, about),
+        headline=headline_of(case, finding, about),
         sentences=tuple(_sentences(case, finding, about)),
         recommended=case.chosen.name,
         reason=_reason(case),
         condition=_condition(case, finding),
         caution=_caution(case),
+        warnings=case.warnings,
     )
-
-
-def _headline(case: Case, finding: Finding, about: str) -> str:
-    first = finding.direction.capitalize()
-    if finding.direction == "calibrated":
-        first += f", as far as {case.num_test:,} samples can tell"
-    elif finding.direction == "undecided":
-        first += f" on {case.num_test:,} samples"
-    return f"{first}: {_facts(case, finding)}; {_outcome(case, finding, about)}."
-
-
-def _facts(case: Case, finding: Finding) -> str:
-    """What the model says against what happens."""
-    says, right, stated, found = (
-        percent(estimate.value or 0.0)
-        for name in (MEAN_CONFIDENCE.key, ACCURACY.key, MEAN_PROBABILITY.key, PREVALENCE.key)
-        for estimate in [case.first.metrics.get(name, Estimate(value=None))]
-    )
-    if case.kind in {"multiclass", "top_label"}:
-        facts = f"says {says}, is right {right} of the time"
-        in_places = finding.direction == "miscalibrated"
-        return f"{facts} on average, but not at every level of confidence" if in_places else facts
-    decisions = f"is {says} sure of its decisions, which are right {right} of the time"
-    if case.kind == "multilabel":
-        events = f"gives the labels {stated} on average where {found} occur"
-    else:
-        events = f"gives the positive class {stated} on average where it occurs in {found} of cases"
-    return f"{events}, and {decisions}" if finding.subject == "events" else f"{decisions}, and {events}"
-
-
-def _outcome(case: Case, finding: Finding, about: str) -> str:
-    """What repair does, or how large the error is."""
-    before, null = case.first.metrics[about], _null(case.first, about)
-    name = f"the {_error_name(case.kind, about)}"
-    if not (case.repaired and finding.real):
-        said = f"{name} is {with_margin(before)}, where chance alone gives up to {number(null.upper)}"
-        if case.refuted:
-            return f"{said}, and {_title(case.picked)} makes the probabilities clearly worse"
-        if case.repaired:
-            return f"{said}, and {_title(case.chosen)} is chosen for its {LOSS} (it {_course(case, NLL.key)})"
-        if not finding.real or len(case.arms) == 1:
-            return said
-        if case.too_few:
-            return f"{said}, and with only {case.fitted_on} none is recommended"
-        return f"{said}, and no calibrator tried is clearly better"
-    arm = case.chosen
-    how = " ".join(part for part in ("with", _title(arm), settings(arm.parameters)) if part)
-    course = f"{name} {_course(case, about)}"
-    if clearly(arm.change[about]) < 0:
-        return f"{how} {course}"
-    # The choice rests on another measure than the one that everybody looks at.
-    joined = "while" if _sign(case, NLL.key) else "and"
-    return f"{how} the {LOSS}, by which it was chosen, {_course(case, NLL.key)}, {joined} {course}"
-
-
-def _sign(case: Case, metric: str) -> int:
-    """−1 where the recommended arm's is lower beyond noise, 1 where it is higher, else 0."""
-    before, after = case.first.metrics[metric].value, case.chosen.metrics[metric].value
-    if before is None or after is None:
-        return (before is not None) - (after is not None)
-    return clearly(case.chosen.change[metric])
-
-
-def _course(case: Case, metric: str) -> str:
-    """``falls from 0.075 ± 0.008 to 0.021 ± 0.006``, with as many decimals as it takes to see that."""
-    before, after = case.first.metrics[metric], case.chosen.metrics[metric]
-    sign = _sign(case, metric)
-    verb = {-1: "falls", 0: "hardly moves,", 1: "rises"}[sign]
-    digits = None
-    if sign and before.value is not None and after.value is not None:
-        digits = decimals_apart(before.value, after.value)
-    old, new = (_value(each) if each.value is None else with_margin(each, digits) for each in (before, after))
-    return f"{verb} from {old} to {new}"
-
-
-def _error_name(kind: Kind, metric: str) -> str:
-    if kind == "multilabel":
-        return "calibration error of the labels"
-    if kind == "binary":
-        return f"calibration error of the {'positive class' if metric == ECE.event_key else 'top label'}"
-    return "calibration error"
-
-
-def _title(arm: Arm) -> str:
-    """Within a sentence; people keep their capitals."""
-    method = CALIBRATORS.get(arm.name.partition("(")[0])
-    if method is not None and method.named_after_person:
-        return arm.title
-    return arm.title[:1].lower() + arm.title[1:]
-
-
-def _null(arm: Arm, metric: str) -> NullError:
-    return next(null for null in arm.null if null.metric == metric)
 
 
 def _sentences(case: Case, finding: Finding, about: str) -> Iterator[str]:
-    yield _is_it_real(case, finding, about, gloss=True)
-    if case.kind == "binary":
-        yield _is_it_real(case, finding, ECE.key if about == ECE.event_key else ECE.event_key, gloss=False)
-    if case.kind == "multilabel":
-        yield _labels(case)
-    if finding.doubt == "few samples":
-        yield f"With so few samples a gap of {percent(TOLERABLE_GAP)} on average could have been missed."
-    elif finding.doubt == "mixed signs":
-        yield "The average is off beyond noise, yet the calibration error is not: more samples would tell."
+    yield from _evidence(case, finding, about)
     if case.repaired:
         yield _effect(case, about)
         if caution := _caution(case):
@@ -168,30 +77,86 @@ def _sentences(case: Case, finding: Finding, about: str) -> Iterator[str]:
         yield _unrepaired(case, finding)
 
 
-def _is_it_real(case: Case, finding: Finding, metric: str, *, gloss: bool) -> str:
+def _evidence(case: Case, finding: Finding, about: str) -> Iterator[str]:
+    """What was found, beside chance."""
+    yield _is_it_real(case, about, gloss=True)
+    others = {"binary": (ECE.key, ECE.event_key), "multiclass": (ECE.key, CLASSWISE_ECE.key)}
+    for other in others.get(case.kind, (ECE.key,)):
+        if other != about and null_of(case.first, other) is not None:
+            yield _is_it_real(case, other, gloss=False)
+    if case.kind in {"multiclass", "multilabel"}:
+        yield _classes(case)
+    if "slope" in finding.failing and about not in SLOPES:
+        yield _slope(case, SLOPE.event_key if case.kind == "binary" else SLOPE.key, gloss=False)
+    if len(finding.parts) > 1:
+        yield _parts(finding.parts)
+    if finding.doubt == "few samples":
+        yield f"With so few samples a gap of {percent(TOLERABLE_GAP)} on average could have been missed."
+    elif finding.doubt == "mixed signs":
+        yield "The average is off beyond noise, yet the calibration error is not: more samples would tell."
+
+
+def _is_it_real(case: Case, metric: str, *, gloss: bool) -> str:
     """The error beside what chance alone gives."""
-    null, estimate = _null(case.first, metric), case.first.metrics[metric]
+    null, estimate = null_of(case.first, metric), case.first.metrics[metric]
+    if null is None:
+        return _slope(case, metric, gloss=gloss)
     level = f"{100 * case.level:g} %"
     meaning = " (how far what is stated lies from what happens, on average)" if gloss else ""
-    ending = "the error is real" if null.p_value < finding.threshold else "this can be chance"
+    ending = "this can be chance"
+    if null.p_value < significance(case.level, 1):
+        ending = "the error is real"
+        if _part(case.first, case.kind, metric).holds:
+            ending = f"more than chance alone, but not among the {len(case.first.parts)} looks that are taken"
     return (
-        f"The {_error_name(case.kind, metric)}{meaning} is {number(estimate.value or 0.0)} "
+        f"The {error_name(case.kind, metric)}{meaning} is {number(estimate.value or 0.0)} "
         f"({level} interval {span(estimate)}). A perfectly calibrated model judged on as many samples shows "
         f"{number(null.mean)} on average and at most {number(null.upper)} in {level} of cases: "
         f"{ending} ({p_value(null)})."
     )
 
 
-def _labels(case: Case) -> str:
-    """How many labels are predicted too often or too rarely, and the worst."""
-    high, low = count_shifted(case.uncalibrated, case.level)
-    rows = case.first.classes
-    worst = max(rows, key=lambda row: abs(row.mean_probability - row.prevalence))
+def _part(arm: Arm, kind: Kind, metric: str) -> Part:
+    """The part of the verdict that a calibration error belongs to."""
+    name = "top label"
+    if kind in CLASSES_OF and metric == CLASSES_OF[kind][1]:
+        name = CLASSES_OF[kind][0]
+    return next(part for part in arm.parts if part.name == name)
+
+
+def _slope(case: Case, metric: str, *, gloss: bool) -> str:
+    """The slope beside one."""
+    estimate = case.first.metrics[metric]
+    value = estimate.value or 0.0
+    meaning = " (of what happens on what is stated, in log-odds)" if gloss else ""
+    way = "extreme" if value < 1 else "timid"
+    return (
+        f"The calibration slope{meaning} is {number(value)} ({100 * case.level:g} % interval "
+        f"{span(estimate)}), where 1 is right: the probabilities are too {way}."
+    )
+
+
+def _parts(parts: tuple[Part, ...]) -> str:
+    """What holds and what does not, with p-values."""
+    verbs = {True: ("hold", "do not hold"), False: ("holds", "does not hold")}
+    said = [
+        f"the {part.name} {verbs[part.name in PLURALS][not part.holds]} ({part_p_value(part)})"
+        for part in parts
+    ]
+    listing = f"{', '.join(said[:-1])} and {said[-1]}"
+    return f"Against chance, with Holm's adjustment for {len(parts)} looks, {listing}."
+
+
+def _classes(case: Case) -> str:
+    """How many classes or labels are predicted too often or too rarely, and the worst."""
+    high, low = count_shifted(case.first.classes, case.level)
+    rows, worst = case.first.classes, furthest_off(case)
+    noun, nouns = ("label", "labels") if case.kind == "multilabel" else ("class", "classes")
     get = "gets" if high == 1 else "get"
     return (
-        f"{high} of {len(rows)} labels {get} probabilities that are too high on average, beyond chance, and "
-        f"{low} too low; the furthest off is {worst.name}: {percent(worst.mean_probability)} stated, "
-        f"{percent(worst.prevalence)} found."
+        f"{high} of {len(rows)} {nouns} {get} probabilities that are too high on average, beyond chance, and "
+        f"{low} too low; the furthest off is {class_name(worst, noun)}: {percent(worst.mean_probability)} "
+        f"stated, {percent(worst.prevalence)} found."
     )
 
 
@@ -199,7 +164,7 @@ def _effect(case: Case, about: str) -> str:
     """What the recommended calibrator does to error, scores and accuracy."""
     arm = case.chosen
     named = {
-        about: f"the {_error_name(case.kind, about)}",
+        about: f"the {error_name(case.kind, about)}",
         NLL.key: "the negative log-likelihood (NLL)",
         BRIER.key: "the Brier score (squared distance from what happened)",
     }
@@ -227,30 +192,25 @@ def _move(before: Arm, after: Arm, metric: str) -> str:
     """``from 0.109 to 0.021 (clearly better)``."""
     old, new = before.metrics[metric], after.metrics[metric]
     if old.value is None or new.value is None:
-        return f"from {_value(old)} to {_value(new)}"
+        return f"from {value_of(old)} to {value_of(new)}"
     sign = clearly(after.change[metric])
     digits = decimals_apart(old.value, new.value) if sign else None
     said = f"from {number(old.value, digits)} to {number(new.value, digits)}"
     return f"{said} ({JUDGEMENTS[-sign if metric == ACCURACY.key else sign]})"
 
 
-def _value(estimate: Estimate) -> str:
-    """The number, or why it is infinite."""
-    if estimate.value is not None:
-        return number(estimate.value)
-    return f"infinity ({(estimate.reason or '').removeprefix('infinite: ')})"
-
-
 def _limits(case: Case, finding: Finding, about: str) -> Iterator[str]:
     """What the repair leaves."""
-    null, left = _null(case.chosen, about), case.chosen.metrics[about].value or 0.0
-    if case.repaired and null.p_value < finding.threshold:
-        yield (
-            f"What remains, {number(left)}, is still more than chance gives ({p_value(null)}): "
-            "this calibrator does not repair everything."
-        )
+    null, left = null_of(case.chosen, about), case.chosen.metrics[about].value or 0.0
+    remaining = tuple(part.name for part in case.chosen.parts if not part.holds)
+    if case.repaired and remaining:
+        if null is not None and not _part(case.chosen, case.kind, about).holds:
+            what = f"What remains, {number(left)}, is still more than chance gives ({p_value(null)})"
+        else:
+            what = f"After it {listed(remaining, 'the')} still {are(remaining)} off beyond chance"
+        yield f"{what}: this calibrator does not repair everything."
     temperature = next((arm for arm in case.arms if arm.name == TemperatureScaling.name), case.chosen)
-    if temperature is case.chosen or case.kind == "multiclass":
+    if temperature is case.chosen or case.kind == "multiclass" or about in SLOPES:
         return
     before, after = case.first.metrics[about].value or 0.0, temperature.metrics[about].value or 0.0
     if finding.real and left < before / 2 < after:
@@ -279,7 +239,7 @@ def _why(case: Case, recommendation: Recommendation) -> str:
         [] if case.picked.fit is None else [each for each in case.picked.fit.warnings if "bound" in each]
     )
     unchanged = case.picked is case.first
-    choice = "leaving the probabilities as they are" if unchanged else _title(case.picked)
+    choice = "leaving the probabilities as they are" if unchanged else title(case.picked)
     return (
         f"The choice of {choice} was made on calibration samples by cross-validated NLL ({scores}), never by "
         "the calibration error: it is the simplest within one standard error of the best."
@@ -341,7 +301,7 @@ def _caution(case: Case) -> str | None:
             continue
         rarely = "almost never predicted" if after.accuracy < ALMOST_NEVER else "predicted far less often"
         return (
-            f"Watch the accuracy: with {_title(case.chosen)} the {name} class is {rarely} (for "
+            f"Watch the accuracy: with {title(case.chosen)} the {name} class is {rarely} (for "
             f"{percent(after.accuracy)} of its samples, {percent(before.accuracy)} before), which moves the "
             f"accuracy towards that of always saying {other}; to decide, choose a threshold of your own on "
             "the calibrated probabilities."

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.judging.measure import measure, nulls_and_curves
+from calibrant.evaluation.judging.measure import against_chance, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.result import Direction, Estimate, Kind
@@ -88,9 +88,9 @@ def _row(
     reduced = reduce_predictions(predictions, 15)
     judged = measure(reduced, procedure)
     names = tuple(str(k) for k in range(predictions.num_classes or 0))
-    nulls = nulls_and_curves(reduced, procedure, names)["null"]
+    chance = against_chance(reduced, procedure, names)
     prefix = "event_" if predictions.kind == "binary" else ""
-    null = next(each for each in nulls if each.metric == f"{prefix}ece")
+    null = next(each for each in chance.null if each.metric == f"{prefix}ece")
     return Row(
         name=name,
         kind=predictions.kind,
@@ -101,7 +101,7 @@ def _row(
         null_mean=null.mean,
         null_upper=null.upper,
         p_value=null.p_value,
-        direction=find(judged, nulls, level).direction,
+        direction=find(judged, chance.parts, level).direction,
     )
 
 

@@ -1,0 +1,112 @@
+"""Every class at once under calibration: labels drawn from whole rows of probabilities.
+
+The classes of a row exclude each other, so their errors hang together; draws of each class for itself would
+miss that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
+from calibrant.evaluation.resampling.null import ROUNDING
+from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
+
+MOST_SUMS = 1 << 22  # of drawn classes and bins held at once: 32 MiB
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassRowsBlock:
+    """Some rows of a table: probabilities to draw from ``(n, C)``, bins of those stated, and masses."""
+
+    probs: Matrix
+    bins: Indices
+    mass: Vector
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassNull:
+    """How far the mean probabilities of the classes lie from what occurs, beside what chance gives."""
+
+    scores: Vector
+    """The distance of each class ``(C,)``, positive where more occurs than is stated; see `class_scores`."""
+    farthest: Vector
+    """The largest distance over the classes in each draw ``(R,)``."""
+    errors: Vector | None = None
+    """The class-wise error in each draw ``(R,)``; ``None`` where it is not drawn."""
+
+    def adjusted_p_values(self) -> Vector:
+        """Of each class, the share of draws in which any class is as far off."""
+        ranked = np.sort(self.farthest)
+        reached = len(ranked) - np.searchsorted(ranked, np.abs(self.scores) - ROUNDING)
+        return (1 + reached) / (1 + len(ranked))
+
+
+def draw_labels(
+    blocks: Callable[[], Iterator[ClassRowsBlock]],
+    *,
+    num_classes: int,
+    num_bins: int,
+    num_draws: int,
+    seed: tuple[int, ...],
+) -> Iterator[Matrix]:
+    """What occurs ``(C, B, r)`` of each class where it is stated in each bin, for some draws after others.
+
+    One walk through the rows for every 32 MiB of results.
+    """
+    from calibrant.evaluation.resampling.kernels import add_drawn_labels  # compiled
+
+    rng = np.random.Generator(np.random.SFC64(seed))
+    for first, last in block_bounds(num_draws, MOST_SUMS // (num_classes * num_bins)):
+        sums = np.zeros((num_classes, num_bins, last - first))
+        for rows in blocks():
+            for start, stop in block_bounds(len(rows.mass), SMALL_BLOCK // (last - first)):
+                uniform = rng.random((stop - start, last - first), dtype=np.float32)
+                part = slice(start, stop)
+                add_drawn_labels(uniform, rows.probs[part], rows.bins[part], rows.mass[part], sums)
+        yield sums
+
+
+def class_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Matrix:
+    r"""How far what occurs ``(C, ...)`` lies from its expectation ``(C,)``, in standard errors.
+
+    The signed root of :math:`2 (o \log(o/e) - o + e) \, e / v`, with the variance v: for what occurs often
+    :math:`(o - e) / \sqrt v`, and for what is rare still nearly normal, where that is far too large: one
+    occurrence where .01 are expected lies 2.7 standard errors off, not 10. So the largest distance over many
+    classes is not that of the rarest.
+
+    Example:
+        >>> class_scores(np.array([1.0]), np.array([0.01]), np.array([0.01])).round(1)
+        array([2.7])
+    """
+    shape = (len(expected),) + (1,) * (occurs.ndim - 1)
+    e, v = expected.reshape(shape), variance.reshape(shape)
+    ratio = np.divide(occurs, e, out=np.ones_like(occurs), where=(occurs > 0) & (e > 0))
+    deviance = np.maximum(2 * (occurs * np.log(ratio) - occurs + e), 0.0)
+    certain = np.where(np.abs(occurs - e) > ROUNDING * np.maximum(e, 1.0), np.inf, 0.0)
+    scale = np.divide(e, v, out=np.zeros_like(v), where=v > 0)
+    return np.sign(occurs - e) * np.where(v > 0, np.sqrt(deviance * scale), certain)
+
+
+def joint_p_value(tests: list[tuple[float, Vector]]) -> float:
+    """One p-value for several statistics of the same draws ``(R,)``; large ones count against the model.
+
+    The least share of draws that reach what is found, against the least shares of the draws themselves: so
+    nothing is paid for looking twice at the same thing.
+
+    References:
+        Westfall and Young, "Resampling-Based Multiple Testing", 1993.
+
+    Example:
+        >>> draws = np.arange(99.0)
+        >>> joint_p_value([(98.0, draws)]), joint_p_value([(98.0, draws), (98.0, draws)])
+        (0.02, 0.02)
+    """
+    least = np.full(1 + len(tests[0][1]), np.inf)  # what is found counts as one of the draws
+    for found, draws in tests:
+        pooled = np.append(found, draws)
+        least = np.minimum(least, len(pooled) - np.searchsorted(np.sort(pooled), pooled - ROUNDING))
+    return float((least <= least[0]).mean())

@@ -1,0 +1,139 @@
+"""The first sentence of a verdict."""
+
+from __future__ import annotations
+
+from calibrant.evaluation.phrases import clearly, decimals_apart, number, percent, settings, with_margin
+from calibrant.evaluation.quantities.accuracy import ACCURACY
+from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
+from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
+from calibrant.evaluation.quantities.nll import NLL
+from calibrant.evaluation.quantities.prevalence import PREVALENCE
+from calibrant.evaluation.result import Estimate
+from calibrant.evaluation.verdict.case import Case
+from calibrant.evaluation.verdict.finding import MAIN, Finding, is_shifted
+from calibrant.evaluation.verdict.naming import (
+    SLOPES,
+    are,
+    class_name,
+    error_name,
+    furthest_off,
+    listed,
+    null_of,
+    title,
+    value_of,
+)
+
+LOSS = "negative log-likelihood"
+
+
+def headline_of(case: Case, finding: Finding, about: str) -> str:
+    """What holds, what does not, and what helps."""
+    outcome = _outcome(case, finding, about)
+    if finding.failing and not MAIN & set(finding.failing):
+        first = _in_part(case, finding)
+        which = _class_furthest_off(case) if "classes" in finding.failing else None
+        return f"{first}: {f'{which}; ' if which else ''}{outcome}."
+    first = finding.direction.capitalize()
+    if finding.direction == "calibrated":
+        first += f", as far as {case.num_test:,} samples can tell"
+    elif finding.direction == "undecided":
+        first += f" on {case.num_test:,} samples"
+    return f"{first}: {_facts(case, finding)}; {outcome}."
+
+
+def _in_part(case: Case, finding: Finding) -> str:
+    """``Its top label is calibrated, its classes are not``."""
+    holding, failing = finding.holding, finding.failing
+    if finding.doubt:
+        said = f"Miscalibrated in {listed(failing, 'its')}"
+        return f"{said}, while of {listed(holding, 'its')} {case.num_test:,} samples cannot tell"
+    said = f"{listed(holding, 'its')} {are(holding)} calibrated, {listed(failing, 'its')} {are(failing)} not"
+    return said[:1].upper() + said[1:]
+
+
+def _class_furthest_off(case: Case) -> str | None:
+    """``Industrial is stated 8.0 % and occurs 9.5 %``; ``None`` where no class alone is off beyond chance."""
+    row = furthest_off(case)
+    if not is_shifted(row, case.level):
+        return None
+    return f"{class_name(row)} is stated {percent(row.mean_probability)} and occurs {percent(row.prevalence)}"
+
+
+def _facts(case: Case, finding: Finding) -> str:
+    """What the model says against what happens."""
+    says, right, stated, found = (
+        percent(estimate.value or 0.0)
+        for name in (MEAN_CONFIDENCE.key, ACCURACY.key, MEAN_PROBABILITY.key, PREVALENCE.key)
+        for estimate in [case.first.metrics.get(name, Estimate(value=None))]
+    )
+    if case.kind in {"multiclass", "top_label"}:
+        facts = f"says {says}, is right {right} of the time"
+        in_places = finding.direction == "miscalibrated"
+        return f"{facts} on average, but not at every level of confidence" if in_places else facts
+    decisions = f"is {says} sure of its decisions, which are right {right} of the time"
+    if case.kind == "multilabel":
+        events = f"gives the labels {stated} on average where {found} occur"
+    else:
+        events = f"gives the positive class {stated} on average where it occurs in {found} of cases"
+    return f"{events}, and {decisions}" if finding.subject == "events" else f"{decisions}, and {events}"
+
+
+def _outcome(case: Case, finding: Finding, about: str) -> str:
+    """What repair does, or how large the error is."""
+    name = f"the {error_name(case.kind, about)}"
+    if not (case.repaired and finding.real):
+        said = f"{name} is {with_margin(case.first.metrics[about])}, {_beside(case, about)}"
+        if case.refuted:
+            return f"{said}, and {title(case.picked)} makes the probabilities clearly worse"
+        if case.repaired:
+            return f"{said}, and {title(case.chosen)} is chosen for its {LOSS} (it {_course(case, NLL.key)})"
+        if not finding.real or len(case.arms) == 1:
+            return said
+        if case.too_few:
+            return f"{said}, and with only {case.fitted_on} none is recommended"
+        return f"{said}, and no calibrator tried is clearly better"
+    arm = case.chosen
+    how = " ".join(part for part in ("with", title(arm), settings(arm.parameters)) if part)
+    course = f"{name} {_course(case, about)}"
+    if _improves(case, about):
+        return f"{how} {course}"
+    # The choice rests on another measure than the one that everybody looks at.
+    joined = "while" if _sign(case, NLL.key) else "and"
+    return f"{how} the {LOSS}, by which it was chosen, {_course(case, NLL.key)}, {joined} {course}"
+
+
+def _beside(case: Case, about: str) -> str:
+    """What the error is to be compared with."""
+    null = null_of(case.first, about)
+    return "where 1 is right" if null is None else f"where chance alone gives up to {number(null.upper)}"
+
+
+def _improves(case: Case, about: str) -> bool:
+    """Whether the recommended arm's error is lower, or its slope nearer to one, beyond noise."""
+    sign = clearly(case.chosen.change[about])
+    if about in SLOPES:
+        before, after = (arm.metrics[about].value or 0.0 for arm in (case.first, case.chosen))
+        return bool(sign) and abs(after - 1) < abs(before - 1)
+    return sign < 0
+
+
+def _sign(case: Case, metric: str) -> int:
+    """−1 where the recommended arm's is lower beyond noise, 1 where it is higher, else 0."""
+    before, after = case.first.metrics[metric].value, case.chosen.metrics[metric].value
+    if before is None or after is None:
+        return (before is not None) - (after is not None)
+    return clearly(case.chosen.change[metric])
+
+
+def _course(case: Case, metric: str) -> str:
+    """``falls from 0.075 ± 0.008 to 0.021 ± 0.006``, with as many decimals as it takes to see that."""
+    before, after = case.first.metrics[metric], case.chosen.metrics[metric]
+    sign = _sign(case, metric)
+    verb = {-1: "falls", 0: "hardly moves,", 1: "rises"}[sign]
+    digits = None
+    if sign and before.value is not None and after.value is not None:
+        digits = decimals_apart(before.value, after.value)
+    old, new = (
+        value_of(each) if each.value is None else with_margin(each, digits) for each in (before, after)
+    )
+    return f"{verb} from {old} to {new}"
