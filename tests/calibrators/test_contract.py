@@ -568,4 +568,5 @@ def test_warnings_are_given_and_kept() -> None:
 
 def test_every_calibrator_is_in_the_roster(roster: Any) -> None:
     """Nothing escapes the laws."""
-    assert {entry.build().name for entry in roster} == set(available())
+    missing = sorted(set(available()) - {entry.build().name for entry in roster})
+    assert not missing, f"add an Entry(...) for {', '.join(missing)} to tests/rosters_calibrators.py"

@@ -21,8 +21,10 @@ def test_every_method_is_one_file_and_in_the_roster() -> None:
             for each in vars(module).values()
             if isinstance(each, type) and issubclass(each, Calibrator) and each.__module__ == module.__name__
         ]
-        assert len(own) == 1, file.name
+        assert len(own) == 1, f"methods/{file.name}.py must hold one calibrator; it holds {own}"
         found += own
+    missing = sorted(set(found) - set(available()))
+    assert not missing, f"import {', '.join(missing)} in calibrators/methods/__init__.py"
     assert sorted(found) == sorted(available())
 
 

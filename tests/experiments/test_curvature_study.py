@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
 from calibrant.curvature import HessianOperator
-from calibrant.experiments.studies.curvature import STUDY, measure, settings
+from calibrant.experiments.studies.curvature import CURVATURE, measure, settings
 from calibrant.experiments.studies.curvature import hessians as measures
 from calibrant.experiments.studies.curvature.claims import claims
 from calibrant.experiments.studies.curvature.directions import direction_table
@@ -215,7 +215,7 @@ def test_the_page_says_what_the_records_show(
 ) -> None:
     """Tables, numbers and pictures are written, and a correlation on the page is that of the records."""
     monkeypatch.setattr(settings, "SETTINGS", (SMALL, NORMALISED))
-    text, data, path, scatter = STUDY.run(Session(), out=store, setting=None, seeds=3, table=tmp_path)
+    text, data, path, scatter = CURVATURE.run(Session(), out=store, setting=None, seeds=3, table=tmp_path)
     said = Path(text).read_text(encoding="utf-8")
     assert "nan" not in said
     assert "γ = 3" in said

@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,7 @@ from calibrant.cli.main import app
 from calibrant.experiments.claims import Claim
 from calibrant.experiments.pages import results_text
 from calibrant.experiments.records import Records
-from calibrant.experiments.studies.demo.networks import Setting
-from calibrant.experiments.studies.generalisation_gap import settings as gap
-from calibrant.experiments.studies.linear_model import settings as linear
 from calibrant.experiments.studies.roster import STUDIES
-from calibrant.experiments.studies.temperature_line import measure as line
 from calibrant.experiments.study import DATA, OUT, PUBLISHED, SEEDS, SETTING, TABLE, Page, Session, Study
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -32,27 +27,6 @@ FLAGS = {option.flag for option in (OUT, SETTING, SEEDS, TABLE, PUBLISHED, DATA)
 PAGES = [page for study in STUDIES for page in study.pages]
 TURNED = {"holds": "does not hold", "does not hold": "holds"}
 
-
-def _small_linear_model(patch: pytest.MonkeyPatch) -> None:
-    small = linear.Setting(num_samples=80, num_test=400, learning_rate=0.5, iterations=300)
-    patch.setattr(linear, "DEFAULT", small)
-
-
-def _small_generalisation_gap(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gap, "CELLS", (gap.Cell(num_samples=200, num_features=2),))
-
-
-def _small_temperature_line(patch: pytest.MonkeyPatch) -> None:
-    setting = Setting(side=4, num_training=1400, num_calibration=100, num_epochs=1, batch_size=100)
-    patch.setattr(line, "WORLDS", (line.World(title="digits", setting=setting),))
-
-
-SMALL: Mapping[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "linear-model": _small_linear_model,
-    "generalisation-gap": _small_generalisation_gap,
-    "temperature-line": _small_temperature_line,
-}
-"""How a study that keeps records is made to take a second."""
 
 NOT_SMALL = {
     "calibrators": "needs prediction files; its own test resumes it",
@@ -77,7 +51,10 @@ def text_of(page: Page, numbers: Any) -> str:
 
 def committed(page: Page) -> Any:
     """The page's numbers in ``docs/results``."""
-    return json.loads((RESULTS / f"{page.name}.json").read_text(encoding="utf-8"))
+    path = RESULTS / f"{page.name}.json"
+    if not path.is_file():
+        pytest.fail(f"commit what the study writes: `calibrant study {page.name} --table {RESULTS}`")
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def test_names_and_files_are_parted() -> None:
@@ -169,10 +146,10 @@ def test_a_second_run_does_nothing(one: Study, tmp_path: Path, monkeypatch: pyte
     """What is recorded is not computed again, and the files are the same; all of them are declared."""
     if one.name in NOT_SMALL:
         pytest.skip(NOT_SMALL[one.name])
-    SMALL[one.name](monkeypatch)
+    assert one.small, f"give {one.name} small settings: Study(small=lambda: ...)"
     options = {option.name: option.default for option in one.options} | {"out": tmp_path, "seeds": 2}
     session = Session(tell=lambda _: None)
-    printed = one.run(session, **options)
+    printed = one.run(session, one.small(), **options)
     first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert set(first) == set(one.files)
 
@@ -180,7 +157,7 @@ def test_a_second_run_does_nothing(one: Study, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(
         Records, "get", lambda self, key, _: recall(self, key, lambda: pytest.fail("computed again"))
     )
-    assert one.run(session, **options) == printed
+    assert one.run(session, one.small(), **options) == printed
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == first
 
 

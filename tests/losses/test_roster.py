@@ -37,7 +37,7 @@ def missing(public: Mapping[str, object], exempt: Iterable[str]) -> list[str]:
         if thing not in entered:
             steps.append(f"{name}: add a Loss(...) to LOSSES in tests/rosters_losses.py")
         if inspect.isclass(thing) and thing not in built:
-            steps.append(f"{name}: add its line to _BY_NAME in calibrant/losses/__init__.py")
+            steps.append(f"{name}: make it a LossModule in a file of its own, named as in recipes")
     return steps
 
 
@@ -68,7 +68,7 @@ def test_a_new_loss_is_told_what_to_add() -> None:
     assert missing({"new_loss": new_loss, "NewLoss": NewLoss, "build": losses.build}, NO_LOSS) == [
         "new_loss: add a Loss(...) to LOSSES in tests/rosters_losses.py",
         "NewLoss: add a Loss(...) to LOSSES in tests/rosters_losses.py",
-        "NewLoss: add its line to _BY_NAME in calibrant/losses/__init__.py",
+        "NewLoss: make it a LossModule in a file of its own, named as in recipes",
     ]
 
 

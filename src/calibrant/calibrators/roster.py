@@ -2,46 +2,12 @@
 
 from __future__ import annotations
 
+from calibrant._math.rosters import subclasses
 from calibrant._math.text_form import build_from
+from calibrant.calibrators import methods
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.methods.bayesian_binning import BayesianBinning
-from calibrant.calibrators.methods.beta import BetaCalibration
-from calibrant.calibrators.methods.bias_corrected_temperature import BiasCorrectedTemperatureScaling
-from calibrant.calibrators.methods.dirichlet import DirichletCalibration
-from calibrant.calibrators.methods.ensemble_temperature import EnsembleTemperatureScaling
-from calibrant.calibrators.methods.focal_temperature import FocalTemperatureScaling
-from calibrant.calibrators.methods.histogram import HistogramBinning
-from calibrant.calibrators.methods.isotonic import IsotonicCalibration
-from calibrant.calibrators.methods.matrix import MatrixScaling
-from calibrant.calibrators.methods.platt import PlattScaling
-from calibrant.calibrators.methods.quadratic import QuadraticScaling
-from calibrant.calibrators.methods.scaling_binning import ScalingBinning
-from calibrant.calibrators.methods.smoothed_temperature import SmoothedTemperatureScaling
-from calibrant.calibrators.methods.structured import StructuredMatrixScaling
-from calibrant.calibrators.methods.temperature import TemperatureScaling
-from calibrant.calibrators.methods.vector import VectorScaling
 
-CALIBRATORS: dict[str, type[Calibrator]] = {
-    kind.name: kind
-    for kind in (
-        TemperatureScaling,
-        FocalTemperatureScaling,
-        PlattScaling,
-        VectorScaling,
-        MatrixScaling,
-        StructuredMatrixScaling,
-        DirichletCalibration,
-        IsotonicCalibration,
-        BetaCalibration,
-        QuadraticScaling,
-        EnsembleTemperatureScaling,
-        SmoothedTemperatureScaling,
-        BiasCorrectedTemperatureScaling,
-        HistogramBinning,
-        ScalingBinning,
-        BayesianBinning,
-    )
-}
+CALIBRATORS = {kind.name: kind for kind in subclasses(vars(methods), Calibrator).values()}
 
 
 def available() -> tuple[str, ...]:

@@ -67,8 +67,8 @@ def available() -> tuple[str, ...]:
     """Names that :func:`load` knows.
 
     Example:
-        >>> available()
-        ('digits', 'fashion_mnist', 'mnist', 'cifar10_jpeg', 'pneumoniamnist', 'notmnist_ood')
+        >>> available()[:3]
+        ('digits', 'fashion_mnist', 'mnist')
     """
     return tuple(_NAMED)
 

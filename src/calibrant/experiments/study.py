@@ -139,6 +139,8 @@ class Study:
         options: The options that it takes.
         pages: The pages of results that it writes.
         records: Files of records that it keeps in the folder ``out``, as names or patterns.
+        small: Of a study that keeps records, gives the settings under which it takes a second. They are the
+            second argument of ``run``, which has a default; the laws of all studies run it so.
     """
 
     name: str
@@ -147,6 +149,7 @@ class Study:
     options: tuple[Option, ...] = (OUT,)
     pages: tuple[Page, ...] = ()
     records: tuple[str, ...] = ()
+    small: Callable[[], object] | None = field(default=None, repr=False)
 
     @property
     def files(self) -> tuple[str, ...]:

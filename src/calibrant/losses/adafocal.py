@@ -16,6 +16,8 @@ from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows
 
+__all__ = ["AdaFocalLoss", "adafocal_loss", "updated_gammas"]
+
 
 @properness("as it starts: focal with γ = 1")
 def adafocal_loss(

@@ -9,6 +9,8 @@ from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows
 
+__all__ = ["BrierLoss", "brier_loss"]
+
 
 @properness("strictly proper (a squared distance)")
 def brier_loss(

@@ -8,6 +8,8 @@ from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._rows import Reduction, as_rows
 
+__all__ = ["CrossEntropyLoss", "cross_entropy_loss"]
+
 
 @properness("strictly proper (Gibbs' inequality)")
 def cross_entropy_loss(

@@ -11,6 +11,8 @@ from calibrant._math.true_class import softplus
 from calibrant.losses._module import LossModule, properness
 from calibrant.losses._rows import Reduction, as_labelled_rows, check_not_negative
 
+__all__ = ["DualFocalLoss", "dual_focal_loss"]
+
 
 @properness("the runner-up enters the power: below the truth's probability only")
 def dual_focal_loss(

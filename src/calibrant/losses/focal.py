@@ -9,6 +9,8 @@ from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows, check_gamma
 
+__all__ = ["FocalLoss", "focal_loss"]
+
 
 @properness("proper for γ = 0 only; elicits the inverse focal map, which keeps the order")
 def focal_loss(

@@ -12,6 +12,8 @@ from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows, check_not_negative
 
+__all__ = ["FocalCalibrationLoss", "focal_calibration_loss"]
+
 Norm: TypeAlias = Literal["l1", "l2"]
 
 

@@ -12,6 +12,8 @@ from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._rows import Reduction, as_rows, check_number
 
+__all__ = ["LabelSmoothingLoss", "label_smoothing_loss"]
+
 Spread: TypeAlias = Literal["all", "others"]
 
 

@@ -9,6 +9,8 @@ from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._rows import Reduction, SoftRows, as_rows, check_not_negative
 
+__all__ = ["MarginLabelSmoothingLoss", "margin_label_smoothing_loss"]
+
 
 @properness("proper where no probability is below exp(−margin) times the largest")
 def margin_label_smoothing_loss(

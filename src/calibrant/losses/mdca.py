@@ -12,6 +12,8 @@ from calibrant.losses._module import BatchLossModule, properness
 from calibrant.losses._rows import as_labelled_rows, check_mean, check_not_negative
 from calibrant.losses.focal import focal_loss
 
+__all__ = ["MDCALoss", "mdca_loss"]
+
 
 @properness("cross-entropy plus a penalty that is zero at the truth: strictly proper")
 def mdca_loss(

@@ -13,6 +13,8 @@ from calibrant._math.shapes import Bool, Float, Integer
 from calibrant.losses._module import BatchLossModule, properness
 from calibrant.losses._rows import as_labelled_rows, check_mean, check_not_negative
 
+__all__ = ["MMCELoss", "mmce_loss"]
+
 # Below it exp(1 / bandwidth) nears the end of float32.
 _NARROWEST = 0.02
 # Keeps the square root's derivative finite at zero; the authors' value.

@@ -9,6 +9,8 @@ from calibrant.losses._entries import as_entries
 from calibrant.losses._module import MultilabelLossModule, properness
 from calibrant.losses._rows import Reduction, check_gamma
 
+__all__ = ["MultilabelFocalLoss", "multilabel_focal_loss"]
+
 
 @properness("label by label as focal")
 def multilabel_focal_loss(

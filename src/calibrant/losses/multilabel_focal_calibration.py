@@ -9,6 +9,8 @@ from calibrant.losses._entries import as_entries
 from calibrant.losses._module import MultilabelLossModule, properness
 from calibrant.losses._rows import Reduction, check_not_negative
 
+__all__ = ["MultilabelFocalCalibrationLoss", "multilabel_focal_calibration_loss"]
+
 
 @properness("label by label as focal-calibration")
 def multilabel_focal_calibration_loss(

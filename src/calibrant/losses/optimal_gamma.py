@@ -10,6 +10,8 @@ from torch import Tensor
 from calibrant._math.lambert_w import lambert_w
 from calibrant._math.shapes import Float
 
+__all__ = ["optimal_gamma"]
+
 
 @overload
 def optimal_gamma(p0: float) -> float: ...

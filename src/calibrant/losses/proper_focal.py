@@ -10,6 +10,8 @@ from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_values, soft_values
 from calibrant.losses._rows import Reduction, SoftRows, as_rows, check_not_negative
 
+__all__ = ["ProperFocalLoss", "proper_focal_loss"]
+
 
 @properness("strictly proper: the inverse focal map undoes what focal loss elicits")
 def proper_focal_loss(

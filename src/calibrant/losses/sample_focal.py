@@ -17,6 +17,8 @@ from calibrant.losses._module import SoftLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows, check_number
 
+__all__ = ["SampleFocalLoss", "sample_focal_loss"]
+
 Closed: TypeAlias = Literal["left", "right"]
 
 

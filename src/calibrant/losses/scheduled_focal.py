@@ -12,6 +12,8 @@ from calibrant.losses._module import SoftLossModule
 from calibrant.losses._rows import check_number
 from calibrant.losses.focal import focal_loss
 
+__all__ = ["ScheduledFocalLoss", "scheduled_gamma"]
+
 
 def scheduled_gamma(
     epoch: int, *, gammas: Sequence[float] = (5.0, 3.0, 2.0), milestones: Sequence[int] = (100, 250)

@@ -13,6 +13,8 @@ from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import BatchLossModule, properness
 from calibrant.losses._rows import as_labelled_rows, check_mean, check_not_negative
 
+__all__ = ["SmoothCalibrationLoss", "smooth_calibration_loss", "smooth_calibration_penalty"]
+
 
 def smooth_calibration_penalty(
     confidences: Float[Tensor, " N"],

@@ -10,6 +10,8 @@ from calibrant._math.scores import brier_scores
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, mean_score
 
+__all__ = ["brier_score"]
+
 
 def brier_score(
     probs: ArrayLike, labels: ArrayLike, *, average: Average = "macro", weights: ArrayLike | None = None

@@ -15,6 +15,8 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant.metrics._common import Average, averaged, check_average, check_bandwidth, columns
 
+__all__ = ["canonical_calibration_error"]
+
 
 def canonical_calibration_error(
     probs: ArrayLike,

@@ -14,6 +14,8 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, calibration_sums, check_average, column_sums
 
+__all__ = ["classwise_calibration_error"]
+
 
 def classwise_calibration_error(
     probs: ArrayLike,

@@ -13,6 +13,8 @@ from calibrant._math.scores import top_label, weighted_mean
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import columns
 
+__all__ = ["HighConfidence", "high_confidence"]
+
 
 @dataclass(frozen=True)
 class HighConfidence:

@@ -10,6 +10,8 @@ from calibrant._math.scores import hits, misses
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, mean_score
 
+__all__ = ["accuracy", "error_rate"]
+
 
 def accuracy(
     probs: ArrayLike, labels: ArrayLike, *, average: Average = "macro", weights: ArrayLike | None = None

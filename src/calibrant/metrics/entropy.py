@@ -14,6 +14,8 @@ from calibrant._math.scores import entropies, hits, weighted_mean
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import columns
 
+__all__ = ["predictive_entropy"]
+
 
 def predictive_entropy(
     probs: ArrayLike,

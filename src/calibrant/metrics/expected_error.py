@@ -15,6 +15,8 @@ from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, averaged, binned_error, check_average
 from calibrant.metrics.squared_error import judged_pairs
 
+__all__ = ["adaptive_calibration_error", "expected_calibration_error"]
+
 
 def expected_calibration_error(
     probs: ArrayLike,

@@ -15,6 +15,8 @@ from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, check_bandwidth
 from calibrant.metrics._events import Vector, one_event, over_events
 
+__all__ = ["SmoothReliabilityCurve", "smooth_ece", "smooth_reliability_curve"]
+
 NARROWEST_CURVE = 1e-3  # a finer curve is finer than a pixel
 EMPTY = 1e-6  # density below which a curve says nothing
 

@@ -16,6 +16,8 @@ from calibrant._math.cumulative import CumulativeDifferences
 from calibrant._math.shapes import Float
 from calibrant.metrics._events import checked_events
 
+__all__ = ["CumulativeTest", "kolmogorov_smirnov_test", "kuiper_test"]
+
 PValue: TypeAlias = Literal["auto", "asymptotic", "simulation"]
 
 ENOUGH_STEPS = 1000  # distinct probabilities from which on the path counts as a Brownian motion

@@ -10,6 +10,8 @@ from calibrant._math.scores import negative_log_likelihoods
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, mean_score
 
+__all__ = ["negative_log_likelihood"]
+
 
 def negative_log_likelihood(
     probs: ArrayLike, labels: ArrayLike, *, average: Average = "macro", weights: ArrayLike | None = None

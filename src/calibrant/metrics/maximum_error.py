@@ -9,6 +9,8 @@ from calibrant._math.binning import Binning
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, binned_error
 
+__all__ = ["maximum_calibration_error"]
+
 
 def maximum_calibration_error(
     probs: ArrayLike,

@@ -18,6 +18,14 @@ from calibrant._math.scores import entropies
 from calibrant._math.shapes import Float
 from calibrant.metrics._events import Vector
 
+__all__ = [
+    "OutOfDistributionDetection",
+    "RocCurve",
+    "out_of_distribution_detection",
+    "out_of_distribution_scores",
+    "roc_curve",
+]
+
 OutOfDistributionScore: TypeAlias = Literal["entropy", "max_probability", "max_logit", "energy"]
 OUT_OF_DISTRIBUTION_SCORES: tuple[OutOfDistributionScore, ...] = (
     "entropy",

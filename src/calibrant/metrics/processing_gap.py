@@ -12,6 +12,8 @@ from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average
 from calibrant.metrics._events import over_events
 
+__all__ = ["post_processing_gap"]
+
 
 def post_processing_gap(
     probs: ArrayLike,

@@ -10,6 +10,8 @@ from calibrant._math.checks import check_probs
 from calibrant._math.errors import InputError
 from calibrant.metrics._common import calibration_sums
 
+__all__ = ["ReliabilityTable", "reliability_table"]
+
 
 @dataclass(frozen=True)
 class ReliabilityTable:

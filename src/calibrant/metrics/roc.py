@@ -15,6 +15,8 @@ from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.shapes import Bool, Float
 from calibrant.metrics._common import check_average, columns
 
+__all__ = ["auroc"]
+
 
 @overload
 def auroc(

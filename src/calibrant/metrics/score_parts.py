@@ -18,6 +18,15 @@ from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, check_events_average, events
 from calibrant.metrics._events import Vector, one_event, vector
 
+__all__ = [
+    "CorpReliabilityCurve",
+    "RefinementDecomposition",
+    "ScoreDecomposition",
+    "corp_reliability_curve",
+    "refinement_decomposition",
+    "score_decomposition",
+]
+
 Score: TypeAlias = Literal["brier", "nll"]
 
 _SCORES = {"brier": brier_scores, "nll": negative_log_likelihoods}

@@ -16,6 +16,8 @@ from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, averaged, check_average, columns
 from calibrant.metrics._events import Vector
 
+__all__ = ["RiskCoverageCurve", "risk_coverage_area", "risk_coverage_curve", "selective_risk_curve"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class RiskCoverageCurve:

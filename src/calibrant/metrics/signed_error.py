@@ -9,6 +9,8 @@ from calibrant._math.binning import Binning
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, binned_error
 
+__all__ = ["over_confidence_error", "under_confidence_error"]
+
 
 def over_confidence_error(
     probs: ArrayLike,

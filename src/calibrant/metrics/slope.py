@@ -15,6 +15,8 @@ from calibrant._math.errors import InputError
 from calibrant._math.logistic import LogisticFit, Sample, fit, profile_bounds
 from calibrant.metrics._events import one_event
 
+__all__ = ["CalibrationSlope", "SlopeEstimate", "calibration_slope"]
+
 Interval: TypeAlias = Literal["wald", "profile"]
 
 

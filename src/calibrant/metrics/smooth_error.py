@@ -13,6 +13,8 @@ from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average
 from calibrant.metrics._events import one_event, over_events
 
+__all__ = ["SmoothCalibrationWitness", "smooth_calibration_error", "smooth_calibration_witness"]
+
 
 def smooth_calibration_error(
     probs: ArrayLike,

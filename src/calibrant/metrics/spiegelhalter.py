@@ -13,6 +13,8 @@ from calibrant._math.checks import check_probs
 from calibrant._math.shapes import Float
 from calibrant.metrics._events import checked_events
 
+__all__ = ["SpiegelhalterTest", "spiegelhalter_test"]
+
 
 @dataclass(frozen=True)
 class SpiegelhalterTest:

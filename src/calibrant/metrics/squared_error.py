@@ -13,6 +13,8 @@ from calibrant._math.debias import PairSums, pair_sums
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, averaged, check_average, events
 
+__all__ = ["squared_calibration_error"]
+
 
 def squared_calibration_error(
     probs: ArrayLike,

@@ -14,6 +14,8 @@ from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average
 from calibrant.metrics._events import Vector, one_event, over_events
 
+__all__ = ["monotone_num_bins", "sweep_calibration_error"]
+
 
 def sweep_calibration_error(
     probs: ArrayLike,

@@ -13,6 +13,8 @@ from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.shapes import Float
 from calibrant.metrics.score_parts import RefinementDecomposition, Score, refinement_decomposition
 
+__all__ = ["TemperatureDecomposition", "temperature_decomposition"]
+
 LOWEST, HIGHEST = 1e-4, 1e4  # of the temperature
 _FLOOR = 1e-12
 

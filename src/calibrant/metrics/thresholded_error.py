@@ -13,6 +13,8 @@ from calibrant._math.checks import check_choice, check_num_bins, check_probs, ch
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, averaged, check_average, columns
 
+__all__ = ["thresholded_calibration_error"]
+
 
 def thresholded_calibration_error(
     probs: ArrayLike,

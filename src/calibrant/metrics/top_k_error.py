@@ -13,6 +13,8 @@ from calibrant._math.checks import check_choice, check_num_bins, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 
+__all__ = ["top_k_calibration_error"]
+
 
 def top_k_calibration_error(
     probs: ArrayLike,

@@ -1,4 +1,5 @@
 """The networks by the names that recipes and the command line use."""
+# ruff: noqa: I001 (in the order in which they are listed)
 
 from __future__ import annotations
 
@@ -12,12 +13,13 @@ from typing import Any
 from torch import nn
 
 from calibrant._math.errors import InputError
+from calibrant._math.rosters import public_names, subclasses
 from calibrant._math.text_form import build_from, nearest, parse_call
-from calibrant.models.cnn import CNN
-from calibrant.models.mlp import MLP
-from calibrant.models.resnet import ResNet
+from calibrant.models.mlp import MLP as MLP
+from calibrant.models.cnn import CNN as CNN
+from calibrant.models.resnet import ResNet as ResNet
 
-MODELS: dict[str, type[nn.Module]] = {"mlp": MLP, "cnn": CNN, "resnet": ResNet}
+MODELS = subclasses(globals(), nn.Module)
 
 _ELSEWHERE = re.compile(r"\s*([A-Za-z_][\w.]*):(.+)", flags=re.DOTALL)
 
@@ -26,7 +28,7 @@ def available() -> tuple[str, ...]:
     """Names that :func:`build` knows.
 
     Example:
-        >>> available()
+        >>> available()[:3]
         ('mlp', 'cnn', 'resnet')
     """
     return tuple(MODELS)
@@ -112,3 +114,6 @@ def last_linear(model: nn.Module) -> nn.Linear | None:
     """The linear layer that was added to the network last, which is the one that gives the logits."""
     layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear)]
     return layers[-1] if layers else None
+
+
+__all__ = public_names(globals())  # pyright: ignore[reportUnsupportedDunderAll]

@@ -214,6 +214,8 @@ def test_every_declaration_is_in_the_roster_once() -> None:
     """A file is named after the quantity it declares; one that is not in the roster is found here."""
     helpers = {"quantity", "roster", "samples", "shared"}
     files = {module.name for module in pkgutil.iter_modules(quantities.__path__)} - helpers
+    missing = sorted(files - set(KEYS))
+    assert not missing, f"import {', '.join(missing).upper()} in evaluation/quantities/roster.py"
     assert sorted(KEYS) == sorted(files)
     assert not [key for key in KEYS if not re.fullmatch(r"[a-z0-9_]+", key) or key.startswith("event_")]
 
@@ -250,7 +252,9 @@ PUBLIC: dict[str, Callable[..., Any]] = {
 
 def test_every_quantity_that_is_asked_for_is_held_to_a_function() -> None:
     """A new one needs an entry in ``PUBLIC``."""
-    assert set(PUBLIC) == set(roster.extras()), "add to PUBLIC what the new quantity must equal"
+    missing = sorted(set(roster.extras()) - set(PUBLIC))
+    assert not missing, f"add to PUBLIC in {__file__} what {', '.join(missing)} must equal"
+    assert set(PUBLIC) == set(roster.extras())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,68 +1,50 @@
-"""Every quantity, in the order of the tables."""
+"""Every quantity, in the order of the tables: a line each."""
+# ruff: noqa: I001
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.quantities.accuracy import ACCURACY
-from calibrant.evaluation.quantities.adaptive_ece import ADAPTIVE_ECE
-from calibrant.evaluation.quantities.auroc import AUROC
-from calibrant.evaluation.quantities.brier import BRIER
-from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
-from calibrant.evaluation.quantities.debiased_ece import DEBIASED_ECE
-from calibrant.evaluation.quantities.debiased_l2_ece import DEBIASED_L2_ECE
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.entropy import ENTROPY
-from calibrant.evaluation.quantities.entropy_correct import ENTROPY_CORRECT
-from calibrant.evaluation.quantities.entropy_incorrect import ENTROPY_INCORRECT
-from calibrant.evaluation.quantities.gap import GAP
-from calibrant.evaluation.quantities.high_confidence_accuracy import HIGH_CONFIDENCE_ACCURACY
-from calibrant.evaluation.quantities.high_confidence_share import HIGH_CONFIDENCE_SHARE
-from calibrant.evaluation.quantities.intercept import INTERCEPT
-from calibrant.evaluation.quantities.kolmogorov_smirnov import KOLMOGOROV_SMIRNOV
-from calibrant.evaluation.quantities.l2_ece import L2_ECE
-from calibrant.evaluation.quantities.mce import MCE
-from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
-from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
-from calibrant.evaluation.quantities.nll import NLL
-from calibrant.evaluation.quantities.over_confidence_error import OVER_CONFIDENCE_ERROR
-from calibrant.evaluation.quantities.prevalence import PREVALENCE
+from calibrant._math.rosters import instances
 from calibrant.evaluation.quantities.quantity import Kind, Quantity
-from calibrant.evaluation.quantities.slope import SLOPE
-from calibrant.evaluation.quantities.smce import SMCE
-from calibrant.evaluation.quantities.smooth_ece import SMOOTH_ECE
-from calibrant.evaluation.quantities.under_confidence_error import UNDER_CONFIDENCE_ERROR
-
-ROSTER: tuple[Quantity, ...] = (
-    ECE,
-    ADAPTIVE_ECE,
-    SMCE,
-    L2_ECE,
-    MCE,
-    CLASSWISE_ECE,
-    SMOOTH_ECE,
-    DEBIASED_ECE,
-    DEBIASED_L2_ECE,
-    KOLMOGOROV_SMIRNOV,
-    OVER_CONFIDENCE_ERROR,
-    UNDER_CONFIDENCE_ERROR,
-    GAP,
-    SLOPE,
-    INTERCEPT,
-    NLL,
-    BRIER,
-    ACCURACY,
-    AUROC,
-    MEAN_CONFIDENCE,
-    MEAN_PROBABILITY,
-    PREVALENCE,
-    ENTROPY,
-    ENTROPY_CORRECT,
-    ENTROPY_INCORRECT,
-    HIGH_CONFIDENCE_SHARE,
-    HIGH_CONFIDENCE_ACCURACY,
+from calibrant.evaluation.quantities.ece import ECE as ECE
+from calibrant.evaluation.quantities.adaptive_ece import ADAPTIVE_ECE as ADAPTIVE_ECE
+from calibrant.evaluation.quantities.smce import SMCE as SMCE
+from calibrant.evaluation.quantities.l2_ece import L2_ECE as L2_ECE
+from calibrant.evaluation.quantities.mce import MCE as MCE
+from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE as CLASSWISE_ECE
+from calibrant.evaluation.quantities.smooth_ece import SMOOTH_ECE as SMOOTH_ECE
+from calibrant.evaluation.quantities.debiased_ece import DEBIASED_ECE as DEBIASED_ECE
+from calibrant.evaluation.quantities.debiased_l2_ece import DEBIASED_L2_ECE as DEBIASED_L2_ECE
+from calibrant.evaluation.quantities.kolmogorov_smirnov import KOLMOGOROV_SMIRNOV as KOLMOGOROV_SMIRNOV
+from calibrant.evaluation.quantities.over_confidence_error import (
+    OVER_CONFIDENCE_ERROR as OVER_CONFIDENCE_ERROR,
 )
+from calibrant.evaluation.quantities.under_confidence_error import (
+    UNDER_CONFIDENCE_ERROR as UNDER_CONFIDENCE_ERROR,
+)
+from calibrant.evaluation.quantities.gap import GAP as GAP
+from calibrant.evaluation.quantities.slope import SLOPE as SLOPE
+from calibrant.evaluation.quantities.intercept import INTERCEPT as INTERCEPT
+from calibrant.evaluation.quantities.nll import NLL as NLL
+from calibrant.evaluation.quantities.brier import BRIER as BRIER
+from calibrant.evaluation.quantities.accuracy import ACCURACY as ACCURACY
+from calibrant.evaluation.quantities.auroc import AUROC as AUROC
+from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE as MEAN_CONFIDENCE
+from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY as MEAN_PROBABILITY
+from calibrant.evaluation.quantities.prevalence import PREVALENCE as PREVALENCE
+from calibrant.evaluation.quantities.entropy import ENTROPY as ENTROPY
+from calibrant.evaluation.quantities.entropy_correct import ENTROPY_CORRECT as ENTROPY_CORRECT
+from calibrant.evaluation.quantities.entropy_incorrect import ENTROPY_INCORRECT as ENTROPY_INCORRECT
+from calibrant.evaluation.quantities.high_confidence_share import (
+    HIGH_CONFIDENCE_SHARE as HIGH_CONFIDENCE_SHARE,
+)
+from calibrant.evaluation.quantities.high_confidence_accuracy import (
+    HIGH_CONFIDENCE_ACCURACY as HIGH_CONFIDENCE_ACCURACY,
+)
+
+ROSTER = instances(globals(), Quantity)
 
 
 def quantities(kind: Kind, metrics: Iterable[str] = ()) -> tuple[Quantity, ...]:

@@ -1,30 +1,22 @@
-"""Which studies there are: a line each."""
+"""Which studies there are, in the order of the list that people see: a line each."""
+# ruff: noqa: I001
 
 from __future__ import annotations
 
+from calibrant._math.rosters import instances
 from calibrant._math.text_form import named
-from calibrant.experiments.studies.calibrators import STUDY as CALIBRATORS
-from calibrant.experiments.studies.curvature import STUDY as CURVATURE
-from calibrant.experiments.studies.generalisation_gap import STUDY as GENERALISATION_GAP
-from calibrant.experiments.studies.linear_model import STUDY as LINEAR_MODEL
-from calibrant.experiments.studies.losses import STUDY as LOSSES
-from calibrant.experiments.studies.predictions import STUDY as PREDICTIONS
-from calibrant.experiments.studies.properness import STUDY as PROPERNESS
-from calibrant.experiments.studies.temperature_line import STUDY as TEMPERATURE_LINE
-from calibrant.experiments.studies.theory_on_data import STUDY as THEORY_ON_DATA
 from calibrant.experiments.study import Study
+from calibrant.experiments.studies.losses import LOSSES as LOSSES
+from calibrant.experiments.studies.calibrators import CALIBRATORS as CALIBRATORS
+from calibrant.experiments.studies.predictions import PREDICTIONS as PREDICTIONS
+from calibrant.experiments.studies.properness import PROPERNESS as PROPERNESS
+from calibrant.experiments.studies.curvature import CURVATURE as CURVATURE
+from calibrant.experiments.studies.linear_model import LINEAR_MODEL as LINEAR_MODEL
+from calibrant.experiments.studies.generalisation_gap import GENERALISATION_GAP as GENERALISATION_GAP
+from calibrant.experiments.studies.temperature_line import TEMPERATURE_LINE as TEMPERATURE_LINE
+from calibrant.experiments.studies.theory_on_data import THEORY_ON_DATA as THEORY_ON_DATA
 
-STUDIES = (
-    LOSSES,
-    CALIBRATORS,
-    PREDICTIONS,
-    PROPERNESS,
-    CURVATURE,
-    LINEAR_MODEL,
-    GENERALISATION_GAP,
-    TEMPERATURE_LINE,
-    THEORY_ON_DATA,
-)
+STUDIES = instances(globals(), Study)
 
 
 def study_named(name: str) -> Study:

@@ -28,7 +28,7 @@ def _run(
     return PAGE.write(numbers_of(trials, versions()), table)
 
 
-STUDY = Study(
+CALIBRATORS = Study(
     name="calibrators",
     summary="Every calibrator on every file of logits in a folder, over ten divisions into halves.",
     run=_run,

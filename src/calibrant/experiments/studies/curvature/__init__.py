@@ -40,7 +40,7 @@ def _run(
     return PAGE.write(numbers, table, [draw_path(runs, having), draw_scatter(runs, having)])
 
 
-STUDY = Study(
+CURVATURE = Study(
     name="curvature",
     summary="Does focal loss calibrate by lowering curvature? Some 300 small networks, measured.",
     run=_run,

@@ -20,20 +20,28 @@ PAGE = Page(
 )
 
 
-def _run(session: Session, *, out: Path, seeds: int, table: Path | None) -> Sequence[Path]:
+def _run(
+    session: Session,
+    cells: Sequence[settings.Cell] = settings.CELLS,
+    *,
+    out: Path,
+    seeds: int,
+    table: Path | None,
+) -> Sequence[Path]:
     from calibrant.experiments.studies.generalisation_gap.figures import draw_figure
     from calibrant.experiments.studies.generalisation_gap.measure import results, run_generalisation_gap
 
-    records = run_generalisation_gap(out, seeds=range(seeds), cells=settings.CELLS, tell=session.tell)
+    records = run_generalisation_gap(out, seeds=range(seeds), cells=cells, tell=session.tell)
     numbers = results(records)
     return PAGE.write(numbers, table or out, [draw_figure(numbers)])
 
 
-STUDY = Study(
+GENERALISATION_GAP = Study(
     name="generalisation-gap",
     summary="Where the truth is known: over-confidence by sample size, capacity and exponent.",
     run=_run,
     options=(OUT, SEEDS, PAGES),
     pages=(PAGE,),
     records=("generalisation-gap-runs.jsonl",),
+    small=lambda: (settings.Cell(num_samples=200, num_features=2),),
 )

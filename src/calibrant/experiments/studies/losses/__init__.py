@@ -92,7 +92,7 @@ def _run(
     return [f"{len(done)} runs are finished; --table FOLDER writes what they show."]
 
 
-STUDY = Study(
+LOSSES = Study(
     name="losses",
     summary="The losses on Fashion-MNIST, as it is and long-tailed: some twenty arms, three seeds each.",
     run=_run,

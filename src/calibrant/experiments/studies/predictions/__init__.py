@@ -17,7 +17,7 @@ def _run(session: Session, *, data: Path | None, out: Path) -> Sequence[Path | s
     return PAGE.write(judge_folder(data_folder(data), progress=session.progress), out)
 
 
-STUDY = Study(
+PREDICTIONS = Study(
     name="predictions",
     summary="Every file of predictions in a folder, judged as it came: one row each.",
     run=_run,

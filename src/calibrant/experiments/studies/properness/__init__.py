@@ -26,7 +26,7 @@ def _run(session: Session, *, out: Path) -> Sequence[Path]:
     return PAGE.write([asdict(row) for row in properness_table(progress=session.progress)], out)
 
 
-STUDY = Study(
+PROPERNESS = Study(
     name="properness",
     summary="Every loss: is it proper, does it keep the class, is it convex, how sure does it make one.",
     run=_run,

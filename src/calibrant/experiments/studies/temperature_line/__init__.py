@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from calibrant.experiments.studies.temperature_line.claims import claims, swapped
 from calibrant.experiments.studies.temperature_line.numbers import numbers_of, words
 from calibrant.experiments.study import DATA, OUT, PAGES, SEEDS, Page, Session, Study, data_folder
+
+if TYPE_CHECKING:
+    from calibrant.experiments.studies.temperature_line.measure import World
 
 PAGE = Page(
     name="temperature-line",
@@ -19,23 +23,40 @@ PAGE = Page(
 )
 
 
-def _run(session: Session, *, data: Path | None, out: Path, seeds: int, table: Path | None) -> Sequence[Path]:
+def _run(
+    session: Session,
+    worlds: Sequence[World] | None = None,
+    *,
+    data: Path | None,
+    out: Path,
+    seeds: int,
+    table: Path | None,
+) -> Sequence[Path]:
     from calibrant.experiments.studies.temperature_line import measure
     from calibrant.experiments.studies.temperature_line.figures import draw_figure
 
     folder = None if data is None else data_folder(data)  # without it, only the networks on digits
     records = measure.run_temperature_line(
-        out, folder=folder, seeds=range(seeds), worlds=measure.WORLDS, tell=session.tell
+        out, folder=folder, seeds=range(seeds), worlds=worlds or measure.WORLDS, tell=session.tell
     )
     numbers = numbers_of(records)
     return PAGE.write(numbers, table or out, [draw_figure(numbers)])
 
 
-STUDY = Study(
+def _small() -> Sequence[World]:
+    from calibrant.experiments.studies.demo.networks import Setting
+    from calibrant.experiments.studies.temperature_line.measure import World
+
+    setting = Setting(side=4, num_training=1400, num_calibration=100, num_epochs=1, batch_size=100)
+    return (World(title="digits", setting=setting),)
+
+
+TEMPERATURE_LINE = Study(
     name="temperature-line",
     summary="How linear the best temperature is in the exponent: prediction files and small networks.",
     run=_run,
     options=(DATA, OUT, SEEDS, PAGES),
     pages=(PAGE,),
     records=("temperature-line-runs.jsonl",),
+    small=_small,
 )

@@ -31,7 +31,7 @@ def _run(
     return PAGE.write(measure.results(files, left_out, needed), folder)
 
 
-STUDY = Study(
+THEORY_ON_DATA = Study(
     name="theory-on-data",
     summary="The focal map on real files and stored runs: lowered confidences, products of temperatures.",
     run=_run,

@@ -1,0 +1,63 @@
+"""Nothing escapes its roster: it imports each file that stands beside it, and what it names is public."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import calibrant
+from import_graph import Graph, import_graph, read_package
+
+GRAPH = import_graph(read_package(Path(calibrant.__file__).parent))
+# Each roster, and what stands beside it without being one of those that it lists.
+ROSTERS = {
+    "losses/__init__.py": set[str](),
+    "metrics/__init__.py": set[str](),
+    "calibrators/methods/__init__.py": set[str](),
+    "models/roster.py": set[str](),
+    "evaluation/quantities/roster.py": {"samples.py", "shared.py"},
+    "experiments/studies/roster.py": {"demo", "fcl_boundaries"},
+}
+
+
+def unlisted(roster: str, graph: Graph) -> list[str]:
+    """What to do about files and folders beside a roster that it does not import."""
+    folder = f"{Path(roster).parent.as_posix()}/"
+    below = {path: path.removeprefix(folder).split("/")[0] for path in graph if path.startswith(folder)}
+    listed = {below.get(path) for path in graph[roster]} | {below[roster]} | ROSTERS[roster]
+    missing = sorted({each for each in below.values() if not each.startswith("_")} - listed)
+    return [f"add a line to src/calibrant/{roster} that imports what {each} declares" for each in missing]
+
+
+@pytest.mark.parametrize("roster", ROSTERS)
+def test_every_file_is_listed(roster: str) -> None:
+    """A new file of a room is imported by the room's roster."""
+    assert unlisted(roster, GRAPH) == []
+
+
+@pytest.mark.parametrize("roster", ROSTERS)
+def test_a_file_that_is_not_listed_is_named(roster: str) -> None:
+    """A planted file fails the test above, with the line to add."""
+    planted = (Path(roster).parent / "planted.py").as_posix()
+    (told,) = unlisted(roster, {**GRAPH, planted: set()})
+    assert told == f"add a line to src/calibrant/{roster} that imports what planted.py declares"
+
+
+@pytest.mark.parametrize("room", ["losses", "metrics", "calibrators", "models"])
+def test_what_is_listed_is_public(room: str) -> None:
+    """``__all__`` holds names that are there, and no other room's."""
+    package = import_module(f"calibrant.{room}")
+    assert len(set(package.__all__)) == len(package.__all__) > 5
+    for name in package.__all__:
+        assert getattr(package, name).__module__.startswith(f"calibrant.{room}"), name
+
+
+@pytest.mark.parametrize("room", ["losses", "calibrators", "models"])
+def test_what_can_be_built_is_public(room: str) -> None:
+    """The classes that ``build`` makes by name can be imported from the room."""
+    package = import_module(f"calibrant.{room}")
+    more = {"input_shape": (1, 8, 8), "num_classes": 2} if room == "models" else {}
+    for name in package.available():
+        assert type(package.build(name, **more)).__name__ in package.__all__
