@@ -101,7 +101,7 @@ def compare(
         judged.append(measure(reduced, procedure, part=0 if paired else place))
         seen.append(reduced)
         labels = tuple(str(label) for label in test.class_names or range(test.num_classes or 0))
-        chance = against_chance(reduced, procedure, labels)
+        chance = against_chance(judged[-1].noise, labels)
         found.append(
             ComparedModel(
                 name=name,

@@ -46,7 +46,7 @@ def evaluate(
     bootstrap: int = 1000,
     null_draws: int = 1000,
     level: float = 0.95,
-    intervals: Intervals = "centred",
+    intervals: Intervals = "inverted",
     metrics: Sequence[str] = (),
     ood: Predictions | None = None,
     ood_score: OutOfDistributionScore | None = None,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from calibrant._math.binning import BinSums, width_bin_index
 from calibrant.evaluation.judging.labelled_probs import LabelledProbs
@@ -15,7 +16,9 @@ from calibrant.evaluation.resampling.drawn_labels import (
     class_scores,
     draw_labels,
 )
+from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
+from calibrant.evaluation.resampling.inversion import num_noise
 from calibrant.evaluation.resampling.null import NullDraws
 
 
@@ -46,8 +49,11 @@ def null_of_classes(table: LabelledProbs, sums: BinSums, num_draws: int, seed: t
         if table.weights is not None:
             mass = torch.from_numpy(table.weights[rows])
         variance += (mass.square() @ (probs * (1 - probs))).numpy()
+    cells, filled = _cells_of(sums, table.weights) if not table.streamed else (None, None)
+    num_kept = 0 if cells is None else num_noise(cells.num_cells, num_draws)
     farthest: list[Vector] = []
     errors: list[Vector] = []
+    noise: list[Matrix] = []
     for drawn in draw_labels(
         lambda: class_rows_of(table, num_bins),
         num_classes=num_classes,
@@ -57,12 +63,43 @@ def null_of_classes(table: LabelledProbs, sums: BinSums, num_draws: int, seed: t
     ):
         farthest.append(np.abs(class_scores(drawn.sum(axis=1), expected, variance)).max(axis=0))
         drawn -= stated[:, :, None]
+        if filled is not None and num_kept:
+            noise.append(drawn[filled][:, :num_kept].T / sums.total)
+            num_kept -= len(noise[-1])
         errors.append(np.abs(drawn, out=drawn).sum(axis=(0, 1)) / (num_classes * sums.total))
     return ClassNull(
         scores=class_scores(sums.outcomes.sum(1).numpy(), expected, variance),
         farthest=np.concatenate(farthest),
         errors=None if table.streamed else np.concatenate(errors),
+        cells=cells,
+        filled=filled,
+        noise=np.concatenate(noise) if noise else None,
     )
+
+
+def _cells_of(sums: BinSums, weights: Vector | None) -> tuple[Cells, NDArray[np.bool_]]:
+    """The bins of all classes that are not empty, and which of all these are ``(C, B)``."""
+    num_classes, total = len(sums.counts), sums.total
+    counts, stated, occurs = (part.numpy() for part in (sums.counts, sums.confidences, sums.outcomes))
+    filled = counts > 0
+    mass, mean = counts[filled], stated[filled] / counts[filled]
+    share = 1.0 if weights is None else float((weights**2).sum() / weights.sum())  # per unit of weight
+    squares = share * mass / total**2
+    place = np.arange(len(mass))
+    cells = Cells(
+        cell=place,
+        bin=place,
+        mass=mass / total,
+        residual=(occurs[filled] - stated[filled]) / total,
+        variance=squares * mean * (1 - mean),  # a bin is narrow, but for what its own spread takes off
+        tilt=squares * (1 - 2 * mean),
+        squares=squares,
+        num_cells=len(mass),
+        num_bins=len(mass),
+        total_squares=share / total,
+        error=lambda each: np.abs(each).sum(axis=1) / num_classes,
+    )
+    return cells, filled
 
 
 def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> ClassNull:

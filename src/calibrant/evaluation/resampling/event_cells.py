@@ -20,7 +20,15 @@ from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.resampling.score_cells import ScoreCells
 
 Kernel: TypeAlias = Literal[
-    "width l1", "mass l1", "width l2", "width max", "smooth", "width over", "width under", "cumulative", "kernel"
+    "width l1",
+    "width l2",
+    "width max",
+    "width over",
+    "width under",
+    "mass l1",
+    "smooth",
+    "cumulative",
+    "kernel",
 ]
 """An error of events: over which sums it is taken, and how."""
 
@@ -62,7 +70,12 @@ class Cells:
     @cached_property
     def found(self) -> Vector:
         """The residual sums ``(M,)``."""
-        return np.bincount(self.cell, self.residual, self.num_cells)
+        return np.bincount(self.cell, self.residual, self.num_cells).astype(np.float64)
+
+    @cached_property
+    def observed(self) -> float:
+        """The error found."""
+        return float(self.error(self.found[None])[0])
 
     @cached_property
     def gaps(self) -> Vector:
@@ -74,7 +87,7 @@ class Cells:
     @cached_property
     def bin_mass(self) -> Vector:
         """Share of each bin ``(F,)``."""
-        return np.bincount(self.bin, self.mass, self.num_bins)
+        return np.bincount(self.bin, self.mass, self.num_bins).astype(np.float64)
 
     def sums(self, gaps: Vector) -> Vector:
         """The residual sums ``(M,)`` that gaps ``(F,)`` would give."""
@@ -137,10 +150,10 @@ class EventCells:
         self.num_bins = num_bins
         self.scores = ScoreCells.of(events.confidences, events.weights)
         self.weights = np.ones(len(events.confidences)) if events.weights is None else events.weights
-        self.total = float(self.weights.sum())
+        self.total = float(self.weights.sum()) or 1.0
         score = self.scores.matrix if events.weights is None else self.scores.matrix * events.weights
         self.matrix: Any = vstack([bin_matrix(events, num_bins), score], format="csc")
-        """Sparse ``(2B + K, N)``: weighted sums over bins of equal width, of equal mass, and cells of score."""
+        """Sparse ``(2B + K, N)``: weighted sums over bins of equal width, of equal mass, cells of score."""
 
     def rows(self, place: Place) -> slice:
         """The rows of the matrix that are bins or cells of this kind."""
@@ -150,8 +163,17 @@ class EventCells:
 
     def cells(self, kernel: Kernel) -> Cells:
         """The sums that an error is a function of."""
-        place = PLACES[kernel]
-        return replace(self._cells[place], error=_ERRORS[kernel](self, self._cells[place]))
+        return replace(self._cells[PLACES[kernel]], error=self.error(kernel))
+
+    def error(self, kernel: Kernel) -> Callable[[Matrix], Vector]:
+        """The errors ``(R,)`` of residual sums ``(R, M)`` over bins or cells, divided by the total weight."""
+        return _ERRORS[kernel](self)
+
+    @cached_property
+    def per_mass(self) -> Vector:
+        """The inverse of the share of each bin of equal width, 0 where it is empty."""
+        mass = np.asarray(self.matrix[self.rows("width")].sum(axis=1)).ravel() / (self.total)
+        return np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
 
     @cached_property
     def _cells(self) -> dict[Place, Cells]:
@@ -167,13 +189,13 @@ class EventCells:
             ),
         }
 
-    def _of(self, matrix: Any, cell: Indices, bin: Indices) -> Cells:
+    def _of(self, matrix: Any, cell: Indices, bins: Indices) -> Cells:
         """From the samples' weights in each entry ``(E, N)``."""
-        stated, total = self.events.confidences, self.total or 1.0
+        stated, total = self.events.confidences, self.total
         squared = matrix.power(2)
         return Cells(
             cell=cell,
-            bin=bin,
+            bin=bins,
             mass=np.asarray(matrix.sum(axis=1)).ravel() / total,
             residual=matrix @ (self.events.outcomes - stated) / total,
             variance=squared @ (stated * (1 - stated)) / total**2,
@@ -193,11 +215,11 @@ class EventCells:
         residuals = self.weights * (self.events.outcomes - self.events.confidences)
         sums = kernels.cell_sums(counts, index, residuals, pieces.shape[1])
         found = np.bincount(index, residuals, pieces.shape[1])
-        return (pieces @ (sums - found).T).T / (self.total or 1.0)
+        return (pieces @ (sums - found).T).T / (self.total)
 
     @cached_property
     def _pieces(self) -> tuple[Any, Any]:
-        """Samples that are added up alike, and the share ``(2B + K, P)`` of each piece in every bin and cell."""
+        """Which samples are added up alike, and the share ``(2B + K, P)`` of each piece in bins and cells."""
         from scipy.sparse import csc_array, diags_array
 
         matrix = csc_array(self.matrix)
@@ -209,10 +231,11 @@ class EventCells:
         one = lengths == 3  # a tie that an end of a bin divides has more
         mass[one] = shares.indices[shares.indptr[:-1][one] + 1]
         tie = np.where(one, -1, np.unique(self.events.confidences, return_inverse=True)[1])
-        dead = self.weights <= 0
-        keys = np.stack([self.scores.index, width, np.where(dead, -2, mass), np.where(dead, -2, tie)])
-        _, first, index = np.unique(keys, axis=1, return_index=True, return_inverse=True)
-        return index.ravel().astype(np.int32), shares[:, first].tocsr()
+        alike = (self.scores.index.astype(np.int64) * self.num_bins + width) * (self.num_bins + 1)
+        keys = np.where(one, alike + mass, -1 - tie)
+        keys[self.weights <= 0] = alike.max() + self.num_bins + 1  # count nowhere
+        _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+        return index.astype(np.int32), shares[:, first].tocsr()
 
 
 def _indicator(index: Indices, size: int, weights: Vector) -> Any:
@@ -221,51 +244,45 @@ def _indicator(index: Indices, size: int, weights: Vector) -> Any:
     return csr_array((weights, (index, np.arange(len(index)))), shape=(size, len(index)))
 
 
-def _absolute(_: EventCells, __: Cells) -> Callable[[Matrix], Vector]:
+def _absolute(_: EventCells) -> Callable[[Matrix], Vector]:
     return lambda sums: np.abs(sums).sum(axis=1)
 
 
-def _squared(_: EventCells, cells: Cells) -> Callable[[Matrix], Vector]:
-    share = _inverse(cells.bin_mass)
-    return lambda sums: np.sqrt(sums**2 @ share)
+def _squared(cells: EventCells) -> Callable[[Matrix], Vector]:
+    per_mass = cells.per_mass
+    return lambda sums: np.sqrt(sums**2 @ per_mass)
 
 
-def _largest(_: EventCells, cells: Cells) -> Callable[[Matrix], Vector]:
-    share = _inverse(cells.bin_mass)
-    return lambda sums: (np.abs(sums) * share).max(axis=1)
+def _largest(cells: EventCells) -> Callable[[Matrix], Vector]:
+    per_mass = cells.per_mass
+    return lambda sums: (np.abs(sums) * per_mass).max(axis=1)
 
 
-def _inverse(mass: Vector) -> Vector:
-    return np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
-
-
-def _over(_: EventCells, __: Cells) -> Callable[[Matrix], Vector]:
+def _over(_: EventCells) -> Callable[[Matrix], Vector]:
     return lambda sums: np.maximum(-sums, 0.0).sum(axis=1)
 
 
-def _under(_: EventCells, __: Cells) -> Callable[[Matrix], Vector]:
+def _under(_: EventCells) -> Callable[[Matrix], Vector]:
     return lambda sums: np.maximum(sums, 0.0).sum(axis=1)
 
 
-def _cumulative(_: EventCells, __: Cells) -> Callable[[Matrix], Vector]:
+def _cumulative(_: EventCells) -> Callable[[Matrix], Vector]:
     return lambda sums: np.abs(np.cumsum(sums, axis=1)).max(axis=1)
 
 
-def _smooth(geometry: EventCells, _: Cells) -> Callable[[Matrix], Vector]:
+def _smooth(cells: EventCells) -> Callable[[Matrix], Vector]:
     from calibrant._math.lipschitz_values import lipschitz_values  # compiled
 
-    points = geometry.scores.points
-    return lambda sums: lipschitz_values(points, np.ascontiguousarray(sums))
+    return lambda sums: lipschitz_values(cells.scores.points, np.ascontiguousarray(sums))
 
 
-def _kernel(geometry: EventCells, _: Cells) -> Callable[[Matrix], Vector]:
+def _kernel(cells: EventCells) -> Callable[[Matrix], Vector]:
     from calibrant._math.kernel_smoothing import fixed_points
 
-    points = geometry.scores.points
-    return lambda sums: fixed_points(points, sums)
+    return lambda sums: fixed_points(np.clip(cells.scores.points, 0.0, 1.0), sums)
 
 
-_ERRORS: dict[Kernel, Callable[[EventCells, Cells], Callable[[Matrix], Vector]]] = {
+_ERRORS: dict[Kernel, Callable[[EventCells], Callable[[Matrix], Vector]]] = {
     "width l1": _absolute,
     "mass l1": _absolute,
     "width l2": _squared,

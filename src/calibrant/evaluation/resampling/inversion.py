@@ -6,21 +6,21 @@ instead. Bins get gaps (what happens minus what is stated), from none through th
 set of gaps has an error e; noise is added to the residual sums that it gives, and e belongs to the interval
 if the error found lies between the quantiles of the noisy ones.
 
-**Noise** is that of outcomes drawn as they are stated, the same draws as those of the null distribution. A gap
-changes its size: in each cell the draws are shrunk, or normal noise is added, until the variance is that of
-outcomes with the gap. At the gaps of zero the test is therefore the one against perfect calibration.
+**Noise** is that of outcomes drawn as they are stated, the same draws as those of the null distribution. A
+gap changes its size: in each cell the draws are shrunk, or normal noise is added, until the variance is that
+of outcomes with the gap. Without gaps the test is therefore the one against perfect calibration.
 
 **Gaps** with the same error can be few and large or many and small; many small ones hide in the noise, few
 large ones do not. The data tell only the large ones apart. So each end is taken where it is hardest to
 exclude: the lower one with the gaps that stand out left as they are and all others removed (firm thresholds),
-the upper one with the gaps that stand out less two standard errors, and all others as far from zero as the
-noise conceals, each in proportion to its standard error. The estimate without what chance adds is the
+the upper one with what exceeds two standard errors of each gap, and on top of that as much for every bin, in
+proportion to its standard error, as the noise conceals. The estimate without what chance adds is the
 error of the gaps, soft-thresholded or widened, whose noisy error lies above the one found half the time.
 
-**Tails.** No error is below zero, so at zero only a large one is a surprise, with the whole error level on that
-side; far from zero the level is shared out equally. Between, the tails are those of Feldman and Cousins for a
-normal mean that is not negative. So the interval leaves out zero exactly where the p-value against perfect
-calibration is at most the error level.
+**Tails.** No error is below zero, so at zero only a large one is a surprise, with the whole error level on
+that side; far from zero the level is shared out equally. Between, the tails are those of Feldman and Cousins
+for a normal mean that is not negative. So the interval leaves out zero exactly where the p-value against
+perfect calibration is at most the error level.
 
 References:
     Feldman and Cousins, "Unified approach to the classical statistical analysis of small signals", Physical
@@ -29,7 +29,6 @@ References:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -40,12 +39,13 @@ from numpy.typing import NDArray
 
 from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Matrix, Vector
+from calibrant.evaluation.resampling.null import ROUNDING
+from calibrant.evaluation.result import Estimate
 
-ROUNDING = 1e-12
 STEPS = 8  # halvings of each search, before a straight line
 FARTHEST = 8.0  # standard errors by which gaps are widened at most
 STANDS_OUT = 2.0  # standard errors
-FEWEST_DRAWS, MOST_SUMS = 400, 1 << 18  # draws are left out where there are more noisy sums than that
+FEWEST_DRAWS, MOST_SUMS = 400, 1 << 17  # draws are left out where there are more noisy sums than that
 _NORMAL = NormalDist()
 
 
@@ -57,6 +57,16 @@ class Inverted:
     high: float
     without_chance: float
     centre: Vector
+
+    def estimate(self, value: float, bounds: tuple[float, float]) -> Estimate:
+        """With the value itself, within bounds."""
+        low, high = bounds
+        return Estimate(
+            value=value,
+            low=max(low, self.low),
+            high=min(high, self.high),
+            without_chance=min(high, self.without_chance),
+        )
 
 
 def num_noise(num_cells: int, num_draws: int) -> int:
@@ -79,14 +89,12 @@ class _Search:
         self._level = level
         self._seed = seed
         self._extra: NDArray[np.float32] | None = None
-        self._observed = float(cells.error(cells.found[None])[0])
+        self._observed = cells.observed
         self._sizes = np.abs(cells.gaps)
         self._signs = np.where(cells.gaps < 0, -1.0, 1.0)
         self._errors = cells.bin_errors(cells.gaps)
         self._under_chance = cells.variances(np.zeros_like(cells.gaps))
-        scores = np.divide(
-            self._sizes, self._errors, out=np.zeros_like(self._sizes), where=self._errors > 0
-        )
+        scores = np.divide(self._sizes, self._errors, out=np.zeros_like(self._sizes), where=self._errors > 0)
         self._scores = scores
         self._nothing = -float(scores.max(initial=0.0))  # the place at which all gaps are gone
         drawn = cells.error(noise)
@@ -131,9 +139,9 @@ class _Search:
         return self._signs * sizes
 
     def _filled(self, place: float) -> Vector:
-        """Gaps of so many standard errors, but for those that stand out."""
+        """Gaps of so many standard errors, on top of what stands out."""
         out = np.maximum(self._sizes - STANDS_OUT * self._errors, 0.0)
-        return self._signs * np.maximum(out, place * self._errors)
+        return self._signs * (out + place * self._errors)
 
     def _error(self, gaps: Vector) -> float:
         """The error that gaps have without noise."""
@@ -150,7 +158,7 @@ class _Search:
         return (1 - self._level) - tail - below
 
     def _above(self, gaps: Vector) -> tuple[float, float, float]:
-        """The share of noisy errors above the one found, the upper tail for such gaps, and the share below."""
+        """The share of noisy errors above the one found, the tail for such gaps, and the share below."""
         drawn = self._cells.error(self._cells.sums(gaps) + self._noise_at(gaps))
         shift = _NORMAL.inv_cdf(min(max(float((drawn > self._median).mean()), 0.001), 0.999))
         tail = upper_tail(max(shift, 0.0), self._level)
@@ -218,7 +226,7 @@ def _tails(level: float) -> tuple[float, ...]:
         mean, low, high = step / 16, 0.0, 8.0
         for _ in range(60):
             reach = (low + high) / 2
-            # Accepted are the values whose likelihood, as a share of the largest possible, is at least this one's.
+            # Accepted are the values whose likelihood, as a share of the largest, is at least this one's.
             lower = -reach if reach <= mean else (mean**2 - reach**2) / (2 * mean) - mean
             low, high = (reach, high) if cdf(reach) - cdf(lower) < level else (low, reach)
         tails.append(1 - cdf(high))
