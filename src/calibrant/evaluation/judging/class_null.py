@@ -72,7 +72,6 @@ def null_of_classes(table: LabelledProbs, sums: BinSums, num_draws: int, seed: t
         farthest=np.concatenate(farthest),
         errors=None if table.streamed else np.concatenate(errors),
         cells=cells,
-        filled=filled,
         noise=np.concatenate(noise) if noise else None,
     )
 

@@ -59,7 +59,7 @@ def measure(
     if procedure.intervals == "inverted":
         found = ((each.key, noise.inverted(each)) for each in reduced.quantities)
         inverted = {key: interval for key, interval in found if interval is not None}
-    replicates = replicate(reduced, procedure.num_bins, resamples, progress, noise if inverted else None)
+    replicates = replicate(reduced, procedure.num_bins, resamples, progress)
     deleted: dict[str, Vector] = {}
     if procedure.intervals == "bca":
         groups = stream_seed(procedure.seed, Stream.JACKKNIFE, part)
@@ -121,13 +121,8 @@ def change(after: Measured, before: Measured, level: float, *, paired: bool = Tr
         elif name in after.reduced.influences:
             error = _error_of_change(name, after.reduced, before.reduced, paired=paired)
             changes[name] = _influence_estimate(value, error, level, ANYTHING)
-        elif (both := _inverted_pair(name, after, before)) is not None:
-            noise = after.replicates[name] - before.replicates[name]
-            low, high = np.quantile(noise, [(1 - level) / 2, (1 + level) / 2])
-            observed = both[0] - both[1]
-            changes[name] = Estimate(value=value, low=float(observed - high), high=float(observed - low))
         else:
-            changes[name] = _resampled_estimate(
+            found = _resampled_estimate(
                 value,
                 after.replicates[name] - before.replicates[name],
                 _deleted_of_change(name, after, before, paired=paired),
@@ -135,17 +130,27 @@ def change(after: Measured, before: Measured, level: float, *, paired: bool = Tr
                 bounds=ANYTHING,
                 intervals=after.procedure.intervals,
             )
+            changes[name] = _without_chance(found, estimate, other)
     return changes
 
 
-def _inverted_pair(name: str, after: Measured, before: Measured) -> tuple[float, float] | None:
-    """The errors found on both sides where intervals are inverted tests; their replicates are noise alone."""
-    quantity = next(each for each in after.reduced.quantities if each.key == name)
-    pair = [(each, each.noise.key(quantity)) for each in (after, before)]
-    if after.procedure.intervals != "inverted" or any(key is None for _, key in pair):
-        return None
-    found = [each.noise.target(key)[0].observed for each, key in pair if key is not None]
-    return found[0], found[1]
+def _without_chance(change: Estimate, after: Estimate, before: Estimate) -> Estimate:
+    """A change of two errors, both of which chance enlarges, perhaps not alike.
+
+    The resampled interval of the difference, moved to the difference of the estimates without chance where
+    that lies elsewhere, and all between.
+    """
+    if after.without_chance is None or before.without_chance is None:
+        return change
+    if change.value is None or change.low is None or change.high is None:
+        return change
+    moved = after.without_chance - before.without_chance
+    return Estimate(
+        value=change.value,
+        low=change.low + min(0.0, moved - change.value),
+        high=change.high + max(0.0, moved - change.value),
+        without_chance=moved,
+    )
 
 
 def _resampled_estimate(

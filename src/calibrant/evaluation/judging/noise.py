@@ -92,7 +92,7 @@ class Noise:
         return EVENT if EVENT in self.places else "", "width l1"
 
     def target(self, key: tuple[str, Kernel | None]) -> tuple[Cells, Matrix]:
-        """What an error is computed from, and the noise ``(R', M)`` in it; without a kernel, of all classes."""
+        """What an error is computed from, and the noise ``(R', M)`` in it; no kernel: of all classes."""
         prefix, kernel = key
         if kernel is None:
             if self.classes is None or self.classes.cells is None or self.classes.noise is None:
@@ -107,14 +107,6 @@ class Noise:
             cells = joined([each.cells(kernel) for each in places])
             self._cells[key] = cells, np.ascontiguousarray(np.concatenate(parts, axis=1))
         return self._cells[key]
-
-    def class_sums(self, sums: Vector) -> Matrix:
-        """Residual sums of the bins that hold anything, among all bins of all classes ``(C, B)``."""
-        if self.classes is None or self.classes.filled is None:
-            raise RuntimeError("no noise was drawn for the classes")
-        every = np.zeros(self.classes.filled.shape)
-        every[self.classes.filled] = sums
-        return every
 
 
 def draw_noise(reduced: Reduced, procedure: Procedure) -> Noise:

@@ -7,12 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from calibrant._math.threads import in_threads, threads_for
-from calibrant.evaluation.judging.noise import Noise
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, EventError
-from calibrant.evaluation.resampling.event_cells import PLACES, Kernel
-from calibrant.evaluation.resampling.events import Events, Matrix, Vector
+from calibrant.evaluation.resampling.events import Events, Vector
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Counts, Deletions, Resamples, block_bounds
 from calibrant.evaluation.resampling.statistics import EventErrors, Means
 
@@ -22,21 +20,19 @@ def replicate(
     num_bins: int,
     resamples: Resamples | Deletions,
     progress: Callable[[float], None] = lambda _: None,
-    noise: Noise | None = None,
 ) -> dict[str, Vector]:
     """Every metric that has a value ``(R,)``, NaN where a resample leaves it undefined.
 
     The same ``resamples`` draw the same rows whatever the arm. Metrics with influences (AUROC, slope,
-    intercept) are not among them: their intervals come from those. With ``noise``, calibration errors are
-    given as what resampling adds to the error of the gaps that are without chance.
+    intercept) are not among them: their intervals come from those.
     """
-    engine = _Engine(reduced, num_bins, noise)
+    engine = _Engine(reduced, num_bins)
     blocks: list[dict[str, Vector]] = []
     classwise: list[Vector] = []
     done = 0
     for counts in resamples.blocks():
         if reduced.classwise is not None:
-            classwise.append(reduced.classwise(counts, engine.class_centre))
+            classwise.append(reduced.classwise(counts))
         bounds = block_bounds(len(counts), SMALL_BLOCK // resamples.num_samples)
         parts = [counts[start:stop] for start, stop in bounds]
         with threads_for(SMALL_BLOCK):  # one for each part
@@ -58,36 +54,14 @@ def replicate(
 class _Engine:
     """What is prepared once for all resamples."""
 
-    def __init__(self, reduced: Reduced, num_bins: int, noise: Noise | None) -> None:
+    def __init__(self, reduced: Reduced, num_bins: int) -> None:
         self._means = Means({key: pair for key, pair in reduced.ratios.items() if key in reduced.values})
-        self._reduced = reduced
-        self._num_bins = num_bins
-        self._noise = noise
-        self._centres: dict[str, tuple[tuple[str, Kernel], Vector, float]] = {}
-        self.class_centre: Matrix | None = None
-        errors = [each for each in reduced.quantities if isinstance(each.computed, EventError)]
-        self._resampled = [each for each in errors if each.key in reduced.values]
-        if noise is not None:
-            self._centre(noise)
-        kernels = {each.key: each.computed.kernel for each in errors if isinstance(each.computed, EventError)}
-        left = [each for each in self._resampled if each.key not in self._centres]
         self._events = {
             prefix: [EventErrors(event, num_bins) for event in events]
             for prefix, events in reduced.events.items()
-            if any(each.prefix == prefix and kernels[each.key] in EventErrors.KERNELS for each in left)
         }
-
-    def _centre(self, noise: Noise) -> None:
-        """The residual sums without chance, and their errors, of all that has them."""
-        for each in self._reduced.quantities:
-            key, found = noise.key(each), noise.inverted(each)
-            if key is None or found is None:
-                continue
-            if key[1] is None:
-                self.class_centre = noise.class_sums(found.centre)
-            elif isinstance(each.computed, EventError):
-                error = noise.target(key)[0].error(found.centre[None])
-                self._centres[each.key] = ((key[0], key[1]), found.centre, float(error[0]))
+        self._reduced = reduced
+        self._num_bins = num_bins
 
     def __call__(self, counts: Counts) -> dict[str, Vector]:
         """The quantities of some resamples, from their counts ``(r, N)``."""
@@ -95,36 +69,15 @@ class _Engine:
         kernels = {
             prefix: [errors_of(counts) for errors_of in events] for prefix, events in self._events.items()
         }
-        found |= self._deviations(counts)
-        for each in self._resampled:
-            if each.key in found or not isinstance(each.computed, EventError):
-                continue
-            if each.computed.kernel in EventErrors.KERNELS:
-                parts = [errors[each.computed.kernel] for errors in kernels[each.prefix]]
-            else:
-                events = self._reduced.events[each.prefix]
-                parts = [self._recomputed(each.computed, event, counts) for event in events]
-            found[each.key] = np.mean(parts, axis=0)
+        for each in self._reduced.quantities:
+            if isinstance(each.computed, EventError) and each.key in self._reduced.values:
+                if each.computed.kernel in EventErrors.KERNELS:
+                    parts = [errors[each.computed.kernel] for errors in kernels[each.prefix]]
+                else:
+                    events = self._reduced.events[each.prefix]
+                    parts = [self._recomputed(each.computed, event, counts) for event in events]
+                found[each.key] = np.mean(parts, axis=0)
         return found
-
-    def _deviations(self, counts: Counts) -> dict[str, Vector]:
-        """What resampling adds to errors, each computed once however many quantities are about it."""
-        if self._noise is None:
-            return {}
-        sums = {
-            prefix: [each.resampled(counts) for each in places]
-            for prefix, places in self._noise.places.items()
-        }
-        found: dict[tuple[str, Kernel], Vector] = {}
-        for key, centre, error in self._centres.values():
-            if key not in found:
-                parts = [
-                    part[:, each.rows(PLACES[key[1]])]
-                    for part, each in zip(sums[key[0]], self._noise.places[key[0]], strict=True)
-                ]
-                cells, _ = self._noise.target(key)
-                found[key] = cells.error(centre + np.concatenate(parts, axis=1)) - error
-        return {name: found[key] for name, (key, _, _) in self._centres.items()}
 
     def _recomputed(self, error: EventError, event: Events, counts: Counts) -> Vector:
         """An error that no kernel resamples; NaN where a resample has no weight."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
@@ -41,8 +40,6 @@ class ClassNull:
     """The class-wise error in each draw ``(R,)``; ``None`` where it is not drawn."""
     cells: Cells | None = None
     """The bins of all classes that hold anything, for an interval of the class-wise error."""
-    filled: NDArray[np.bool_] | None = None
-    """Which bins of which classes these are ``(C, B)``."""
     noise: Matrix | None = None
     """The residual sums ``(R', M)`` of the first draws over these bins."""
 

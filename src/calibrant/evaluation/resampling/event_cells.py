@@ -16,7 +16,6 @@ import torch
 
 from calibrant._math.binning import mass_boundaries, mass_order
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
-from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.resampling.score_cells import ScoreCells
 
 Kernel: TypeAlias = Literal[
@@ -206,36 +205,6 @@ class EventCells:
             total_squares=float((self.weights**2).sum()) / total**2,
             error=lambda sums: np.abs(sums).sum(axis=1),
         )
-
-    def resampled(self, counts: Counts) -> Matrix:
-        """Residual sums ``(r, 2B + K)`` of resamples ``(r, N)``, less those found."""
-        from calibrant.evaluation.resampling import kernels  # compiled
-
-        index, pieces = self._pieces
-        residuals = self.weights * (self.events.outcomes - self.events.confidences)
-        sums = kernels.cell_sums(counts, index, residuals, pieces.shape[1])
-        found = np.bincount(index, residuals, pieces.shape[1])
-        return (pieces @ (sums - found).T).T / (self.total)
-
-    @cached_property
-    def _pieces(self) -> tuple[Any, Any]:
-        """Which samples are added up alike, and the share ``(2B + K, P)`` of each piece in bins and cells."""
-        from scipy.sparse import csc_array, diags_array
-
-        matrix = csc_array(self.matrix)
-        inverse = np.divide(1.0, self.weights, out=np.zeros_like(self.weights), where=self.weights > 0)
-        shares = csc_array(matrix @ diags_array(inverse))
-        lengths = np.diff(shares.indptr)
-        width = width_bins(self.events.confidences, self.num_bins)
-        mass = np.full(len(lengths), -1, dtype=np.int64)
-        one = lengths == 3  # a tie that an end of a bin divides has more
-        mass[one] = shares.indices[shares.indptr[:-1][one] + 1]
-        tie = np.where(one, -1, np.unique(self.events.confidences, return_inverse=True)[1])
-        alike = (self.scores.index.astype(np.int64) * self.num_bins + width) * (self.num_bins + 1)
-        keys = np.where(one, alike + mass, -1 - tie)
-        keys[self.weights <= 0] = alike.max() + self.num_bins + 1  # count nowhere
-        _, first, index = np.unique(keys, return_index=True, return_inverse=True)
-        return index.astype(np.int32), shares[:, first].tocsr()
 
 
 def _indicator(index: Indices, size: int, weights: Vector) -> Any:

@@ -51,12 +51,11 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True)
 class Inverted:
-    """The interval, the estimate without what chance adds, and the residual sums ``(M,)`` that go with it."""
+    """The interval, and the estimate without what chance adds."""
 
     low: float
     high: float
     without_chance: float
-    centre: Vector
 
     def estimate(self, value: float, bounds: tuple[float, float]) -> Estimate:
         """With the value itself, within bounds."""
@@ -102,12 +101,11 @@ class _Search:
         self._p_value = _share(drawn >= self._observed - ROUNDING)
 
     def result(self, real: bool | None) -> Inverted:
-        """All three, in order."""
+        """All three."""
         level = self._level
         if real is None:
             real = self._p_value <= 1 - level + ROUNDING
         place = self._soft_place()
-        centre = self._cells.sums(self._soft(place))
         middle = self._error(self._soft(place))
         low = 0.0
         if real:
@@ -115,7 +113,7 @@ class _Search:
             low = self._error(self._firm(found))
         found = _crossing(lambda at: self._surprise_above(self._filled(at)), 0.0, FARTHEST)
         high = self._error(self._filled(found))
-        return Inverted(min(low, middle), max(high, middle), middle, centre)
+        return Inverted(min(low, middle), max(high, middle), middle)
 
     def _soft_place(self) -> float:
         """Where half of the noisy errors exceed the one found."""

@@ -116,7 +116,6 @@ class ClasswiseErrors:
         from scipy.sparse import csr_array
 
         filled, index = np.unique(cells, return_inverse=True)
-        self._filled = filled
         self._mass = mass
         self._num_classes = num_classes
         self._sums = sums
@@ -126,34 +125,17 @@ class ClasswiseErrors:
             shape=(num_classes, len(filled)),
         )
 
-    def __call__(self, counts: Counts, centre: Matrix | None = None) -> Vector:
-        """Error of each resample, for counts ``(r, N)``.
-
-        With the residual sums ``(C, B)`` of a ``centre``, what the noise of resampling adds to its error.
-        """
+    def __call__(self, counts: Counts) -> Vector:
+        """Error of each resample, for counts ``(r, N)``."""
         sums = self._sums(counts).T  # (C, r)
         errors = np.empty(len(counts))
-        move, least = self._moves(centre)
         for start, stop in block_bounds(len(counts), SMALL_BLOCK // counts.shape[1]):
             columns = np.ascontiguousarray(counts[start:stop].T, dtype=np.float64)
             cells: Matrix = self._cells @ columns
             lowest = sums[:, start:stop] - self._classes @ cells
-            gaps = np.abs(cells + move).sum(axis=0) + np.abs(lowest + least).sum(axis=0)
-            total = self._mass @ columns if centre is None else np.full(stop - start, self._mass.sum())
-            errors[start:stop] = divide(gaps, self._num_classes * total)
-        return errors if centre is None else errors - np.abs(centre).sum() / self._num_classes
-
-    def _moves(self, centre: Matrix | None) -> tuple[Matrix, Matrix]:
-        """From the residual sums found to those of the centre: of the cells, and of the lowest bins."""
-        if centre is None:
-            return np.zeros((1, 1)), np.zeros((1, 1))
-        every = np.ones((1, len(self._mass)), dtype=np.uint8)
-        cells = self._cells @ np.ones(len(self._mass))
-        lowest = self._sums(every)[0] - self._classes @ cells
-        total = self._mass.sum()
-        wanted = centre * total
-        in_cells = wanted.ravel()[self._filled]
-        return (in_cells - cells)[:, None], (wanted.sum(axis=1) - self._classes @ in_cells - lowest)[:, None]
+            gaps = np.abs(cells).sum(axis=0) + np.abs(lowest).sum(axis=0)
+            errors[start:stop] = divide(gaps, self._num_classes * (self._mass @ columns))
+        return errors
 
 
 class Means:
