@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from calibrant import InputError
+from calibrant.cli.main import app
 from calibrant.evaluation import check, compare, evaluate
 from calibrant.predictions import Predictions
 
@@ -55,6 +57,18 @@ def test_a_model_is_judged_as_evaluate_judges_it(made: Maker) -> None:
     arm = evaluate(predictions, calibrators=[], **QUICK).arms[0]
     assert (first.metrics, first.null, first.curves) == (arm.metrics, arm.null, arm.curves)
     assert first.num_test == 150
+
+
+def test_the_same_setting_has_the_same_default_everywhere() -> None:
+    """Evaluations, comparisons and checks, and their commands, draw and judge alike unless they are told."""
+    defaults: dict[str, set[Any]] = {}
+    for function in (evaluate, compare, check, *(command.callback for command in app.registered_commands)):
+        if function.__name__ in {"evaluate", "compare", "check"}:
+            for name, parameter in inspect.signature(function).parameters.items():
+                defaults.setdefault(name, set()).add(parameter.default)
+    assert defaults["bootstrap"] == defaults["null_draws"] == {1000}
+    for name in ("level", "seed", "num_bins", "intervals"):
+        assert len(defaults[name]) == 1, name
 
 
 def test_top_label_models_have_no_nll(made: Maker) -> None:

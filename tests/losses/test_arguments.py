@@ -135,6 +135,11 @@ LABELS = torch.tensor([0, 1, 2, 0])
             "`thresholds` must ascend",
         ),
         (
+            lambda: losses.sample_focal_loss(LOGITS, LABELS, thresholds=(0.2, 0.2, 1.0), gammas=(1, 2, 3)),
+            InputError,
+            "`thresholds` must ascend",
+        ),
+        (
             lambda: losses.sample_focal_loss(LOGITS, LABELS, gammas=(5, 3, 2)),
             InputError,
             "must be as many, not none; got 3 and 2",

@@ -89,6 +89,13 @@ def test_common_options_default_to_the_same(loss: Loss) -> None:
         assert {name: options[name].default for name in common} == common
 
 
+def test_settings_default_to_the_same(loss: Loss) -> None:
+    """What function and module of a loss both take has the same default in both."""
+    one, other = (inspect.signature(thing).parameters for thing in (loss.function, loss.module))
+    shared = one.keys() & other.keys()
+    assert {name: one[name].default for name in shared} == {name: other[name].default for name in shared}
+
+
 def test_a_loss_is_a_function_and_a_thin_class() -> None:
     """A class that names a function and its settings gets signature, value and printed form from them."""
 

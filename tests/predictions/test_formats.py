@@ -13,7 +13,6 @@ import torch
 from safetensors.torch import save_file
 
 from calibrant.predictions import Predictions, load_predictions
-from calibrant.predictions.oddities import TWO_COLUMNS
 
 LOGITS = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0], [1.0, 0.0, 2.0], [0.0, 1.0, 4.0]], dtype=np.float32)
 PROBS = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5], [0.125, 0.125, 0.75]])
@@ -311,7 +310,7 @@ def test_parquet(tmp_path) -> None:
     found = read_parquet(tmp_path, columns)
     assert found.values.tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert found.labels.tolist() == [1, 0]
-    assert (found.groups, found.notes) == (("3", "4"), ("Not used: `id`.", TWO_COLUMNS))
+    assert (found.groups, found.notes) == (("3", "4"), ("Not used: `id`.",))
     top = read_parquet(tmp_path, {"confidence": [0.5, 0.75], "correct": [True, False]})
     assert top.correct.tolist() == [True, False]
 

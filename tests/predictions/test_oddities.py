@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from calibrant.predictions import Predictions, oddities
-from calibrant.predictions.oddities import LIKE_PROBABILITIES, ONE_LABEL_EACH, TWO_COLUMNS
+from calibrant.predictions.oddities import LIKE_PROBABILITIES, ONE_LABEL_EACH
 
 PROBS = np.array([[0.5, 0.25, 0.25], [0.2, 0.3, 0.5], [0.0, 0.0, 1.0]])
 
@@ -76,12 +76,3 @@ def test_yes_and_no_of_top_labels() -> None:
     """Whether a prediction was right may be said in these words, too."""
     found = Predictions(confidence=[0.5, 0.25, 0.75], correct=["Yes", "no", "yes"])
     assert found.correct.tolist() == [True, False, True]
-
-
-@pytest.mark.parametrize("space", ["logits", "probs"])
-def test_two_classes_in_two_columns(space) -> None:
-    """Two columns are noted where they exclude each other, and nowhere else."""
-    values = {"logits": [[2.0, -1.0], [0.0, 3.0]], "probs": [[0.25, 0.75], [0.5, 0.5]]}[space]
-    assert Predictions(**{space: values}).notes == (TWO_COLUMNS,)
-    assert Predictions(**{space: values}, kind="multilabel").notes == ()
-    assert Predictions(**{space: [0.25, 0.75]}).notes == ()

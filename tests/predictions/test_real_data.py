@@ -6,7 +6,6 @@ import pytest
 
 from calibrant._math.errors import InputError
 from calibrant.predictions import Predictions, load_predictions
-from calibrant.predictions.oddities import TWO_COLUMNS
 
 NOISY = ("Not used: `noisy_labels_val`, `noisy_labels_test`.",)
 # file, kind, samples, classes, samples in calibration and test, accuracy, mean confidence
@@ -90,13 +89,12 @@ def means(predictions: Predictions) -> tuple[float, float]:
 )
 def test_real_files(data_folder, name, kind, num_samples, num_classes, parts, accuracy, confidence) -> None:
     """Size, splits, accuracy and mean confidence are as published, and nothing needed a repair."""
-    notes = (TWO_COLUMNS,) if (kind, num_classes) == ("multiclass", 2) else ()
     found = load_predictions(data_folder / f"{name}.npz")
     assert (found.kind, found.num_samples, found.num_classes, found.notes) == (
         kind,
         num_samples,
         num_classes,
-        notes,
+        (),
     )
     assert means(found) == pytest.approx((accuracy, confidence), abs=HALF_A_DIGIT)
     if parts is None:

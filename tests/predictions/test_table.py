@@ -13,7 +13,6 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation import result
 from calibrant.predictions import Predictions, Source, contents
 from calibrant.predictions.contents import Contents
-from calibrant.predictions.oddities import TWO_COLUMNS
 
 
 def three_classes(**more: object) -> Predictions:
@@ -348,7 +347,6 @@ def test_rows_are_repaired_only_beyond_rounding(dtype) -> None:
     np.testing.assert_allclose(found.probs[2], [0.25 / total, 1 - 0.25 / total], atol=tolerance)
     assert found.notes == (
         "1 of 3 rows of `probs` missed one, by up to 0.00049, and was divided by its sum.",
-        TWO_COLUMNS,
     )
     assert probs[2, 1] == dtype(0.75 + 2**-11)  # the caller's array is not touched
 
@@ -362,10 +360,7 @@ def test_a_probability_just_above_one_is_repaired() -> None:
     """Round-off above one goes: by the row's sum where there is a row, else to one."""
     rows = Predictions(probs=np.array([[1 + 1e-7, 0.0], [0.5, 0.5]]))
     assert rows.probs.tolist() == [[1.0, 0.0], [0.5, 0.5]]
-    assert rows.notes == (
-        "1 of 2 rows of `probs` missed one, by up to 1e-07, and was divided by its sum.",
-        TWO_COLUMNS,
-    )
+    assert rows.notes == ("1 of 2 rows of `probs` missed one, by up to 1e-07, and was divided by its sum.",)
     events = Predictions(probs=[1.0005, 0.5])
     assert events.probs.tolist() == [1.0, 0.5]
     assert events.notes == ("1 of 2 values of `probs` exceeded 1, by up to 0.0005, and was set to 1.",)
@@ -379,7 +374,7 @@ def test_a_softmax_is_never_repaired(num_classes, dtype, seed) -> None:
     probs = np.exp(logits - logits.max(axis=1, keepdims=True))
     probs /= probs.sum(axis=1, keepdims=True)
     found = Predictions(probs=probs)
-    assert found.notes == ((TWO_COLUMNS,) if num_classes == 2 else ())
+    assert found.notes == ()
     assert found.values.data_ptr() == probs.ctypes.data
 
 

@@ -29,28 +29,20 @@ def lambert_w(x: Float[Tensor, "*N"], *, branch: Literal[0, -1] = 0) -> Float[Te
         middle = x.clamp(min=0).log1p() * 0.75
         w = torch.where(x < 0.3, near, torch.where(x < 10, middle, log_x - log_x.log()))
         for _ in range(_STEPS):
-            w = _step_upper(w, x)
+            pulled = x * (-w).exp()  # of w = x exp(-w): right through zero
+            w = _halley(w, w - pulled, 1 + pulled, -pulled)
         return torch.where(x >= -1 / math.e, w, math.nan)
     near = -1 - p - p * p / 3 - 11 / 72 * p * p * p
     log_x = (-x).log()
     w = torch.where(x < -0.25, near, log_x - (-log_x).log())
     for _ in range(_STEPS):
-        w = _step_lower(w, log_x)
+        # Of w + log(-w) = log(-x): exp(-w) would overflow.
+        w = _halley(w, w + (-w).log() - log_x, 1 + 1 / w, -1 / (w * w))
     return torch.where((x >= -1 / math.e) & (x < 0), w, math.nan)
 
 
-def _step_upper(w: Float[Tensor, "*N"], x: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
-    """Halley's step for w = x exp(-w): right through zero."""
-    pulled = x * (-w).exp()
-    return _halley(w, w - pulled, 1 + pulled, -pulled)
-
-
-def _step_lower(w: Float[Tensor, "*N"], log_x: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
-    """Halley's step for w + log(-w) = log(-x): exp(-w) would overflow."""
-    return _halley(w, w + (-w).log() - log_x, 1 + 1 / w, -1 / (w * w))
-
-
 def _halley(w: Tensor, value: Tensor, slope: Tensor, curve: Tensor) -> Tensor:
+    """Halley's step."""
     # At the branch point the slope vanishes with the value.
     safe = torch.where(slope == 0, 1, slope)
     return torch.where(slope == 0, w, w - value / (safe - value * curve / (2 * safe)))

@@ -113,7 +113,7 @@ class SortedResiduals:
         points, merged, ties = merge_ties(self.scores, residuals)
         best = lipschitz_maximum(points, merged)
         # Row by row: the weight moves along w, and the residual along the slope of w where it has one.
-        slope, rest = _slopes(merged, best.potential, _tie_sums(ties, shares))
+        slope, rest = _slopes(merged, best.potential, np.bincount(ties, shares).astype(np.float64))
         gradient = np.empty_like(shares)
         gradient[self.order] = shares * (rest - best.witness)[ties] + residuals * slope[ties]
         return SmoothCalibrationGradient(best.value, gradient)
@@ -268,11 +268,6 @@ def _solve(points: Vector, residuals: Vector) -> tuple[float, float, Vector, Vec
         witness[j], potential[j] = w, h
     upper_bound += abs(h)
     return value, upper_bound, witness, potential
-
-
-def _tie_sums(ties: NDArray[np.int64], values: Vector) -> Vector:
-    """Sum of the values in each tie."""
-    return np.bincount(ties, values).astype(np.float64, copy=False)
 
 
 def _slopes(residuals: Vector, potential: Vector, shares: Vector) -> tuple[Vector, Vector]:

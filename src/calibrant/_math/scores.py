@@ -39,7 +39,7 @@ def top_label(probs: Float[Tensor, " N"] | Float[Tensor, "N C"], labels: Shaped[
 def hits(probs: Tensor, labels: Tensor) -> Float[Tensor, " N"]:
     """1 where the most probable class is the true one, else 0; of several events the share foretold."""
     if labels.shape == probs.shape:
-        return _over_events(_event_hit, probs, labels)
+        return _over_events(lambda p, y: ((p > 0.5) == (y == 1)).to(torch.float64), probs, labels)
     return top_label(probs, labels).correct.to(torch.float64)
 
 
@@ -51,7 +51,7 @@ def misses(probs: Tensor, labels: Tensor) -> Float[Tensor, " N"]:
 def negative_log_likelihoods(probs: Tensor, labels: Tensor) -> Float[Tensor, " N"]:
     """Minus the log-probability of what happened; inf where that had probability zero."""
     if labels.shape == probs.shape:
-        return _over_events(_event_log_loss, probs, labels)
+        return _over_events(lambda p, y: 0.0 - torch.where(y == 1, p.log(), torch.log1p(-p)), probs, labels)
     true = probs.gather(1, labels[:, None])[:, 0].to(torch.float64)
     return 0.0 - true.log()  # 0.0 - x: never -0.0
 
@@ -59,14 +59,14 @@ def negative_log_likelihoods(probs: Tensor, labels: Tensor) -> Float[Tensor, " N
 def brier_scores(probs: Tensor, labels: Tensor) -> Float[Tensor, " N"]:
     """Squared distance to what happened: (p - y)² for an event, summed over the classes for a class."""
     if labels.shape == probs.shape:
-        return _over_events(_event_square, probs, labels)
+        return _over_events(lambda p, y: (p - y.to(torch.float64)).square(), probs, labels)
     return _by_rows(lambda rows: _class_squares(probs[rows], labels[rows]), probs)
 
 
 def entropies(probs: Tensor, *, events: bool) -> Float[Tensor, " N"]:
     """Entropy in nats of each row; ``events``: of each entry as the probability of an event."""
     if events:
-        return _over_events(_event_entropy, probs, probs)
+        return _over_events(lambda p, _: torch.special.entr(p) + torch.special.entr(1 - p), probs, probs)
     return _by_rows(lambda rows: torch.special.entr(probs[rows].to(torch.float64)).sum(dim=1), probs)
 
 
@@ -95,22 +95,6 @@ def _over_events(loss: Callable[[Tensor, Tensor], Tensor], probs: Tensor, labels
     if probs.ndim == 1:
         return loss(probs.to(torch.float64), labels)
     return _by_rows(lambda rows: loss(probs[rows].to(torch.float64), labels[rows]).mean(dim=1), probs)
-
-
-def _event_hit(probs: Tensor, labels: Tensor) -> Tensor:
-    return ((probs > 0.5) == (labels == 1)).to(torch.float64)
-
-
-def _event_log_loss(probs: Tensor, labels: Tensor) -> Tensor:
-    return 0.0 - torch.where(labels == 1, probs.log(), torch.log1p(-probs))
-
-
-def _event_square(probs: Tensor, labels: Tensor) -> Tensor:
-    return (probs - labels.to(torch.float64)).square()
-
-
-def _event_entropy(probs: Tensor, _: Tensor) -> Tensor:
-    return torch.special.entr(probs) + torch.special.entr(1 - probs)
 
 
 def _class_squares(probs: Tensor, labels: Tensor) -> Tensor:

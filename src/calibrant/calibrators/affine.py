@@ -24,6 +24,12 @@ def scaling(count: int, factor: Tensor, shift: Tensor | None = None) -> Affine:
     return Affine(factors.diag(), shifts)
 
 
+def of_two_logits(of_log_odds: Affine) -> Affine:
+    """The map of two logits that changes their difference as the log-odds were changed."""
+    shift = of_log_odds.bias
+    return scaling(2, of_log_odds.weight[0, 0], torch.cat([torch.zeros_like(shift), shift]))
+
+
 def merged(linear: nn.Linear, affine: Affine) -> nn.Linear:
     """The layer, and after it the map, as one layer; the number of outputs must agree."""
     old = linear.weight.detach()

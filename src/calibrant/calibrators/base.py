@@ -11,12 +11,12 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from calibrant._math.arrays import ArrayLike, row_slices
+from calibrant._math.arrays import ArrayLike, as_float_tensor, row_slices
 from calibrant._math.checks import Task, check_logits
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.simplex import back_to, working_dtype
 from calibrant._math.threads import threads_for
-from calibrant.calibrators.affine import Affine, merged
+from calibrant.calibrators.affine import Affine, merged, of_two_logits
 from calibrant.calibrators.fitting.cross_validation import held_out, over_correction
 from calibrant.calibrators.fitting.data import CalibrationData
 from calibrant.calibrators.fitting.doubts import with_degeneracy
@@ -35,7 +35,8 @@ class Calibrator(FittedModule):
     ``(N, C)`` of a multilabel one, which labels of shape ``(N, C)`` announce. A probability of exactly zero
     (a logit of ``-inf``; in log-odds an infinity) counts as 1e-12, or as the smallest other probability of
     its row where that is smaller still, so that no class overtakes another. ``class_names_`` may be set after
-    a fit; it goes into the file.
+    a fit; it goes into the file. Fitted on log-odds ``(N,)`` it also maps the two logits ``(N, 2)`` of a
+    network by their difference, and gives two columns back.
 
     Parameters are float64 buffers that keep their type under ``.to(dtype)`` and ``.half()``. Subclasses say
     how to fit one problem (``_solve``) and how to map scores (``_transform``).
@@ -201,6 +202,9 @@ class Calibrator(FittedModule):
             >>> calibrator(torch.tensor([4.0, -4.0])).exp()  # odds
             tensor([4.0000, 0.2500])
         """
+        if (odds := self._difference(logits)) is not None:
+            mapped = self(odds)
+            return nn.functional.logsigmoid(torch.stack([-mapped, mapped], dim=1))
         if torch.compiler.is_compiling() and isinstance(logits, Tensor):
             check_shape_like_fit(self.name, self.kind_, self.num_classes_, logits)
             wide = logits.to(working_dtype(logits.dtype))
@@ -236,6 +240,9 @@ class Calibrator(FittedModule):
             >>> [round(p, 6) for p in calibrator.predict_proba([4.0, 0.0, -4.0]).tolist()]
             [0.8, 0.5, 0.2]
         """
+        if (odds := self._difference(logits)) is not None:
+            positive = self.predict_proba(odds)
+            return torch.stack([1 - positive, positive], dim=1)
         scores = self._check(logits)
         link: Callable[[Tensor], Tensor] = torch.exp if self.kind_ == "multiclass" else torch.sigmoid
         probs = torch.empty(scores.shape, dtype=torch.float64, device=scores.device)
@@ -264,8 +271,8 @@ class Calibrator(FittedModule):
         """The last layer of a network, with the calibrator merged into its weights, at no further cost.
 
         Args:
-            linear: The layer that gives the logits (one output where they are log-odds ``(N,)``). It is left
-                as it is.
+            linear: The layer that gives the logits (one output, or two, where they were log-odds ``(N,)``).
+                It is left as it is.
 
         Returns:
             A new layer of the same dtype on the same device, by whose logits softmax (of log-odds the
@@ -299,6 +306,8 @@ class Calibrator(FittedModule):
                 "use CalibratedModel(model, calibrator), which keeps it as a module."
             )
         count = self.num_outputs()
+        if self.kind_ == "binary" and linear.out_features == 2:
+            count, affine = 2, of_two_logits(affine)
         if linear.out_features != count:
             raise InputError(
                 f"`linear` must have {count} output{'s' if count > 1 else ''}, which {self.name} was "
@@ -308,6 +317,16 @@ class Calibrator(FittedModule):
 
     def _calibrate(self, scores: Tensor) -> Tensor:
         return self._transform(floor_zero_probabilities(scores, self.kind_)[0])
+
+    def _difference(self, logits: ArrayLike) -> Tensor | None:
+        """The log-odds that two logits make, where it was fitted on log-odds."""
+        if self.kind_ != "binary":
+            return None
+        given = logits if isinstance(logits, Tensor) else as_float_tensor(logits, name="logits")
+        if given.ndim != 2 or given.shape[1] != 2:
+            return None
+        wide = given.to(working_dtype(given.dtype))
+        return back_to(wide[:, 1] - wide[:, 0], given.dtype)
 
     def _check(self, logits: ArrayLike) -> Tensor:
         """The scores, if they are of the kind that was fitted."""

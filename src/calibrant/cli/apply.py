@@ -47,6 +47,7 @@ def apply(
     from calibrant.calibrators.cohorts.by_group import GroupCalibrator
     from calibrant.calibrators.cohorts.files import load_either
     from calibrant.predictions import load_predictions
+    from calibrant.predictions.repair_form import repaired, to_repair
 
     with progress(f"reading {file.name}") as tell:
         try:
@@ -55,7 +56,9 @@ def apply(
             _refuse_wrong_order(calibrator, file, error)
             raise
         fitted = loaded.pooled if isinstance(loaded, GroupCalibrator) else loaded
-        predictions = load_predictions(file, kind=fitted.kind_)
+        event = fitted.kind_ == "binary"
+        given = load_predictions(file, kind=None if event else fitted.kind_)
+        predictions = to_repair(given) if event else given
         if predictions.kind == "top_label":
             raise InputError(
                 f"{file} holds top-label confidences only; a calibrator needs the scores of all classes."
@@ -84,10 +87,10 @@ def apply(
             probs, notes = _for_other_frequencies(fitted, probs, prior)
         else:
             notes = _notes_on_shift(fitted, scores)
-        calibrated = predictions.replace_probs(probs)
+        calibrated = repaired(given, probs)
         tell(f"writing {out.name}", 0.8)
         calibrated.save(out)
-    for note in (*predictions.notes, *notes):
+    for note in (*given.notes, *notes):
         typer.echo(f"note: {note}")
     typer.echo(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
 

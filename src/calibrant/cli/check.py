@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import alternatives, check_output, command_line, progress
+from calibrant.cli.terminal import PositiveClass, alternatives, check_output, command_line, progress
 from calibrant.evaluation.quantities.roster import gated
 
 MARKS = {"pass": "pass", "within noise": "pass, within noise", "fail": "FAIL"}
@@ -58,6 +58,7 @@ def check(
         bool,
         typer.Option("--strict", help="Also fail what noise explains or too few samples cannot decide."),
     ] = False,
+    positive_class: PositiveClass = None,
     json: Annotated[Path | None, typer.Option(help="Write what was found to this .json file.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this .xml file.")] = None,
     bins: Annotated[int, typer.Option(min=1, help="Number of bins of the calibration errors.")] = 15,
@@ -90,6 +91,7 @@ def check(
             baseline_metrics=baseline_metric or None,
             confidence=confidence,
             strict=strict,
+            positive_class=positive_class,
             num_bins=bins,
             bootstrap=bootstrap,
             seed=seed,
@@ -103,6 +105,8 @@ def check(
         if not (quiet and each.passed):
             mark = "FAIL" if not each.passed else MARKS[each.outcome] if each.conclusive else TOO_FEW
             typer.echo(f"{mark}: {each.sentence}")
+    for warning in found.warnings:
+        typer.echo(f"warning: {warning}")
     for note in found.notes:
         if not quiet:
             typer.echo(f"note: {note}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import alternatives, check_output, command_line, progress
+from calibrant.cli.terminal import PositiveClass, alternatives, check_output, command_line, progress
 from calibrant.evaluation.quantities.roster import extras
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def compare(
         list[str] | None,
         typer.Option(metavar="NAME", help=f"Also measure {alternatives(extras())}. May be repeated."),
     ] = None,
+    positive_class: PositiveClass = None,
     bins: Annotated[int, typer.Option(min=1, help="Number of bins of the calibration errors.")] = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples behind the intervals.")] = 1000,
     level: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Level of the intervals.")] = 0.95,
@@ -57,6 +58,7 @@ def compare(
                 (name, runs[name].predictions if name in runs else load_predictions(path))
                 for name, path in zip(names, files, strict=True)
             ],
+            positive_class=positive_class,
             num_bins=bins,
             bootstrap=bootstrap,
             level=level,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from calibrant.cli.terminal import METHODS, alternatives, check_output, command_line, progress
+from calibrant.cli.terminal import METHODS, PositiveClass, alternatives, check_output, command_line, progress
 from calibrant.evaluation.quantities.roster import extras
 
 
@@ -48,6 +48,7 @@ def evaluate(
         list[str] | None,
         typer.Option(metavar="NAME", help=f"Also measure {alternatives(extras())}. May be repeated."),
     ] = None,
+    positive_class: PositiveClass = None,
     bins: Annotated[
         int, typer.Option(min=1, metavar="N", help="Number of bins of the calibration errors.")
     ] = 15,
@@ -78,6 +79,7 @@ def evaluate(
             predictions,
             calibration=None if calibration is None else open_predictions(calibration),
             calibrators=method or None,
+            positive_class=positive_class,
             num_bins=bins,
             bootstrap=bootstrap,
             level=level,

@@ -40,11 +40,14 @@ def fit(
     from calibrant.calibrators import build
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
     from calibrant.predictions import load_predictions
+    from calibrant.predictions.repair_form import to_repair
 
     calibrator = None if method is None else build(method)
     with progress(f"reading {file.name}") as tell:
         predictions = load_predictions(file)
         rows = rows_to_fit(predictions, file, every_row=every_row, by_group=by_group)
+        if calibrator is None or "binary" in calibrator.kinds:
+            rows = to_repair(rows)
         refuse_to_replace_another_file(out)
         if calibrator is None:
             tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)

@@ -51,10 +51,6 @@ def about(
     """Is a classifier that says "90 % sure" right nine times in ten? Measure it, and repair it if not."""
 
 
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    errors().print(f"note: {message}", style="yellow", markup=False, highlight=False)
-
-
 def _sentence(error: Exception) -> str:
     """What the system says about a file, without the error number; other errors are sentences already."""
     if not isinstance(error, OSError) or error.errno is None:
@@ -78,7 +74,9 @@ def run() -> None:
     """
     # Read when torch is loaded: threads that wait by spinning starve each other where the cores are shared.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    warnings.showwarning = _show_warning
+    warnings.showwarning = lambda message, *_, **__: errors().print(
+        f"note: {message}", style="yellow", markup=False, highlight=False
+    )
     try:
         app()
     except (InputError, NotFittedError, ConvergenceError, OSError) as error:

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from typer.core import TyperCommand
@@ -20,6 +21,13 @@ Report = Callable[[str, float], None]
 METHODS = 'CALIBRATORS, with settings in brackets, as temperature(search="grid")'
 OBJECTIVE = "OBJECTIVES. Default: nll"
 """For help texts, which must not wait for imports: the names are filled in where the help is read."""
+
+PositiveClass = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CLASS", help="Of two classes the one that is judged, by number or name. Default: 1."
+    ),
+]
 
 
 class Command(TyperCommand):

@@ -49,6 +49,16 @@ def check_predictions(value: object, name: str) -> None:
     raise TypeError(f"`{name}` must be Predictions; got {type(value).__name__}; {remedy}")
 
 
+def as_judged(predictions: Predictions, positive_class: int | str | None = None) -> Predictions:
+    """Predictions as every evaluation judges them: two classes as one event, all others as they are.
+
+    Raises:
+        InputError: If a positive class is named, and there are not two classes or it is none of them.
+    """
+    two_columns = predictions.kind == "multiclass" and predictions.num_classes == 2
+    return predictions.as_binary(positive_class) if two_columns or positive_class is not None else predictions
+
+
 def check_pairs(models: Iterable[object]) -> None:
     """Refuse anything but pairs of a name and predictions."""
     for model in models:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.arguments import GROUPS_NOTE, check_pairs, few_resamples_note
+from calibrant.evaluation.alarms import alarms, other_notes
+from calibrant.evaluation.arguments import GROUPS_NOTE, as_judged, check_pairs, few_resamples_note
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
@@ -25,6 +26,7 @@ from calibrant.predictions import Predictions
 def compare(
     models: Sequence[tuple[str, Predictions]],
     *,
+    positive_class: int | str | None = None,
     num_bins: int = 15,
     bootstrap: int = 1000,
     null_draws: int = 1000,
@@ -47,6 +49,7 @@ def compare(
     Args:
         models: Names and predictions, two or more, all of one kind. Predictions without a split are judged on
             all samples.
+        positive_class: Of two classes the one whose probability is judged, as in :func:`evaluate`.
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration, at least 1.
@@ -78,6 +81,7 @@ def compare(
     """
     models = list(models)
     check_pairs(models)
+    models = [(name, as_judged(predictions, positive_class)) for name, predictions in models]
     _check(models)
     kind = models[0][1].kind
     procedure = Procedure(
@@ -94,12 +98,14 @@ def compare(
     judged: list[Measured] = []
     seen: list[Reduced] = []
     found: list[ComparedModel] = []
+    warnings: list[str] = []
     for place, ((name, predictions), test) in enumerate(zip(models, tests, strict=True)):
         if progress is not None:
             progress(f"judging {name}", place / len(models))
         reduced = reduce_predictions(test, num_bins, metrics=procedure.metrics)
         judged.append(measure(reduced, procedure, part=0 if paired else place))
         seen.append(reduced)
+        warnings += [f"{name}: {warning}" for warning in alarms(test, reduced)]
         labels = tuple(str(label) for label in test.class_names or range(test.num_classes or 0))
         chance = against_chance(judged[-1].noise, labels)
         found.append(
@@ -126,6 +132,7 @@ def compare(
         notes=(*_notes(models), *few_resamples_note(bootstrap, level)),
         versions=versions(),
         command=command,
+        warnings=tuple(warnings),
     )
 
 
@@ -147,7 +154,7 @@ def _check(models: list[tuple[str, Predictions]]) -> None:
 
 def _notes(models: list[tuple[str, Predictions]]) -> tuple[str, ...]:
     """What a reader must know beside the numbers."""
-    notes = [f"{name}: {note}" for name, predictions in models for note in predictions.notes]
+    notes = [f"{name}: {note}" for name, predictions in models for note in other_notes(predictions)]
     notes += [f"{name}: {GROUPS_NOTE}" for name, predictions in models if predictions.groups is not None]
     if len({predictions.num_classes for _, predictions in models}) > 1:
         sizes = ", ".join(f"{name} {predictions.num_classes}" for name, predictions in models)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from calibrant.evaluation.alarms import alarms
 from calibrant.evaluation.fitting.split import has_both_parts
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.prepare import Prepared
@@ -21,9 +22,9 @@ def conclude(judged: Judged) -> Evaluation:
     predictions = request.predictions
     return Evaluation(
         schema_version=SCHEMA_VERSION,
-        kind=predictions.kind,
-        num_classes=predictions.num_classes,
-        class_names=predictions.class_names,
+        kind=procedure.kind,
+        num_classes=split.test.num_classes,
+        class_names=split.test.class_names,
         num_calibration=split.num_calibration,
         num_test=split.test.num_samples,
         source=predictions.source,
@@ -51,6 +52,7 @@ def _verdict(judged: Judged) -> Verdict:
         num_test=split.test.num_samples,
         cross_fitted=split.folds is not None,
         one_class=prepared.one_class,
+        warnings=alarms(prepared.split.test, judged.uncalibrated.reduced),
     )
     verdict = reach_verdict(case)
     if case.repaired:

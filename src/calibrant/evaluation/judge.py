@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
 from calibrant.evaluation.fitting.templates import FittedCalibrator, fit_summary
@@ -11,9 +12,10 @@ from calibrant.evaluation.judging.groups import group_rows
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.judging.shapes import shapes_of_arm
-from calibrant.evaluation.out_of_distribution import detect
+from calibrant.evaluation.out_of_distribution import NEED_LOGITS, detect
 from calibrant.evaluation.prepare import Prepared
 from calibrant.evaluation.result import Arm, OutOfDistribution
+from calibrant.predictions import Predictions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +44,18 @@ def judge(fitted: Fitted) -> Judged:
     detected = None
     if request.ood is not None:
         prepared.steps.next("telling foreign samples apart")
-        detected = detect(test, request.ood, request.ood_score, fitted.calibrators, prepared.procedure)
+        detected = detect(*_told_apart(prepared), request.ood_score, fitted.calibrators, prepared.procedure)
     prepared.steps.finish()
     return Judged(fitted=fitted, arms=tuple(arms), uncalibrated=uncalibrated, out_of_distribution=detected)
+
+
+def _told_apart(prepared: Prepared) -> tuple[Predictions, Predictions]:
+    """The test samples and the foreign ones; as they were given where their logits are to be looked at."""
+    request, given = prepared.request, prepared.test_as_given
+    foreign = given if request.ood is None else request.ood
+    if request.ood_score in NEED_LOGITS and foreign.kind == given.kind:
+        return given, foreign
+    return prepared.split.test, as_judged(foreign, request.positive_class)
 
 
 def _reduce(fitted: FittedCalibrator | None, prepared: Prepared) -> Reduced:

@@ -30,6 +30,7 @@ from calibrant.predictions import Predictions
 Masses: TypeAlias = tuple[Vector, Vector]  # weights of the test samples, and of the foreign ones
 
 TRUE_POSITIVE_RATE = 0.95
+NEED_LOGITS: tuple[OutOfDistributionScore, ...] = ("max_logit", "energy")
 NAMES: Mapping[OutOfDistributionScore, str] = {
     "entropy": "entropy",
     "max_probability": "maximum probability",

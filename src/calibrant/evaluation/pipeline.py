@@ -42,6 +42,7 @@ def evaluate(
     *,
     calibration: Predictions | None = None,
     calibrators: Sequence[str | Calibrator] | None = None,
+    positive_class: int | str | None = None,
     num_bins: int = 15,
     bootstrap: int = 1000,
     null_draws: int = 1000,
@@ -95,6 +96,8 @@ def evaluate(
         calibrators: Names such as ``"temperature"`` or ``'focal-temperature(objective="ece")'``, or
             calibrators, which are fitted anew; no two alike. By default ``"temperature"``,
             ``"focal-temperature"`` and what else is recommended.
+        positive_class: Of two classes the one, by number or name, whose probability is judged; by default
+            class 1. Two columns ``(N, 2)`` are judged as its one number ``(N,)`` would be.
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration; with fewer than ``1 / (1 - level)`` (binary: twice as
@@ -147,6 +150,7 @@ def evaluate(
         predictions=predictions,
         calibration=calibration,
         calibrators=calibrators,
+        positive_class=positive_class,
         num_bins=num_bins,
         bootstrap=bootstrap,
         null_draws=null_draws,

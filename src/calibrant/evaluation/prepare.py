@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
+from calibrant.evaluation.alarms import other_notes
 from calibrant.evaluation.arguments import GROUPS_NOTE, check_predictions, few_resamples_note
 from calibrant.evaluation.fitting import pieces
 from calibrant.evaluation.fitting.recommend import missing_classes
-from calibrant.evaluation.fitting.split import Split, choose_split, has_both_parts
+from calibrant.evaluation.fitting.split import Split, choose_split, has_both_parts, judged_kind
 from calibrant.evaluation.fitting.templates import Template, templates
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.progress import Progress, Steps
@@ -29,6 +30,7 @@ class Request:
     predictions: Predictions
     calibration: Predictions | None
     calibrators: Sequence[str | Calibrator] | None
+    positive_class: int | str | None
     num_bins: int
     bootstrap: int
     null_draws: int
@@ -49,6 +51,8 @@ class Prepared:
     request: Request
     procedure: Procedure
     split: Split
+    """In the form that is judged: two classes as one event."""
+    test_as_given: Predictions
     templates: tuple[Template, ...]  # the calibrators to try
     notes: tuple[str, ...]  # what a reader must know of the data beside the numbers
     steps: Steps
@@ -75,7 +79,7 @@ def prepare(request: Request) -> Prepared:
     elif request.ood_score is not None:
         raise InputError("`ood_score` goes with `ood`, the samples of another kind; there are none.")
     procedure = Procedure(
-        kind=predictions.kind,
+        kind=judged_kind(predictions),
         num_bins=request.num_bins,
         num_resamples=request.bootstrap,
         num_draws=request.null_draws,
@@ -84,10 +88,11 @@ def prepare(request: Request) -> Prepared:
         intervals=request.intervals,
         metrics=check_metrics(request.metrics),
     )
-    split = choose_split(predictions, calibration, request.seed)
-    split = pieces.with_calibration_in_memory(split, request.seed)
-    procedure = pieces.with_fewer_resamples(procedure, split)
-    wanted = templates(request.calibrators, predictions.kind)
+    given = choose_split(predictions, calibration, request.seed)
+    given = pieces.with_calibration_in_memory(given, request.seed)
+    split = given.judged(request.positive_class)
+    procedure = pieces.with_fewer_resamples(procedure, given)
+    wanted = templates(request.calibrators, procedure.kind)
     if split.calibration is None:
         wanted = []
     arms = len(wanted) + (request.calibrators is None)  # one more if another calibrator is chosen
@@ -95,6 +100,7 @@ def prepare(request: Request) -> Prepared:
         request=request,
         procedure=procedure,
         split=split,
+        test_as_given=given.test,
         templates=tuple(wanted),
         notes=_notes(request, split, procedure),
         steps=Steps(request.progress, 2 * arms + 2 + (request.ood is not None)),
@@ -104,7 +110,7 @@ def prepare(request: Request) -> Prepared:
 def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, ...]:
     """What a reader must know of the data beside the numbers."""
     predictions, calibration = request.predictions, request.calibration
-    notes = list(predictions.notes)
+    notes = other_notes(split.test)
     if calibration is not None:
         notes += [f"Calibration samples: {note}" for note in calibration.notes]
     if split.calibration is None:
@@ -116,7 +122,7 @@ def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, .
             "The calibration samples hold one class only: a calibrator learns nothing of the others."
         )
     elif split.calibration is not None and (missing := missing_classes(split.calibration)):
-        names = predictions.class_names or tuple(range(predictions.num_classes or 0))
+        names = split.test.class_names or tuple(range(split.test.num_classes or 0))
         shown = ", ".join(str(names[k]) for k in missing[:5]) + (", …" if len(missing) > 5 else "")
         which, do = ("Class", "does") if len(missing) == 1 else ("Classes", "do")
         notes.append(

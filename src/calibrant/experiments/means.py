@@ -88,12 +88,13 @@ def plus_minus(
     return f"{scale * mean.value:{'+' if signed else ''}.{digits}f}{half}"
 
 
-def summary(values: Sequence[float]) -> dict[str, float | int | None]:
+def summary(values: Sequence[float], digits: int = 8) -> dict[str, float | int | None]:
     """Mean and interval as a results file has them."""
     found = mean_of(values)
-    return {"mean": rounded(found.value), "half_width": rounded(found.half_width), "n": found.n}
+    half = rounded(found.half_width, digits)
+    return {"mean": rounded(found.value, digits), "half_width": half, "n": found.n}
 
 
-def rounded(value: float | None) -> float | None:
+def rounded(value: float | None, digits: int = 8) -> float | None:
     """Eight digits, so that rounding twice is not seen on the page; None for what is not finite."""
-    return None if value is None or not math.isfinite(value) else float(f"{value:.8g}")
+    return None if value is None or not math.isfinite(value) else float(f"{value:.{digits}g}")

@@ -21,6 +21,11 @@ def render(template: Path, **content: object) -> str:
     return _templates(template.parent).get_template(template.name).render(**content)
 
 
+def macros(template: Path, **content: object) -> Any:
+    """The macros of a template, which can be called; ``content`` is what they may speak of."""
+    return _templates(template.parent).get_template(template.name).make_module(content)
+
+
 @cache
 def _templates(folder: Path) -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined

@@ -113,7 +113,8 @@ def export_onnx(
         if isinstance(calibrator_or_model, CalibratedModel)
         else calibrator_or_model
     )
-    names = _input_names(len(inputs)) if isinstance(calibrator_or_model, CalibratedModel) else ("logits",)
+    several = tuple(f"inputs_{number}" for number in range(len(inputs))) if len(inputs) > 1 else ("inputs",)
+    names = several if isinstance(calibrator_or_model, CalibratedModel) else ("logits",)
     out = {"probs": "probs"}.get(output, "log_probs" if calibrator.kind_ == "multiclass" else "log_odds")
     graph = _Graph(calibrator_or_model, probs=output == "probs").eval()
     program = _program(graph, inputs, names, out, opset)
@@ -240,10 +241,6 @@ def _metadata(calibrator: Calibrator) -> dict[str, str]:
         "class_names": calibrator.class_names_,
     }
     return {"calibrant": json.dumps(told)}
-
-
-def _input_names(count: int) -> tuple[str, ...]:
-    return ("inputs",) if count == 1 else tuple(f"inputs_{number}" for number in range(count))
 
 
 def _require(*packages: str) -> None:

@@ -71,15 +71,11 @@ def margin_label_smoothing_loss(
     rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     if penalty == 0:
         return rows.layout.finish(rows.cross_entropy())
-    price = _excess(rows.logits, margin)
+    gaps = rows.logits.amax(-1, keepdim=True) - rows.logits
+    price = torch.relu(gaps - margin).mean(-1)  # (R,)
     if isinstance(rows, SoftRows):
         price = rows.weighted_targets().sum(-1) * price
     return rows.reduce(rows.cross_entropies() + penalty * price)
-
-
-def _excess(logits: Float[Tensor, "R C"], margin: float) -> Float[Tensor, " R"]:
-    """By how much the gaps to the largest logit exceed the margin, averaged over the classes."""
-    return torch.relu(logits.amax(-1, keepdim=True) - logits - margin).mean(-1)
 
 
 class MarginLabelSmoothingLoss(

@@ -120,6 +120,15 @@ class Contents:
             groups=groups,
         )
 
+    def part(self, code: int, name: str) -> Contents:
+        """The samples of one split, which then have none."""
+        if self.split is None:
+            raise InputError(f"there is no {name} split; give `split` (0 for calibration, 1 for test).")
+        chosen = torch.nonzero(self.split == code)[:, 0]
+        contiguous = len(chosen) > 0 and int(chosen[-1] - chosen[0]) + 1 == len(chosen)
+        where = slice(int(chosen[0]), int(chosen[-1]) + 1) if contiguous else chosen  # a slice copies nothing
+        return replace(self.select(where, f"the {name} split"), split=None)
+
     def arrays(self) -> dict[str, Any]:
         """Tensors, and tuples of texts, that together say everything, by the names that files use."""
         unsaid_kind = self.kind == "multilabel" and self.labels is None

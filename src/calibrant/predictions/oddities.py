@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import torch
 from torch import Tensor
 
@@ -17,11 +19,18 @@ LIKE_PROBABILITIES = (
     "These logits look like probabilities (all in [0, 1], rows summing to 1); if so, name them `probs`, "
     "for numbers are never reinterpreted."
 )
-TWO_COLUMNS = (
-    "Two classes in two columns are judged by their top label only; to judge the positive class too, and to "
-    "try Platt scaling, give one number per sample, `probs[:, 1]` or `logits[:, 1] - logits[:, 0]` "
-    "(in a table the one column `prob` or `logit`)."
+EVENTS_LIKE_PROBABILITIES = (
+    "These logits look like probabilities (all in [0, 1], some near either end); if so, name them `probs`, "
+    "for numbers are never reinterpreted."
 )
+NORMALISED_TWICE = (
+    "These probabilities look as if a softmax or sigmoid had been applied twice: as logits they would be "
+    "probabilities themselves. Give the probabilities before the second one, or the logits."
+)
+SUSPICIOUS = frozenset({LIKE_PROBABILITIES, EVENTS_LIKE_PROBABILITIES, NORMALISED_TWICE})
+"""What is so likely to be a mistake that it stands beside the verdict, not among the notes."""
+FEWEST = 20  # rows; fewer may well look odd by chance
+NEAR_END = 0.01  # where the numbers of sure predictions lie, and how many must be sure
 
 
 def oddities(
@@ -32,14 +41,9 @@ def oddities(
     class_names: tuple[str, ...] | None,
 ) -> tuple[str, ...]:
     """What a reader of the results should know about checked numbers of one kind."""
-    found: list[str] = []
+    found = list(_suspicions(kind, space, values))
     if class_names is not None and len(set(class_names)) < len(class_names):
         found.append(_same_name(class_names))
-    if kind == "multiclass":
-        if space == "logits" and _like_probabilities(values):
-            found.append(LIKE_PROBABILITIES)
-        if values.shape[1] == 2:
-            found.append(TWO_COLUMNS)
     if labels is None:
         return tuple(found)
     if kind == "multilabel":
@@ -51,6 +55,20 @@ def oddities(
         name = "" if class_names is None else f" ({class_names[label]})"
         found.append(f"Every label is {label}{name}: no other class occurs.")
     return tuple(found)
+
+
+def _suspicions(kind: Kind, space: str, values: Float[Tensor, " N"] | Float[Tensor, "N C"]) -> Iterator[str]:
+    """Numbers that look as if they were called by the wrong name."""
+    if kind == "multiclass":
+        if space == "logits" and _like_probabilities(values):
+            yield LIKE_PROBABILITIES
+        if space == "probs" and len(values) >= FEWEST and _normalised_twice(values):
+            yield NORMALISED_TWICE
+    elif kind != "top_label" and len(values) >= FEWEST:
+        if space == "logits" and _fills_unit_interval(values, lambda rows: rows):
+            yield EVENTS_LIKE_PROBABILITIES
+        if space == "probs" and _fills_unit_interval(values, torch.special.logit):
+            yield NORMALISED_TWICE
 
 
 def _same_name(class_names: tuple[str, ...]) -> str:
@@ -71,3 +89,27 @@ def _like_probabilities(logits: Float[Tensor, "N C"]) -> bool:
         if float((sums - 1).abs().max()) > slack:
             return False
     return True
+
+
+def _normalised_twice(probs: Float[Tensor, "N C"]) -> bool:
+    """Whether the logarithms of every row, up to a constant, are probabilities, and often sure ones."""
+    slack, num_sure = row_sum_tolerance(probs.dtype), 0
+    for rows in row_slices(probs):
+        logs = probs[rows].to(torch.float64).log()
+        stated = logs + (1 - logs.sum(dim=1, keepdim=True)) / logs.shape[1]
+        if not bool((stated >= -slack).all()):  # so none exceeds one; and not NaN
+            return False
+        num_sure += int((stated.amax(dim=1) > 1 - NEAR_END).sum())
+    return num_sure >= NEAR_END * len(probs)
+
+
+def _fills_unit_interval(scores: Tensor, of_rows: Callable[[Tensor], Tensor]) -> bool:
+    """Whether all numbers lie in [0, 1], and some near either end, as weak log-odds do not."""
+    num_low = num_high = 0
+    for rows in row_slices(scores):
+        numbers = of_rows(scores[rows].to(torch.float64))
+        if not bool(((numbers >= 0) & (numbers <= 1)).all()):
+            return False
+        num_low += int((numbers < NEAR_END).sum())
+        num_high += int((numbers > 1 - NEAR_END).sum())
+    return min(num_low, num_high) >= NEAR_END * scores.numel() / 2

@@ -21,6 +21,7 @@ from calibrant.predictions.contents import Contents, Source, Space
 from calibrant.predictions.file_scores import ScoreFile
 from calibrant.predictions.formats.roster import write
 from calibrant.predictions.stores import HeldScores
+from calibrant.predictions.two_classes import as_event
 
 
 class Predictions:
@@ -300,6 +301,20 @@ class Predictions:
         """
         return self._with(split=None if split is None else checks.as_split(split, self.num_samples))
 
+    def as_binary(self, positive_class: int | str | None = None) -> Predictions:
+        """Two classes as one event, ``(N,)``, as evaluations judge them; the numbers as they were given.
+
+        Args:
+            positive_class: The class, by number or name, whose probability is judged; by default class 1.
+
+        Returns:
+            Binary predictions with that class as class 1, and the same split, weights, groups and source.
+
+        Raises:
+            InputError: If there are not two classes, or the positive one is none of them.
+        """
+        return self._of(as_event(self._contents, positive_class))
+
     def replace_scores(self, scores: ArrayLike) -> Predictions:
         r"""The same samples with other logits, log-probabilities, or (binary, multilabel) log-odds.
 
@@ -363,12 +378,7 @@ class Predictions:
 
     def _part(self, code: int, name: str) -> Predictions:
         """The samples of one split, which then have none."""
-        if self.split is None:
-            raise InputError(f"there is no {name} split; give `split` (0 for calibration, 1 for test).")
-        chosen = torch.nonzero(self.split == code)[:, 0]
-        contiguous = len(chosen) > 0 and int(chosen[-1] - chosen[0]) + 1 == len(chosen)
-        where = slice(int(chosen[0]), int(chosen[-1]) + 1) if contiguous else chosen  # a slice copies nothing
-        return self._of(replace(self._contents.select(where, f"the {name} split"), split=None))
+        return self._of(self._contents.part(code, name))
 
     def _with(self, **changes: Any) -> Predictions:
         """The same with some of the contents exchanged; nothing is checked and no array copied."""

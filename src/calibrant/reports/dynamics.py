@@ -1,4 +1,7 @@
-"""Likelihood, entropy and calibration of a network in the course of training: figures and report sections."""
+"""Likelihood, entropy and calibration of a network in the course of training: figures and report sections.
+
+Each figure is drawn into ``ax`` or a new one, and its axes are returned.
+"""
 
 from __future__ import annotations
 
@@ -46,14 +49,7 @@ _SPLITS: dict[Split, tuple[str, str, str]] = {"train": ("training", GREY, "--"),
 def split_curves(rows: Rows, quantity: Quantity, split: Split, *, ax: Axes | None = None) -> Axes:
     """A quantity over the epochs, apart for the samples that the network got right and wrong.
 
-    Args:
-        rows: The epochs of a run, those without dynamics are left out.
-        quantity: ``"nll"``, ``"entropy"`` or ``"p_true"``.
-        split: ``"train"`` or ``"test"``.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
+    Epochs without dynamics are left out.
 
     Example:
         >>> found = {"nll": 0.5, "nll_correct": 0.1, "nll_incorrect": 2.0}
@@ -68,15 +64,7 @@ def split_curves(rows: Rows, quantity: Quantity, split: Split, *, ax: Axes | Non
 
 
 def error_curves(rows: Rows, *, ax: Axes | None = None) -> Axes:
-    """Error on the training and test samples, and the test samples' calibration error, over the epochs.
-
-    Args:
-        rows: The epochs of a run.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
-    """
+    """Error on the training and test samples, and the test samples' calibration error, over the epochs."""
     ax = new_axes(ax, width=4.2, height=3.0)
     for split, (label, colour, dashes) in _SPLITS.items():
         _line(ax, rows, (split, "error"), f"{label} error", colour, dashes)
@@ -85,31 +73,14 @@ def error_curves(rows: Rows, *, ax: Axes | None = None) -> Axes:
 
 
 def weight_norm_curve(rows: Rows, *, ax: Axes | None = None) -> Axes:
-    """Norm of the last layer's weights over the epochs.
-
-    Args:
-        rows: The epochs of a run.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
-    """
+    """Norm of the last layer's weights over the epochs."""
     ax = new_axes(ax, width=4.2, height=3.0)
     _line(ax, rows, ("last_layer_norm",), "last layer", BLUE, "-")
     return _finished(ax, "norm of the last layer's weights")
 
 
 def snapshot_reliability(snapshot: Snapshot, split: Split, *, ax: Axes | None = None) -> Axes:
-    """Stated and found confidence in bins at one epoch, above the share of the samples in each bin.
-
-    Args:
-        snapshot: What was recorded at the epoch.
-        split: ``"train"`` or ``"test"``.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into, both running from 0 to 1.
-    """
+    """Stated and found confidence in bins at one epoch, above the share of the samples in each bin."""
     ax = new_axes(ax, width=4.2, height=3.0)
     counts = snapshot[f"{split}_counts"]
     edges = np.linspace(0, 1, len(counts) + 1)
@@ -127,15 +98,7 @@ def snapshot_reliability(snapshot: Snapshot, split: Split, *, ax: Axes | None = 
 
 
 def gradient_histogram(snapshots: Mapping[int, Snapshot], *, ax: Axes | None = None) -> Axes:
-    """Norms of the samples' gradients by the last layer, one histogram for each epoch recorded.
-
-    Args:
-        snapshots: What was recorded, by epoch.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
-    """
+    """Norms of the samples' gradients by the last layer, one histogram for each epoch recorded."""
     ax = new_axes(ax, width=4.2, height=3.0)
     norms = {epoch: each["gradient_norms"] for epoch, each in snapshots.items() if "gradient_norms" in each}
     highest = max((float(values.max()) for values in norms.values()), default=0) or 1.0

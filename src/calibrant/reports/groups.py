@@ -69,13 +69,11 @@ def groups_down(evaluation: Evaluation) -> list[Table | Text]:
             count(row.count),
             number(row.mean_confidence.value),
             Text(number(row.accuracy.value)).append(f"\n{interval(row.accuracy, between='–')}", style="dim"),
-            Text(number(row.ece.value)).append(f"\np {pair.p_value}{_mark(pair)}", style="dim"),
+            Text(number(row.ece.value)).append(
+                f"\np {pair.p_value}{' *' if pair.real else ' ?' if pair.before.vague else ''}", style="dim"
+            ),
         )
     return [Text(), grid, *_below(pairs)]
-
-
-def _mark(pair: GroupPair) -> str:
-    return " *" if pair.real else " ?" if pair.before.vague else ""
 
 
 def _below(pairs: Sequence[GroupPair]) -> list[Text]:

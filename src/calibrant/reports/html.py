@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
-from calibrant.evaluation.phrases import p_number
+from calibrant.evaluation.phrases import p_number, part_p_value
 from calibrant.evaluation.quantities.roster import place
 from calibrant.evaluation.result import Arm, Comparison, Estimate, Evaluation
 from calibrant.reports import pictures, shapes, tables, words
@@ -105,6 +105,7 @@ def _templates() -> Environment:
         "parameter_name": words.parameter_name,
         "unbroken": words.unbroken,
         "sentence": _sentence,
+        "part_p_value": part_p_value,
     }
     return environment
 

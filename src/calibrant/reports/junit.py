@@ -31,6 +31,8 @@ def junit_text(found: GateResult) -> str:
             failure.text = each.sentence
         else:
             ET.SubElement(case, "system-out").text = each.sentence
+    if found.warnings:
+        ET.SubElement(suite, "system-err").text = "\n".join(found.warnings)
     ET.indent(root)
     text = ET.tostring(root, encoding="unicode")
     allowed = "".join(letter for letter in text if letter >= " " or letter in "\t\n")  # XML 1.0 has no others

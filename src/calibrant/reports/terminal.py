@@ -53,6 +53,7 @@ def render(evaluation: Evaluation, console: Console) -> None:
     style = STYLE_OF[verdict.direction]
     parts: list[RenderableType] = [
         Text(f"{MARK_OF[verdict.direction]} {verdict.headline}", style=style),
+        *_warned(verdict.warnings),
         *(Text(sentence) for sentence in verdict.sentences[:1]),
         Text(),
         _metrics_down(evaluation, console.width),
@@ -83,6 +84,7 @@ def render_comparison(comparison: Comparison, console: Console) -> None:
         console,
         [
             Text(comparison.verdict, style="bold"),
+            *_warned(comparison.warnings),
             Text(paired),
             Text(),
             _models_down(comparison, console.width),
@@ -213,6 +215,11 @@ def _reason(evaluation: Evaluation) -> Iterable[RenderableType]:
     """Why that is recommended."""
     if evaluation.verdict.reason is not None:
         yield Text(evaluation.verdict.reason, style="dim")
+
+
+def _warned(warnings: Sequence[str]) -> Iterable[RenderableType]:
+    """What looks wrong with the data."""
+    return [Text(f"warning: {warning}", style="bold red") for warning in warnings]
 
 
 def _notes(notes: Sequence[str]) -> Iterable[RenderableType]:

@@ -12,6 +12,8 @@ from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
 from calibrant._math.simplex import log_softmax
 from calibrant.theory.gradients import gradient_threshold, gradient_turning_point
 
+__all__ = ["ConfidenceChange", "ConfidenceThreshold", "confidence_change", "confidence_threshold"]
+
 _ROUNDING = 1e-15
 
 

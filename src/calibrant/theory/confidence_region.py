@@ -16,6 +16,8 @@ from calibrant._math.shapes import Float
 from calibrant.theory.bracket import bracket
 from calibrant.theory.confidence import confidence_threshold
 
+__all__ = ["ConfidenceRegion", "confidence_region"]
+
 _TOPS = 80  # top probabilities looked at before bisecting
 _SHARES = 4
 _LAST_SHARES = 25

@@ -14,6 +14,8 @@ from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant._math.true_class import focal_power, focal_value, softplus
 
+__all__ = ["focal_losses", "proper_focal_losses", "proper_focal_weight"]
+
 
 def focal_losses(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C"]:
     r"""Focal loss of every class, were it the true one.

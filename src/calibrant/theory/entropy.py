@@ -35,6 +35,8 @@ from calibrant._math.focal_map import check_gamma
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
 from calibrant._math.shapes import Float
 
+__all__ = ["EntropyBound", "entropy_bound", "entropy_regularised_minimiser", "entropy_shift"]
+
 _MAX_STEPS = 200
 
 

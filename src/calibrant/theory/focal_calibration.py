@@ -30,6 +30,14 @@ from calibrant._math.shapes import Float
 from calibrant._math.simplex import back_to
 from calibrant.theory.bracket import bracket
 
+__all__ = [
+    "focal_calibration_loss_map",
+    "focal_calibration_minimiser",
+    "focal_calibration_phi",
+    "focal_calibration_risk",
+    "focal_calibration_root",
+]
+
 _MAX_STEPS = 200
 _TO_BOUNDARY = 0.9
 # A step that promises less than this share of the risk cannot be seen in it; a few more then give all digits.

@@ -32,6 +32,15 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.theory.focal_calibration import focal_calibration_minimiser, focal_calibration_risk
 
+__all__ = [
+    "ProcessingGaps",
+    "PropernessGap",
+    "TopErrors",
+    "constant_processing_gaps",
+    "properness_gap",
+    "top_errors",
+]
+
 
 class PropernessGap(NamedTuple):
     """What minimises the risk, and by how much telling the truth costs more."""

@@ -14,6 +14,13 @@ from calibrant._math.focal_map_inverse import inverse_focal_map_log_odds, invers
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import back_to, working_dtype
 
+__all__ = [
+    "focal_calibration_map",
+    "focal_calibration_map_logits",
+    "inverse_focal_calibration_map",
+    "inverse_focal_calibration_map_logits",
+]
+
 
 def focal_calibration_map(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C"] | Float[Tensor, " N"]:
     r"""True probabilities of a network that focal loss has trained perfectly.

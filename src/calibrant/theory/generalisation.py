@@ -26,6 +26,8 @@ from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 
+__all__ = ["LinearFit", "LogisticWorld", "TestPerformance", "fit_linear"]
+
 Link: TypeAlias = "Callable[[Tensor], Tensor]"
 SampleLoss: TypeAlias = "Callable[[Tensor, Tensor], Tensor]"
 

@@ -9,6 +9,8 @@ from typing import NamedTuple
 from calibrant._math.checks import check_at_least
 from calibrant._math.errors import InputError
 
+__all__ = ["PacBayesBound", "pac_bayes_bound"]
+
 
 class PacBayesBound(NamedTuple):
     """A bound on the risk of noisy parameters, and what it is the sum of."""

@@ -27,6 +27,15 @@ from calibrant._math.shapes import Float
 from calibrant._math.simplex import back_to, working_dtype
 from calibrant.theory.gradients_parts import check_probabilities, last_positive, ratio_of
 
+__all__ = [
+    "LambertBranches",
+    "TurningPoint",
+    "gradient_factor",
+    "gradient_threshold",
+    "gradient_turning_point",
+    "lambert_branches",
+]
+
 
 class TurningPoint(NamedTuple):
     """Where the gradient factor turns, and its value there."""
@@ -76,9 +85,8 @@ def gradient_factor(p: ArrayLike | float, *, gamma: float) -> Float[Tensor, "*N"
     probs = check_probabilities(p)
     check_gamma(gamma)
     wide = probs.to(working_dtype(probs.dtype))
-    value = torch.where(wide < 1, (gamma * (-wide).log1p()).exp(), _limit_at_one(gamma)) * (
-        1 + gamma * ratio_of(wide)
-    )
+    at_one = 1.0 if gamma == 0 else 0.0 if gamma > 0 else math.inf
+    value = torch.where(wide < 1, (gamma * (-wide).log1p()).exp(), at_one) * (1 + gamma * ratio_of(wide))
     return back_to(value, probs.dtype)
 
 
@@ -105,7 +113,7 @@ def gradient_turning_point(*, gamma: float) -> TurningPoint:
         (0.1353, 1.1353)
     """
     check_gamma(gamma)
-    turn = last_positive(lambda p: 1 - 2 * _logarithmic_mean(p) - gamma * p)
+    turn = last_positive(lambda p: 1 - 2 * (1 - p) / -math.log(p) - gamma * p)
     return TurningPoint(turn, gradient_factor(turn, gamma=gamma).item())
 
 
@@ -186,12 +194,3 @@ def lambert_branches(p0: float) -> LambertBranches:
     principal = lambert_w(argument, branch=0).item()
     lower = lambert_w(argument, branch=-1).item()
     return LambertBranches(-(1 + principal / kappa) / ratio, -(1 + lower / kappa) / ratio)
-
-
-def _limit_at_one(gamma: float) -> float:
-    return 1.0 if gamma == 0 else (0.0 if gamma > 0 else math.inf)
-
-
-def _logarithmic_mean(p: float) -> float:
-    """The logarithmic mean of p and 1."""
-    return (1 - p) / -math.log(p)

@@ -19,6 +19,8 @@ from calibrant._math.simplex import back_to, working_dtype
 from calibrant._math.true_class import see_true_class, softplus
 from calibrant.theory.gradients_parts import check_probabilities, last_positive, ratio_of
 
+__all__ = ["implied_penalty", "implied_weight_decay", "logit_convexity_threshold", "logit_curvature"]
+
 # Log-odds from which on R is one to the last digit but for its first-order term.
 _SURE = 30.0
 

@@ -17,6 +17,14 @@ from calibrant._math.shapes import Float
 from calibrant.theory.risk_minimiser import RiskMinimiser, check_posterior, risk_minimiser
 from calibrant.theory.risk_minimiser_losses import Loss, Risk
 
+__all__ = [
+    "ClassificationCalibration",
+    "CounterExample",
+    "Properness",
+    "classification_calibration",
+    "properness",
+]
+
 _MOVED = 1e-6  # of a probability: less is not called another place
 _LOWER = 1e-11  # of a risk: less is rounding
 _TIED = 1e-6  # difference of the two largest probabilities that is a tie

@@ -13,6 +13,8 @@ from calibrant._math.checks import check_choice
 from calibrant._math.shapes import Float
 from calibrant.theory.risk_minimiser_losses import Loss, Risk
 
+__all__ = ["Convexity", "convexity"]
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Convexity:

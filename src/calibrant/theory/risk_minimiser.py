@@ -17,6 +17,8 @@ from calibrant.theory.risk_minimiser_line import Valley, row_of, valleys, zoom
 from calibrant.theory.risk_minimiser_losses import Loss, Risk
 from calibrant.theory.risk_minimiser_newton import Point, descend
 
+__all__ = ["RiskMinimiser", "elicited_map", "risk_minimiser"]
+
 _CONVERGED = 1e-10  # of a probability
 _GONE = 1e-3  # a probability that may be on its way to zero
 _FAR = 1000.0  # a logit gap whose probability is exactly zero

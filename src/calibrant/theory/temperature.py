@@ -13,6 +13,8 @@ from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma, entropy_ratio, entropy_ratio_of_top, focal_map_log_odds
 from calibrant._math.shapes import Float
 
+__all__ = ["TemperatureBounds", "temperature_bounds"]
+
 _POINTS = 1001
 _BEYOND = 80.0  # log-odds from which on the slope only goes on towards its limit
 

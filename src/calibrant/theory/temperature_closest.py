@@ -18,6 +18,15 @@ from calibrant._math.errors import InputError
 from calibrant._math.focal_map import check_gamma, focal_map_log_odds, focal_map_logits
 from calibrant._math.shapes import Float
 
+__all__ = [
+    "ClosestTemperature",
+    "Composition",
+    "TemperatureFit",
+    "closest_temperature",
+    "temperature_composition",
+    "temperature_fit",
+]
+
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _BINARY_POINTS = 8001
 _GRID = {3: 121, 4: 41}  # values of each logit

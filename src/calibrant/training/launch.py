@@ -190,7 +190,8 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     """Train, and evaluate the finished network; False if Ctrl-C came first."""
     engine = Engine(fabric, job)
     engine.restore()
-    device = _device_name(fabric.device)
+    kind = fabric.device.type
+    device = torch.cuda.get_device_name(fabric.device) if kind == "cuda" else kind
     size = sum(parameter.numel() for parameter in job.model.parameters())
     processes = fabric.world_size
     facts = run_facts(job.recipe, job.dataset, num_parameters=size, device=device, processes=processes)
@@ -217,7 +218,3 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     if first:
         job.listener.stop()
     return finished
-
-
-def _device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -115,6 +115,7 @@ def test_cloud_tells_whether_the_exponent_is_needed() -> None:
     without, needed = objective_landscape(*drawn(3000), num_resamples=30), needing_the_exponent()
     assert without.zero_is_within
     assert not needed.zero_is_within
+    assert dataclasses.replace(needed, cloud=np.array([[0.0, 1.5]] * 30)).zero_is_within
     low, high = needed.gamma_interval
     assert low < needed.chosen.gamma < high
     cold, warm = needed.temperature_interval

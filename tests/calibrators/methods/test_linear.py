@@ -14,6 +14,7 @@ from torch import Tensor
 
 from calibrant import CalibrantWarning, InputError, load_calibrator
 from calibrant.calibrators import (
+    DirichletCalibration,
     MatrixScaling,
     StructuredMatrixScaling,
     TemperatureScaling,
@@ -113,6 +114,18 @@ def test_structured_optimum_balances_likelihood_and_penalty(skewed: tuple[Tensor
     calibrator = StructuredMatrixScaling(strength=3.0).fit(scores, labels)
     residuals = torch.nn.functional.one_hot(labels, 4) - calibrator.predict_proba(scores)
     torch.testing.assert_close(residuals.sum(dim=0), 3.0 * 4 * calibrator.bias, rtol=0, atol=1e-5)
+
+
+def test_dirichlet_optimum_balances_likelihood_and_penalties(skewed: tuple[Tensor, Tensor]) -> None:
+    """At what was fitted, the function of the docstring has the derivative zero."""
+    scores, labels = skewed
+    calibrator = DirichletCalibration(off_diagonal=0.5, intercept=0.3).fit(scores, labels)
+    weight, bias = (each.clone().requires_grad_() for each in (calibrator.weight, calibrator.bias))
+    loss = torch.nn.functional.cross_entropy(scores.log_softmax(dim=1) @ weight.T + bias, labels)
+    others = weight - weight.diagonal().diag()
+    penalised = loss + 0.5 / (4 * 3) * others.square().sum() + 0.3 / 4 * bias.square().sum()
+    for derivative in torch.autograd.grad(penalised, (weight, bias)):
+        torch.testing.assert_close(derivative, torch.zeros_like(derivative), rtol=0, atol=1e-7)
 
 
 def test_diagonal_structure_has_no_other_entries(skewed: tuple[Tensor, Tensor]) -> None:

@@ -65,7 +65,18 @@ def test_calibrators_are_fitted_on_as_many_samples_as_fit(made, tmp_path, monkey
     words = "400 drawn at random (seed 0) from the 1,500 samples marked as calibration split"
     assert found.settings.calibration == words
     assert f"Calibrators were fitted on {words}." in found.notes
+    assert not any("draws were made, not" in note for note in found.notes)  # as many as asked for
     assert 1.6 < found.arm("temperature").parameters["temperature"] < 2.4
+
+
+def test_progress_through_a_file_never_falls(made, tmp_path) -> None:
+    """Reading is the first half of a step and judging the second."""
+    told: list[float] = []
+    streamed = pair(tmp_path, made(num_samples=300, split=np.arange(300) % 2))
+    evaluate(
+        streamed, calibrators=[], bootstrap=20, null_draws=20, progress=lambda _, share: told.append(share)
+    )
+    assert told == [0.0, 0.5, 0.75, 1.0, 1.0]  # choosing, judging: begun, read, done; everything done
 
 
 def test_calibration_from_another_file(made, tmp_path) -> None:

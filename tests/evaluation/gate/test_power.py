@@ -133,6 +133,16 @@ def test_a_high_limit_of_an_error_may_be_missed_too() -> None:
     assert missed_error("width l1", [many], 0.35, **NUMBERS) is None
 
 
+def test_two_hundred_samples_are_few_where_they_share_fifteen_bins() -> None:
+    """Chance gives an ECE of about 0.1 where 13 fall into a bin, and next to none where all fall into one."""
+    spread = Events(np.linspace(0.01, 0.99, 200), np.ones(200), None)
+    found = missed_error("width l1", [spread], 0.0, **NUMBERS)
+    assert found is not None
+    assert (found.value >= 0.05, found.always) == (True, False)
+    alone = missed_error("width l1", [Events(np.full(200, 0.99), np.ones(200), None)], 0.0, **NUMBERS)
+    assert alone is None
+
+
 @pytest.mark.parametrize("num_samples", [50, 24_000])
 def test_what_nothing_fails_is_said_of_many_samples_too(num_samples: int) -> None:
     """A limit beyond the greatest error, an accuracy of nothing, or ten draws: no number of samples helps."""

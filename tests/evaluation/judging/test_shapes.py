@@ -104,6 +104,17 @@ def test_long_curves_are_thinned_and_keep_their_ends() -> None:
     assert (roc.true_positive_rate[0], roc.true_positive_rate[-1]) == (0.0, 1.0)
 
 
+def test_the_witness_without_its_straight_points_is_the_same_function() -> None:
+    """It rises from the lowest probability to the highest, and between its points lies on the whole one."""
+    event = events(5, 60)
+    found = shapes_of("top label", event, event, level=0.95, seed=0).witness
+    whole = metrics.smooth_calibration_witness(event.confidences, event.outcomes)
+    points, values = whole.points.numpy(), whole.values.numpy()
+    assert 2 < len(found.points) < len(points)
+    assert (found.points[0], found.points[-1]) == (points[0], points[-1])
+    assert np.interp(points, found.points, found.values) == pytest.approx(values, abs=1e-8)
+
+
 def test_few_samples() -> None:
     """Two samples, one outcome, one confidence: curves of one step, no ROC."""
     event = Events(np.array([0.5, 0.5]), np.array([1.0, 1.0]))

@@ -276,6 +276,14 @@ def test_quantities_that_are_asked_for_are_those_of_the_metrics(kind: Kind, made
         assert all(arm.change[key].low is not None for key in roster.extras())
 
 
+def test_columns_of_the_comparison_have_places_of_their_own() -> None:
+    """No two default quantities claim one place, so what is declared decides the order of the columns."""
+    shown = [part for each in roster.ROSTER for part in (each.shown, each.event) if part is not None]
+    ranks = [part.comparison for part in shown if part.comparison is not None]
+    assert len(ranks) > 1
+    assert len(set(ranks)) == len(ranks)
+
+
 def test_what_no_kernel_resamples_is_resampled_alike(monkeypatch: pytest.MonkeyPatch, made: Maker) -> None:
     """Called once for each resample, the functions of ECE, L2 ECE and smCE give the kernels' intervals."""
     slow = [

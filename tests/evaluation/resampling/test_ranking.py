@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 
-from calibrant import metrics
+from calibrant import Predictions, evaluate, metrics
 from calibrant.evaluation.resampling.ranking import auroc_influence, standard_error
+
+Maker = Callable[..., Predictions]
 
 
 def delong_variance(scores: np.ndarray, positive: np.ndarray) -> tuple[float, float]:
@@ -71,3 +75,13 @@ def test_one_side_alone_has_no_area() -> None:
     assert auroc_influence(scores, np.zeros(3, bool), None) is None
     assert auroc_influence(scores, np.ones(3, bool), None) is None
     assert auroc_influence(scores, np.array([True, False, False]), np.array([0.0, 1.0, 1.0])) is None
+
+
+def test_the_mean_area_of_labels_that_are_alike_is_as_certain_as_one(made: Maker) -> None:
+    """An event that stands as three labels has its AUROC, and the same interval."""
+    one = made("binary", 200)
+    three = Predictions(logits=one.scores[:, None].repeat(1, 3), labels=one.labels[:, None].repeat(1, 3))
+    found = [evaluate(each, calibrators=[], bootstrap=20, null_draws=20).arms[0] for each in (one, three)]
+    first, second = ((e.value, e.low, e.high) for e in (arm.metrics["auroc"] for arm in found))
+    assert None not in first
+    assert first == pytest.approx(second, abs=1e-12)

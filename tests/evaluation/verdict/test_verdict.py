@@ -89,6 +89,14 @@ def test_a_calibrated_headline_says_what_chance_gives(made: Maker) -> None:
     assert "where chance alone gives up to" in found.verdict.headline
 
 
+def test_where_no_calibrator_is_tried_that_is_said(made: Maker) -> None:
+    """Nothing is recommended to leave or to do; with one that does not help, nothing needs to be done."""
+    honest = made("multiclass", 3000, split=np.arange(3000) % 2)
+    said = evaluate(honest, calibrators=[], bootstrap=20, null_draws=200).verdict.sentences[-1]
+    assert said == "No calibrator was tried."
+    assert judged(honest).verdict.sentences[-1] == "Nothing needs to be done."
+
+
 def test_few_samples_stay_undecided(made: Maker) -> None:
     """60 honest samples could hide a gap of 5 points, and the verdict says so."""
     found = judged(made("multiclass", 60, seed=1))
@@ -218,6 +226,7 @@ def test_accuracy_bought_by_calling_a_class_no_more_is_called_that(sign: int, na
     labels = (happened if sign == 1 else ~happened).astype(int)
     verdict = judged(Predictions(logits=sign * (true + 4), labels=labels)).verdict
     assert verdict.recommended == "platt"
+    assert any(". Accuracy goes from " in sentence for sentence in verdict.sentences)
     assert verdict.caution in verdict.sentences
     assert f"the {name} class is almost never predicted (for" in (verdict.caution or "")
     assert f"that of always saying {other};" in (verdict.caution or "")
@@ -227,6 +236,7 @@ def test_a_repair_that_keeps_decisions_needs_no_caution(made: Maker) -> None:
     """Temperature scaling moves no probability across one half."""
     verdict = judged(made("binary", 3000, sharpness=3)).verdict
     assert (verdict.recommended, verdict.caution) == ("temperature", None)
+    assert any(sentence.endswith("Accuracy stays the same.") for sentence in verdict.sentences)
 
 
 def test_the_calibration_error_never_chooses() -> None:

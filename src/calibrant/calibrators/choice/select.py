@@ -163,7 +163,12 @@ def select(
     if not wanted:
         raise InputError("`calibrators` must name at least one; got none.")
     # An unknown one is refused before anything is fitted.
-    made = {each if isinstance(each, str) else each.text: _unfitted(each) for each in wanted}
+    made = {
+        each if isinstance(each, str) else each.text: build(each)
+        if isinstance(each, str)
+        else each.unfitted()
+        for each in wanted
+    }
     numbers = _folds_of(checked, folds, seed)
     losses = {AS_THEY_CAME: _losses(_as_they_came(checked), checked, criterion)}
     fitted: dict[str, Calibrator] = {}
@@ -199,10 +204,6 @@ def _missing(checked: Checked) -> int:
             "tell how often it is wrong; name the calibrator to fit it all the same."
         )
     return checked.num_classes - len(checked.target.unique()) if checked.task == "multiclass" else 0
-
-
-def _unfitted(wanted: str | Calibrator) -> Calibrator:
-    return build(wanted) if isinstance(wanted, str) else wanted.unfitted()
 
 
 def _ranked(

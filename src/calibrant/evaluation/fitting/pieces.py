@@ -53,9 +53,7 @@ def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
 
 def notes(split: Split, procedure: Procedure, asked: int) -> list[str]:
     """What a reader must know about an evaluation in pieces."""
-    if not is_streamed(split):
-        return []
-    said = [NOTE]
+    said = [NOTE] if is_streamed(split) else []
     if procedure.num_resamples < asked:
         said.append(
             f"For {split.test.num_samples:,} samples {procedure.num_resamples} resamples and draws were "

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.arguments import no_labels
+from calibrant.evaluation.arguments import as_judged, no_labels
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.result import Kind
 from calibrant.predictions import Predictions
 
 CROSS_FIT_BELOW = 1000  # so few samples are too few to give half away
@@ -31,6 +32,13 @@ class Split:
     def num_calibration(self) -> int:
         """How many samples calibrators are fitted on."""
         return 0 if self.calibration is None else self.calibration.num_samples
+
+    def judged(self, positive_class: int | str | None) -> Split:
+        """The same samples in the form in which they are judged."""
+        given = self.calibration
+        calibration = None if given is None else as_judged(given, positive_class)
+        test = calibration if given is self.test else as_judged(self.test, positive_class)
+        return replace(self, calibration=calibration, test=test or self.test)
 
 
 def choose_split(predictions: Predictions, calibration: Predictions | None, seed: int) -> Split:
@@ -132,9 +140,16 @@ def _check_same_problem(predictions: Predictions, calibration: Predictions) -> N
     """Refuse to fit on predictions of another kind."""
     if calibration.labels is None:
         raise InputError("`calibration` must have labels to fit on; got none.")
-    mine, theirs = (f"{each.kind} with {each.num_classes} classes" for each in (predictions, calibration))
+    mine, theirs = (
+        f"{judged_kind(each)} with {each.num_classes} classes" for each in (predictions, calibration)
+    )
     if mine != theirs:
         raise InputError(f"`calibration` must be {mine}, as the predictions are; got {theirs}.")
     names = (predictions.class_names, calibration.class_names)
     if None not in names and names[0] != names[1]:
         raise InputError("`calibration` must have the same class names in the same order as the predictions.")
+
+
+def judged_kind(predictions: Predictions) -> Kind:
+    """Two columns and one are the same problem."""
+    return "binary" if predictions.num_classes == 2 and predictions.kind != "multilabel" else predictions.kind

@@ -84,12 +84,13 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
     if isinstance(calibrators, (str, Calibrator)):
         calibrators = [calibrators]
     found: list[tuple[str, str, Calibrator]] = []
-    for wanted in _defaults(kind) if calibrators is None else calibrators:
+    defaults = () if kind == "top_label" else DEFAULTS
+    for wanted in defaults if calibrators is None else calibrators:
         calibrator = build(wanted) if isinstance(wanted, str) else wanted
         if kind not in calibrator.kinds:
-            raise InputError(
-                f"{calibrator.name} is for {' and '.join(calibrator.kinds)} predictions; got {kind} ones."
-            )
+            remedy = "; two columns are judged as one event, for which take platt" if kind == "binary" else ""
+            wanted = " and ".join(calibrator.kinds)
+            raise InputError(f"{calibrator.name} is for {wanted} predictions; got {kind} ones{remedy}.")
         settings = calibrator.text.removeprefix(calibrator.name)
         if any(other.name == calibrator.name and said == settings for _, said, other in found):
             raise InputError(f"`calibrators` must differ; {calibrator.name}{settings} is given twice.")
@@ -106,10 +107,6 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
         )
         for name, settings, calibrator in found
     ]
-
-
-def _defaults(kind: Kind) -> tuple[str, ...]:
-    return () if kind == "top_label" else DEFAULTS
 
 
 def cross_fit(template: Template, data: Labelled, folds: Indices) -> Tensor:

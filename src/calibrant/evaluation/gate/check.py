@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.arguments import check_predictions
+from calibrant.evaluation.alarms import other_notes
+from calibrant.evaluation.arguments import as_judged, check_predictions
 from calibrant.evaluation.gate.limits_and_baseline import Gate
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateResult
 from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
@@ -23,6 +24,7 @@ def check(
     baseline_metrics: Sequence[str] | None = None,
     confidence: float = 0.95,
     strict: bool = False,
+    positive_class: int | str | None = None,
     num_bins: int = 15,
     bootstrap: int = 1000,
     seed: int = 0,
@@ -64,6 +66,7 @@ def check(
         confidence: Between 0.5 and 1.
         strict: Whether a value on the wrong side fails even where noise explains it, and a check that so few
             samples cannot fail.
+        positive_class: Of two classes the one whose probability is judged, as in :func:`calibrant.evaluate`.
         num_bins: Bins of the calibration errors.
         bootstrap: Resamples, and draws from models at a limit.
         seed: Random seed; the same seed gives the same result.
@@ -93,6 +96,7 @@ def check(
         True
     """
     check_predictions(predictions, "predictions")
+    predictions = as_judged(predictions, positive_class)
     if not 0.5 < confidence < 1:
         raise InputError(f"`confidence` must lie between 0.5 and 1, as in 0.95; got {confidence}.")
     wanted, known = dict(limits or {}), gated()
@@ -120,6 +124,7 @@ def check(
     paired = None
     if baseline is not None:
         check_predictions(baseline, "baseline")
+        baseline = as_judged(baseline, positive_class)
         other = test_of(baseline)
         if other.kind != predictions.kind:
             raise InputError(f"`baseline` must be {predictions.kind} as the predictions; got {other.kind}.")
@@ -140,7 +145,8 @@ def check(
         seed=seed,
         source=predictions.source,
         baseline=None if baseline is None else baseline.source,
-        notes=predictions.notes,
+        notes=tuple(other_notes(predictions)),
         versions=versions(),
         command=command,
+        warnings=gate.warnings,
     )

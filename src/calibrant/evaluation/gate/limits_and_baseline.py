@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from calibrant._math.errors import InputError
+from calibrant.evaluation.alarms import alarms
 from calibrant.evaluation.gate.power import Missed, missed_accuracy, missed_error
 from calibrant.evaluation.gate.question import Question
 from calibrant.evaluation.gate.result import Check, Outcome
@@ -34,6 +35,7 @@ class Gate:
         self._strict = strict
         self._reduced = reduce_predictions(test, procedure.num_bins, metrics=procedure.metrics)
         self._judged: Measured | None = None
+        self.warnings = alarms(test, self._reduced)
 
     def limit(self, metric: str, limit: float) -> Check:
         """Whether the value lies beyond its limit."""

@@ -60,8 +60,12 @@ def missed_error(
     if plenty and above >= 0 and limit < LEAST_GREATEST:
         return None
     measures = [OutcomeError(event, error, num_bins) for event in events]
+    never, always = (
+        lambda measure: np.zeros_like(measure.stated),
+        lambda measure: np.ones_like(measure.stated),
+    )
     greatest, away = max(
-        (_greatest(measures, outcomes) for outcomes in (OutcomeError.opposite, _never, _always)),
+        (_greatest(measures, outcomes) for outcomes in (OutcomeError.opposite, never, always)),
         key=lambda found: found[0],
     )
 
@@ -105,14 +109,6 @@ def missed_accuracy(least: float, num_samples: float, *, confidence: float) -> M
             break
         found = Missed(round(1 - wrong, 12), always=False)
     return found
-
-
-def _never(measure: OutcomeError) -> Vector:
-    return np.zeros_like(measure.stated)
-
-
-def _always(measure: OutcomeError) -> Vector:
-    return np.ones_like(measure.stated)
 
 
 def _greatest(

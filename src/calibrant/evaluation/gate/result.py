@@ -53,6 +53,7 @@ class GateResult:
     notes: tuple[str, ...]
     versions: Mapping[str, str]
     command: str | None
+    warnings: tuple[str, ...] = ()  # what looks wrong with the data, to be read before anything else
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """The answer as JSON text; what is infinite is ``null``."""

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import torch
 
+from calibrant.evaluation.judging.agreement import Agreement
 from calibrant.evaluation.judging.class_null import null_of_classes
 from calibrant.evaluation.judging.labelled_probs import Calibrate, LabelledProbs
 from calibrant.evaluation.judging.scan import class_rows, classwise_errors, rank_columns, scan_rows
@@ -55,6 +56,8 @@ class Reduced:
     classwise: ClasswiseErrors | None = None
     class_null: Callable[[int, tuple[int, ...]], ClassNull] | None = None
     """What chance does to classes that exclude each other, by the number of draws and their seed."""
+    agreement: Agreement | None = None
+    """Of predicted classes and labels, where classes exclude each other."""
     classes: tuple[ClassRow, ...] = ()
     no_interval: Mapping[str, str] = field(default_factory=dict[str, str])
     """Why a quantity that has a value is not resampled."""
@@ -157,6 +160,7 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
         values=values,
         reasons=reasons,
         classwise=classwise_errors(table, scan, num_bins),
+        agreement=scan.agreement,
         class_null=partial(null_of_classes, table, scan.sums) if table.kind == "multiclass" else None,
         influences=influences,
         classes=class_rows(table, scan, class_errors.tolist(), ranks.areas),

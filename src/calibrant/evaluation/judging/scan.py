@@ -11,6 +11,7 @@ from torch import Tensor
 from calibrant._math.binning import BinSums, width_bin_index, width_column_sums
 from calibrant._math.errors import InputError
 from calibrant._math.scores import brier_scores, entropies, top_label
+from calibrant.evaluation.judging.agreement import Agreement
 from calibrant.evaluation.judging.labelled_probs import LabelledProbs, with_complement
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.ranking import auroc_influence
@@ -29,6 +30,8 @@ class Scan:
     entropy: Matrix
     sums: BinSums
     """Bins of every class or label."""
+    agreement: Agreement | None
+    """Of predicted classes and labels, where classes exclude each other."""
     cells: list[tuple[Indices, Indices, Vector]]
     """Class probabilities above the lowest bin: row, class * num_bins + bin, weighted residual."""
 
@@ -39,6 +42,7 @@ def scan_rows(table: LabelledProbs, num_bins: int) -> Scan:
     columns: list[Tensor] = []
     sums: BinSums | None = None
     cells: list[tuple[Indices, Indices, Vector]] = []
+    agreement = Agreement(table.num_classes) if table.kind == "multiclass" else None
     for rows in table.row_blocks():
         probs, labels = table.probs_of(rows), table.labels[rows]
         classes = with_complement(probs)
@@ -51,13 +55,22 @@ def scan_rows(table: LabelledProbs, num_bins: int) -> Scan:
             column[rows] = part
         found = width_column_sums(classes, labels, num_bins, weights)
         sums = found if sums is None else _added(sums, found)
+        if agreement is not None:
+            agreement.add(probs.argmax(dim=1), labels, weights)
         if table.kind == "multiclass" and not table.streamed:
             cells.append(_cells(classes, labels, weights, num_bins, first_row=rows.start))
     if sums is None:
         raise InputError("`predictions` must hold at least one sample to judge.")
     nll, brier, confidence, correct, entropy = (column.numpy() for column in columns)
     return Scan(
-        nll=nll, brier=brier, confidence=confidence, correct=correct, entropy=entropy, sums=sums, cells=cells
+        nll=nll,
+        brier=brier,
+        confidence=confidence,
+        correct=correct,
+        entropy=entropy,
+        sums=sums,
+        agreement=agreement,
+        cells=cells,
     )
 
 

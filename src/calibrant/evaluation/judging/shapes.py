@@ -168,7 +168,7 @@ def _spread(along: Vector) -> NDArray[np.int64]:
     if len(along) <= MOST_POINTS:
         return np.arange(len(along))
     targets = np.linspace(along[0], along[-1], MOST_POINTS)
-    return np.unique(np.minimum(np.searchsorted(along, targets), len(along) - 1))
+    return np.unique(np.searchsorted(along, targets))
 
 
 def _bends(points: Vector, values: Vector) -> tuple[Vector, Vector]:

@@ -22,7 +22,7 @@ from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.nll import NLL
 from calibrant.evaluation.quantities.slope import SLOPE
-from calibrant.evaluation.result import Arm, Kind, Part, Verdict
+from calibrant.evaluation.result import Arm, Kind, Part, PartName, Verdict
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, significance
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.finding import Finding, count_shifted, find
@@ -202,7 +202,7 @@ def _move(before: Arm, after: Arm, metric: str) -> str:
 def _limits(case: Case, finding: Finding, about: str) -> Iterator[str]:
     """What the repair leaves."""
     null, left = null_of(case.chosen, about), case.chosen.metrics[about].value or 0.0
-    remaining = tuple(part.name for part in case.chosen.parts if not part.holds)
+    remaining: list[PartName] = [part.name for part in case.chosen.parts if not part.holds]
     if case.repaired and remaining:
         if null is not None and not _part(case.chosen, case.kind, about).holds:
             what = f"What remains, {number(left)}, is still more than chance gives ({p_value(null)})"

@@ -107,7 +107,7 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
         arrays["class_names"] = [_constant(name, others[name]) for name in BINARY_NAMES]
     labels = [others[name] for name in layout.labels]
     several = len(layout.labels) > 1
-    if any(not _is_empty(column) for column in labels):
+    if any(not isinstance(column, list) or any(column) for column in labels):
         arrays["labels"] = (
             np.column_stack([_numbers(*each) for each in zip(layout.labels, labels, strict=True)])
             if several
@@ -218,11 +218,6 @@ def _refuse_ambiguous(names: tuple[str, ...]) -> None:
         raise InputError(
             f"the class name {digits[0]!r} would be taken for the number of a column in a table; write .npz."
         )
-
-
-def _is_empty(column: Column) -> bool:
-    """Whether every cell is empty."""
-    return isinstance(column, list) and not any(column)
 
 
 def _label_column(column: Column, arrays: Mapping[str, Any]) -> Column:

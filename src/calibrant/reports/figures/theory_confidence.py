@@ -21,13 +21,7 @@ def confidence_regions(
 ) -> Axes:
     """Top probabilities that the focal map always raises, never raises, or may do either with.
 
-    Args:
-        gamma: Exponent, above 0.
-        num_classes: Numbers of classes.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into, numbers of classes across on a logarithmic scale.
+    The exponent is above 0; numbers of classes run across on a logarithmic scale.
 
     Example:
         >>> confidence_regions(num_classes=(3, 4, 10)).get_ylabel()

@@ -21,12 +21,7 @@ def phi_curves(
 ) -> Axes:
     """The function phi of focal calibration loss, with its root where it has one.
 
-    Args:
-        options: Pairs of exponent and weight of the squared distance.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
+    ``options`` are pairs of exponent and weight of the squared distance.
 
     References:
         "Towards Trustworthy Deep Neural Network through Euclidean Distance" (focal calibration loss), 2025,
@@ -60,14 +55,7 @@ def elicited_by_weight(
 ) -> Axes:
     """The probability that focal calibration loss elicits, against the weight of its squared distance.
 
-    Args:
-        event_rate: The true probability.
-        gammas: Exponents.
-        max_weight: The largest weight.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into; a strictly proper loss would elicit the truth at every weight.
+    A strictly proper loss would elicit the truth at every weight.
 
     Example:
         >>> len(elicited_by_weight(gammas=(2.0,)).lines)

@@ -17,12 +17,7 @@ from calibrant.reports.figures import drawing
 def gradient_factors(*, gammas: Sequence[float] = (1.0, 2.0, 3.0, 5.0, 7.0), ax: Axes | None = None) -> Axes:
     """Focal loss's gradient over cross-entropy's, against the probability of the true class.
 
-    Args:
-        gammas: Exponents.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into; a dot on each curve marks where the factor is 1.
+    A dot on each curve marks where the factor is 1.
 
     References:
         Mukhoti et al., 2020, figure 4 (a).
@@ -44,13 +39,6 @@ def gradient_factors(*, gammas: Sequence[float] = (1.0, 2.0, 3.0, 5.0, 7.0), ax:
 
 def gradient_thresholds(*, max_gamma: float = 10.0, ax: Axes | None = None) -> Axes:
     """Where focal loss begins to push less than cross-entropy, and where it pushes most, by the exponent.
-
-    Args:
-        max_gamma: The largest exponent.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
 
     References:
         Mukhoti et al., 2020, proposition 2.
@@ -78,13 +66,6 @@ def elicited_probabilities(
 ) -> Axes:
     """The probability of an event that focal loss elicits, against the true one.
 
-    Args:
-        gammas: Exponents.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into, both running from 0 to 1.
-
     References:
         Mukhoti et al., 2020, figure 7.
 
@@ -108,13 +89,7 @@ def entropy_shifts(
 ) -> Axes:
     """Entropy that focal loss's minimiser has more than the truth, where all classes but one are equal.
 
-    Args:
-        gamma: Exponent.
-        num_classes: Numbers of classes, a curve each.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into; below zero focal loss makes a network more certain than it should be.
+    Below zero focal loss makes a network more certain than it should be.
 
     References:
         Mukhoti et al., 2020, appendix H, says that it is always above zero.

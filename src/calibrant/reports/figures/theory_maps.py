@@ -27,13 +27,6 @@ from calibrant.reports.figures.drawing import (
 def proper_part_curves(*, gammas: Sequence[float] = (0.5, 3.0), ax: Axes | None = None) -> Axes:
     """Loss of a positive event against its probability: focal, its proper part, and cross-entropy.
 
-    Args:
-        gammas: Exponents.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
-
     References:
         Komisarenko and Kull, 2024, figure 1, left.
 
@@ -58,13 +51,6 @@ def focal_map_curves(
     *, gammas: Sequence[float] = (-0.5, 0.5, 1.0, 3.0, 10.0), ax: Axes | None = None
 ) -> Axes:
     """The focal calibration map of an event.
-
-    Args:
-        gammas: Exponents.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into, both running from 0 to 1.
 
     References:
         Komisarenko and Kull, 2024, figure 1, right.
@@ -94,15 +80,7 @@ def temperature_line(
 ) -> Axes:
     """Inverse temperature closest to the focal map against its exponent, with the straight line through it.
 
-    Args:
-        num_classes: Number of classes.
-        max_gamma: The largest exponent.
-        num_gammas: Number of exponents between 0 and the largest.
-        published: Slope and intercept of another line, drawn dashed.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
+    ``published``, slope and intercept of another line, is drawn dashed.
 
     References:
         Komisarenko and Kull, 2024, figures 2 and 6, left.
@@ -132,15 +110,6 @@ def temperature_errors(
 ) -> Axes:
     """How far the closest temperature still is from the focal map, against the exponent.
 
-    Args:
-        num_classes: Number of classes.
-        max_gamma: The largest exponent.
-        num_gammas: Number of exponents between 0 and the largest.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
-
     References:
         Komisarenko and Kull, 2024, figure 6, right.
 
@@ -161,13 +130,6 @@ def temperature_errors(
 
 def log_odds_maps(*, gammas: Sequence[float] = (0.5, 3.0), ax: Axes | None = None) -> Axes:
     """The focal map on the scale of log-odds, with the closest temperatures.
-
-    Args:
-        gammas: Exponents.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
 
     References:
         Komisarenko and Kull, 2024, figure 2, right.
@@ -196,13 +158,7 @@ def temperature_bound_curves(
 ) -> Axes:
     """Temperatures between which the binary map lies: proved, and tight over a range of log-odds.
 
-    Args:
-        max_gamma: The largest exponent.
-        max_log_odds: Range of the tight bounds.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
+    ``max_log_odds`` is the range of the tight bounds.
 
     References:
         Komisarenko and Kull, 2024, figure 3, left.
@@ -234,14 +190,6 @@ def temperature_bound_widths(
     *, max_gamma: float = 10.0, max_log_odds: float = 10.0, ax: Axes | None = None
 ) -> Axes:
     """How far apart the bounds are.
-
-    Args:
-        max_gamma: The largest exponent.
-        max_log_odds: Range of the tight bounds.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
 
     References:
         Komisarenko and Kull, 2024, figure 3, right.

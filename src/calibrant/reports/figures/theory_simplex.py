@@ -32,15 +32,8 @@ def risk_isolines(
 ) -> Axes:
     """Lines of equal expected loss around the true probabilities.
 
-    Args:
-        loss: Name of the loss.
-        gamma: Exponent of the properized focal loss.
-        truth: The true probabilities of three classes.
-        percentiles: Share of the triangle, in per cent, that each line encloses.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into: an equilateral triangle.
+    Each line encloses one of ``percentiles``, a share of the triangle in per cent; ``gamma`` is the exponent
+    of the properized focal loss.
 
     References:
         Komisarenko and Kull, 2024, figure 4.
@@ -74,13 +67,7 @@ def map_arrows(
 ) -> Axes:
     """Where the focal map, or a temperature, takes the points of the triangle.
 
-    Args:
-        gamma: Exponent of the focal map, or ``None``.
-        temperature: Divides the logits where ``gamma`` is ``None``.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into: an equilateral triangle with a dot and an arrow for each point.
+    ``temperature`` divides the logits where ``gamma``, the exponent of the focal map, is ``None``.
 
     References:
         Komisarenko and Kull, 2024, figure 5.
@@ -116,13 +103,6 @@ def map_arrows(
 def closest_temperature_arrows(*, gamma: float = 1.0, ax: Axes | None = None) -> Axes:
     """Where the temperature closest to a focal map takes the points of the triangle.
 
-    Args:
-        gamma: Exponent of the focal map.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into.
-
     Example:
         >>> closest_temperature_arrows(gamma=1).get_title()
         'closest to γ = 1: T = 0.658'
@@ -135,13 +115,6 @@ def closest_temperature_arrows(*, gamma: float = 1.0, ax: Axes | None = None) ->
 
 def temperature_differences(*, gamma: float = 0.5, ax: Axes | None = None) -> Axes:
     """Largest difference of a probability between the focal map and its closest temperature.
-
-    Args:
-        gamma: Exponent of the focal map.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into: an equilateral triangle, with a bar for the colours.
 
     References:
         Komisarenko and Kull, 2024, figure 7.

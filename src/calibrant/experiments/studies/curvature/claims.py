@@ -8,13 +8,17 @@ from typing import Any
 
 from calibrant.experiments.claims import Claim
 from calibrant.experiments.means import Mean, mean_of
-from calibrant.experiments.studies.curvature.directions import Runs, Settings, arrows, counted, signs, verdict
+from calibrant.experiments.studies.curvature.directions import (
+    ECE,
+    Runs,
+    Settings,
+    arrows,
+    counted,
+    signs,
+    verdict,
+)
 from calibrant.experiments.studies.curvature.numbers import (
-    BASIC,
     BY_KEY,
-    GAMMA,
-    NORMALISED,
-    Pick,
     Quantity,
     arms_of,
     at_epoch,
@@ -25,10 +29,9 @@ from calibrant.experiments.studies.curvature.numbers import (
     values_of,
 )
 from calibrant.experiments.studies.curvature.settings import Setting
-from calibrant.experiments.studies.curvature.tables import TRAIN, arm_name, stability
+from calibrant.experiments.studies.curvature.tables import TRAIN, arm_name
 
 SOURCE = "Kimura and Naganuma, 2025"
-_ECE = BY_KEY["before.ece"].pick
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
@@ -43,18 +46,6 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
         *_penalty(every, settings, "trace", "Penalising the trace lowers ECE"),
         *_penalty(every, settings, "sam", "Sharpness-aware minimisation lowers ECE"),
     ]
-
-
-def remarks(every: Runs, settings: Settings) -> list[str]:
-    """What else was seen, in sentences made from the runs."""
-    points = [
-        _variant(every, settings, "focal-no-decay", "Without weight decay"),
-        _variant(every, settings, "focal-low-rate", "At a fifth of the learning rate"),
-        _units(every, settings),
-        _made_of(every, settings),
-        _stability(every, settings),
-    ]
-    return [point for point in points if point]
 
 
 def _claim(
@@ -149,7 +140,7 @@ def _factor(mean: Mean) -> str:
 
 
 def _company(every: Runs, settings: Settings) -> Claim:
-    ece = {each.key: signs(every, settings, each.pick, _ECE) for each in TRAIN}
+    ece = {each.key: signs(every, settings, each.pick, ECE) for each in TRAIN}
     sure = signs(every, settings, TRAIN[1].pick, BY_KEY["before.overconfidence"].pick)
     lowest = "; ".join(f"{setting.title} {_best(every, setting)}" for setting in settings)
     evidence = (
@@ -164,12 +155,14 @@ def _company(every: Runs, settings: Settings) -> Claim:
 
 
 def _less_sure(every: Runs, settings: Settings) -> str:
-    falls = signs(every, settings, BY_KEY["before.overconfidence"].pick)
+    sure = BY_KEY["before.overconfidence"].pick
+    falls = signs(every, settings, sure)
     if {*falls} != {-1}:
         return f" With rising γ it goes {arrows(falls)}."
+    distance = signs(every, settings, lambda run: abs(sure(run) or 0.0), ECE)
     return (
-        " Focal loss makes networks less sure in every setting; ECE falls while there is over-confidence to "
-        "take away, and rises when there is none left."
+        " Focal loss makes networks less sure in every setting. With rising distance of mean confidence from "
+        f"accuracy, on either side of it, ECE goes {arrows(distance)}."
     )
 
 
@@ -177,7 +170,7 @@ def _best(every: Runs, setting: Setting) -> str:
     runs = runs_of(every, setting.key, "focal")
     sure, means = BY_KEY["before.overconfidence"].pick, dict[float, float]()
     for gamma in sorted({run["gamma"] for run in runs}):
-        means[gamma] = mean_of(values_of([run for run in runs if run["gamma"] == gamma], _ECE)).value
+        means[gamma] = mean_of(values_of([run for run in runs if run["gamma"] == gamma], ECE)).value
     ends = [
         f"{100 * mean_of(found).value:+.1f}".replace("-", "−")
         for gamma in (0.0, 5.0)
@@ -187,7 +180,7 @@ def _best(every: Runs, setting: Setting) -> str:
 
 
 def _same_gamma(every: Runs, settings: Settings) -> Claim:
-    found = {each.key: signs(every, settings, each.pick, _ECE, within=True) for each in TRAIN}
+    found = {each.key: signs(every, settings, each.pick, ECE, within=True) for each in TRAIN}
     every_sign = [sign for each in found.values() for sign in each]
     marks = "; ".join(f"{each.title} {arrows(found[each.key])}" for each in TRAIN)
     statement = "Among networks trained with the same γ the flatter one is better calibrated"
@@ -241,7 +234,7 @@ def _against_plain(every: Runs, setting: Setting, runs: Runs) -> dict[str, Mean]
     baseline = [run for run in runs_of(every, setting.key, "focal") if run["gamma"] == 0]
     found = {
         "trace": difference(runs, baseline, TRAIN[3].pick, ratio=True),
-        "ece": difference(runs, baseline, _ECE),
+        "ece": difference(runs, baseline, ECE),
         "after": difference(runs, baseline, BY_KEY["after.ece"].pick),
         "error": difference(runs, baseline, BY_KEY["before.error"].pick),
     }
@@ -255,67 +248,3 @@ def _sign(found: Mean | None) -> int:
 def _points(found: Mean) -> str:
     half = "" if found.half_width is None else f" ± {100 * found.half_width:.1f}"
     return f"{100 * found.value:+.1f}{half}".replace("-", "−")
-
-
-def _variant(every: Runs, settings: Settings, family: str, title: str) -> str:
-    having = [setting for setting in settings if runs_of(every, setting.key, family)]
-    if not having:
-        return ""
-    falls = ", ".join(
-        f"{each.title.removesuffix(', train')} {arrows(signs(every, having, each.pick, family=family))}"
-        for each in TRAIN
-    )
-    goes = arrows(signs(every, having, TRAIN[1].pick, _ECE, family=family))
-    return (
-        f"**{title}** ({'; '.join(setting.title for setting in having)}), with rising γ: {falls}; ECE with "
-        f"rising trace of the own loss {goes}."
-    )
-
-
-def _units(every: Runs, settings: Settings) -> str:
-    """Units in which curvature falls with γ, and those in which it also goes with ECE, everywhere."""
-    units = (*BASIC, *NORMALISED)
-
-    def everywhere(each: Quantity, other: Pick, sign: int) -> bool:
-        found = signs(every, settings, each.pick, other)
-        return bool(found) and all(one == sign for one in found)
-
-    falling = [each for each in units if everywhere(each, GAMMA.pick, -1)]
-    rising = [each for each in units if everywhere(each, GAMMA.pick, 1)]
-    going = [each for each in units if everywhere(each, _ECE, 1)]
-    return (
-        "**In which unit?** "
-        f"Among {len(units)} forms of curvature, on training samples unless said otherwise, "
-        f"these fall with γ in every setting: {_named(falling)}. These rise in every setting: "
-        f"{_named(rising)}. Those that rise with ECE in every setting: {_named(going)}."
-    )
-
-
-def _named(quantities: Sequence[Quantity]) -> str:
-    return "; ".join(each.title for each in quantities) or "none"
-
-
-def _made_of(every: Runs, settings: Settings) -> str:
-    bend_own, bend, jacobian = (BY_KEY[key].pick for key in ("bend.own", "bend.cross_entropy", "jacobian"))
-    norm = BY_KEY["norm"].pick
-    return (
-        "**What it is made of.** Curvature by the parameters is that by the logits seen through the "
-        "Jacobian of the logits. With rising γ: the own loss's curvature by the logits "
-        f"{arrows(signs(every, settings, bend_own))}, cross-entropy's "
-        f"{arrows(signs(every, settings, bend))}, the squared Jacobian "
-        f"{arrows(signs(every, settings, jacobian))}, the norm of the parameters "
-        f"{arrows(signs(every, settings, norm))}."
-    )
-
-
-def _stability(every: Runs, settings: Settings) -> str:
-    shares = [
-        f"{setting.title} {mean_of([stability(run, setting) for run in runs]).value:.2f}"
-        for setting in settings
-        if (runs := [run for run in runs_of(every, setting.key, "focal") if run["gamma"] == 0])
-    ]
-    return (
-        "**Does the learning rate set λ_max?** As a share of what gradient descent with this rate and "
-        "momentum bears, cross-entropy's own λ_max at the last checkpoint at the full rate is "
-        f"{'; '.join(shares)}."
-    )

@@ -15,7 +15,7 @@ from calibrant.experiments.studies.curvature.tables import PATHS
 Runs: TypeAlias = Sequence[Run]
 Settings: TypeAlias = Sequence[Setting]
 _ARROWS = {1: "↑", -1: "↓", 0: "·"}
-_ECE = BY_KEY["before.ece"].pick
+ECE = BY_KEY["before.ece"].pick
 
 
 def signs(
@@ -93,7 +93,7 @@ def company_table(every: Runs, settings: Settings) -> str:
         [
             each.title,
             *(arrows(signs(every, settings, each.pick, BY_KEY[key].pick)) for key in keys),
-            arrows(signs(every, settings, each.pick, _ECE, within=True)),
+            arrows(signs(every, settings, each.pick, ECE, within=True)),
         ]
         for each in BASIC
     ]

@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from calibrant.experiments.means import mean_of
 from calibrant.experiments.studies.curvature import tables
-from calibrant.experiments.studies.curvature.claims import remarks
-from calibrant.experiments.studies.curvature.directions import Runs, Settings, company_table, direction_table
+from calibrant.experiments.studies.curvature.directions import (
+    ECE,
+    Runs,
+    Settings,
+    arrows,
+    company_table,
+    direction_table,
+    signs,
+)
 from calibrant.experiments.studies.curvature.numbers import (
     BASIC,
+    BY_KEY,
     FACTORS,
     GAMMA,
     LOSSES,
     NORMALISED,
+    Pick,
     runs_from,
     runs_of,
     settings_from,
@@ -37,7 +47,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         **_accuracy(every),
         "directions": direction_table(every, settings),
         "company": company_table(every, settings),
-        "remarks": remarks(every, settings),
+        **_remarks(every, settings),
         "paths": [tables.path_table(every, setting, "focal") for setting in settings],
         "arms": _arms(every, settings, "focal"),
         "by_gamma": tables.correlation_table(every, settings, "focal", BASIC, GAMMA.key),
@@ -50,6 +60,13 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "variants": [
             {
                 "title": title,
+                "settings": "; ".join(setting.title for setting in having),
+                "falls": ", ".join(
+                    f"{each.title.removesuffix(', train')} "
+                    + arrows(signs(every, having, each.pick, family=family))
+                    for each in tables.TRAIN
+                ),
+                "goes": arrows(signs(every, having, tables.TRAIN[1].pick, ECE, family=family)),
                 "arms": _arms(every, having, family),
                 "by_gamma": tables.correlation_table(every, having, family, BASIC, GAMMA.key),
                 "by_ece": tables.correlation_table(every, having, family, BASIC, "before.ece"),
@@ -62,6 +79,31 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
             tables.penalty_table(every, setting)
             for setting in settings
             if any(runs_of(every, setting.key, family) for family in ("trace", "sam"))
+        ],
+    }
+
+
+def _remarks(every: Runs, settings: Settings) -> dict[str, Any]:
+    """Units in which curvature goes one way everywhere, what it is made of, and the learning rate."""
+    units = (*BASIC, *NORMALISED)
+
+    def everywhere(other: Pick, sign: int) -> list[str]:
+        found = {each.title: signs(every, settings, each.pick, other) for each in units}
+        return [title for title, of in found.items() if of and {*of} == {sign}]
+
+    return {
+        "num_units": len(units),
+        "falling": everywhere(GAMMA.pick, -1),
+        "rising": everywhere(GAMMA.pick, 1),
+        "going": everywhere(ECE, 1),
+        "made_of": {
+            key.replace(".", "_"): arrows(signs(every, settings, BY_KEY[key].pick))
+            for key in ("bend.own", "bend.cross_entropy", "jacobian", "norm")
+        },
+        "shares": [
+            f"{setting.title} {mean_of([tables.stability(run, setting) for run in runs]).value:.2f}"
+            for setting in settings
+            if (runs := [run for run in runs_of(every, setting.key, "focal") if run["gamma"] == 0])
         ],
     }
 

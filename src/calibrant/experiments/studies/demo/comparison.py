@@ -92,6 +92,16 @@ class Half:
             [getattr(a.seen[state], quantity) - getattr(b.seen[state], quantity) for a, b in pairs]
         )
 
+    def means(self, quantity: Literal["gap", "ece", "nll"], state: State) -> list[float]:
+        """The mean of every loss."""
+        return [self.mean(loss, quantity, state).value for loss in self.networks]
+
+    def changed(self, quantity: Literal["gap", "ece", "nll"], state: State) -> tuple[list[str], list[str]]:
+        """The losses that are lower and those that are higher than cross-entropy, beyond chance."""
+        changes = {LOSSES[loss]: self.change(loss, quantity, state) for loss in self.networks}
+        lower = [title for title, change in changes.items() if change.high < 0]
+        return lower, [title for title, change in changes.items() if change.low > 0]
+
 
 def carry_out(
     setting: Setting, seeds: Sequence[int], *, progress: Callable[[float], None] | None = None

@@ -1,8 +1,9 @@
-"""The demo's two halves as sections of its page: words that follow from the numbers, pictures and tables."""
+"""The demo's two halves as sections of its page: pictures and tables; the words are in ``words.j2``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from markupsafe import Markup
@@ -10,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibrant.experiments.means import Mean, mean_of, plus_minus
+from calibrant.experiments.pages import macros
 from calibrant.experiments.studies.demo.comparison import LOSSES, STATES, Half
 from calibrant.reports.figures import BLUE, GREY, VERMILLION, series
 from calibrant.reports.figures.drawing import drawing_style
@@ -25,42 +27,30 @@ def opening(num_seeds: int) -> Opening:
     return Opening(
         about="Demo · scikit-learn's 1797 handwritten digits",
         heading=TITLE,
-        lead=(
-            f"Ten losses, {num_seeds} seeds each, where little data make networks too sure and where not.",
-            "Each is judged as trained, after temperature scaling and after focal temperature scaling.",
-        ),
+        lead=_said("opening", num_seeds),
         verdict_title="One of these networks in full",
     )
+
+
+def _said(macro: str, *of: object) -> tuple[str, ...]:
+    """The lines of a macro of the template."""
+    template = Path(__file__).with_name("words.j2")
+    others = {loss: title for loss, title in LOSSES.items() if loss != "cross-entropy"}
+    found = macros(template, losses=LOSSES, others=others, direction=direction, mean_of=mean_of)
+    return tuple(line for line in getattr(found, macro)(*of).splitlines() if line.strip())
 
 
 def sections(few: Half, everything: Half) -> tuple[Section, ...]:
     """Both halves, and what to make of them."""
     with drawing_style():
         return (
-            _half(few, title="1. Little data, much training", name="few", about=_about_few(few)),
-            _half(
-                everything, title="2. All the data, little training", name="all", about=_about_all(everything)
+            _half(few, title="1. Little data, much training", name="few"),
+            _half(everything, title="2. All the data, little training", name="all"),
+            Section(
+                title="What follows from this, and what does not",
+                points=_said("conclusions", few, everything),
             ),
-            _conclusions(few, everything),
         )
-
-
-def _about_few(half: Half) -> str:
-    setting = half.setting
-    return (
-        f"{setting.num_training} training images of {setting.side} × {setting.side} pixels (digits shrunk by "
-        f"half), {setting.num_epochs} epochs. This setting was chosen because it shows the effect: with "
-        "cross-entropy it makes networks over-confident."
-    )
-
-
-def _about_all(half: Half) -> str:
-    setting = half.setting
-    return (
-        f"{setting.num_training} training images of {setting.side} × {setting.side} pixels, "
-        f"{setting.num_epochs} epochs: the same kind of network, optimiser and losses where nothing needs "
-        "mending. This too was chosen: trained for longer, cross-entropy becomes over-confident here as well."
-    )
 
 
 def direction(gap: Mean) -> str:
@@ -72,75 +62,17 @@ def direction(gap: Mean) -> str:
 
 def findings(half: Half) -> tuple[str, ...]:
     """What the numbers of a half say."""
-    gaps = {loss: half.mean(loss, "gap", "trained") for loss in LOSSES}
-    found = [_of_cross_entropy(half, gaps["cross-entropy"])]
-    for kind, words in (
-        ("over-confident", "Over-confident as trained"),
-        ("neither", "Neither over- nor under-confident on average (the interval of the gap holds zero)"),
-        ("under-confident", "Under-confident as trained"),
-    ):
-        names = [LOSSES[loss] for loss in LOSSES if loss != "cross-entropy" and direction(gaps[loss]) == kind]
-        if names:
-            found.append(f"{words}: {', '.join(names)}.")
-    before, after = (
-        [half.mean(loss, "ece", state).value for loss in LOSSES] for state in ("trained", "temperature")
-    )
-    found.append(
-        f"ECE lies between {min(before):.3f} and {max(before):.3f} as trained, and between {min(after):.3f} "
-        f"and {max(after):.3f} after temperature scaling; chance alone makes {half.chance:.3f}."
-    )
-    return (*found, _of_nll(half))
+    return _said("findings", half)
 
 
-def _of_cross_entropy(half: Half, gap: Mean) -> str:
-    ece = half.mean("cross-entropy", "ece", "trained")
-    error = mean_of([each.error for each in half.networks["cross-entropy"]]).value
-    sure, right = 100 * (1 - error + gap.value), 100 * (1 - error)
-    words = {
-        "over-confident": f"over-confident by {plus_minus(gap, 1, 100)} points",
-        "under-confident": f"under-confident by {plus_minus(gap, 1, 100).removeprefix('-')} points",
-        "neither": "neither over- nor under-confident beyond the chance of the seeds",
-    }[direction(gap)]
-    return (
-        f"Cross-entropy is {sure:.1f} % sure on average and right {right:.1f} % of the time: {words}. Its "
-        f"ECE is {plus_minus(ece)}; chance alone makes {half.chance:.3f}."
-    )
-
-
-def _of_nll(half: Half) -> str:
-    """The losses whose change of NLL is beyond the chance of the seeds."""
-    changes = {
-        title: half.change(loss, "nll", "temperature")
-        for loss, title in LOSSES.items()
-        if loss != "cross-entropy"
-    }
-    lower = [title for title, change in changes.items() if change.high < 0]
-    higher = [title for title, change in changes.items() if change.low > 0]
-    told = [f"{word} for {', '.join(of)}" for word, of in (("lower", lower), ("higher", higher)) if of]
-    if len(lower) + len(higher) < len(changes):
-        told.append("for the others the seeds do not tell" if told else "the seeds do not tell for any loss")
-    return f"NLL after temperature scaling, against cross-entropy with the same seed: {'; '.join(told)}."
-
-
-def _half(half: Half, *, title: str, name: str, about: str) -> Section:
+def _half(half: Half, *, title: str, name: str) -> Section:
     return Section(
         title=title,
-        text=(about,),
+        text=_said(name, half.setting),
         points=findings(half),
         pictures=(_gaps(half, name), _errors(half, name)),
         table=_table(half),
-        note=_note(half),
-    )
-
-
-def _note(half: Half) -> str:
-    return (
-        f"Means over n = {half.num_seeds} seeds ± half the width of their 95 % interval (Student's t). Each "
-        "seed has its own cut of the images, initial weights and order of samples, the same for all losses; "
-        f"the {half.num_test} test images of each come from one pool, so the intervals are somewhat too "
-        "narrow. Gap: mean confidence minus accuracy; ▸ over-confident, ◂ under-confident, where its "
-        "interval excludes zero. ECE: 15 bins of equal width. T: the temperature that fits best. Repairs are "
-        f"fitted on {half.setting.num_calibration} calibration images, which also drive AdaFocal."
+        note="".join(_said("note", half)),
     )
 
 
@@ -232,40 +164,6 @@ def _figure() -> tuple[Figure, Axes]:
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     return figure, ax
-
-
-def _conclusions(few: Half, everything: Half) -> Section:
-    helps = (
-        "The loss moves confidence, and a strong focal loss moves it down: γ = 3 moves the gap by "
-        f"{_moves(few)} points in the first half and by {_moves(everything)} in the second. That helps where "
-        "cross-entropy is too sure; where it is not, the same loss leaves the network not sure enough."
-    )
-    look = (
-        "So look before you choose. Which of the two cases a network is in can be seen from held-out "
-        "samples; calibrant evaluate says so."
-    )
-    repaired = (
-        "Much of what a loss does to confidence, one number fitted afterwards does as well: compare the "
-        "losses in the columns after temperature scaling."
-    )
-    not_best = (
-        "It does not follow which loss is best for other data or networks: these are small perceptrons on "
-        "small images, and each half was set up to show one case. Nor does it follow that the amount of data "
-        "makes the difference, for the halves also differ in the size of the images and in epochs."
-    )
-    chance = (
-        "Differences within the intervals are none that this demo can see; and nine losses are held against "
-        "cross-entropy without correction for looking nine times."
-    )
-    return Section(
-        title="What follows from this, and what does not", points=(helps, look, repaired, not_best, chance)
-    )
-
-
-def _moves(half: Half) -> str:
-    """How far the gap of the strongest plain focal loss lies from cross-entropy's."""
-    change = half.change("focal(gamma=3)", "gap", "trained")
-    return plus_minus(change, 1, 100, signed=True).replace("-", "−")
 
 
 def summary(halves: Sequence[tuple[str, Half]]) -> str:

@@ -105,7 +105,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "prior_scale": PRIOR_SCALE,
         **{
             f"{name}_change": difference(numbers, 1.0, name)
-            for name in ("own_trace", "squared_trace", "bound")
+            for name in ("own_trace", "squared_trace", "bound", "ece")
         },
     }
 

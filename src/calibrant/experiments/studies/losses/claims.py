@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from calibrant.experiments.claims import Claim, Verdict, above, all_of, below
 from calibrant.experiments.means import Mean, plus_minus
-from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, Run, arms_of, difference
+from calibrant.experiments.studies.losses.numbers import TITLES, ArmRuns, Pick, Run, arms_of, difference
 
 Arms: TypeAlias = Mapping[str, ArmRuns]
 
@@ -18,6 +19,7 @@ PRACTICE = "common practice"
 NEAR_ONE = (0.9, 1.1)
 MOST_ERROR = 0.005
 """What may be lost for an accuracy to count as kept."""
+WITHOUT_UNIT = {"nll", "temperature"}
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
@@ -26,129 +28,110 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     return [claim for test in _TESTS for claim in test(arms)]
 
 
-def metric(stage: str, name: str) -> Pick:
-    """Picks a metric of one stage from a run."""
+def shown(found: Mean, name: str, *, signed: bool = False) -> str:
+    """The mean of a metric with its unit, if it has one.
+
+    Example:
+        >>> shown(Mean(value=0.031, half_width=0.002, n=3), "ece")
+        '3.10 ± 0.20 %'
+        >>> shown(Mean(value=0.5, half_width=None, n=1), "nll")
+        '0.500'
+    """
+    if name in WITHOUT_UNIT:
+        return plus_minus(found, 3, signed=signed)
+    return f"{plus_minus(found, 2, 100, signed=signed)} %"
+
+
+@dataclass(frozen=True)
+class _Below:
+    """The claim that a metric of one arm lies below another's, by the interval of their paired difference."""
+
+    key: str
+    source: str
+    statement: str
+    """May name the two arms and the metric in braces."""
+    first: str
+    second: str
+    stage: str
+    name: str
+    pick: Pick | None = None
+    """Picks what is no metric of a stage from a run."""
+
+    def __call__(self, arms: Arms) -> Iterator[Claim]:
+        if self.first not in arms or self.second not in arms:
+            return
+        first, second = arms[self.first], arms[self.second]
+        pick = self.pick or _metric(self.stage, self.name)
+        found = difference(first, second, pick)
+        if found is None:
+            return
+        values = "; ".join(f"{arm.title}: {shown(arm.mean(pick), self.name)}" for arm in (first, second))
+        yield Claim(
+            key=self.key,
+            source=self.source,
+            statement=self.statement.format(first=first.title, second=second.title, metric=_said(self.name)),
+            verdict=below(found),
+            evidence=f"{values}; difference {shown(found, self.name, signed=True)}, n = {found.n}",
+            arms=(self.first, self.second),
+        )
+
+
+def _metric(stage: str, name: str) -> Pick:
     return lambda run: run["stages"][stage][name]
 
 
-def _is_below(
-    arms: Arms, first: str, second: str, pick: Pick, *, key: str, source: str, statement: str, unit: str
-) -> Iterator[Claim]:
-    """The claim that an arm's value lies below another's, by the interval of their paired difference."""
-    if first not in arms or second not in arms:
-        return
-    found = difference(arms[first], arms[second], pick)
-    if found is None:
-        return
-    evidence = (
-        f"{arms[first].title}: {shown(arms[first].mean(pick), unit)}; "
-        f"{arms[second].title}: {shown(arms[second].mean(pick), unit)}; "
-        f"difference {shown(found, unit, signed=True)}, n = {found.n}"
-    )
-    yield Claim(
-        key=key,
-        source=source,
-        statement=statement,
-        verdict=below(found),
-        evidence=evidence,
-        arms=(first, second),
-    )
-
-
-def shown(found: Mean, unit: str, *, signed: bool = False) -> str:
-    """``3.1 ± 0.2 %``.
-
-    Example:
-        >>> shown(Mean(value=0.031, half_width=0.002, n=3), "%")
-        '3.10 ± 0.20 %'
-        >>> shown(Mean(value=0.5, half_width=None, n=1), "")
-        '0.500'
-    """
-    scale, digits = (100.0, 2) if unit == "%" else (1.0, 3)
-    return f"{plus_minus(found, digits, scale, signed=signed)} {unit}".rstrip()
+def _said(name: str) -> str:
+    """A metric's name within a sentence."""
+    title = TITLES.get(name, name)
+    return title if title[:2].isupper() else title[0].lower() + title[1:]
 
 
 def _overconfident(arms: Arms) -> Iterator[Claim]:
-    if "cross-entropy" not in arms:
-        return
-    found = arms["cross-entropy"].parameter("temperature")
-    yield Claim(
-        key="over-confident",
-        source=MUKHOTI,
-        statement="Cross-entropy ends over-confident: its temperature is above 1",
-        verdict=above(found, 1.0),
-        evidence=f"T = {shown(found, '')}, n = {found.n}",
-    )
-    yield from _is_below(
-        arms,
-        "cross-entropy",
-        "cross-entropy-no-decay",
-        metric("before", "ece"),
-        key="weight-decay",
-        source=MUKHOTI,
-        statement="Weight decay lowers cross-entropy's ECE",
-        unit="%",
-    )
-
-
-def _focal(arms: Arms) -> Iterator[Claim]:
-    pairs = (
-        ("before", "ece", "before temperature scaling", "%"),
-        ("temperature", "ece", "also after temperature scaling", "%"),
-        ("before", "nll", "before temperature scaling", ""),
-        ("temperature", "nll", "also after temperature scaling", ""),
-    )
-    for stage, name, when, unit in pairs:
-        yield from _is_below(
-            arms,
-            "sample-focal",
-            "cross-entropy",
-            metric(stage, name),
-            key=f"flsd-{name}-{stage}",
-            source=MUKHOTI,
-            statement=f"FLSD-53 has a lower {_name(name)} than cross-entropy {when}",
-            unit=unit,
-        )
-    for key in ("focal-3", "sample-focal"):
-        yield from _same_error(arms, key)
-
-
-def _same_error(arms: Arms, key: str) -> Iterator[Claim]:
-    """The claim that calibration comes at no cost in error."""
-    if key not in arms or "cross-entropy" not in arms:
-        return
-    found = difference(arms[key], arms["cross-entropy"], metric("before", "error"))
-    if found is not None:
-        title = arms[key].title
+    if "cross-entropy" in arms:
+        found = arms["cross-entropy"].parameter("temperature")
         yield Claim(
-            key=f"no-cost-{key}",
+            key="over-confident",
             source=MUKHOTI,
-            statement=f"{title[:1].upper()}{title[1:]} costs no accuracy (less than half a percentage point "
-            "of error)",
-            verdict=below(found, MOST_ERROR),
-            evidence=f"error less cross-entropy's {shown(found, '%', signed=True)}, n = {found.n}",
+            statement="Cross-entropy ends over-confident: its temperature is above 1",
+            verdict=above(found, 1.0),
+            evidence=f"T = {shown(found, 'temperature')}, n = {found.n}",
         )
+
+
+def _same_error(arms: Arms) -> Iterator[Claim]:
+    """The claim that calibration comes at no cost in error."""
+    for key in ("focal-3", "sample-focal"):
+        if key not in arms or "cross-entropy" not in arms:
+            continue
+        found = difference(arms[key], arms["cross-entropy"], _metric("before", "error"))
+        if found is not None:
+            title = arms[key].title
+            yield Claim(
+                key=f"no-cost-{key}",
+                source=MUKHOTI,
+                statement=f"{title[:1].upper()}{title[1:]} costs no accuracy (less than half a percentage "
+                "point of error)",
+                verdict=below(found, MOST_ERROR),
+                evidence=f"error less cross-entropy's {shown(found, 'error', signed=True)}, n = {found.n}",
+            )
 
 
 def _best_gamma(arms: Arms) -> Iterator[Claim]:
     """Whether an exponent of 3 is the best of 1, 2 and 3, by several metrics."""
-    others = ("focal-1", "focal-2")
-    if not all(key in arms for key in (*others, "focal-3")):
+    keys = ("focal-1", "focal-2", "focal-3")
+    if not all(key in arms for key in keys):
         return
-    for name, unit in (("ece", "%"), ("adaptive_ece", "%"), ("smce", "%"), ("nll", "")):
-        pick = metric("before", name)
-        found = [difference(arms["focal-3"], arms[key], pick) for key in others]
-        verdicts: list[Verdict] = [below(each) for each in found if each is not None]
-        if len(verdicts) < len(others):
+    for name in ("ece", "adaptive_ece", "smce", "nll"):
+        pick = _metric("before", name)
+        found = [difference(arms["focal-3"], arms[key], pick) for key in keys[:2]]
+        if any(each is None for each in found):
             return
-        values = "; ".join(
-            f"γ = {key[-1]}: {shown(arms[key].mean(pick), unit)}" for key in (*others, "focal-3")
-        )
+        values = "; ".join(f"γ = {key[-1]}: {shown(arms[key].mean(pick), name)}" for key in keys)
         yield Claim(
             key=f"best-gamma-{name}",
             source=MUKHOTI,
-            statement=f"γ = 3 has the lowest {_name(name)} of γ = 1, 2, 3, before temperature scaling",
-            verdict=all_of(verdicts),
+            statement=f"γ = 3 has the lowest {_said(name)} of γ = 1, 2, 3, before temperature scaling",
+            verdict=all_of(below(each) for each in found if each is not None),
             evidence=f"{values}; n = {len(arms['focal-3'].runs)}",
         )
 
@@ -158,31 +141,18 @@ def _temperatures(arms: Arms) -> Iterator[Claim]:
     for key, source in (("focal-3", MUKHOTI), ("sample-focal", MUKHOTI), ("focal-calibration", FCL)):
         if key not in arms:
             continue
-        papers, likely = arms[key].parameter("ece_temperature"), arms[key].parameter("temperature")
+        papers, likely = (arms[key].parameter(name) for name in ("ece_temperature", "temperature"))
         low, high = NEAR_ONE
         near: Verdict = "holds" if low - 1e-9 <= papers.value <= high + 1e-9 else "does not hold"
+        by_ece, by_likelihood = (shown(each, "temperature") for each in (papers, likely))
         yield Claim(
             key=f"temperature-{key}",
             source=source,
             statement=f"After {arms[key].title} the temperature that minimises ECE is near 1 "
             f"({low:g} to {high:g})",
             verdict=near if papers.n > 1 else "undecided",
-            evidence=f"T by ECE {shown(papers, '')}; T by likelihood {shown(likely, '')}; n = {papers.n}",
+            evidence=f"T by ECE {by_ece}; T by likelihood {by_likelihood}; n = {papers.n}",
         )
-
-
-def _confident_share(arms: Arms) -> Iterator[Claim]:
-    """Claimed larger, so cross-entropy's is claimed to lie below."""
-    yield from _is_below(
-        arms,
-        "cross-entropy",
-        "sample-focal",
-        metric("temperature", "share_above_99"),
-        key="confident-share",
-        source=MUKHOTI,
-        statement="After temperature scaling FLSD-53 leaves more samples above 0.99 than cross-entropy",
-        unit="%",
-    )
 
 
 def crossing(first: Run, second: Run) -> tuple[float, float, int | None]:
@@ -231,88 +201,70 @@ def _norms(arms: Arms) -> Iterator[Claim]:
     )
 
 
-def _fcl(arms: Arms) -> Iterator[Claim]:
-    for other in ("focal-3", "sample-focal", "dual-focal", "brier", "label-smoothing", "mmce-published"):
-        if other in arms:
-            yield from _is_below(
-                arms,
-                "focal-calibration",
-                other,
-                metric("before", "ece"),
-                key=f"fcl-{other}",
-                source=FCL,
-                statement=f"Focal calibration loss has a lower ECE than {arms[other].title}, "
-                "before temperature scaling",
-                unit="%",
-            )
-
-
 def _focal_temperature(arms: Arms) -> Iterator[Claim]:
     """Whether focal temperature scaling beats temperature scaling, both fitted by likelihood."""
     for key in ("cross-entropy", "focal-3"):
         if key not in arms:
             continue
         arm = arms[key]
-        for name, unit in (("nll", ""), ("ece", "%")):
-            gain = arm.mean(
-                lambda run, name=name: (
-                    run["stages"]["focal-temperature"][name] - run["stages"]["temperature"][name]
-                )
-            )
-            relative = gain.value / arm.metric("temperature", name).value
+        for name in ("nll", "ece"):
+            focal, plain = (_metric(stage, name) for stage in ("focal-temperature", "temperature"))
+            gain = arm.mean(lambda run, focal=focal, plain=plain: focal(run) - plain(run))
+            relative = gain.value / arm.mean(plain).value
             yield Claim(
                 key=f"focal-temperature-{key}-{name}",
                 source=KULL,
-                statement=f"After {arm.title}, focal temperature scaling has a lower {_name(name)} than "
+                statement=f"After {arm.title}, focal temperature scaling has a lower {_said(name)} than "
                 "temperature scaling",
                 verdict=below(gain),
-                evidence=f"difference {shown(gain, unit, signed=True)} ({100 * relative:+.1f} % of it), "
+                evidence=f"difference {shown(gain, name, signed=True)} ({100 * relative:+.1f} % of it), "
                 f"n = {gain.n}",
             )
 
 
-def _weights(arms: Arms) -> Iterator[Claim]:
+def _weights(key: str) -> Iterator[_Below]:
     """What class weights do where classes are imbalanced."""
-    for key in ("cross-entropy", "focal-3"):
-        weighted = f"{key}-alpha"
-        if key not in arms or weighted not in arms:
-            continue
-        title = arms[key].title
-        yield from _is_below(
-            arms,
-            key,
-            weighted,
-            lambda run: sum(run["classes"]["before"]["recall"][-3:]) / 3,
-            key=f"weights-recall-{key}",
-            source=PRACTICE,
-            statement=f"Class weights raise the recall of the three rarest classes ({title})",
-            unit="%",
-        )
-        for name, unit in (("error", "%"), ("ece", "%")):
-            yield from _is_below(
-                arms,
-                weighted,
-                key,
-                metric("before", name),
-                key=f"weights-{name}-{key}",
-                source=PRACTICE,
-                statement=f"Class weights lower the {_name(name)} on the balanced test set ({title})",
-                unit=unit,
-            )
+    weighted = f"{key}-alpha"
+    yield _Below(
+        f"weights-recall-{key}",
+        PRACTICE,
+        "Class weights raise the recall of the three rarest classes ({first})",
+        key,
+        weighted,
+        "before",
+        "recall",
+        lambda run: sum(run["classes"]["before"]["recall"][-3:]) / 3,
+    )
+    lower = "Class weights lower the {metric} on the balanced test set ({second})"
+    for name in ("error", "ece"):
+        yield _Below(f"weights-{name}-{key}", PRACTICE, lower, weighted, key, "before", name)
 
 
-def _name(key: str) -> str:
-    return {"nll": "NLL", "ece": "ECE", "adaptive_ece": "adaptive ECE", "smce": "smCE"}.get(key, key)
-
+_OTHERS = ("focal-3", "sample-focal", "dual-focal", "brier", "label-smoothing", "mmce-published")
+_BEFORE, _AFTER = (
+    f"FLSD-53 has a lower {{metric}} than cross-entropy {when} temperature scaling"
+    for when in ("before", "also after")
+)
+_FCL_LOWER = "Focal calibration loss has a lower ECE than {second}, before temperature scaling"
+_DECAY = "Weight decay lowers cross-entropy's ECE"
+_SURER = "After temperature scaling FLSD-53 leaves more samples above 0.99 than cross-entropy"
+_CE, _FLSD = "cross-entropy", "sample-focal"
 
 _TESTS: tuple[Callable[[Arms], Iterator[Claim]], ...] = (
     _overconfident,
-    _focal,
+    _Below("weight-decay", MUKHOTI, _DECAY, _CE, "cross-entropy-no-decay", "before", "ece"),
+    _Below("flsd-ece-before", MUKHOTI, _BEFORE, _FLSD, _CE, "before", "ece"),
+    _Below("flsd-ece-temperature", MUKHOTI, _AFTER, _FLSD, _CE, "temperature", "ece"),
+    _Below("flsd-nll-before", MUKHOTI, _BEFORE, _FLSD, _CE, "before", "nll"),
+    _Below("flsd-nll-temperature", MUKHOTI, _AFTER, _FLSD, _CE, "temperature", "nll"),
+    _same_error,
     _best_gamma,
     _temperatures,
-    _confident_share,
+    # Claimed larger, so cross-entropy's is claimed to lie below.
+    _Below("confident-share", MUKHOTI, _SURER, _CE, _FLSD, "temperature", "share_above_99"),
     _norms,
-    _fcl,
+    *(_Below(f"fcl-{key}", FCL, _FCL_LOWER, "focal-calibration", key, "before", "ece") for key in _OTHERS),
     _focal_temperature,
-    _weights,
+    *_weights("cross-entropy"),
+    *_weights("focal-3"),
 )

@@ -6,11 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from calibrant.experiments.means import Mean, mean_of
+from calibrant.evaluation.quantities.roster import ROSTER
+from calibrant.experiments.claims import exchanged
+from calibrant.experiments.means import Mean, mean_of, rounded, summary
 from calibrant.experiments.studies.losses.settings import Setting
 
+DIGITS = 6
+"""More than the test images can tell apart."""
 STAGES = ("before", "temperature", "focal-temperature")
 METRICS = ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "smce", "share_above_99")
+TITLES = {each.key: each.title for each in ROSTER} | {"share_above_99": "above 0.99"}
+"""Metrics in the words of every evaluation."""
 PARAMETERS = ("temperature", "ece_temperature", "focal_temperature", "gamma")
 
 Run: TypeAlias = Mapping[str, Any]
@@ -98,25 +104,23 @@ def numbers_of(
 
 def swapped(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, Any]:
     """The numbers with the results of two arms exchanged; names, changes and seeds stay."""
-    partner = {first: second, second: first}
-    by_key = {arm["arm"]: arm for arm in numbers["arms"]}
-    arms = [
-        {**by_key[partner.get(key, key)], **{name: arm[name] for name in ("arm", "title", "changes")}}
-        for key, arm in by_key.items()
-    ]
-    return {**numbers, "arms": arms}
+    arms = zip(numbers["arms"], exchanged(numbers["arms"], "arm", first, second), strict=True)
+    kept = [{**turned, "title": arm["title"], "changes": arm["changes"]} for arm, turned in arms]
+    return {**numbers, "arms": kept}
 
 
 def _means(arm: ArmRuns) -> dict[str, Any]:
+    runs = arm.runs.values()
     return {
-        "n": len(arm.runs),
-        "test": {stage: {name: _mean(arm.metric(stage, name)) for name in METRICS} for stage in STAGES},
-        "parameters": {name: _mean(arm.parameter(name)) for name in PARAMETERS},
+        "n": len(runs),
+        "test": {
+            stage: {name: summary([run["stages"][stage][name] for run in runs], DIGITS) for name in METRICS}
+            for stage in STAGES
+        },
+        "parameters": {
+            name: summary([run["parameters"][name] for run in runs], DIGITS) for name in PARAMETERS
+        },
     }
-
-
-def _mean(found: Mean) -> dict[str, float | int | None]:
-    return {"mean": _rounded(found.value), "half_width": _rounded(found.half_width), "n": found.n}
 
 
 def _run(run: Run) -> dict[str, Any]:
@@ -124,9 +128,8 @@ def _run(run: Run) -> dict[str, Any]:
 
 
 def _rounded(value: Any) -> Any:
-    """Six digits, which is more than the test images can tell apart."""
     if isinstance(value, float):
-        return float(f"{value:.6g}")
+        return rounded(value, DIGITS)
     if isinstance(value, Mapping):
         return {key: _rounded(each) for key, each in value.items()}
     return [_rounded(each) for each in value] if isinstance(value, list) else value

@@ -7,34 +7,29 @@ from typing import Any
 
 from calibrant.experiments.means import Mean
 from calibrant.experiments.pages import table
-from calibrant.experiments.studies.losses.claims import claims, shown
-from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, Run, arms_of
+from calibrant.experiments.studies.losses.claims import WITHOUT_UNIT, claims, shown
+from calibrant.experiments.studies.losses.numbers import METRICS, TITLES, ArmRuns, Pick, Run, arms_of
 from calibrant.experiments.studies.losses.published import DATA, NETWORK
 
 PLANNED_SEEDS = 3
-TITLES = {
+STAGE_TITLES = {
     "before": "As trained",
     "temperature": "After temperature scaling",
     "focal-temperature": "After focal temperature scaling",
 }
-HEADS = {
-    "error": ("error", "%"),
-    "nll": ("NLL", ""),
-    "ece": ("ECE", "%"),
-    "adaptive_ece": ("AdaECE", "%"),
-    "classwise_ece": ("classwise ECE", "%"),
-    "smce": ("smCE", "%"),
-    "share_above_99": ("above 0.99", "%"),
+CLASS_TITLES = {
+    "recall": "Recall",
+    "overconfidence": "Excess confidence",
+    "classwise_ece": TITLES["classwise_ece"],
 }
-CLASS_TITLES = {"recall": "Recall", "overconfidence": "Excess confidence", "classwise_ece": "Classwise ECE"}
 GROUPS = (("frequent", slice(0, 3)), ("middle", slice(3, 7)), ("rare", slice(7, 10)))
 PRINTED = (
     ("error", "na", "error"),
     ("ECE", "pre", "ECE"),
     ("ECE", "post", "ECE, after T"),
-    ("AdaECE", "pre", "AdaECE"),
-    ("classwise-ECE", "pre", "classwise ECE"),
-    ("smCE", "pre", "smCE"),
+    ("AdaECE", "pre", TITLES["adaptive_ece"]),
+    ("classwise-ECE", "pre", TITLES["classwise_ece"]),
+    ("smCE", "pre", TITLES["smce"]),
     ("NLL", "pre", "NLL × 100"),
     ("NLL", "post", "NLL × 100, after T"),
     ("S99", "pre", "above 0.99"),
@@ -54,9 +49,11 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "planned_seeds": PLANNED_SEEDS,
         "short": [arm.title for arm in arms if len(arm.runs) < numbers["seeds_wanted"]],
         "imbalanced": imbalanced,
-        "stages": {TITLES[stage]: _stage(arms, stage) for stage in TITLES},
+        "stages": {STAGE_TITLES[stage]: _stage(arms, stage) for stage in STAGE_TITLES},
         "fitted": _fitted(arms),
-        "by_group": {TITLES[stage]: _group_table(arms, counts, stage) for stage in ("before", "temperature")}
+        "by_group": {
+            STAGE_TITLES[stage]: _group_table(arms, counts, stage) for stage in ("before", "temperature")
+        }
         if imbalanced
         else {},
         "by_class": {CLASS_TITLES[name]: _class_table(arms, counts, name) for name in CLASS_TITLES}
@@ -70,17 +67,17 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stage(arms: Sequence[ArmRuns], stage: str) -> str:
-    names = [name for name in HEADS if name != "error" or stage == "before"]
-    heads = ["loss", "n", *(f"{HEADS[name][0]} {HEADS[name][1]}".strip() for name in names)]
+    names = [name for name in METRICS if name != "error" or stage == "before"]
+    heads = [TITLES.get(name, name) + ("" if name in WITHOUT_UNIT else " %") for name in names]
     rows = [
-        [arm.title, str(len(arm.runs)), *(_cell(arm.metric(stage, name), HEADS[name][1]) for name in names)]
+        [arm.title, str(len(arm.runs)), *(_cell(arm.metric(stage, name), name) for name in names)]
         for arm in arms
     ]
-    return table(heads, rows)
+    return table(["loss", "n", *heads], rows)
 
 
-def _cell(found: Mean, unit: str) -> str:
-    return shown(found, unit).removesuffix(" %")
+def _cell(found: Mean, name: str) -> str:
+    return shown(found, name).removesuffix(" %")
 
 
 def _fitted(arms: Sequence[ArmRuns]) -> str:
@@ -89,9 +86,9 @@ def _fitted(arms: Sequence[ArmRuns]) -> str:
         [
             arm.title,
             str(len(arm.runs)),
-            *(_cell(arm.parameter(name), "") for name in ("temperature", "ece_temperature")),
+            *(_cell(arm.parameter(name), "temperature") for name in ("temperature", "ece_temperature")),
             *(_range(arm, name) for name in ("focal_temperature", "gamma")),
-            _cell(arm.mean(lambda run: run["train_accuracy"]), "%"),
+            _cell(arm.mean(lambda run: run["train_accuracy"]), "accuracy"),
         ]
         for arm in arms
     ]
@@ -110,13 +107,17 @@ def _group_table(arms: Sequence[ArmRuns], counts: Sequence[int], stage: str) -> 
         heads += [
             f"{name} ({counts[part][-1]}–{counts[part][0]} images): recall %",
             "excess %",
-            "classwise ECE %",
+            f"{TITLES['classwise_ece']} %",
         ]
     rows = [
         [
             arm.title,
             str(len(arm.runs)),
-            *(_cell(arm.mean(_group(stage, name, part)), "%") for _, part in GROUPS for name in CLASS_TITLES),
+            *(
+                _cell(arm.mean(_group(stage, name, part)), name)
+                for _, part in GROUPS
+                for name in CLASS_TITLES
+            ),
         ]
         for arm in arms
     ]

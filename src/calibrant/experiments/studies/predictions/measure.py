@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._math.errors import InputError
+from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.judging.measure import against_chance, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.procedure import Procedure
@@ -77,6 +78,7 @@ def judge_folder(
 def _row(
     name: str, predictions: Predictions, bootstrap: int, null_draws: int, level: float, seed: int
 ) -> Row:
+    predictions = as_judged(predictions)
     procedure = Procedure(
         kind=predictions.kind,
         num_bins=15,

@@ -1,0 +1,63 @@
+"""What looks so wrong about predictions that it is said beside the verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from calibrant.evaluation.judging.agreement import Agreement
+from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.phrases import number, percent
+from calibrant.evaluation.quantities.auroc import AUROC
+from calibrant.evaluation.resampling.ranking import standard_error
+from calibrant.predictions import Predictions
+from calibrant.predictions.oddities import SUSPICIOUS
+
+SURE = 3.5  # standard errors; honest predictions reach that once in 4000
+MANY_TIMES = 2  # as often as the label itself is the label beside it predicted
+
+
+def alarms(predictions: Predictions, reduced: Reduced) -> tuple[str, ...]:
+    """Numbers that are not what they are called, labels that do not belong to the scores."""
+    return (*(note for note in predictions.notes if note in SUSPICIOUS), *_of_labels(reduced))
+
+
+def other_notes(predictions: Predictions) -> list[str]:
+    """What is allowed and odd, without what is alarming."""
+    return [note for note in predictions.notes if note not in SUSPICIOUS]
+
+
+def _of_labels(reduced: Reduced) -> Iterator[str]:
+    if reduced.agreement is not None:
+        yield from _of_classes(reduced.agreement, reduced.effective_samples)
+    elif AUROC.key in reduced.values:
+        area = reduced.values[AUROC.key]
+        error = standard_error(reduced.influences[AUROC.key], reduced.weights)
+        if area < 0.5 - SURE * error:
+            yield (
+                f"The ranking is worse than chance (AUROC {number(area)}, where guessing gives 0.5): are the "
+                "labels swapped, or the columns?"
+            )
+
+
+def _of_classes(found: Agreement, num_samples: float) -> Iterator[str]:
+    right, chance = found.share(0), found.by_chance
+    offset = max((-1, 1), key=found.share)
+    beside = found.share(offset)
+    if (
+        found.num_classes > 2
+        and beside > MANY_TIMES * right
+        and beside - right > SURE * math.sqrt((beside + right) / num_samples)
+        and beside > chance + SURE * math.sqrt(chance * (1 - chance) / num_samples)
+    ):
+        place = "plus one" if offset > 0 else "minus one"
+        yield (
+            f"The labels look shifted by one: the class predicted is the label {place} for "
+            f"{percent(beside)} of the samples, and the label itself for {percent(right)}."
+        )
+    elif right < chance - SURE * math.sqrt(chance * (1 - chance) / num_samples):
+        yield (
+            f"The accuracy of {percent(right)} is below the {percent(chance)} that guessing the classes as "
+            "often would give: do the labels belong to these rows, and are the columns in the order of the "
+            "labels?"
+        )

@@ -1,0 +1,48 @@
+"""How the predicted classes agree with the labels, and with the labels beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from calibrant._math.shapes import Float, Int
+
+OFFSETS = (-1, 0, 1)
+
+
+@dataclass
+class Agreement:
+    """Sums over the samples, by their weights."""
+
+    num_classes: int
+    hits: dict[int, float] = field(default_factory=lambda: dict.fromkeys(OFFSETS, 0.0))
+    """Where the predicted class is the label plus that number."""
+    total: float = 0.0
+    predicted: Tensor = field(init=False)
+    occurred: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.predicted = torch.zeros(self.num_classes, dtype=torch.float64)
+        self.occurred = torch.zeros(self.num_classes, dtype=torch.float64)
+
+    def add(
+        self, predicted: Int[Tensor, " n"], labels: Int[Tensor, " n"], weights: Float[Tensor, " n"] | None
+    ) -> None:
+        """Count some samples."""
+        mass = torch.ones(len(labels), dtype=torch.float64) if weights is None else weights
+        self.total += float(mass.sum())
+        self.predicted.index_add_(0, predicted, mass)
+        self.occurred.index_add_(0, labels, mass)
+        for offset in OFFSETS:
+            self.hits[offset] += float(mass[predicted == labels + offset].sum())
+
+    def share(self, offset: int) -> float:
+        """How often the predicted class is the label plus this number."""
+        return self.hits[offset] / self.total
+
+    @property
+    def by_chance(self) -> float:
+        """How often prediction and label would be the same if they had nothing to do with each other."""
+        return float(self.predicted @ self.occurred) / self.total**2

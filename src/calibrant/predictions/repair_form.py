@@ -1,0 +1,34 @@
+"""The form of predictions that calibrators are fitted on and applied to, and the way back."""
+
+from __future__ import annotations
+
+import torch
+
+from calibrant._math.arrays import ArrayLike, as_float_tensor
+from calibrant.predictions.table import Predictions
+
+
+def to_repair(predictions: Predictions) -> Predictions:
+    """What a calibrator of an event takes: two columns as the log-odds of class 1; all else as it is.
+
+    Example:
+        >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0]], labels=[0, 1])
+        >>> to_repair(p).scores.tolist()
+        [-2.0, 1.0]
+    """
+    two_columns = predictions.kind == "multiclass" and predictions.num_classes == 2
+    return predictions.as_binary() if two_columns else predictions
+
+
+def repaired(predictions: Predictions, probs: ArrayLike) -> Predictions:
+    """The predictions as they were given, with the probabilities that a calibrator made of their form above.
+
+    Example:
+        >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0]], labels=[0, 1])
+        >>> repaired(p, [0.25, 0.5]).probs.tolist()
+        [[0.75, 0.25], [0.5, 0.5]]
+    """
+    given = as_float_tensor(probs, name="probs")
+    if predictions.kind == "multiclass" and given.ndim == 1:
+        given = torch.stack([1 - given, given], dim=1)
+    return predictions.replace_probs(given)

@@ -1,0 +1,82 @@
+"""Two classes as one event: the probability that a sample is of the positive class."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from calibrant._math.errors import InputError
+from calibrant.predictions.checks import shown
+from calibrant.predictions.contents import Contents
+from calibrant.predictions.stores import HeldScores
+
+
+def as_event(contents: Contents, positive_class: int | str | None) -> Contents:
+    """One number per sample, the log-odds or probability of the positive class, which becomes class 1.
+
+    Raises:
+        InputError: If there are not two classes, or the positive one is none of them.
+    """
+    two_columns = contents.kind == "multiclass" and contents.num_classes == 2
+    if contents.kind != "binary" and not two_columns:
+        held = {"top_label": "top-label confidences", "multilabel": f"{contents.num_classes} labels"}
+        got = held.get(contents.kind, f"{contents.num_classes} classes")
+        raise InputError(
+            f"only of two classes can one be positive; got {got}; leave out `positive_class` "
+            "(--positive-class)."
+        )
+    positive = _number(positive_class, contents.class_names)
+    if not two_columns and positive == 1:
+        return contents
+    names = contents.class_names
+    if positive == 0:
+        names = ("1", "0") if names is None else (names[1], names[0])
+    labels = contents.labels
+    called = f"class {positive}" if contents.class_names is None else contents.class_names[positive]
+    note = f"Two columns are judged as one event: {called} is positive."
+    return replace(
+        contents,
+        kind="binary",
+        store=HeldScores(_columns_as_one(contents, positive) if two_columns else _negated(contents)),
+        labels=labels if labels is None or positive == 1 else 1 - labels,
+        class_names=names,
+        notes=(*contents.all_notes, note) if two_columns else contents.notes,
+    )
+
+
+def _number(positive_class: int | str | None, names: tuple[str, ...] | None) -> int:
+    """0 or 1; a class may be called by its name."""
+    if positive_class is None:
+        return 1
+    if names is not None and names.count(str(positive_class)) == 1:
+        return names.index(str(positive_class))
+    if str(positive_class) in {"0", "1"}:
+        return int(positive_class)
+    there = "0 or 1" if names is None else f"0, 1, {names[0]} or {names[1]}"
+    raise InputError(f"`positive_class` must be {there}; got {shown(str(positive_class))}.")
+
+
+def _columns_as_one(contents: Contents, positive: int) -> Tensor:
+    """Log-odds, or the positive column as it is; read in pieces where it lies in a file."""
+    store = contents.store
+    parts = [_one(store.read(rows), positive, logits=contents.space == "logits") for rows in store.pieces()]
+    return torch.cat(parts)
+
+
+def _one(values: Tensor, positive: int, *, logits: bool) -> Tensor:
+    if logits:
+        wide = values.to(torch.float64)
+        return wide[:, positive] - wide[:, 1 - positive]
+    stated, other = values[:, positive], values[:, 1 - positive]
+    rounded = (stated == 1) & (other > 0)  # the other column knows how far it is from one
+    if not bool(rounded.any()):
+        return stated
+    return torch.where(rounded, 1 - other.to(torch.float64), stated.to(torch.float64))
+
+
+def _negated(contents: Contents) -> Tensor:
+    """Of the other class."""
+    values = contents.store.read(slice(None)).to(torch.float64)
+    return -values if contents.space == "logits" else 1 - values
