@@ -8,16 +8,17 @@ from typing import Literal
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.alarms import alarms
-from calibrant.evaluation.gate.power import Missed, missed_accuracy, missed_error
+from calibrant.evaluation.gate.power import Missed, missed_accuracy, missed_classwise_error, missed_error
 from calibrant.evaluation.gate.question import Question
 from calibrant.evaluation.gate.result import Check, Outcome
+from calibrant.evaluation.judging.classes_at_limit import draw_classes_at_limit
 from calibrant.evaluation.judging.measure import Measured, change, measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.phrases import decimals_apart, number
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.nll import NLL
-from calibrant.evaluation.resampling.at_limit import AtLimit, AtLimitKernel, draw_at_limit
+from calibrant.evaluation.resampling.at_limit import AtLimit, draw_at_limit
 from calibrant.evaluation.resampling.intervals import highest_share, too_few
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.predictions import Predictions
@@ -68,8 +69,8 @@ class Gate:
                 missed=self._missed(asked, limit),
             )
         threshold, p = None, None
-        if asked.kernel is not None:
-            drawn = self._draw(asked, asked.kernel, limit, value)
+        if asked.drawn:
+            drawn = self._draw(asked, limit, value)
             threshold, p = drawn.upper, drawn.p_value
             beyond, why = p <= 1 - self._confidence, self._explained(limit, drawn)
         else:
@@ -99,7 +100,7 @@ class Gate:
         for metric in metrics or default:
             asked = Question.of(metric, self.test.kind)
             key, sign = asked.form.key, asked.form.sign
-            if asked.is_error and asked.kernel is None and not paired:
+            if asked.is_error and not asked.drawn and not paired:
                 raise InputError(f"{metric} can be held against a baseline on the same samples only.")
             value, base = self._value(key), reduced.values.get(key)
             digits = None if value is None or base is None else decimals_apart(value, base)
@@ -117,9 +118,9 @@ class Gate:
                 bound = changes[key].low if sign > 0 else changes[key].high
                 beyond = bound is not None and sign * bound > 0
                 why = self._bounded("the difference", sign, bound)
-                if beyond and not paired and asked.kernel is not None:
+                if beyond and not paired and asked.drawn:
                     # Chance gives more error to fewer samples, which no resampling takes away.
-                    drawn = self._draw(asked, asked.kernel, base, value)
+                    drawn = self._draw(asked, base, value)
                     beyond, why = drawn.p_value <= 1 - self._confidence, self._explained(base, drawn)
                 outcome = "fail" if beyond else "within noise"
                 sentence = f"{facts} is worse than {held}, {self._judgement(beyond)}: {why}."
@@ -169,10 +170,18 @@ class Gate:
     def _missed(self, asked: Question, limit: float) -> Missed | None:
         """A model that is much worse than the limit allows, and would pass all the same."""
         samples, procedure = self._reduced.effective_samples, self._procedure
+        if asked.of_classes and self._reduced.class_table is not None:
+            return missed_classwise_error(
+                self._reduced.class_table,
+                limit,
+                num_draws=procedure.num_draws,
+                confidence=self._confidence,
+                seed=procedure.seed,
+            )
         if asked.kernel is not None:
             return missed_error(
                 asked.kernel,
-                self._reduced.events[asked.form.prefix],
+                self._reduced.events[asked.prefix],
                 limit,
                 num_bins=procedure.num_bins,
                 num_draws=procedure.num_draws,
@@ -187,7 +196,7 @@ class Gate:
         """Why the check says little, and what it would let through."""
         told = f"{self.test.num_samples:,} samples cannot tell"
         draws = self._procedure.num_draws
-        if asked.kernel is not None and limit is not None:  # a baseline's is no test by draws
+        if asked.drawn and limit is not None:  # a baseline's is no test by draws
             if (1 + draws) * (1 - self._confidence) < 1 - ROUNDING:
                 told = f"{draws} draws are too few to tell"
             elif missed.value <= limit + ROUNDING:
@@ -220,10 +229,19 @@ class Gate:
             raise InputError(f"{key} cannot be checked: {self._reduced.reasons[key]}.")
         return value
 
-    def _draw(self, asked: Question, kernel: AtLimitKernel, limit: float, value: float) -> AtLimit:
+    def _draw(self, asked: Question, limit: float, value: float) -> AtLimit:
+        if asked.of_classes and self._reduced.class_table is not None:
+            return draw_classes_at_limit(
+                self._reduced.class_table,
+                limit,
+                value,
+                num_draws=self._procedure.num_draws,
+                confidence=self._confidence,
+                seed=self._procedure.seed,
+            )
         return draw_at_limit(
-            kernel,
-            self._reduced.events[asked.form.prefix],
+            asked.kernel or "width l1",
+            self._reduced.events[asked.prefix],
             limit,
             value,
             num_bins=self._procedure.num_bins,

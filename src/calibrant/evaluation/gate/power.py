@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant.evaluation.judging.class_table import ClassTable
 from calibrant.evaluation.resampling.at_limit import (
     AtLimitKernel,
     OutcomeError,
@@ -17,6 +18,7 @@ from calibrant.evaluation.resampling.at_limit import (
 from calibrant.evaluation.resampling.events import Events, Vector
 from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.resampling.null import ROUNDING
+from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.thresholds import TOLERABLE_GAP
 
 PLENTY = 1600  # samples for each bin: chance gives an error of 0.4 / sqrt(samples per bin) at most, 0.01
@@ -55,9 +57,8 @@ def missed_error(
     away from it towards the greatest error: always or never, in each bin or throughout. So the answer depends
     on what was stated, and not on what happened. ``None`` where all of these fail in half of the draws.
     """
-    above = math.floor((1 - confidence) * (1 + num_draws) + ROUNDING) - 1  # of a sample that fails
     plenty = sum(_number(event) for event in events) >= PLENTY * num_bins
-    if plenty and above >= 0 and limit < LEAST_GREATEST:
+    if plenty and _above(num_draws, confidence) >= 0 and limit < LEAST_GREATEST:
         return None
     measures = [OutcomeError(event, error, num_bins) for event in events]
     never, always = (
@@ -69,14 +70,45 @@ def missed_error(
         key=lambda found: found[0],
     )
 
+    def draws(true_error: float, number: int) -> Vector:
+        return draw_errors(measures, probabilities_at(measures, away, true_error), number, seed)
+
+    return _missed(draws, greatest, limit, num_draws=num_draws, confidence=confidence, plenty=plenty)
+
+
+def missed_classwise_error(
+    classes: ClassTable, limit: float, *, num_draws: int, confidence: float, seed: int
+) -> Missed | None:
+    """As :func:`missed_error`, of the class-wise error: more and more of what happens is stated least."""
+    greatest = classes.error_of(classes.furthest_away(1.0))
+
+    def draws(true_error: float, number: int) -> Vector:
+        truth = classes.at(true_error, classes.furthest_away)
+        return classes.draw_errors(truth, number, stream_seed(seed, Stream.NULL))
+
+    return _missed(draws, greatest, limit, num_draws=num_draws, confidence=confidence, plenty=False)
+
+
+def _above(num_draws: int, confidence: float) -> int:
+    """How many draws at the limit may lie above the error of a sample that fails, less one."""
+    return math.floor((1 - confidence) * (1 + num_draws) + ROUNDING) - 1
+
+
+def _missed(
+    draws: Callable[[float, int], Vector],
+    greatest: float,
+    limit: float,
+    *,
+    num_draws: int,
+    confidence: float,
+    plenty: bool,
+) -> Missed | None:
+    """The largest error of a few that passes in half of the draws or more."""
+    above = _above(num_draws, confidence)
     if above < 0 or greatest <= limit + ROUNDING:
         return Missed(greatest, always=True)
     if plenty:
         return None
-
-    def draws(true_error: float, number: int) -> Vector:
-        return draw_errors(measures, probabilities_at(measures, away, true_error), number, seed)
-
     at_limit = np.sort(draws(limit, num_draws))
     needed = at_limit[-1 - above]
     if greatest <= needed + ROUNDING:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.quantities.quantity import EventError, Gate, Kind, Quantity
+from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, EventError, Gate, Kind, Quantity
 from calibrant.evaluation.quantities.roster import gated
 from calibrant.evaluation.resampling.at_limit import AtLimitKernel
 
@@ -35,13 +36,32 @@ class Question:
 
     @property
     def is_error(self) -> bool:
-        """Whether it is an error of events."""
-        return isinstance(self.form.computed, EventError)
+        """Whether it is an error of events or classes."""
+        return isinstance(self.form.computed, EventError | ClassErrors)
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether it is an error of classes that exclude each other."""
+        return isinstance(self.form.computed, ClassErrors) and self.kind == "multiclass"
+
+    @property
+    def drawn(self) -> bool:
+        """Whether it is drawn for a model at a limit; else an interval decides."""
+        return self.of_classes or self.kernel is not None
+
+    @property
+    def prefix(self) -> str:
+        """Which events it is about."""
+        if isinstance(self.form.computed, ClassErrors) and self.kind == "binary":
+            return EVENT  # both classes are off by as much as the positive one
+        return self.form.prefix
 
     @property
     def kernel(self) -> AtLimitKernel | None:
-        """What draws it for a model at a limit; ``None`` where an interval decides."""
+        """What draws it for the events of a model at a limit."""
         computed = self.form.computed
+        if isinstance(computed, ClassErrors) and not self.of_classes:
+            computed = ECE.computed  # of the events that stand for the classes
         kernel = computed.kernel if isinstance(computed, EventError) else None
         return next((known for known in get_args(AtLimitKernel) if known == kernel), None)
 
@@ -53,6 +73,8 @@ class Question:
     @property
     def about(self) -> str:
         """``positive class``, ``labels``, ``top label``, ``decisions`` or ``all classes``."""
+        if isinstance(self.form.computed, ClassErrors):
+            return "labels" if self.kind == "multilabel" else "all classes"
         if self.is_error and self.form.prefix:
             return "positive class"
         if self.is_error:

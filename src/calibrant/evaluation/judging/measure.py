@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.evaluation.judging.class_null import null_of_events
+from calibrant.evaluation.judging.class_table import null_of_events
 from calibrant.evaluation.judging.noise import Noise, draw_noise
 from calibrant.evaluation.judging.parts import parts_of, with_p_values
 from calibrant.evaluation.judging.reduce import Reduced

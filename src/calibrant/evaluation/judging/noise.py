@@ -122,9 +122,9 @@ def draw_noise(reduced: Reduced, procedure: Procedure) -> Noise:
     drawn = iter(in_threads(draw, pairs))
     parts = {prefix: tuple(itertools.islice(drawn, len(events))) for prefix, events in reduced.events.items()}
     classes = None
-    if reduced.class_null is not None:
+    if reduced.class_table is not None:
         seed = (*stream_seed(procedure.seed, Stream.NULL), 2)
-        classes = reduced.class_null(procedure.num_draws, seed)
+        classes = reduced.class_table.null(procedure.num_draws, seed)
     return Noise(
         reduced=reduced,
         procedure=procedure,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import torch
 
 from calibrant.evaluation.judging.agreement import Agreement
-from calibrant.evaluation.judging.class_null import null_of_classes
+from calibrant.evaluation.judging.class_table import ClassTable
 from calibrant.evaluation.judging.labelled_probs import Calibrate, LabelledProbs
 from calibrant.evaluation.judging.scan import class_rows, classwise_errors, rank_columns, scan_rows
 from calibrant.evaluation.quantities.ece import ECE
@@ -25,7 +24,6 @@ from calibrant.evaluation.quantities.quantity import (
 )
 from calibrant.evaluation.quantities.roster import quantities
 from calibrant.evaluation.quantities.samples import Samples
-from calibrant.evaluation.resampling.drawn_labels import ClassNull
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
 from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.resampling.statistics import ClasswiseErrors
@@ -54,8 +52,8 @@ class Reduced:
     influences: dict[str, Vector]
     """The influence of each sample on the quantities that have no replicates."""
     classwise: ClasswiseErrors | None = None
-    class_null: Callable[[int, tuple[int, ...]], ClassNull] | None = None
-    """What chance does to classes that exclude each other, by the number of draws and their seed."""
+    class_table: ClassTable | None = None
+    """Classes that exclude each other, to draw labels of."""
     agreement: Agreement | None = None
     """Of predicted classes and labels, where classes exclude each other."""
     classes: tuple[ClassRow, ...] = ()
@@ -161,7 +159,7 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
         reasons=reasons,
         classwise=classwise_errors(table, scan, num_bins),
         agreement=scan.agreement,
-        class_null=partial(null_of_classes, table, scan.sums) if table.kind == "multiclass" else None,
+        class_table=ClassTable(table, scan.sums) if table.kind == "multiclass" else None,
         influences=influences,
         classes=class_rows(table, scan, class_errors.tolist(), ranks.areas),
         no_interval=no_interval,

@@ -1,6 +1,6 @@
 """Class-wise calibration error."""
 
-from calibrant.evaluation.quantities.quantity import ClassErrors, Quantity
+from calibrant.evaluation.quantities.quantity import ClassErrors, Gate, Quantity
 
 CLASSWISE_ECE = Quantity(
     key="classwise_ece",
@@ -11,5 +11,6 @@ CLASSWISE_ECE = Quantity(
     better="lower",
     computed=ClassErrors(),
     needs_all_classes=True,
+    gate=Gate("class-wise calibration error", help="The largest class-wise ECE allowed, such as 0.005."),
     when_streamed="no interval: the scores are read in pieces, not once for every resample",
 )

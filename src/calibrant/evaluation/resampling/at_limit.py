@@ -50,11 +50,16 @@ def draw_at_limit(
     measures = [OutcomeError(event, error, num_bins) for event in events]
     gaps = [measure.gaps() for measure in measures]
     drawn = draw_errors(measures, probabilities_at(measures, gaps, limit), num_draws, seed)
+    return at_limit_of(drawn, found, confidence)
+
+
+def at_limit_of(drawn: Vector, found: float, confidence: float) -> AtLimit:
+    """Where the error found lies among those drawn."""
     return AtLimit(
         mean=float(drawn.mean()),
         upper=float(np.quantile(drawn, confidence)),
-        p_value=(1 + int((drawn >= found - ROUNDING).sum())) / (1 + num_draws),
-        num_draws=num_draws,
+        p_value=(1 + int((drawn >= found - ROUNDING).sum())) / (1 + len(drawn)),
+        num_draws=len(drawn),
     )
 
 

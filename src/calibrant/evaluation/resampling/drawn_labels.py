@@ -21,9 +21,10 @@ MOST_SUMS = 1 << 22  # of drawn classes and bins held at once: 32 MiB
 
 @dataclass(frozen=True, kw_only=True)
 class ClassRowsBlock:
-    """Some rows of a table: probabilities to draw from ``(n, C)``, bins of those stated, and masses."""
+    """Some rows ``(n, C)``: probabilities to draw from, those stated with their bins, and masses."""
 
     probs: Matrix
+    stated: Matrix
     bins: Indices
     mass: Vector
 

@@ -90,7 +90,7 @@ class Cells:
 
     def sums(self, gaps: Vector) -> Vector:
         """The residual sums ``(M,)`` that gaps ``(F,)`` would give."""
-        return np.bincount(self.cell, self.mass * gaps[self.bin], self.num_cells)
+        return np.bincount(self.cell, self.mass * gaps[self.bin], self.num_cells).astype(np.float64)
 
     def variances(self, gaps: Vector) -> Vector:
         """Variance of the residual sum of each cell ``(M,)`` where the gaps ``(F,)`` are these."""

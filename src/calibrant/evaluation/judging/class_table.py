@@ -1,0 +1,210 @@
+"""All classes of a table at once: what chance does to them, and what a model at a limit would show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from calibrant._math.binning import BinSums, width_bin_index
+from calibrant.evaluation.judging.labelled_probs import LabelledProbs
+from calibrant.evaluation.resampling.drawn_labels import (
+    ClassNull,
+    ClassRowsBlock,
+    class_scores,
+    draw_labels,
+)
+from calibrant.evaluation.resampling.event_cells import Cells
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
+from calibrant.evaluation.resampling.inversion import num_noise
+from calibrant.evaluation.resampling.null import NullDraws
+
+STEPS = 40  # of a search by false position, which takes four to eight
+NEAR = 1e-6  # of the limit, as a share of it
+
+Truth = Callable[[Matrix, Indices], Matrix]
+"""True probabilities ``(n, C)`` of rows from those stated and their bins."""
+
+
+@dataclass(frozen=True)
+class ClassTable:
+    """Probabilities of classes that exclude each other, and their sums over classes and bins."""
+
+    table: LabelledProbs
+    sums: BinSums
+
+    @property
+    def num_classes(self) -> int:
+        """How many columns there are."""
+        return self.table.num_classes
+
+    def rows(self, num_bins: int, truth: Truth | None = None) -> Iterator[ClassRowsBlock]:
+        """The rows block by block; labels are drawn from the ``truth``, or as is stated."""
+        table = self.table
+        for rows in table.row_blocks():
+            probs = table.probs_of(rows)
+            stated, bins = probs.numpy(), width_bin_index(probs, num_bins).numpy()
+            yield ClassRowsBlock(
+                probs=stated if truth is None else truth(stated, bins),
+                stated=stated,
+                bins=bins,
+                mass=np.ones(len(probs)) if table.weights is None else table.weights[rows],
+            )
+
+    def null(self, num_draws: int, seed: tuple[int, ...]) -> ClassNull:
+        """The classes under calibration: labels are drawn from whole rows.
+
+        Where the scores are read in pieces, the class-wise error is not drawn: its sums would take several
+        walks through the file.
+        """
+        table, stated = self.table, self.sums.confidences.numpy()
+        if table.streamed:
+            stated = stated.sum(axis=1, keepdims=True)
+        expected, variance = stated.sum(axis=1), np.zeros(self.num_classes)
+        for rows in table.row_blocks():
+            probs = table.probs_of(rows)
+            mass = torch.ones(len(probs), dtype=torch.float64)
+            if table.weights is not None:
+                mass = torch.from_numpy(table.weights[rows])
+            variance += (mass.square() @ (probs * (1 - probs))).numpy()
+        cells, filled = self._cells()
+        num_kept = 0 if table.streamed else num_noise(cells.num_cells, num_draws)
+        farthest: list[Vector] = []
+        errors: list[Vector] = []
+        noise: list[Matrix] = []
+        for drawn in self._draw(None, stated.shape[1], num_draws, seed):
+            farthest.append(np.abs(class_scores(drawn.sum(axis=1), expected, variance)).max(axis=0))
+            errors.append(self._errors(drawn, stated))
+            if num_kept:  # the residuals are left where they were drawn
+                noise.append(drawn[filled][:, :num_kept].T / self.sums.total)
+                num_kept -= len(noise[-1])
+        return ClassNull(
+            scores=class_scores(self.sums.outcomes.sum(1).numpy(), expected, variance),
+            farthest=np.concatenate(farthest),
+            errors=None if table.streamed else np.concatenate(errors),
+            cells=None if table.streamed else cells,
+            noise=np.concatenate(noise) if noise else None,
+        )
+
+    def _cells(self) -> tuple[Cells, NDArray[np.bool_]]:
+        """The bins of all classes that are not empty, and which of all these are ``(C, B)``."""
+        num_classes, total, weights = self.num_classes, self.sums.total, self.table.weights
+        sums = (self.sums.counts, self.sums.confidences, self.sums.outcomes)
+        counts, stated, occurs = (part.numpy() for part in sums)
+        filled = counts > 0
+        mass, mean = counts[filled], stated[filled] / counts[filled]
+        share = 1.0 if weights is None else float((weights**2).sum() / weights.sum())  # per unit of weight
+        squares = share * mass / total**2
+        place = np.arange(len(mass))
+        cells = Cells(
+            cell=place,
+            bin=place,
+            mass=mass / total,
+            residual=(occurs[filled] - stated[filled]) / total,
+            variance=squares * mean * (1 - mean),  # within a narrow bin probabilities hardly differ
+            tilt=squares * (1 - 2 * mean),
+            squares=squares,
+            num_cells=len(mass),
+            num_bins=len(mass),
+            total_squares=share / total,
+            error=lambda each: np.abs(each).sum(axis=1) / num_classes,
+        )
+        return cells, filled
+
+    def draw_errors(self, truth: Truth, num_draws: int, seed: tuple[int, ...]) -> Vector:
+        """Class-wise errors ``(R,)`` where labels are drawn from the truth."""
+        stated = self.sums.confidences.numpy()
+        drawn = self._draw(truth, stated.shape[1], num_draws, seed)
+        return np.concatenate([self._errors(part, stated) for part in drawn])
+
+    def error_of(self, truth: Truth) -> float:
+        """The class-wise error of what is stated, if this is the truth."""
+        num_bins = self.sums.confidences.shape[1]
+        residuals = np.zeros(self.num_classes * num_bins)
+        for block in self.rows(num_bins, truth):
+            cells = block.bins + num_bins * np.arange(self.num_classes)
+            excess = (block.probs - block.stated) * block.mass[:, None]
+            residuals += np.bincount(cells.ravel(), excess.ravel(), minlength=len(residuals))
+        return float(np.abs(residuals).sum()) / (self.num_classes * self.sums.total)
+
+    def as_observed(self, t: float) -> Truth:
+        """``t`` times the gap found in each class and bin is added to what is stated there."""
+        counts = self.sums.counts
+        gaps = torch.where(counts > 0, (self.sums.outcomes - self.sums.confidences) / counts, 0.0).numpy()
+        classes = np.arange(self.num_classes)
+
+        def truth(stated: Matrix, bins: Indices) -> Matrix:
+            moved = np.maximum(stated + t * gaps[classes, bins], 0.0)
+            total = moved.sum(axis=1, keepdims=True)
+            return np.divide(moved, total, out=stated.copy(), where=total > 0)
+
+        return truth
+
+    def furthest_away(self, t: float) -> Truth:
+        """The share ``t`` of what happens is in each row the class that is stated least."""
+
+        def truth(stated: Matrix, _: Indices) -> Matrix:
+            moved = (1 - t) * stated
+            moved[np.arange(len(moved)), stated.argmin(axis=1)] += t
+            return moved
+
+        return truth
+
+    def at(self, error: float, family: Callable[[float], Truth], *, most: float = 1.0) -> Truth:
+        """The truth of a family, which moves away from what is stated, under which this is the error.
+
+        Where ``most`` is not far enough for that, the truth there.
+        """
+        if error <= 0:
+            return family(0.0)
+        low, below, high = 0.0, -error, 1.0
+        above = self.error_of(family(high)) - error
+        while above < 0 and high < most:
+            low, below, high = high, above, 2 * high
+            above = self.error_of(family(high)) - error
+        for _ in range(STEPS):
+            if above < 0:  # it cannot be reached
+                return family(high)
+            middle = low + (high - low) * below / (below - above)
+            found = self.error_of(family(middle)) - error
+            if abs(found) <= NEAR * error:
+                return family(middle)
+            if found < 0:
+                low, below, above = middle, found, above / 2  # Illinois: so both ends move
+            else:
+                high, above, below = middle, found, below / 2
+        return family((low + high) / 2)
+
+    def _draw(
+        self, truth: Truth | None, num_bins: int, num_draws: int, seed: tuple[int, ...]
+    ) -> Iterator[Matrix]:
+        return draw_labels(
+            lambda: self.rows(num_bins, truth),
+            num_classes=self.num_classes,
+            num_bins=num_bins,
+            num_draws=num_draws,
+            seed=seed,
+        )
+
+    def _errors(self, drawn: Matrix, stated: Matrix) -> Vector:
+        """Class-wise errors of what was drawn ``(C, B, r)``, of which the residuals are left."""
+        drawn -= stated[:, :, None]
+        return np.abs(drawn).sum(axis=(0, 1)) / (self.num_classes * self.sums.total)
+
+
+def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> ClassNull:
+    """Of the event of a binary model, or of labels that are drawn each for itself."""
+    weights = [np.ones_like(each.confidences) if each.weights is None else each.weights for each in events]
+    expected = np.array([w @ each.confidences for w, each in zip(weights, events, strict=True)])
+    happened = np.array([w @ each.outcomes for w, each in zip(weights, events, strict=True)])
+    variance = np.array(
+        [w**2 @ (each.confidences * (1 - each.confidences)) for w, each in zip(weights, events, strict=True)]
+    )
+    occurs: Matrix = np.array([draws.outcomes.sum(axis=0) for draws in drawn])
+    return ClassNull(
+        scores=class_scores(happened, expected, variance),
+        farthest=np.abs(class_scores(occurs, expected, variance)).max(axis=0),
+    )

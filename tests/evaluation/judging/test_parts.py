@@ -1,0 +1,130 @@
+"""The parts of the verdict: each is blamed for its own fault, and calibrated models rarely for any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant.evaluation.judging.measure import Chance, against_chance, measure
+from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.phrases import part_p_value
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.result import Part
+from calibrant.predictions import Kind, Predictions
+
+Maker = Callable[..., Predictions]
+KINDS: dict[Kind, list[str]] = {
+    "binary": ["top label", "positive class", "slope"],
+    "multiclass": ["top label", "classes", "slope"],
+    "multilabel": ["labels", "slope"],
+    "top_label": ["top label", "slope"],
+}
+
+
+def chance_of(predictions: Predictions, *, num_draws: int = 100, seed: int = 0) -> Chance:
+    """The predictions beside chance."""
+    procedure = Procedure(
+        kind=predictions.kind, num_bins=15, num_resamples=2, num_draws=num_draws, level=0.95, seed=seed
+    )
+    names = tuple(str(k) for k in range(predictions.num_classes or 0))
+    return against_chance(reduce_predictions(predictions, 15), procedure, names)
+
+
+def failing(predictions: Predictions, **options: Any) -> set[str]:
+    """The names of the parts that do not hold."""
+    return {part.name for part in chance_of(predictions, **options).parts if not part.holds}
+
+
+def confused(num_samples: int, share: float, *, seed: int = 0, **more: Any) -> Predictions:
+    """The winner is as likely as is stated; of the rest, class 0 (or 1) gets a share from the others."""
+    rng = np.random.default_rng(seed)
+    logits = 1.5 * rng.normal(size=(num_samples, 5))
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    winner = probs.argmax(axis=1)
+    favoured = np.where(winner == 0, 1, 0)
+    true = probs * (1 - share)
+    rows = np.arange(num_samples)
+    true[rows, winner] = probs[rows, winner]
+    true[rows, favoured] += share * (1 - probs[rows, winner])
+    labels = (true.cumsum(axis=1) < rng.random((num_samples, 1))).sum(axis=1)
+    return Predictions(logits=logits, labels=labels, **more)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_has_its_parts(made: Maker, kind: Kind) -> None:
+    """Adjusted p-values are Holm's: never below those of the parts alone, and equal for the largest."""
+    parts = chance_of(made(kind, 400)).parts
+    assert [part.name for part in parts] == KINDS[kind]
+    assert all(part.adjusted_p >= part.p_value for part in parts)
+    assert min(part.adjusted_p for part in parts) == min(1, len(parts) * min(p.p_value for p in parts))
+
+
+def test_calibrated_models_rarely_fail() -> None:
+    """Of 60 calibrated models of five classes at most eight fail any part: more has a chance of 1 in 500."""
+    rng = np.random.default_rng(0)
+    failed = 0
+    for seed in range(60):
+        logits = 1.5 * rng.normal(size=(200, 5))
+        labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+        failed += bool(failing(Predictions(logits=logits, labels=labels), seed=seed))
+    assert failed <= 8
+
+
+def test_only_the_classes_fail_where_only_they_are_off() -> None:
+    """Mass moved among the classes behind the winner: top label and slope hold, and the class is found."""
+    chance = chance_of(confused(3000, 0.3))
+    assert {part.name for part in chance.parts if not part.holds} == {"classes"}
+    furthest = min(chance.classes, key=lambda row: (row.adjusted_p, row.mean_probability - row.prevalence))
+    assert furthest.name == "0"
+    assert furthest.mean_probability < furthest.prevalence
+    null = next(null for null in chance.null if null.metric == "classwise_ece")
+    assert null.p_value == 1 / 101
+
+
+def test_weights_count_as_copies() -> None:
+    """A class that is off only among samples without weight is none."""
+    honest, off = confused(2000, 0.0), confused(2000, 0.5, seed=1)
+    both = Predictions(
+        logits=np.concatenate([honest.scores.numpy(), off.scores.numpy()]),
+        labels=np.concatenate([honest.labels, off.labels]),
+        weights=np.repeat([1.0, 0.0], 2000),
+    )
+    assert failing(both) == set()
+    assert "classes" in failing(off)
+
+
+def test_the_slope_part_fits_its_interval(made: Maker) -> None:
+    """Its p-value alone is below 5 % exactly where the 95 % interval leaves out one."""
+    seen: set[bool] = set()
+    for seed in range(20):
+        predictions = made("top_label", 300, sharpness=1.2, seed=seed)
+        procedure = Procedure(
+            kind="top_label", num_bins=15, num_resamples=2, num_draws=20, level=0.95, seed=0
+        )
+        estimate = measure(reduce_predictions(predictions, 15), procedure).metrics["slope"]
+        slope = next(part for part in chance_of(predictions, num_draws=20).parts if part.name == "slope")
+        outside = not estimate.low <= 1 <= estimate.high
+        assert (slope.p_value < 0.05) == outside
+        seen.add(outside)
+    assert seen == {True, False}
+
+
+def test_an_undefined_slope_is_no_part() -> None:
+    """Where all are right nothing is said of a slope."""
+    predictions = Predictions(confidence=np.linspace(0.9, 0.99, 50), correct=np.ones(50))
+    assert [part.name for part in chance_of(predictions).parts] == ["top label"]
+
+
+def test_adjusted_p_values_are_written_as_bounds_where_they_are() -> None:
+    """No draw was as far off: more draws could lower it. A tail of the normal distribution is cut."""
+
+    def written(p: float, adjusted: float, draws: int | None) -> str:
+        part = Part(name="slope", holds=True, p_value=p, adjusted_p=adjusted, num_draws=draws)
+        return part_p_value(part)
+
+    assert written(0.001, 0.003, 999) == "p ≤ 0.003"
+    assert written(0.02, 0.04, 999) == "p = 0.04"
+    assert written(1e-9, 3e-9, None) == "p < 0.0001"

@@ -1,0 +1,105 @@
+"""Labels drawn from whole rows follow the probabilities, and the largest of many distances is judged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrant.evaluation.judging.class_table import ClassTable
+from calibrant.evaluation.judging.labelled_probs import LabelledProbs
+from calibrant.evaluation.judging.scan import scan_rows
+from calibrant.evaluation.resampling import drawn_labels
+from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores, draw_labels, joint_p_value
+from calibrant.predictions import Predictions
+
+NEAR = 4.0  # standard errors
+
+
+def class_table(num_samples: int = 300, num_classes: int = 4, *, weighted: bool = False) -> ClassTable:
+    """Calibrated classes."""
+    rng = np.random.default_rng(3)
+    logits = 1.5 * rng.normal(size=(num_samples, num_classes))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    weights = rng.exponential(size=num_samples) if weighted else None
+    table = LabelledProbs(Predictions(logits=logits, labels=labels, weights=weights))
+    return ClassTable(table, scan_rows(table, 15).sums)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_labels_follow_the_probabilities(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each class occurs in each bin as often as is stated there; every draw gives each sample one label."""
+    monkeypatch.setattr(drawn_labels, "MOST_SUMS", 4 * 15 * 150)  # so that there are several walks
+    classes = class_table(weighted=weighted)
+    parts = list(
+        draw_labels(lambda: classes.rows(15), num_classes=4, num_bins=15, num_draws=400, seed=(0, 2))
+    )
+    drawn = np.concatenate(parts, axis=2)
+    assert len(parts) > 1
+    assert drawn.shape == (4, 15, 400)
+    np.testing.assert_allclose(drawn.sum(axis=(0, 1)), classes.sums.total)
+    error = drawn.std(axis=2) / np.sqrt(400)
+    excess = np.abs(drawn.mean(axis=2) - classes.sums.confidences.numpy())
+    assert (excess <= NEAR * error + 1e-9 + 0.01 * (error == 0)).all()
+
+
+def test_the_draws_are_joint() -> None:
+    """Of two classes one occurs where the other does not: their counts move against each other exactly."""
+    classes = class_table(num_classes=2)
+    (drawn,) = draw_labels(lambda: classes.rows(15), num_classes=2, num_bins=15, num_draws=50, seed=(0,))
+    counts = drawn.sum(axis=1)
+    np.testing.assert_array_equal(counts.sum(axis=0), np.full(50, 300.0))
+    assert counts[0].std() > 1
+
+
+def test_distances_of_common_and_rare_classes() -> None:
+    """Many occurrences: the usual standard errors. A few: as unlikely as the Poisson distribution says."""
+    expected, variance = np.array([10_000.0]), np.array([9_000.0])
+    assert class_scores(np.array([10_190.0]), expected, variance)[0] == pytest.approx(2.0, abs=0.01)
+    assert class_scores(np.array([9_810.0]), expected, variance)[0] == pytest.approx(-2.0, abs=0.01)
+    rare = class_scores(np.array([0.0, 1.0, 3.0]), np.full(3, 0.01), np.full(3, 0.01))
+    np.testing.assert_allclose(rare, [-np.sqrt(0.02), 2.69, 5.31], atol=0.01)
+    certain = class_scores(np.array([0.0, 1.0]), np.array([0.0, 0.0]), np.array([0.0, 0.0]))
+    np.testing.assert_array_equal(certain, [0.0, np.inf])
+
+
+def test_a_joint_p_value_is_uniform() -> None:
+    """Of two unlike statistics of exchangeable draws, also where one is a copy of the other."""
+    rng = np.random.default_rng(0)
+    for copied in (False, True):
+        found: list[float] = []
+        for _ in range(400):
+            first = rng.normal(size=100)
+            second = first if copied else np.exp(rng.normal(size=100))
+            found.append(joint_p_value([(first[0], first[1:]), (second[0], second[1:])]))
+        for level in (0.05, 0.2, 0.5):
+            share = float(np.mean(np.array(found) <= level + 1e-9))
+            assert abs(share - level) < NEAR * np.sqrt(level * (1 - level) / 400)
+
+
+def test_a_far_value_counts_once_among_many() -> None:
+    """What no draw reaches: as unlikely as the largest draw of the other statistic, in either of the two."""
+    draws = np.arange(99.0)
+    assert joint_p_value([(200.0, draws), (0.0, draws)]) == 0.02
+    assert joint_p_value([(0.0, draws), (200.0, draws)]) == 0.02
+    assert joint_p_value([(200.0, draws), (200.0, draws)]) == 0.01
+    assert joint_p_value([(-1.0, draws), (-1.0, draws)]) == 1.0
+
+
+def test_each_class_is_held_against_the_furthest_of_all() -> None:
+    """The p-value of a class is the share of draws in which any class is as far off, on either side."""
+    null = ClassNull(scores=np.array([-3.5, 0.5, 1.5]), farthest=np.array([1.0, 2.0, 3.0]))
+    np.testing.assert_allclose(null.adjusted_p_values(), [1 / 4, 1.0, 3 / 4])
+
+
+def test_the_class_wise_error_of_a_truth() -> None:
+    """Of what is stated it is zero; the gaps found bring it towards the error found; a limit is met."""
+    classes = class_table(2000, weighted=True)
+    found = float(classes.sums.calibration_error("l1").mean())
+    assert classes.error_of(classes.as_observed(0.0)) == pytest.approx(0.0, abs=1e-12)
+    assert found / 2 < classes.error_of(classes.as_observed(1.0)) <= found  # since rows sum to one
+    for family in (classes.as_observed, classes.furthest_away):
+        truth = classes.at(0.003, family)
+        assert classes.error_of(truth) == pytest.approx(0.003, rel=1e-5)
+        for block in classes.rows(15, truth):
+            np.testing.assert_allclose(block.probs.sum(axis=1), 1.0)
+            assert (block.probs >= 0).all()

@@ -1,0 +1,119 @@
+"""What looks wrong with the data stands beside the verdict, and honest data raise no alarm."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from calibrant.evaluation import check, compare, evaluate
+from calibrant.predictions import Kind, Predictions
+from calibrant.reports import render, render_comparison
+from calibrant.reports.html import report_text
+from calibrant.reports.junit import junit_text
+
+Maker = Callable[..., Predictions]
+QUICK: dict[str, Any] = {"bootstrap": 20, "null_draws": 20}
+KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")
+
+
+def softmax(logits: Any) -> Any:
+    """Rows that sum to one."""
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def shifted(made: Maker, by: int) -> Predictions:
+    """Labels counted from another number than the columns."""
+    honest = made("multiclass", 400, 6, sharpness=1.0)
+    true = 5 * np.eye(6)[honest.labels.numpy()] + honest.scores.numpy()
+    return Predictions(logits=true, labels=(honest.labels.numpy() - by) % 6)
+
+
+def warnings_of(predictions: Predictions) -> tuple[str, ...]:
+    """As an evaluation says them."""
+    return evaluate(predictions, calibrators=["temperature"], **QUICK).verdict.warnings
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_honest_predictions_raise_no_alarm(made: Maker, kind: Kind) -> None:
+    """Also not where the model is badly calibrated."""
+    for sharpness in (0.3, 1.0, 4.0):
+        predictions = made(kind, 200, sharpness=sharpness)
+        calibrators: list[str] | None = None if kind == "top_label" else ["temperature"]
+        assert evaluate(predictions, calibrators=calibrators, **QUICK).verdict.warnings == ()
+
+
+@pytest.mark.parametrize(("by", "word"), [(1, "plus"), (-1, "minus")])
+def test_labels_shifted_by_one(made: Maker, by: int, word: str) -> None:
+    """Said with how often the label beside is predicted, in place of an accuracy below chance."""
+    (warning,) = warnings_of(shifted(made, by))
+    assert warning.startswith(f"The labels look shifted by one: the class predicted is the label {word} one ")
+
+
+def test_an_accuracy_below_chance(made: Maker) -> None:
+    """Classes in reverse order, by scores that know them: right less often than by guessing."""
+    honest = made("multiclass", 400, 4, seed=1)
+    reverse = Predictions(logits=-honest.scores.numpy(), labels=honest.labels)
+    (warning,) = warnings_of(reverse)
+    assert warning.startswith("The accuracy of ")
+    assert " is below the 2" in warning  # four classes: a quarter
+
+
+@pytest.mark.parametrize("kind", ["binary", "multilabel"])
+def test_a_ranking_worse_than_chance(made: Maker, kind: Kind) -> None:
+    """The labels of events are swapped: the AUROC lies below one half."""
+    honest = made(kind, 300)
+    swapped = Predictions(logits=honest.scores, labels=1 - honest.labels)
+    (warning,) = warnings_of(swapped)
+    assert warning.startswith("The ranking is worse than chance (AUROC 0.")
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
+def test_numbers_that_are_not_what_they_are_called(made: Maker, kind: Kind) -> None:
+    """Probabilities called logits, and probabilities of probabilities: said beside the verdict, not noted."""
+    honest = made(kind, 300, sharpness=4.0)
+    logits = honest.scores.numpy()
+    once = softmax(logits) if kind == "multiclass" else 1 / (1 + np.exp(-logits))
+    twice = softmax(once) if kind == "multiclass" else 1 / (1 + np.exp(-once))
+    for given, said in (({"logits": once}, "look like probabilities"), ({"probs": twice}, "applied twice")):
+        found = evaluate(Predictions(labels=honest.labels, **given), calibrators=["temperature"], **QUICK)
+        (warning,) = found.verdict.warnings
+        assert said in warning
+        assert warning not in found.notes
+
+
+def test_weak_predictions_are_not_taken_for_something_else() -> None:
+    """Log-odds between 0 and 1, or probabilities near one half, are no alarm where none is near an end."""
+    rng = np.random.default_rng(0)
+    weak = rng.uniform(0.2, 0.8, size=300)
+    labels = (rng.random(300) < 1 / (1 + np.exp(-weak))).astype(int)
+    assert warnings_of(Predictions(logits=weak, labels=labels)) == ()
+    even = softmax(0.1 * rng.normal(size=(300, 3)))
+    assert warnings_of(Predictions(probs=even, labels=rng.integers(0, 3, 300))) == ()
+
+
+def test_alarms_are_said_everywhere(made: Maker) -> None:
+    """Terminal, report, JSON, JUnit and comparisons have them beside what was found."""
+    wrong = shifted(made, 1)
+    found = evaluate(wrong, calibrators=["temperature"], **QUICK)
+    said = "The labels look shifted by one"
+    out = io.StringIO()
+    render(found, Console(file=out, width=200))
+    assert f"warning: {said}" in out.getvalue()
+    assert said in report_text(found).split("</header>")[0]
+    assert said in json.loads(found.to_json())["verdict"]["warnings"][0]
+    gate = check(wrong, {"ece": 0.5}, bootstrap=20)
+    assert said in json.loads(gate.to_json())["warnings"][0]
+    assert f"<system-err>{said}" in junit_text(gate)
+    both = compare([("good", made("multiclass", 400, 6)), ("bad", wrong)], **QUICK)
+    assert both.warnings[0].startswith(f"bad: {said}")
+    out = io.StringIO()
+    render_comparison(both, Console(file=out, width=200))
+    assert f"warning: bad: {said}" in out.getvalue()
+    assert said in report_text(both).split("</header>")[0]
