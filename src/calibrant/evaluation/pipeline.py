@@ -115,9 +115,9 @@ def evaluate(
             parts no error can count as real, which is noted.
         level: Level of every interval, and one minus the share of calibrated models that are called
             miscalibrated.
-        intervals: ``"inverted"`` tests for calibration errors, or ``"centred"``, ``"percentile"`` or ``"bca"``
-            resampling intervals (bias-corrected and accelerated; for means, it leaves calibration errors
-            near zero without an interval).
+        intervals: Of calibration errors, ``"inverted"`` tests, or bootstrap intervals: ``"centred"``,
+            ``"percentile"`` or ``"bca"`` (bias-corrected and accelerated; for means, it leaves calibration
+            errors near zero without an interval).
         metrics: Quantities to measure beside the usual ones, such as ``"smooth_ece"``; ``calibrant evaluate
             --help`` lists them. Each takes a call of its function for every resample and draw of every arm.
         ood: What the same model said of samples of another kind (their test split, where they have one): how
