@@ -40,8 +40,8 @@ def drawn(num_samples: int = 300, *, gamma: float = 0.0, seed: int = 0) -> tuple
 
 @functools.cache
 def shared(objective: Any) -> Landscape:
-    """The landscape over 200 samples whose true exponent is 1, with three refits; several tests read it."""
-    return objective_landscape(*drawn(200, gamma=1.0), objective=objective, num_resamples=3, seed=8)
+    """The landscape over 200 samples whose true exponent is 1, with two refits; several tests read it."""
+    return objective_landscape(*drawn(200, gamma=1.0), objective=objective, num_resamples=2, seed=8)
 
 
 @functools.cache
