@@ -470,7 +470,7 @@ def test_what_is_recorded(made: Maker) -> None:
     assert set(found.versions) == {"calibrant", "python", "torch", "numpy"}
     settings = found.settings
     assert (settings.num_bins, settings.bootstrap, settings.level) == (7, 100, 0.9)
-    assert (settings.seed, settings.null_draws) == (3, 40)
+    assert (settings.seed, settings.null_draws) == (3, 60)
     assert [row.name for row in found.arms[0].classes] == ["a", "b", "c"]
     assert len(found.arms[0].curves[0].counts) == 7
 
