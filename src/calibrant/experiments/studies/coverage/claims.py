@@ -1,0 +1,171 @@
+"""What the intervals are to hold, against the shares that were found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from calibrant.experiments.claims import Claim, Verdict, all_of
+from calibrant.experiments.studies.coverage.settings import (
+    AIMED_AT,
+    LEAST_COVERAGE,
+    MEAN_ALARMS,
+    MEAN_COVERAGE,
+    MOST_ALARMS,
+)
+
+SOURCE = "the aim"
+TITLES = {
+    "ece": "ECE",
+    "classwise_ece": "class-wise ECE",
+    "smce": "smCE",
+    "adaptive_ece": "adaptive ECE",
+    "l2_ece": "L2 ECE",
+    "mce": "MCE",
+    "kolmogorov_smirnov": "KS error",
+    "over_confidence_error": "over-confidence error",
+    "under_confidence_error": "under-confidence error",
+    "smooth_ece": "smECE",
+}
+Cell = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """So many of so many sets."""
+
+    hits: int
+    sets: int
+
+    @property
+    def value(self) -> float:
+        """As a share."""
+        return self.hits / self.sets
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Wilson's 95 % interval."""
+        from calibrant.evaluation.resampling.intervals import wilson_interval
+
+        return wilson_interval(self.value, self.sets, 0.95)
+
+    def at_least(self, limit: float) -> Verdict:
+        """Whether the true share is at least this, by the interval."""
+        low, high = self.ends
+        return "holds" if low >= limit else "does not hold" if high < limit else "undecided"
+
+    def at_most(self, limit: float) -> Verdict:
+        """Whether the true share is at most this, by the interval."""
+        low, high = self.ends
+        return "holds" if high <= limit else "does not hold" if low > limit else "undecided"
+
+    def __str__(self) -> str:
+        low, high = self.ends
+        return f"{self.value:.3f} ({low:.3f}–{high:.3f})"
+
+
+def pooled(shares: Sequence[Share]) -> Share:
+    """All sets together."""
+    return Share(hits=sum(each.hits for each in shares), sets=sum(each.sets for each in shares))
+
+
+def calibrated(numbers: Mapping[str, Any]) -> list[Cell]:
+    """The cells whose predictions state the truth."""
+    return [cell for cell in numbers["cells"] if cell["scale"] == 1 or cell["stated"] == "the truth"]
+
+
+def coverage(numbers: Mapping[str, Any], key: str) -> list[Share]:
+    """How often the intervals of an error cover, cell by cell."""
+    found = [cell["errors"][key] for cell in numbers["cells"] if key in cell["errors"]]
+    return [Share(hits=each["covered"], sets=each["sets"]) for each in found]
+
+
+def gate_alarms(cells: Sequence[Cell], key: str) -> list[Share]:
+    """How often an error is called real, cell by cell."""
+    found = [cell["errors"][key] for cell in cells if key in cell["errors"]]
+    return [Share(hits=each["real"], sets=each["sets"]) for each in found]
+
+
+def verdict_alarms(cells: Sequence[Cell]) -> list[Share]:
+    """How often any part of the verdict fails, cell by cell."""
+    return [Share(hits=cell["verdict"]["alarms"], sets=cell["sets"]) for cell in cells]
+
+
+def claims(numbers: Mapping[str, Any]) -> list[Claim]:
+    """Every claim, in the order of the page."""
+    cells = calibrated(numbers)
+    found: list[Claim] = []
+    for key in AIMED_AT:
+        if shares := coverage(numbers, key):
+            found += _covers(key, shares)
+    for key in AIMED_AT:
+        if shares := gate_alarms(cells, key):
+            found += _alarms(f"gate-{key}", f"the gate on the {TITLES[key]}", shares)
+    found += _alarms("verdict", "the verdict", verdict_alarms(cells))
+    return [*found, _agrees(numbers)]
+
+
+def _covers(key: str, shares: Sequence[Share]) -> list[Claim]:
+    title, mean, worst = TITLES[key], pooled(shares), min(shares, key=lambda each: each.value)
+    return [
+        Claim(
+            key=f"every-{key}",
+            source=SOURCE,
+            statement=f"The interval of the {title} covers in at least {LEAST_COVERAGE:g} of the sets of "
+            "every cell",
+            verdict=all_of(each.at_least(LEAST_COVERAGE) for each in shares),
+            evidence=f"the lowest of {len(shares)} cells is {worst} of {worst.sets} sets; "
+            + _counts([each.at_least(LEAST_COVERAGE) for each in shares]),
+        ),
+        Claim(
+            key=f"average-{key}",
+            source=SOURCE,
+            statement=f"The interval of the {title} covers in at least {MEAN_COVERAGE:g} of all sets",
+            verdict=mean.at_least(MEAN_COVERAGE),
+            evidence=f"it covers in {mean} of {mean.sets:,} sets",
+        ),
+    ]
+
+
+def _alarms(key: str, who: str, shares: Sequence[Share]) -> list[Claim]:
+    mean, worst = pooled(shares), max(shares, key=lambda each: each.value)
+    return [
+        Claim(
+            key=f"every-{key}",
+            source=SOURCE,
+            statement=f"Where the truth is stated, {who} raises an alarm in at most {MOST_ALARMS:g} of the "
+            "sets of every cell",
+            verdict=all_of(each.at_most(MOST_ALARMS) for each in shares),
+            evidence=f"the highest of {len(shares)} cells is {worst} of {worst.sets} sets; "
+            + _counts([each.at_most(MOST_ALARMS) for each in shares]),
+        ),
+        Claim(
+            key=f"average-{key}",
+            source=SOURCE,
+            statement=f"Where the truth is stated, {who} raises an alarm in at most {MEAN_ALARMS:g} of all "
+            "sets",
+            verdict=mean.at_most(MEAN_ALARMS),
+            evidence=f"it does in {mean} of {mean.sets:,} sets",
+        ),
+    ]
+
+
+def _counts(verdicts: Sequence[Verdict]) -> str:
+    counts = {name: verdicts.count(name) for name in ("holds", "undecided", "does not hold")}
+    return (
+        f"by its own interval a cell keeps the aim {counts['holds']} times, is undecided "
+        f"{counts['undecided']} times and misses it {counts['does not hold']} times"
+    )
+
+
+def _agrees(numbers: Mapping[str, Any]) -> Claim:
+    each = [error for cell in numbers["cells"] for error in cell["errors"].values()]
+    apart, intervals = sum(one["disagree"] for one in each), sum(one["sets"] for one in each)
+    return Claim(
+        key="agrees",
+        source=SOURCE,
+        statement="An interval leaves out zero exactly where the error counts as real",
+        verdict="does not hold" if apart else "holds",
+        evidence=f"they disagree in {apart:,} of {intervals:,} intervals of all errors and cells",
+    )
