@@ -22,7 +22,6 @@ class Loss:
     """A loss under one choice of options, and what its documentation claims."""
 
     name: str
-    function: Callable[..., Tensor]
     module: Callable[..., nn.Module]
     reference: Callable[[Tensor, Tensor], Tensor]
     """The formula, naively: a value per sample (per entry with several labels), or one for the batch."""
@@ -59,6 +58,12 @@ class Loss:
     """torch.compile captures it whole."""
     looks: bool = False
     """Looks at values, so that it needs a device that has some."""
+    function: Callable[..., Tensor] = field(default=None, kw_only=True)  # type: ignore[assignment]
+    """By default the one that the module is bound to."""
+
+    def __post_init__(self) -> None:
+        if self.function is None:
+            object.__setattr__(self, "function", getattr(losses, self.module.function.__name__))
 
     @property
     def expects(self) -> bool:
@@ -81,7 +86,6 @@ _LOG = float(-np.log(0.8))
 LOSSES = (
     Loss(
         "cross_entropy",
-        losses.cross_entropy_loss,
         losses.CrossEntropyLoss,
         references.cross_entropy,
         hand=([[0.8, 0.2]], [0], _LOG),
@@ -90,7 +94,6 @@ LOSSES = (
     ),
     Loss(
         "focal",
-        losses.focal_loss,
         losses.FocalLoss,
         references.focal(2.0),
         options={"gamma": 2.0},
@@ -99,7 +102,6 @@ LOSSES = (
     ),
     Loss(
         "focal_half",
-        losses.focal_loss,
         losses.FocalLoss,
         references.focal(0.5),
         options={"gamma": 0.5},
@@ -108,7 +110,6 @@ LOSSES = (
     ),
     Loss(
         "focal_negative",
-        losses.focal_loss,
         losses.FocalLoss,
         references.focal(-0.5),
         options={"gamma": -0.5},
@@ -117,7 +118,6 @@ LOSSES = (
     ),
     Loss(
         "scheduled_focal",
-        losses.focal_loss,
         losses.ScheduledFocalLoss,
         references.focal(2.0),
         options={"gamma": 2.0},
@@ -127,7 +127,6 @@ LOSSES = (
     ),
     Loss(
         "sample_focal",
-        losses.sample_focal_loss,
         losses.SampleFocalLoss,
         references.sample_focal,
         options={"thresholds": (0.2, 0.5, 1.0), "gammas": (5.0, 3.0, 2.0)},
@@ -135,7 +134,6 @@ LOSSES = (
     ),
     Loss(
         "dual_focal",
-        losses.dual_focal_loss,
         losses.DualFocalLoss,
         references.dual_focal,
         hand=([[0.5, 0.3, 0.2]], [0], 0.8**5 * np.log(2)),
@@ -144,7 +142,6 @@ LOSSES = (
     ),
     Loss(
         "adafocal",
-        losses.adafocal_loss,
         losses.AdaFocalLoss,
         references.adafocal,
         options=references.ADAFOCAL,
@@ -154,7 +151,6 @@ LOSSES = (
     ),
     Loss(
         "brier",
-        losses.brier_loss,
         losses.BrierLoss,
         references.brier,
         hand=([[0.7, 0.2, 0.1]], [0], 0.09 + 0.04 + 0.01),
@@ -163,7 +159,6 @@ LOSSES = (
     ),
     Loss(
         "label_smoothing",
-        losses.label_smoothing_loss,
         losses.LabelSmoothingLoss,
         references.label_smoothing,
         options={"smoothing": 0.1},
@@ -175,7 +170,6 @@ LOSSES = (
     ),
     Loss(
         "label_smoothing_others",
-        losses.label_smoothing_loss,
         losses.LabelSmoothingLoss,
         references.label_smoothing_others,
         options={"smoothing": 0.1, "spread": "others"},
@@ -187,7 +181,6 @@ LOSSES = (
     ),
     Loss(
         "margin_label_smoothing",
-        losses.margin_label_smoothing_loss,
         losses.MarginLabelSmoothingLoss,
         references.margin,
         options={"margin": 1.5, "penalty": 0.3},
@@ -197,7 +190,6 @@ LOSSES = (
     ),
     Loss(
         "mmce",
-        losses.mmce_loss,
         losses.MMCELoss,
         references.mmce_weighted(as_published=False),
         options={"as_published": False},
@@ -212,7 +204,6 @@ LOSSES = (
     ),
     Loss(
         "mmce_published",
-        losses.mmce_loss,
         losses.MMCELoss,
         references.mmce_weighted(as_published=True),
         options={"as_published": True},
@@ -227,7 +218,6 @@ LOSSES = (
     ),
     Loss(
         "mmce_plain",
-        losses.mmce_loss,
         losses.MMCELoss,
         references.mmce_plain,
         options={"weighted": False, "as_published": False},
@@ -239,7 +229,6 @@ LOSSES = (
     ),
     Loss(
         "mdca",
-        losses.mdca_loss,
         losses.MDCALoss,
         references.mdca,
         options={"penalty": 0.8, "gamma": 1.0},
@@ -251,7 +240,6 @@ LOSSES = (
     ),
     Loss(
         "smooth_calibration",
-        losses.smooth_calibration_loss,
         losses.SmoothCalibrationLoss,
         references.smooth_calibration,
         options={"penalty": 0.7},
@@ -268,7 +256,6 @@ LOSSES = (
     ),
     Loss(
         "focal_calibration",
-        losses.focal_calibration_loss,
         losses.FocalCalibrationLoss,
         references.focal_calibration(2),
         options={"gamma": 2.0, "calibration_weight": 0.5},
@@ -278,7 +265,6 @@ LOSSES = (
     ),
     Loss(
         "focal_calibration_l1",
-        losses.focal_calibration_loss,
         losses.FocalCalibrationLoss,
         references.focal_calibration(1),
         options={"gamma": 2.0, "calibration_weight": 0.5, "norm": "l1"},
@@ -288,7 +274,6 @@ LOSSES = (
     ),
     Loss(
         "proper_focal",
-        losses.proper_focal_loss,
         losses.ProperFocalLoss,
         references.proper_focal,
         options={"gamma": 2.0},
@@ -300,7 +285,6 @@ LOSSES = (
     ),
     Loss(
         "multilabel_focal",
-        losses.multilabel_focal_loss,
         losses.MultilabelFocalLoss,
         references.multilabel(2.0, 0.0),
         hand=([[0.8, 0.4]], [[1, 0]], (0.04 * _LOG - 0.16 * np.log(0.6)) / 2),
@@ -310,7 +294,6 @@ LOSSES = (
     ),
     Loss(
         "multilabel_focal_half",
-        losses.multilabel_focal_loss,
         losses.MultilabelFocalLoss,
         references.multilabel(0.5, 0.0),
         options={"gamma": 0.5},
@@ -321,7 +304,6 @@ LOSSES = (
     ),
     Loss(
         "multilabel_focal_calibration",
-        losses.multilabel_focal_calibration_loss,
         losses.MultilabelFocalCalibrationLoss,
         references.multilabel(3.0, 0.7),
         options={"gamma": 3.0, "calibration_weight": 0.7},

@@ -14,6 +14,7 @@ from rosters_calibrators import CALIBRATORS
 # What a test may ask for, and which entries it then gets.
 ENTRIES = {
     "entry": lambda _: True,
+    "searching_entry": lambda entry: not entry.searched_as_another,
     "precise_entry": lambda entry: entry.smooth and entry.exhaustive,
     "coarse_entry": lambda entry: not (entry.smooth and entry.exhaustive),
     "loyal_entry": lambda entry: entry.keeps_argmax,
@@ -34,14 +35,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if "kind" not in metafunc.fixturenames:
             metafunc.parametrize(fixture, entries, ids=[entry.name for entry in entries])
             continue
-        pairs = [_pair(entry, kind) for entry in entries for kind in entry.kinds]
+        pairs = [
+            pytest.param(entry, kind, id=f"{entry.name}-{kind}") for entry in entries for kind in entry.kinds
+        ]
         metafunc.parametrize((fixture, "kind"), pairs)
-
-
-def _pair(entry: Any, kind: str) -> Any:
-    """What takes seconds without telling more than the same search of one column is marked slow."""
-    slow = kind == "multilabel" and not entry.smooth and entry.exhaustive
-    return pytest.param(entry, kind, marks=[pytest.mark.slow] if slow else [], id=f"{entry.name}-{kind}")
 
 
 @pytest.fixture(scope="session")

@@ -115,7 +115,15 @@ def test_what_is_no_model_is_refused(inputs: Tensor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [(name, kind) for name in available() for kind in build(name).kinds]
+    ("name", "kind"),
+    [
+        # One label and several go through the same lines, with one parameter or a row of them; the forward
+        # pass of log-odds (N,) is that of every calibrator.
+        (name, kind)
+        for name in available()
+        for kind in build(name).kinds
+        if kind != "binary" or name in {"temperature", "isotonic", "histogram"}
+    ],
 )
 def test_every_calibrator_is_exported(name: str, kind: str, calibrated: Callable[..., Any]) -> None:
     """``torch.export`` gives the same for any number of samples, zeros of probability included."""

@@ -151,14 +151,13 @@ def second_fit_forgets_the_first(entry: Any, kind: str, calibrated: Make) -> Non
 
 def refit_is_a_fit(entry: Any, kind: str, calibrated: Make) -> None:
     """A refit to other data is as good as a fit to them, and the first fit stays."""
-    scores, labels = calibrated(kind, 400)
-    scores = 1.6 * scores
-    first = entry.build().fit(scores[:300], labels[:300])
+    usual_scores, usual_labels, first = usual(entry, kind, calibrated)
+    scores, labels = usual_scores[60:], usual_labels[60:]
     before = first.predict_proba(scores)
-    again, fresh = first.refit(scores[100:], labels[100:]), entry.build().fit(scores[100:], labels[100:])
+    again, fresh = first.refit(scores, labels), entry.build().fit(scores, labels)
     assert math.isclose(again.fit_result_.after, fresh.fit_result_.after, rel_tol=1e-9, abs_tol=1e-12)
     assert again.fit_result_.data_sha256 == fresh.fit_result_.data_sha256
-    assert again.fit(scores[:300], labels[:300]).fit_result_ == first.fit_result_  # the start is forgotten
+    assert again.fit(usual_scores, usual_labels).fit_result_ == first.fit_result_  # the start is forgotten
     assert torch.equal(first.predict_proba(scores), before)
 
 
@@ -215,8 +214,8 @@ def bends(entry: Any, kind: str, calibrated: Make) -> float:
     found: list[float] = []
     for num_samples, fit in ((60, False), (200, True)):
         scores, labels = calibrated(kind, num_samples, scale=1.5)
-        fitted = entry.build().fit(1.3 * scores, labels)
-        say = fitted.predict_proba if fit else lambda scores: stated(scores, kind)
+        fitted = entry.build().fit(1.3 * scores, labels) if fit else None
+        say = fitted.predict_proba if fitted is not None else lambda scores: stated(scores, kind)
         scales = torch.linspace(0.7, 2.4, 121, dtype=torch.float64)
         values = torch.stack([entry.metric(say(scale * scores), labels) for scale in scales])
         found.append(float(values.diff(n=2).abs().max() / values[::2].diff(n=2).abs().max()))
@@ -315,9 +314,11 @@ def test_rows_may_come_in_any_order(entry: Any, kind: str, calibrated: Make) -> 
     rows_may_come_in_any_order(entry, kind, calibrated)
 
 
-def test_file_predicts_the_same_bits(entry: Any, kind: str, calibrated: Make, tmp_path: Path) -> None:
+def test_file_predicts_the_same_bits(
+    searching_entry: Any, kind: str, calibrated: Make, tmp_path: Path
+) -> None:
     """Saved and loaded, it is the same."""
-    file_predicts_the_same_bits(entry, kind, calibrated, tmp_path)
+    file_predicts_the_same_bits(searching_entry, kind, calibrated, tmp_path)
 
 
 def test_unfitted_is_refused(entry: Any, kind: str, calibrated: Make) -> None:
@@ -325,14 +326,14 @@ def test_unfitted_is_refused(entry: Any, kind: str, calibrated: Make) -> None:
     unfitted_is_refused(entry, kind, calibrated)
 
 
-def test_second_fit_forgets_the_first(entry: Any, kind: str, calibrated: Make) -> None:
+def test_second_fit_forgets_the_first(searching_entry: Any, kind: str, calibrated: Make) -> None:
     """Fitting twice is fitting once."""
-    second_fit_forgets_the_first(entry, kind, calibrated)
+    second_fit_forgets_the_first(searching_entry, kind, calibrated)
 
 
-def test_refit_is_a_fit(entry: Any, kind: str, calibrated: Make) -> None:
+def test_refit_is_a_fit(searching_entry: Any, kind: str, calibrated: Make) -> None:
     """Starting from the parameters of similar data ends where any start ends."""
-    refit_is_a_fit(entry, kind, calibrated)
+    refit_is_a_fit(searching_entry, kind, calibrated)
 
 
 def test_weights_count_copies(replicating_entry: Any, kind: str, calibrated: Make) -> None:
@@ -340,9 +341,9 @@ def test_weights_count_copies(replicating_entry: Any, kind: str, calibrated: Mak
     weights_count_copies(replicating_entry, kind, calibrated)
 
 
-def test_hard_data_is_survived(entry: Any, kind: str, calibrated: Make) -> None:
+def test_hard_data_is_survived(searching_entry: Any, kind: str, calibrated: Make) -> None:
     """One class, separable, constant, few, huge, tiny: finite, and never worse than the identity."""
-    hard_data_is_survived(entry, kind, calibrated)
+    hard_data_is_survived(searching_entry, kind, calibrated)
 
 
 def test_nan_is_refused(entry: Any, kind: str, calibrated: Make) -> None:

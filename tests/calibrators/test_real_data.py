@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Callable
@@ -49,6 +50,7 @@ def real(data_folder: Path) -> Callable[[str], Halves]:
         with np.errstate(divide="ignore"):
             return np.log(table) if table.ndim == 2 else np.log(table) - np.log1p(-table)
 
+    @functools.cache
     def read(name: str) -> Halves:
         arrays = np.load(data_folder / FILES[name], allow_pickle=False)
         kind = "logits" if any(key.startswith("logits") for key in arrays) else "probs"
@@ -69,15 +71,25 @@ def quietly(calibrator: Any, data: tuple[Any, Any]) -> Any:
         return calibrator.fit(*data)
 
 
+@pytest.fixture(scope="session")
+def fitted_on(real: Callable[[str], Halves]) -> Callable[..., Any]:
+    """A calibrator fitted on the first half of a file, to be read only: several tests look at one fit."""
+
+    @functools.cache
+    def fit(name: str, kind: type, **settings: Any) -> Any:
+        return quietly(kind(**settings), real(name).calibration)
+
+    return fit
+
+
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("objective", ["nll", "brier"])
 def test_focal_never_worse_on_smooth_objectives(
-    real: Callable[[str], Halves], name: str, objective: Any
+    fitted_on: Callable[..., Any], name: str, objective: Any
 ) -> None:
     """Never above temperature scaling, which is never above the identity; both with their certificate."""
-    data = real(name).calibration
-    simple = quietly(TemperatureScaling(objective=objective), data).fit_result_
-    focal = quietly(FocalTemperatureScaling(objective=objective), data).fit_result_
+    simple = fitted_on(name, TemperatureScaling, objective=objective).fit_result_
+    focal = fitted_on(name, FocalTemperatureScaling, objective=objective).fit_result_
     assert focal.after <= simple.after <= simple.before
     assert simple.converged
     assert focal.converged
@@ -107,16 +119,17 @@ def test_focal_never_worse_on_binned_objectives(
 
 
 @pytest.mark.parametrize("name", ["ham10000", "lenet-5", "vgg16", "kitti-network"])
-def test_full_likelihood_search_beats_the_grid(real: Callable[[str], Halves], name: str) -> None:
+def test_full_likelihood_search_beats_the_grid(fitted_on: Callable[..., Any], name: str) -> None:
     """Descent from a few starts is no worse than 4500 points."""
-    data = real(name).calibration
-    full = quietly(FocalTemperatureScaling(), data).fit_result_
-    grid = quietly(FocalTemperatureScaling(search="grid"), data).fit_result_
+    full = fitted_on(name, FocalTemperatureScaling, objective="nll").fit_result_
+    grid = fitted_on(name, FocalTemperatureScaling, objective="nll", search="grid").fit_result_
     assert full.after <= grid.after + 1e-12
 
 
 @pytest.mark.parametrize("name", ["ham10000", "mnist-10", "eurosat", "lenet-5", "vgg16"])
-def test_temperature_is_the_one_that_scipy_finds(real: Callable[[str], Halves], name: str) -> None:
+def test_temperature_is_the_one_that_scipy_finds(
+    real: Callable[[str], Halves], fitted_on: Callable[..., Any], name: str
+) -> None:
     """Brent's method on torch's cross-entropy ends at the same temperature."""
     scores, labels = real(name).calibration
     logits, targets = torch.as_tensor(scores, dtype=torch.float64), torch.as_tensor(labels).long()
@@ -126,17 +139,19 @@ def test_temperature_is_the_one_that_scipy_finds(real: Callable[[str], Halves], 
         method="bounded",
         options={"xatol": 1e-10},
     )
-    result = TemperatureScaling().fit(scores, labels).fit_result_
+    result = fitted_on(name, TemperatureScaling, objective="nll").fit_result_
     # Values alone do not tell a minimum to more than the square root of their rounding.
     assert result.parameters["temperature"] == pytest.approx(math.exp(found.x), rel=1e-6)
     assert result.after <= found.fun + 1e-14
 
 
 @pytest.mark.parametrize("name", ["lenet-5", "vgg16", "mnist-10", "20news"])
-def test_calibration_carries_over(real: Callable[[str], Halves], name: str) -> None:
+def test_calibration_carries_over(
+    real: Callable[[str], Halves], fitted_on: Callable[..., Any], name: str
+) -> None:
     """On samples it was not fitted on, log-loss falls, accuracy stays."""
-    calibration, (scores, labels) = real(name)
-    fitted = quietly(FocalTemperatureScaling(), calibration)
+    scores, labels = real(name).test
+    fitted = fitted_on(name, FocalTemperatureScaling, objective="nll")
     before = torch.softmax(torch.as_tensor(scores, dtype=torch.float64), dim=1).clamp(min=1e-12)
     after = fitted.predict_proba(scores)
     assert torch.equal(before.argmax(dim=1), after.argmax(dim=1))
@@ -146,12 +161,15 @@ def test_calibration_carries_over(real: Callable[[str], Halves], name: str) -> N
     assert losses[1] < losses[0] - 0.01
 
 
-def test_platt_mends_a_prior_shift(real: Callable[[str], Halves]) -> None:
+def test_platt_mends_a_prior_shift(real: Callable[[str], Halves], fitted_on: Callable[..., Any]) -> None:
     """Trained on balanced classes, used at 2 %: the intercept mends what no temperature can."""
     calibration, (scores, labels) = real("ecg")
+    simple, focal = (
+        fitted_on("ecg", kind, objective="nll") for kind in (TemperatureScaling, FocalTemperatureScaling)
+    )
     errors = {}
-    for calibrator in (TemperatureScaling(), FocalTemperatureScaling(), PlattScaling()):
-        probs = quietly(calibrator, calibration).predict_proba(scores)
+    for calibrator in (simple, focal, quietly(PlattScaling(), calibration)):
+        probs = calibrator.predict_proba(scores)
         errors[calibrator.name] = float(metrics.expected_calibration_error(probs, labels))
     assert errors["platt"] < 0.01
     assert min(errors["temperature"], errors["focal-temperature"]) > 0.2
@@ -172,11 +190,12 @@ def test_platt_mends_every_label(real: Callable[[str], Halves]) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_test_halves_look_like_calibration_halves(real: Callable[[str], Halves], name: str) -> None:
+def test_test_halves_look_like_calibration_halves(
+    real: Callable[[str], Halves], fitted_on: Callable[..., Any], name: str
+) -> None:
     """The halves of a real file count as alike; sharper logits, or half of the classes, as different."""
-    halves = real(name)
-    calibrator = quietly(TemperatureScaling(), halves.calibration)
-    scores, labels = halves.test
+    calibrator = fitted_on(name, TemperatureScaling, objective="nll")
+    scores, labels = real(name).test
     found = shift_of(calibrator, scores)
     assert not found.found
     assert found.distance < found.noise

@@ -37,3 +37,12 @@ def test_a_baseline_can_be_held_by_such_a_quantity(run, over_confident, tmp_path
                "--bootstrap", "20")  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("FAIL: The kernel-smoothed calibration error (smECE) of 0.")
+
+
+def test_what_is_always_shown_cannot_be_added(run, over_confident) -> None:
+    """The sentence names the option and says that there is nothing to add."""
+    for command in ("evaluate", "compare"):
+        done = run(command, over_confident.name, "--metric", "ece")
+        assert done.returncode == 2
+        said = "--metric must name quantities that can be added; got 'ece'; ece is always shown; there are "
+        assert said in done.stderr

@@ -32,8 +32,8 @@ def test_the_same_samples_are_paired(made: Maker) -> None:
     apart = np.hypot(*(each.metrics["nll"].high - each.metrics["nll"].low for each in found.models))
     assert width < apart / 2
     assert difference["nll"].low > 0
-    assert "Lowest calibration error: honest (" in found.verdict
-    assert "Lowest negative log-likelihood (NLL): honest (" in found.verdict
+    assert "Lowest calibration error: honest with " in found.verdict
+    assert "Lowest negative log-likelihood (NLL): honest with " in found.verdict
     assert "beyond noise" in found.verdict
 
 
@@ -77,7 +77,7 @@ def test_top_label_models_have_no_nll(made: Maker) -> None:
     found = compare(models, **QUICK)
     assert "NLL" not in found.verdict
     assert found.models[1].difference["nll"].reason is not None
-    assert "Lowest calibration error: a (" in found.verdict
+    assert "Lowest calibration error: a with " in found.verdict
 
 
 def test_top_label_samples_that_are_evidently_the_same_are_paired(made: Maker) -> None:
@@ -188,8 +188,8 @@ def test_nobody_wins_a_tie(made: Maker) -> None:
     """Equal models are called equal, whoever comes first; a third that is worse loses to both."""
     honest, sharp = made("multiclass", 800), made("multiclass", 800, sharpness=2)
     found = compare([("a", honest), ("b", honest)], **QUICK)
-    assert found.verdict.startswith("Equal calibration error: a (0.0")
-    assert "Equal negative log-likelihood (NLL): a (" in found.verdict
+    assert found.verdict.startswith("Equal calibration error: a with 0.0")
+    assert "Equal negative log-likelihood (NLL): a with " in found.verdict
     assert "Lowest" not in found.verdict
     found = compare([("c", sharp), ("a", honest), ("b", honest)], **QUICK)
     assert re.search(

@@ -48,6 +48,20 @@ def test_a_real_file_ends_in_a_verdict(data_folder: Path, name: str) -> None:
     assert found.source.name == Path(name).name
 
 
+@pytest.mark.parametrize(
+    "name", ["logits_eurosat_rgb/eurosat_rgb.npz", "probs_pycalib_small/kitti_1layer_NN.npz"]
+)
+def test_a_calibrated_top_label_is_not_all(data_folder: Path, name: str) -> None:
+    """The calibration error of the top label can be chance, the probabilities of the classes are off."""
+    found = evaluate(load_predictions(data_folder / name), calibrators=["temperature"], bootstrap=20)
+    parts = {part.name: part.holds for part in found.arms[0].parts}
+    assert parts.pop("top label")
+    assert not any(parts.values())
+    assert found.verdict.direction in {"calibrated in part", "miscalibrated"}
+    if name.endswith("eurosat_rgb.npz"):
+        assert "its classes and its slope are not: Industrial is stated 8." in found.verdict.headline
+
+
 def test_the_models_of_one_test_set_are_paired(data_folder: Path) -> None:
     """Two CIFAR-10 networks judged on the same images in the same order."""
     names = ("logits_cifar10_vgg16_probs/cifar10_vgg16", "logits_netcal_cifar/lenet-5-cifar-10")

@@ -1,65 +1,196 @@
-"""Every calibrator on every file: what is done is not done again, and the page says what the trials show."""
+"""Every calibrator on every file: what is done is not done again, and the page says what the records show."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from calibrant.experiments.studies.calibrators import PAGE, measure
+from calibrant import metrics
+from calibrant.evaluation.fitting.templates import Labelled
+from calibrant.experiments.records import Record
+from calibrant.experiments.studies.calibrators import PAGE, measure, settings
+from calibrant.experiments.studies.calibrators.claims import claims
+from calibrant.experiments.studies.calibrators.crossed import Division
+from calibrant.experiments.studies.calibrators.exponent import floored_gains, impossible
+from calibrant.experiments.studies.calibrators.gains import Gain, adjusted, gain, holm, sides
 from calibrant.experiments.studies.calibrators.measure import run_calibrator_study
-from calibrant.experiments.studies.calibrators.numbers import gain, numbers_of, read_trials, summaries
+from calibrant.experiments.studies.calibrators.numbers import exchanged, means_of, numbers_of
+from calibrant.experiments.studies.calibrators.resamples import Resamples
+from calibrant.predictions import Predictions
 
 NAMES = ["temperature", "focal-temperature", "vector", 'temperature(objective="ece")']
+FILE = "over.npz"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One file of over-confident logits, and few calibrators."""
-    rng = np.random.default_rng(0)
-    logits = 2 * rng.normal(size=(600, 3))
+def over_confident(num_samples: int = 300, seed: int = 0) -> Predictions:
+    """Three classes, with logits three times too large."""
+    rng = np.random.default_rng(seed)
+    logits = 2 * rng.normal(size=(num_samples, 3))
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-    (tmp_path / "data").mkdir()
-    np.savez(tmp_path / "data" / "over.npz", logits=3 * logits, labels=labels)
-    monkeypatch.setattr(measure, "calibrators_for", lambda _kind, _classes: NAMES)
-    return tmp_path
+    return Predictions(logits=3 * logits, labels=labels)
 
 
-def test_a_study_goes_on_where_it_was_stopped(folder: Path) -> None:
-    """A second call adds nothing; a line that was cut off is made anew."""
-    lines = run_calibrator_study(folder / "data", folder / "out", seeds=range(2))
-    whole, before = lines.read_text(encoding="utf-8"), read_trials(lines)
-    assert len(whole.splitlines()) == 2 * (1 + len(NAMES))
-    run_calibrator_study(folder / "data", folder / "out", seeds=range(2))
-    assert lines.read_text(encoding="utf-8") == whole
-    lines.write_text(whole[: whole.rstrip().rindex("\n") + 30] + "\n", encoding="utf-8")
-    run_calibrator_study(folder / "data", folder / "out", seeds=range(2))
-    again = read_trials(lines)
-    assert [trial.measures for trial in again] == [trial.measures for trial in before]
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One file of over-confident logits."""
+    folder = tmp_path_factory.mktemp("calibrators")
+    (folder / "data").mkdir()
+    given = over_confident()
+    assert given.labels is not None
+    np.savez(folder / "data" / FILE, logits=given.values.numpy(), labels=given.labels.numpy())
+    return folder
 
 
-def test_the_page_says_what_the_trials_show(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def records(folder: Path) -> Sequence[Record]:
+    """Two divisions with few calibrators and few resamples."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "calibrators_for", lambda _kind, _classes: NAMES)
+        patch.setattr(settings, "RESAMPLES", 40)
+        patch.setattr(settings, "REFITS", 5)
+        found = run_calibrator_study(folder / "data", folder / "out", seeds=range(2))
+        before = found.path.read_text(encoding="utf-8")
+        again = run_calibrator_study(folder / "data", folder / "out", seeds=range(2))
+        assert again.path.read_text(encoding="utf-8") == before
+        lines = before.splitlines(keepends=True)
+        found.path.write_text("".join(lines[:3]) + lines[3][:30], encoding="utf-8")
+        mended = run_calibrator_study(folder / "data", folder / "out", seeds=range(2))
+        assert [_judged(each) for each in mended.all()] == [_judged(each) for each in again.all()]
+        return again.all()
+
+
+def _judged(record: Record) -> Any:
+    """What a record says, without the time that it took."""
+    return record["trial"]["measures"] if "trial" in record else record
+
+
+@pytest.fixture(scope="module")
+def numbers(records: Sequence[Record]) -> dict[str, Any]:
+    """What the page is made of."""
+    return numbers_of(records, {})
+
+
+def test_each_sample_is_judged_by_a_fit_without_it() -> None:
+    """A sample whose label is changed is judged the same; the samples of the other half are not."""
+    given = over_confident()
+    assert given.labels is not None
+    division = Division(given, 0)
+    probs = division.judged("temperature").probs
+    wrong = given.labels.clone()
+    first = int(torch.nonzero(division.halves == 0)[0])
+    wrong[first] = (wrong[first] + 1) % 3
+    other = Division(Predictions(logits=given.values, labels=wrong), 0)
+    vars(other)["halves"] = division.halves
+    changed = other.judged("temperature").probs
+    inside = division.halves == 0
+    torch.testing.assert_close(changed[inside], probs[inside], rtol=0, atol=0)
+    assert bool((changed[~inside] != probs[~inside]).any())
+
+
+@pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel"])
+def test_resampled_measures_are_those_of_the_metrics(kind: str) -> None:
+    """Each resample's NLL, Brier score and ECE are what the metrics say of these samples."""
+    rng = np.random.default_rng(1)
+    shape = {"multiclass": (50, 3), "binary": (50,), "multilabel": (50, 2)}[kind]
+    scores = torch.from_numpy(rng.normal(size=shape))
+    probs = scores.softmax(1) if kind == "multiclass" else scores.sigmoid()
+    labels = torch.from_numpy(rng.integers(2, size=(50,) if kind == "multiclass" else shape))
+    resamples = Resamples(50, 3, seed=2)
+    found = resamples.measures(probs, Labelled(scores, labels, None))
+    for place, counts in enumerate(resamples.counts):
+        rows = torch.from_numpy(np.repeat(np.arange(50), counts))
+        for name, metric in (
+            ("nll", metrics.negative_log_likelihood),
+            ("brier", metrics.brier_score),
+            ("ece", metrics.expected_calibration_error),
+        ):
+            values = found[name]
+            assert values is not None
+            assert values[place] == pytest.approx(float(metric(probs[rows], labels[rows])), rel=1e-12)
+
+
+def test_gains_can_be_computed_again_from_the_divisions(
+    numbers: dict[str, Any], records: Sequence[Record]
+) -> None:
+    """The gain is the mean difference of the divisions' values; its error that of the resampled ones."""
+    found = numbers["files"][FILE]["calibrators"]
+    first, second = (found[name]["measures"]["nll"] for name in ("temperature", "vector"))
+    seen = gain(numbers, FILE, "nll", "temperature", "vector")
+    assert seen is not None
+    assert len(first) == 2
+    assert seen.value == pytest.approx(np.mean(np.subtract(first, second)))
+    draws = {
+        name: np.mean(
+            [
+                each["draws"]["nll"]
+                for each in records
+                if "trial" in each and each["trial"]["calibrator"] == name
+            ],
+            axis=0,
+        )
+        for name in ("temperature", "vector")
+    }
+    assert seen.error == pytest.approx(np.std(draws["temperature"] - draws["vector"], ddof=1), rel=1e-6)
+    better = gain(numbers, FILE, "nll", "temperature", "focal-temperature")
+    assert better is not None
+    assert better.error >= numbers["exponent"][FILE]["refit_errors"]["nll"]
+
+
+def test_the_page_says_what_the_records_show(numbers: dict[str, Any], tmp_path: Path) -> None:
     """Temperature scaling lowers the loss of over-confident logits and changes no decision."""
-    trials = read_trials(run_calibrator_study(folder / "data", folder / "out", seeds=range(3)))
-    fall = gain(trials, "nll", "uncalibrated", "temperature")
-    assert fall is not None
-    assert fall.n == 3
-    assert fall.low > 0
-    of = {each.calibrator: each for each in summaries(trials)}
-    assert of["temperature"].changed == 0
-    assert of["uncalibrated"].seconds is None
-    page, numbers = PAGE.write(numbers_of(trials, {}), folder / "results")
+    found = numbers["files"][FILE]
+    assert (means_of(found, "uncalibrated")["nll"] or 0) > (means_of(found, "temperature")["nll"] or 9)
+    assert found["calibrators"]["temperature"]["changed"] == 0
+    assert found["calibrators"]["uncalibrated"]["seconds"] is None
+    page, kept = PAGE.write(numbers, tmp_path)
     text = page.read_text(encoding="utf-8")
-    assert "## `over.npz`" in text
+    assert f"## `{FILE}`" in text
     assert "nan" not in text
-    kept = json.loads(numbers.read_text(encoding="utf-8"))
-    assert len(kept["files"]["over.npz"]) == len(trials)
-    assert PAGE.text(kept) == text
+    assert PAGE.text(json.loads(kept.read_text(encoding="utf-8"))) == text
 
 
-def test_divisions_that_are_not_complete_are_left_out(folder: Path) -> None:
+def test_divisions_that_are_not_complete_are_left_out(records: Sequence[Record]) -> None:
     """Means are over the same divisions for every calibrator."""
-    trials = read_trials(run_calibrator_study(folder / "data", folder / "out", seeds=range(2)))
-    assert PAGE.text(numbers_of(trials[:-1], {})).count("1 times") == 1
+    last = max(place for place, each in enumerate(records) if "trial" in each)
+    assert numbers_of([*records[:last], *records[last + 1 :]], {})["divisions"] == 1
+
+
+def test_zeros_are_told_apart() -> None:
+    """A true class of probability zero makes the loss depend on the floor; without it nothing does."""
+    given = over_confident(200)
+    assert given.labels is not None
+    probs = given.probs.clone()
+    assert floored_gains(given, range(1), Resamples(200, 5, seed=0)) == []
+    for row in range(2):
+        label = int(given.labels[row])
+        probs[row] = torch.tensor([0.5 if each != label else 0.0 for each in range(3)])
+    zeros = Predictions(probs=probs, labels=given.labels)
+    assert impossible(zeros).nonzero()[:, 0].tolist() == [0, 1]
+    floors = floored_gains(zeros, range(1), Resamples(200, 5, seed=0))
+    before = {each["floor"]: each["over"]["temperature"]["nll"]["before"] for each in floors}
+    assert before[1e-6] < before[1e-9] < before[1e-12]
+    assert before[None] < before[1e-6]
+
+
+def test_holm_is_strict_and_in_order() -> None:
+    """The smallest p counts times their number, and no adjusted p is below that of a smaller one."""
+    assert holm([0.02, 0.001, 0.5]) == pytest.approx([0.04, 0.003, 0.5])
+    assert holm([0.01, 0.011]) == pytest.approx([0.02, 0.02])
+    p_values = adjusted({"known": Gain(3.0, 1.0), "unknown": None})
+    assert p_values["known"] == pytest.approx(2 * Gain(3.0, 1.0).p_value)
+    assert p_values["unknown"] == 1
+
+
+def test_a_claim_needs_no_file_that_says_the_opposite(numbers: dict[str, Any]) -> None:
+    """Lower on some files and higher on others is undecided; exchanged, the verdict turns."""
+    assert sides({"a": Gain(9.0, 1.0), "b": Gain(-9.0, 1.0)}).neither == 0
+    first = {claim.key: claim.verdict for claim in claims(numbers)}
+    turned = {claim.key: claim.verdict for claim in claims(exchanged(numbers, "focal-temperature", "vector"))}
+    opposite = {"holds": "does not hold", "does not hold": "holds", "undecided": "undecided"}
+    assert turned["vector, nll"] == opposite[first["vector, nll"]]

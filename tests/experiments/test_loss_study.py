@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
 from calibrant.experiments.means import mean_of
-from calibrant.experiments.studies.losses import measure, settings, write_results
+from calibrant.experiments.published import FOLDER
+from calibrant.experiments.studies.losses import measure, page_of, settings, write_results
 from calibrant.experiments.studies.losses.claims import claims, crossing
 from calibrant.experiments.studies.losses.measure import (
     WeightNorms,
@@ -31,7 +32,7 @@ from calibrant.experiments.studies.losses.settings import SETTINGS, Arm, Setting
 from calibrant.experiments.studies.roster import STUDIES
 from calibrant.training import load_recipe, load_run
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+RECIPES, RESULTS = (Path(__file__).parents[2] / name for name in ("recipes", "docs/results"))
 
 TINY = Setting(
     key="tiny",
@@ -230,7 +231,7 @@ def test_pages_say_what_was_found(store, tmp_path) -> None:
     assert f"{100 * arm['test']['before']['error']['mean']:.2f}" in row
     assert "2 seeds are wanted; fewer have: cross-entropy; focal, γ = 3." in text
     assert "## Which claims hold" in text
-    assert "Published" not in text
+    assert "## Published values of the same methods" in text
     again = write_results(store, tmp_path / "again", wanted=[TINY], seeds=[0, 2], published=None)
     assert [path.read_bytes() for path in again] == [path.read_bytes() for path in written]
 
@@ -239,6 +240,28 @@ def test_an_empty_store_is_said(tmp_path) -> None:
     """Without finished runs there is no table."""
     with pytest.raises(InputError, match="holds no finished run of this study"):
         write_results(tmp_path, tmp_path / "results", wanted=[TINY], seeds=[0], published=None)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.key)
+def test_quoted_values_are_those_of_the_package(setting: Setting) -> None:
+    """What a committed page quotes is what the committed tables say."""
+    committed = json.loads((RESULTS / f"{setting.key}.json").read_text(encoding="utf-8"))
+    assert committed["published"] == quotes(FOLDER, setting.arms)
+    assert len(committed["published"]) > 20
+
+
+def test_claims_of_2020_are_left_open() -> None:
+    """The study averages the loss where their code sums it, and no other paper's claims hang on that."""
+    for setting in SETTINGS:
+        numbers = json.loads((RESULTS / f"{setting.key}.json").read_text(encoding="utf-8"))
+        page = page_of(setting)
+        found = page.claims(numbers)
+        open_ones = {claim.source for claim in found if claim.said == "depends on the reduction"}
+        assert open_ones == {"Mukhoti et al. (2020)"}
+        assert all(claim.departures for claim in found if claim.source in open_ones)
+        assert all(claim.said == claim.verdict for claim in found if claim.source not in open_ones)
+        text = page.text(numbers)
+        assert all(claim.departures[0].what in text for claim in found if claim.departures)
 
 
 def test_published_values_are_quoted_as_printed(tmp_path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import json
+import random
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +123,65 @@ def _turned(page: Page, numbers: Any, claim: Claim) -> Claim:
     turned = page.exchanged(numbers, *claim.arms)
     assert text_of(page, turned) != text_of(page, numbers)
     return next(found for found in page.claims(turned) if found.key == claim.key)
+
+
+KEPT = {
+    "gamma",
+    "seed",
+    "n",
+    "num_samples",
+    "num_features",
+    "beta",
+    "radius",
+    "epoch",
+    "spread",
+    "learning_rate",
+}
+"""What tells results apart and is no result."""
+
+
+def mapped(numbers: Any, function: Callable[[float], float]) -> Any:
+    """Numbers of which every result is replaced; counts and names stay."""
+    if isinstance(numbers, dict):
+        return {key: value if key in KEPT else mapped(value, function) for key, value in numbers.items()}
+    if isinstance(numbers, list):
+        return [mapped(value, function) for value in numbers]
+    return function(numbers) if isinstance(numbers, float) else numbers
+
+
+def by_place(numbers: Any) -> Any:
+    """All results of the k-th of several runs replaced by k."""
+    if isinstance(numbers, dict):
+        return {key: by_place(value) for key, value in numbers.items()}
+    if isinstance(numbers, list) and numbers and isinstance(numbers[0], dict):
+        return [mapped(value, lambda _, k=k: k) for k, value in enumerate(numbers, 1)]
+    return numbers
+
+
+def other_numbers(numbers: Any) -> Iterator[Any]:
+    """Other results that a study might have had, most of them absurd."""
+    yield from (mapped(numbers, lambda value, f=f: f * value) for f in (-1.0, 10.0, 0.1))
+    yield from (mapped(numbers, lambda _, value=value: value) for value in (1.0, 0.0))
+    yield by_place(numbers)
+    for key in numbers:
+        yield {**numbers, key: mapped(numbers[key], lambda _: 0.0)}
+    for seed in range(4):
+        rng = random.Random(seed)
+        yield mapped(numbers, lambda value, rng=rng: value * rng.gauss(0, 1))
+
+
+@each(PAGES)
+def test_verdicts_that_compare_no_arms_follow_from_the_numbers(one: Page) -> None:
+    """Each such claim gets another verdict from some other results, so none is decided beforehand."""
+    numbers = committed(one)
+    left = {claim.key: claim.verdict for claim in one.claims(numbers) if not claim.arms}
+    for other in other_numbers(numbers) if left else ():
+        with contextlib.suppress(ArithmeticError, ValueError, KeyError):  # results that cannot be
+            found = {claim.key: claim.verdict for claim in one.claims(other)}
+            left = {key: verdict for key, verdict in left.items() if found.get(key, verdict) == verdict}
+        if not left:
+            break
+    assert not left, "no other results were found that change these verdicts; are they computed?"
 
 
 @each(PAGES)

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from calibrant import theory
 from calibrant.cli.main import app
+from calibrant.experiments.published import FOLDER
 from calibrant.experiments.studies.theory_on_data import PAGE
 from calibrant.experiments.studies.theory_on_data.measure import (
     like_the_map,
@@ -21,7 +22,10 @@ from calibrant.experiments.studies.theory_on_data.measure import (
     stored_temperatures,
     theory_on_files,
 )
+from calibrant.experiments.studies.theory_on_data.numbers import words
 from calibrant.experiments.studies.theory_on_data.settings import GAMMAS, PUBLISHED
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 @pytest.fixture(scope="module")
@@ -156,3 +160,32 @@ def test_shares_of_real_files(data_folder: Path, tmp_path: Path) -> None:
     assert lowered["20news_test.npz"] == pytest.approx(0.004, abs=5e-4)
     assert without > 0
     assert all(each["gammas"][0]["lowered"] == 0 for each in files if each["num_classes"] == 2)
+
+
+def test_quoted_temperatures_are_those_of_the_package() -> None:
+    """What the committed page quotes is what the committed table says, number by number."""
+    committed = json.loads((RESULTS / "theory-on-data.json").read_text(encoding="utf-8"))["temperatures"]
+    quoted = [each for each in committed if each["source"].startswith("Mukhoti")]
+    assert len(quoted) == 30
+    assert published_temperatures(FOLDER) == quoted
+
+
+def test_one_temperature_for_all_is_named_beside_the_products(folder: Path) -> None:
+    """How often the products enclose what is needed is set against a constant; two classes stand apart."""
+    rows = published_temperatures(folder)
+    two = {**rows[0], "network": "Tree", "num_classes": 2, "closest": rows[0]["binary"]}
+    numbers = results([], 0, [*rows, two])
+    (found,) = words(numbers)["sources"].values()
+    constant, hits = found["constant"]
+    ends = [sorted(2.5 * each[name] for name in ("binary", "closest")) for each in rows]
+    assert hits == sum(low <= constant <= high for low, high in ends)
+    assert hits == max(sum(low <= step / 100 <= high for low, high in ends) for step in range(1, 501))
+    assert [each["network"] for each in found["two_classes"]] == ["Tree"]
+    assert "nothing to lie between: γ = 1 on Tree" in PAGE.text(numbers)
+
+
+def test_rows_of_one_network_are_one_sample(folder: Path) -> None:
+    """Three exponents of one network are no three samples: with one network nothing is decided."""
+    claims = {claim.key: claim for claim in PAGE.claims(results([], 0, published_temperatures(folder)))}
+    assert claims["nearer, Mukhoti et al. (2020)"].verdict == "undecided"
+    assert claims["nearer, Mukhoti et al. (2020)"].evidence.endswith("n = 1 networks")

@@ -30,6 +30,8 @@ NO_NUMBERS = {
     "smooth_calibration_witness": "the function that attains smooth_calibration_error",
     "smooth_reliability_curve": "a curve",
 }
+# Examples of each law and each of some forty metrics; metrics of a family go through the same lines.
+FEW = settings(max_examples=25)
 
 
 @st.composite
@@ -96,18 +98,21 @@ def test_constant_predictor(metric: Metric) -> None:
     laws.law_constant(metric)
 
 
+@FEW
 @given(data=st.data())
 def test_bounds(metric: Metric, data: st.DataObject) -> None:
     """Values stay within their declared bounds."""
     laws.law_bounds(metric, some_problem(metric, data))
 
 
+@FEW
 @given(data=st.data())
 def test_order_of_rows(metric: Metric, data: st.DataObject) -> None:
     """Permuting the rows changes nothing, with ties as without."""
     laws.law_order_of_rows(metric, some_problem(metric, data))
 
 
+@FEW
 @given(seed=st.integers(0, 2**32 - 1), num_classes=st.integers(2, 6))
 def test_names_of_classes(metric: Metric, seed: int, num_classes: int) -> None:
     """Permuting the classes, columns and labels alike, changes nothing."""
@@ -116,6 +121,7 @@ def test_names_of_classes(metric: Metric, seed: int, num_classes: int) -> None:
     laws.law_names_of_classes(metric, problem)
 
 
+@FEW
 @given(data=st.data())
 def test_weights(weighted_metric: Metric, data: st.DataObject) -> None:
     """Ones are none exactly, scale is immaterial, zero is absence."""
@@ -127,6 +133,7 @@ def test_weights_are_refused(unweighted_metric: Metric) -> None:
     laws.law_weights_are_refused(unweighted_metric)
 
 
+@FEW
 @given(data=st.data())
 def test_weights_are_copies(replicating_metric: Metric, data: st.DataObject) -> None:
     """Where declared, integer weights equal repeated rows."""
@@ -138,6 +145,7 @@ def test_weights_are_no_copies(unreplicating_metric: Metric) -> None:
     laws.law_weights_are_no_copies(unreplicating_metric)
 
 
+@FEW
 @given(seed=st.integers(0, 2**32 - 1), dyadic=st.booleans())
 def test_several_labels(metric_of_labels: Metric, seed: int, dyadic: bool) -> None:
     """Several labels per sample: the mean over the columns, and each of them with ``average="none"``."""

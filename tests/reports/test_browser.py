@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from calibrant.reports.html import report_text
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 WIDTHS = (320, 375, 800, 1280)
-# Shows the report in frames as wide as a phone and as a desktop, and writes down what it measures.
+# Shows reports in frames as wide as a phone and as a desktop, and writes down what it measures.
 # A frame is needed because the window of a headless browser cannot be as narrow as a phone.
 MEASURE = """
 const measured = [...document.querySelectorAll("iframe")].map((frame) => {
@@ -52,20 +51,21 @@ document.body.append(output);
 """
 
 
-@pytest.fixture
-def measure(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
-    """Lays a report out at every width and returns what was measured."""
+@pytest.fixture(scope="module")
+def measure(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[list[dict[str, Any]]]]:
+    """Lays reports out, each at every width, and returns what was measured."""
     if CHROMIUM is None:
         pytest.skip("no Chromium is installed")
+    folder = tmp_path_factory.mktemp("browser")
 
-    def measured(found: Evaluation | Comparison, *, dark: bool = False) -> list[dict[str, Any]]:
-        text = html.escape(report_text(found))
+    def measured(*found: Evaluation | Comparison, dark: bool = False) -> list[list[dict[str, Any]]]:
         frames = "".join(
             f'<iframe style="border:0;width:{width}px;height:800px" srcdoc="{text}"></iframe>'
+            for text in [html.escape(report_text(each)) for each in found]
             for width in WIDTHS
         )
         script = f'addEventListener("load", () => {{{MEASURE}}});'
-        page = tmp_path / "frames.html"
+        page = folder / "frames.html"
         page.write_text(f"<!DOCTYPE html><body>{frames}<script>{script}</script></body>", encoding="utf-8")
         command = [
             CHROMIUM,
@@ -77,7 +77,7 @@ def measure(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
             "--disable-background-networking",
             "--disable-component-update",
             "--disable-sync",
-            f"--user-data-dir={tmp_path / 'profile'}",
+            f"--user-data-dir={folder / 'profile'}",
             f"--blink-settings=preferredColorScheme={0 if dark else 1}",
             "--virtual-time-budget=5000",
             "--dump-dom",
@@ -86,26 +86,30 @@ def measure(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
         dumped = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
         match = re.search(r'<pre id="measured">(.*?)</pre>', dumped, flags=re.DOTALL)
         assert match is not None, dumped[-500:]
-        return json.loads(html.unescape(match[1]))
+        seen = json.loads(html.unescape(match[1]))
+        assert len(seen) == len(found) * len(WIDTHS)
+        return [seen[start : start + len(WIDTHS)] for start in range(0, len(seen), len(WIDTHS))]
 
     return measured
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel", "compared"])
-def test_reports_fit_phones_and_desktops(
-    kind: str,
-    measure: Callable[..., list[dict[str, Any]]],
+@pytest.fixture(scope="module")
+def shown(
+    measure: Callable[..., list[list[dict[str, Any]]]],
     evaluation_of: Callable[..., Evaluation],
     comparison_of: Callable[..., Comparison],
-) -> None:
+) -> dict[str, tuple[Any, list[dict[str, Any]]]]:
+    """Reports of every kind with what was measured, all from one start of the browser."""
+    found = {kind: evaluation_of(kind, num_classes=14) for kind in ("multiclass", "multilabel")}
+    found |= {"binary": evaluation_of("binary", num_classes=2), "compared": comparison_of()}
+    return dict(zip(found, zip(found.values(), measure(*found.values()), strict=True), strict=True))
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel", "compared"])
+def test_reports_fit_phones_and_desktops(kind: str, shown: Any) -> None:
     """Only tables scroll sideways, the verdict is on the first screen, and figures have legible letters."""
-    found = (
-        comparison_of()
-        if kind == "compared"
-        else evaluation_of(kind, num_classes=2 if kind == "binary" else 14)
-    )
-    seen = measure(found)
+    _, seen = shown[kind]
     assert [frame["width"] for frame in seen] == list(WIDTHS)
     for frame in seen:
         assert frame["scroll"] <= frame["inner"], frame
@@ -118,19 +122,17 @@ def test_reports_fit_phones_and_desktops(
 
 @pytest.mark.browser
 def test_reports_are_dark_where_the_reader_prefers_it(
-    measure: Callable[..., list[dict[str, Any]]], evaluation_of: Callable[..., Evaluation]
+    measure: Callable[..., list[list[dict[str, Any]]]], evaluation_of: Callable[..., Evaluation]
 ) -> None:
     """The preference of the browser reaches the page."""
-    assert {frame["ground"] for frame in measure(evaluation_of(), dark=True)} == {"rgb(17, 20, 23)"}
+    (seen,) = measure(evaluation_of(), dark=True)
+    assert {frame["ground"] for frame in seen} == {"rgb(17, 20, 23)"}
 
 
 @pytest.mark.browser
-def test_classes_can_be_sorted(
-    measure: Callable[..., list[dict[str, Any]]], evaluation_of: Callable[..., Evaluation]
-) -> None:
+def test_classes_can_be_sorted(shown: Any) -> None:
     """A click on a heading sorts the table by that column, numbers as numbers."""
-    found = evaluation_of(num_classes=14)
-    (frame, *_) = measure(found)
+    found, (frame, *_) = shown["multiclass"]
     assert frame["buttons"] == 8
     counts = sorted((row.count for row in found.arms[0].classes), reverse=True)
     assert frame["sorted"] == [f"{count:,}" for count in counts]

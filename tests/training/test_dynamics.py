@@ -14,7 +14,7 @@ from calibrant.training import load_run, train
 from calibrant.training.data import preparation, read_data
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def recorded(recipe):
     """A recipe that records dynamics every second epoch, and files after the first and the last."""
     return recipe.with_settings(
@@ -22,10 +22,15 @@ def recorded(recipe):
     )
 
 
-@pytest.mark.usefixtures("short_reports")
-def test_recorded_numbers_are_those_of_the_saved_network(recorded, tmp_path) -> None:
+@pytest.fixture(scope="module")
+def watched(recorded, tmp_path_factory):
+    """A run of it with its whole report, to be read only."""
+    return train(recorded, tmp_path_factory.mktemp("watched") / "run")
+
+
+def test_recorded_numbers_are_those_of_the_saved_network(recorded, watched) -> None:
     """The last row's dynamics agree with the final network's own logits on both splits."""
-    run = train(recorded, tmp_path / "run")
+    run = watched
     assert ["dynamics" in row for row in run.rows] == [True, True, False, True]
     found = run.rows[-1]["dynamics"]
     data, model = read_data(recorded.data), run.model()
@@ -66,9 +71,9 @@ def test_gradient_norms_are_those_of_one_backward_pass_per_sample(recorded, tmp_
         assert norms[row] == pytest.approx(float(expected), rel=1e-4)
 
 
-def test_snapshots_count_every_sample(recorded, tmp_path) -> None:
+def test_snapshots_count_every_sample(watched) -> None:
     """At the chosen epochs each split's bins hold all its samples; the page draws them."""
-    run = train(recorded, tmp_path / "run")
+    run = watched
     assert list(run.snapshots) == [1, 4]
     for snapshot in run.snapshots.values():
         assert snapshot["train_counts"].sum() == 200
@@ -76,7 +81,7 @@ def test_snapshots_count_every_sample(recorded, tmp_path) -> None:
         assert len(snapshot["gradient_norms"]) == 200
     sections = dynamics_sections(run.rows, run.snapshots)
     assert [len(section.pictures) for section in sections] == [6, 2, 4, 1]
-    page = (tmp_path / "run" / "report.html").read_text()
+    page = (run.folder.path / "report.html").read_text()
     for section in sections:
         assert f"<h2>{section.title}</h2>" in page
     assert "test, epoch 4" in page
@@ -84,9 +89,8 @@ def test_snapshots_count_every_sample(recorded, tmp_path) -> None:
 
 
 @pytest.mark.usefixtures("short_reports")
-def test_recording_changes_nothing(recorded, recipe, tmp_path) -> None:
+def test_recording_changes_nothing(watched, recipe, tmp_path) -> None:
     """Watching draws no random numbers: the network is bitwise the one that nobody watched."""
-    watched = train(recorded, tmp_path / "watched")
     alone = train(recipe.with_settings(["loss=focal(gamma=2)"]), tmp_path / "alone")
     assert torch.equal(watched.predictions.scores, alone.predictions.scores)
 
@@ -102,11 +106,9 @@ def test_nothing_recorded_draws_nothing(recipe, tmp_path) -> None:
 
 
 @pytest.mark.usefixtures("short_reports")
-def test_several_runs_share_their_pictures(recorded, recipe, tmp_path) -> None:
+def test_several_runs_share_their_pictures(recorded, watched, recipe, tmp_path) -> None:
     """Figure 3's eight quantities, a line for each run that recorded them; the others are named."""
-    found = {}
-    for name, settings in {"a": [], "b": ["seed=6"]}.items():
-        found[name] = train(recorded.with_settings(settings), tmp_path / name).rows
+    found = {"a": watched.rows, "b": train(recorded.with_settings(["seed=6"]), tmp_path / "b").rows}
     found["c"] = train(recipe.with_settings(["training.epochs=1"]), tmp_path / "c").rows
     section = compared_dynamics(found)
     assert section is not None

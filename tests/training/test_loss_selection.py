@@ -34,21 +34,27 @@ def test_a_choice_needs_two(text) -> None:
         alternatives(text)
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where the second choice finds the runs of the first."""
+    return tmp_path_factory.mktemp("selection")
+
+
 @pytest.mark.parametrize("by", ["after", "before"])
-def test_the_lowest_likelihood_wins(recipe, tmp_path, by) -> None:
+def test_the_lowest_likelihood_wins(recipe, folder, by) -> None:
     """The chosen loss has the lowest NLL of its kind, and the file says so; done runs are not done again."""
     heard: list[str] = []
     found = select(
         recipe.with_settings(["training.epochs=2"]),
         "focal(gamma=1|5)|cross-entropy",
-        tmp_path,
+        folder,
         by=by,
         begin=heard.append,
     )
     assert heard == ["focal(gamma=1)", "focal(gamma=5)", "cross-entropy"]
     nlls = [each.nll_after if by == "after" else each.nll_before for each in found.candidates]
     assert found.chosen is found.candidates[nlls.index(min(nlls))]
-    content = json.loads((tmp_path / "selection.json").read_text())
+    content = json.loads((folder / "selection.json").read_text())
     assert content["chosen"] == found.chosen.loss
     assert by in content["by"]
     assert [each["folder"] for each in content["candidates"]] == [
@@ -56,7 +62,7 @@ def test_the_lowest_likelihood_wins(recipe, tmp_path, by) -> None:
         "focal-gamma5",
         "cross-entropy",
     ]
-    page = (tmp_path / "report.html").read_text()
+    page = (folder / "report.html").read_text()
     assert "The choice" in page
     assert f"{content['chosen']} has the lowest validation NLL {by} temperature scaling" in page
     assert "What the runs differ in" in page

@@ -9,7 +9,7 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.terminal import PositiveClass, alternatives, check_output, command_line, progress
-from calibrant.evaluation.quantities.roster import extras
+from calibrant.evaluation.quantities.roster import check_added, extras
 
 if TYPE_CHECKING:
     from calibrant.reports.run_sections import Section
@@ -37,6 +37,7 @@ def compare(
     For runs the report also shows what their recipes differ in, the same images under each, and, where they
     recorded dynamics, how each learned.
     """
+    added = check_added(metric or ())
     check_output(report, endings=(".html",), option="--report", inputs=files)
     check_output(json, endings=(".json",), option="--json", inputs=files)
     if len(files) < 2:
@@ -62,7 +63,7 @@ def compare(
             num_bins=bins,
             bootstrap=bootstrap,
             level=level,
-            metrics=metric or (),
+            metrics=added,
             seed=seed,
             command=command_line(),
             progress=tell,

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from calibrant.cli.terminal import METHODS, PositiveClass, alternatives, check_output, command_line, progress
-from calibrant.evaluation.quantities.roster import extras
+from calibrant.evaluation.quantities.roster import check_added, extras
 
 
 def evaluate(
@@ -62,6 +62,7 @@ def evaluate(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Say whether the probabilities in FILE are true, how sure that is, and what mends them."""
+    added = check_added(metric or ())
     check_output(report, endings=(".html",), option="--report", inputs=[file])
     check_output(json, endings=(".json",), option="--json", inputs=[file])
 
@@ -83,7 +84,7 @@ def evaluate(
             num_bins=bins,
             bootstrap=bootstrap,
             level=level,
-            metrics=metric or (),
+            metrics=added,
             ood=None if ood is None else open_predictions(ood),
             ood_score=ood_score,
             seed=seed,

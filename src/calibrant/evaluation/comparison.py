@@ -10,7 +10,7 @@ from calibrant.evaluation.arguments import GROUPS_NOTE, as_judged, check_pairs, 
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
-from calibrant.evaluation.phrases import clearly, number, with_margin
+from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.progress import Progress
 from calibrant.evaluation.quantities.ece import ECE
@@ -228,7 +228,7 @@ def _ranked(
 
     def shown(places: list[int]) -> str:
         return " and ".join(
-            f"{found[place].name} ({with_margin(found[place].metrics[metric])})" for place in places
+            f"{found[place].name} with {with_interval(found[place].metrics[metric])}" for place in places
         )
 
     if among > 1 and len(alike) == among:

@@ -82,6 +82,12 @@ def evaluate(
     when outcomes are drawn from the stated probabilities, the share :math:`(1 + k)/(1 + D)` of :math:`D`
     draws (:math:`k` of which reach the error observed) as the p-value, and the ``level`` quantile.
 
+    **The verdict** weighs three parts: the top label (its ECE), the classes (class-wise error, and the mean
+    probability of every class against how often it occurs, from joint draws of the labels; of a binary model
+    the positive class, of several labels the labels), and the calibration slope. Holm's adjustment for their
+    number keeps the share of calibrated models that are blamed for anything at or below ``1 - level``. Where
+    the top label holds and others do not, the direction is ``"calibrated in part"``.
+
     **The recommendation** is the simplest calibrator whose negative log-likelihood, cross-validated on the
     calibration samples, is within one standard error of the best (see
     :func:`calibrant.calibrators.select`): never the one with the lowest calibration error. By default it is
@@ -100,8 +106,8 @@ def evaluate(
             class 1. Two columns ``(N, 2)`` are judged as its one number ``(N,)`` would be.
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
-        null_draws: Draws under perfect calibration; with fewer than ``1 / (1 - level)`` (binary: twice as
-            many) no error can count as real, which is noted.
+        null_draws: Draws under perfect calibration; with fewer than ``1 / (1 - level)`` times the number of
+            parts no error can count as real, which is noted.
         level: Level of every interval, and one minus the share of calibrated models that are called
             miscalibrated.
         intervals: ``"centred"``, ``"percentile"`` or ``"bca"`` (bias-corrected and accelerated; for means, it

@@ -12,6 +12,19 @@ Verdict: TypeAlias = Literal["holds", "does not hold", "undecided"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Departure:
+    """What a study does otherwise than the paper whose claims it tests, so that its verdicts settle nothing.
+
+    Attributes:
+        verdict: What is said of such a claim in place of the verdict.
+        what: The departure, as a sentence.
+    """
+
+    verdict: str
+    what: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Claim:
     """A claim, whether it holds in the study, and the numbers that say so.
 
@@ -23,6 +36,7 @@ class Claim:
         evidence: The numbers, as a sentence without its full stop.
         arms: The two arms that a directional claim compares; with their results exchanged, "holds" becomes
             "does not hold" and the other way round. Empty for a claim that compares no arms.
+        departures: What the study does otherwise than the source, if the claim may depend on it.
     """
 
     key: str
@@ -31,6 +45,20 @@ class Claim:
     verdict: Verdict
     evidence: str
     arms: tuple[str, ...] = ()
+    departures: tuple[Departure, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """What becomes of the claim: the verdict, unless the study departs from the source.
+
+        Example:
+            >>> from dataclasses import replace
+            >>> claim = Claim(key="", source="", statement="", verdict="holds", evidence="")
+            >>> summed = Departure(verdict="depends on the reduction", what="Sums are means here.")
+            >>> claim.said, replace(claim, departures=(summed,)).said
+            ('holds', 'depends on the reduction')
+        """
+        return "; ".join(each.verdict for each in self.departures) or self.verdict
 
 
 def below(found: Mean, limit: float = 0.0) -> Verdict:
@@ -62,6 +90,25 @@ def within(found: Mean, *, low: float = -float("inf"), high: float = float("inf"
     if low < found.low and found.high < high:
         return "holds"
     return "does not hold" if found.high < low or found.low > high else "undecided"
+
+
+def at_no_cost(found: Mean, margin: float) -> Verdict:
+    """Whether a difference claimed to cost nothing does: not above zero, and in any case within a margin.
+
+    "Holds" is a finding of non-inferiority: the whole interval lies below the margin, and not all of it above
+    zero. A cost that is beyond noise is one, however small.
+
+    Example:
+        >>> at_no_cost(Mean(value=0.1, half_width=0.2, n=5), margin=0.5)
+        'holds'
+        >>> at_no_cost(Mean(value=0.22, half_width=0.13, n=5), margin=0.5)
+        'does not hold'
+        >>> at_no_cost(Mean(value=0.1, half_width=0.9, n=5), margin=0.5)
+        'undecided'
+    """
+    if found.low > 0:
+        return "does not hold"
+    return "holds" if found.high < margin else "undecided"
 
 
 def all_of(verdicts: Iterable[Verdict]) -> Verdict:

@@ -58,7 +58,7 @@ SEEDS = Option("seeds", int, 3, "How many seeds; 0, 1, 2 and so on.", least=1)
 TABLE = Option("table", _PATH, None, "Train nothing: write what the finished runs show into this folder.")
 PAGES = Option("table", _PATH, None, "The folder for tables and figures, if not that of --out.")
 DATA = Option("data", _PATH, None, "The folder of the prediction files.", variable="CALIBRANT_DATA")
-PUBLISHED = Option("published", _PATH, None, "A folder of published tables (.csv), to be quoted beside ours.")
+PUBLISHED = Option("published", _PATH, None, "A folder of published tables, if not the package's.")
 SETTING = Option("setting", list[str] | None, None, "Only this setting of the study; may be repeated.")
 
 

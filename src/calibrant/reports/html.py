@@ -17,6 +17,7 @@ from calibrant._math.files import write_text
 from calibrant.evaluation.phrases import p_number, part_p_value
 from calibrant.evaluation.quantities.roster import place
 from calibrant.evaluation.result import Arm, Comparison, Estimate, Evaluation
+from calibrant.evaluation.thresholds import significance
 from calibrant.reports import pictures, shapes, tables, words
 from calibrant.reports.commands import with_commands
 from calibrant.reports.figures.drawing import drawing_style
@@ -165,6 +166,7 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
         "num_labels": len(evaluation.arms[0].classes),
         "groups": group_pairs(evaluation),
         "pairs": shown,
+        "significant": significance(evaluation.settings.level, 1),
         "further_pairs": pairs[len(shown) :],
         "widest_error": max(
             (row.ece for pair in pairs for row in (pair.before, pair.after) if row), default=0
@@ -184,6 +186,7 @@ def _comparison_context(comparison: Comparison) -> dict[str, object]:
     ]
     return {
         "comparison": comparison,
+        "beyond_chance": tables.beyond_chance(comparison),
         "first": first,
         "table": tables.metric_table(comparison),
         "null_groups": _null_groups(comparison),

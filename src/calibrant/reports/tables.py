@@ -148,6 +148,18 @@ def shown_second(evaluation: result.Evaluation) -> result.Arm | None:
     return recommended(evaluation) or next(iter(evaluation.arms[1:]), None)
 
 
+def beyond_chance(comparison: result.Comparison) -> str:
+    """What does not hold of each model, after adjustment for the number of its parts."""
+    failing = {
+        model.name: [part.name for part in model.parts if not part.holds] for model in comparison.models
+    }
+    off = [f"{name} ({', '.join(parts)})" for name, parts in failing.items() if parts]
+    rest = [name for name, parts in failing.items() if not parts]
+    if not off:
+        return "No model errs more than chance explains."
+    return f"Beyond chance err {', '.join(off)}" + (f"; not so {', '.join(rest)}." if rest else ".")
+
+
 def null_sentence(null: result.NullError, observed: float, kind: result.Kind, level: float) -> str:
     """What chance alone would give, and what was found."""
     title, found = metric(null.metric, kind).title, number(observed)

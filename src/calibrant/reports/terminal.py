@@ -85,6 +85,7 @@ def render_comparison(comparison: Comparison, console: Console) -> None:
         [
             Text(comparison.verdict, style="bold"),
             *_warned(comparison.warnings),
+            Text(tables.beyond_chance(comparison)),
             Text(paired),
             Text(),
             _models_down(comparison, console.width),

@@ -22,6 +22,8 @@ from calibrant.calibrators import (
     TemperatureScaling,
     objective_landscape,
 )
+from calibrant.calibrators.choice.landscape_window import shown_gammas
+from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.objectives import objective_value
 from calibrant.calibrators.fitting.samples import Samples
 
@@ -138,11 +140,22 @@ def test_everything_is_shown() -> None:
     low, high = found.gamma_interval
     assert found.gammas[0] <= min(-0.5, low, found.chosen.gamma)
     assert found.gammas[-1] >= max(5.0, high, found.chosen.gamma)
+    assert found.ridge.gammas[0] <= low
+    assert found.ridge.gammas[-1] >= high
     inside = [1.0, found.chosen.temperature, *found.temperature_interval, *found.ridge.temperatures]
     assert found.temperatures[0] <= min(inside)
     assert found.temperatures[-1] >= max(inside)
     assert (np.diff(found.gammas) > 0).all()
     assert (np.diff(found.temperatures) > 0).all()
+
+
+@pytest.mark.parametrize(("low", "high"), [(-0.9, 4.0), (-0.2, 8.0), (0.5, 30.0), (-0.7, 48.0)])
+def test_the_window_leaves_room_around_the_exponents(low: float, high: float) -> None:
+    """Linear or not, it ends beyond both ends of the interval, save at what is searched at most."""
+    shown = shown_gammas(low, high, 21)
+    assert len(shown) == 21
+    assert LOWEST_GAMMA <= shown[0] < low
+    assert high < shown[-1] <= HIGHEST_GAMMA
 
 
 def test_large_exponents_have_logarithmic_axes() -> None:
@@ -169,8 +182,13 @@ def test_binary_log_odds() -> None:
     assert np.isfinite(found.values).all()
 
 
-@pytest.mark.parametrize("case", ["all right", "all wrong", "constant", "one class", "five samples"])
-@pytest.mark.parametrize("objective", ["nll", "ece"])
+# The laws of calibrators search calibration errors on all such data; ridge and table, a landscape's own,
+# take on these two every turn that they take on the others.
+@pytest.mark.parametrize(
+    ("objective", "case"),
+    [("nll", case) for case in ("all right", "all wrong", "constant", "one class", "five samples")]
+    + [("ece", case) for case in ("constant", "five samples")],
+)
 def test_hard_data(case: str, objective: Any) -> None:
     """Separable, hopeless, constant, few: finite everywhere, and what the fit warns of is kept."""
     logits, labels = drawn(40)

@@ -181,6 +181,19 @@ def test_rare_classes_that_double_are_found() -> None:
     assert "The model gives ill a mean probability of 0.03" in str(found)
 
 
+def test_the_noise_of_a_class_is_the_empirical_bernstein_bound() -> None:
+    """Maurer and Pontil's for either sample, for both sides of four classes in two samples."""
+    scores, new = draw("multiclass", 300, 0), draw("multiclass", 200, 1, shift=4.0)
+    (change,) = shift_of(fit("multiclass", scores), new).changes
+    exponent = math.log(4 * 4 / FALSE_ALARMS)
+    expected = sum(
+        math.sqrt(2 * exponent / len(each)) * each.softmax(dim=1)[:, 0].std(correction=0).item()
+        + 7 * exponent / (3 * (len(each) - 1))
+        for each in (scores, new)
+    )
+    assert change.noise == pytest.approx(expected, rel=1e-9)
+
+
 def test_missing_classes_are_found() -> None:
     """Of ten classes half are gone: no confidence tells, no single class changed much, together they did."""
     labels = torch.arange(6000) % 10

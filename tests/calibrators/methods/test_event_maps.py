@@ -288,6 +288,7 @@ def test_ensemble_shares_are_optimal(calibrated: Callable[..., Any]) -> None:
         ('isotonic(functions="one")', "functions"),
         ("histogram(num_bins=0)", "num_bins"),
         ("histogram(prior=-1.0)", "prior"),
+        ("histogram(prior=1e999)", "prior"),
         ("scaling-binning(num_bins=0)", "num_bins"),
         ("dirichlet(off_diagonal=-1.0)", "off_diagonal"),
     ],

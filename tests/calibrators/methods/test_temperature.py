@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from torch import Tensor
@@ -103,6 +103,7 @@ def test_slopes_are_derivatives(calibrated: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("objective", ["nll", "brier", "ece", "adaptive_ece", "smce"])
+@settings(max_examples=15)  # each against a hundred temperatures
 @given(data=st.data())
 def test_continuous_search_is_at_least_as_good_as_the_grid(objective: Any, data: st.DataObject) -> None:
     """On its own objective, whatever the data."""

@@ -16,6 +16,7 @@ from calibrant.predictions import open_predictions
 from fresh_process import printed_with_peak
 
 FEW = {"bootstrap": 60, "null_draws": 60}
+ONE = {**FEW, "calibrators": ["temperature"]}
 
 
 def pair(folder: Path, predictions: Predictions) -> Predictions:
@@ -34,15 +35,19 @@ def without_what_is_missing(found: Evaluation) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize(
-    "more",
-    [{}, {"split": np.arange(1500) % 2}, {"split": np.arange(1500) % 3 > 0, "weights": np.arange(1500) % 4}],
+    ("more", "options"),
+    [
+        ({}, FEW),
+        ({"split": np.arange(1500) % 2}, ONE),
+        ({"split": np.arange(1500) % 3 > 0, "weights": np.arange(1500) % 4}, ONE),
+    ],
 )
-def test_the_numbers_are_those_of_memory(made, tmp_path, more) -> None:
+def test_the_numbers_are_those_of_memory(made, tmp_path, more, options) -> None:
     """Metrics, intervals, changes, nulls, diagrams, the choice: bit by bit, but for what is said missing."""
     held = made(num_samples=1500, sharpness=2.0, **more)
     streamed = pair(tmp_path, held)
     assert streamed.streamed
-    one, other = evaluate(streamed, **FEW), evaluate(held, **FEW)
+    one, other = evaluate(streamed, **options), evaluate(held, **options)
     assert without_what_is_missing(one) == without_what_is_missing(other)
     for ours, theirs in zip(one.arms, other.arms, strict=True):
         assert (ours.parameters, ours.null, ours.curves) == (theirs.parameters, theirs.null, theirs.curves)
@@ -60,7 +65,7 @@ def test_calibrators_are_fitted_on_as_many_samples_as_fit(made, tmp_path, monkey
     """A cap on the calibration samples is announced; the test samples are all judged."""
     monkeypatch.setattr(pieces, "MOST_FITTED", 4 * 400)
     streamed = pair(tmp_path, made(num_samples=3000, sharpness=2.0, split=np.arange(3000) % 2))
-    found = evaluate(streamed, **FEW)
+    found = evaluate(streamed, **ONE)
     assert (found.num_calibration, found.num_test) == (400, 1500)
     words = "400 drawn at random (seed 0) from the 1,500 samples marked as calibration split"
     assert found.settings.calibration == words
@@ -86,15 +91,15 @@ def test_calibration_from_another_file(made, tmp_path) -> None:
     for folder in folders:
         folder.mkdir()
     test, calibration = (pair(folder, each) for folder, each in zip(folders, held, strict=True))
-    one = evaluate(test, calibration=calibration, **FEW)
-    other = evaluate(held[0], calibration=held[1], **FEW)
+    one = evaluate(test, calibration=calibration, **ONE)
+    other = evaluate(held[0], calibration=held[1], **ONE)
     assert without_what_is_missing(one) == without_what_is_missing(other)
 
 
 def test_few_samples_are_judged_in_turn(made, tmp_path) -> None:
     """A small file without a split is loaded, and cross-fitted as ever."""
     held = made(num_samples=300)
-    one, other = evaluate(pair(tmp_path, held), **FEW), evaluate(held, **FEW)
+    one, other = evaluate(pair(tmp_path, held), **ONE), evaluate(held, **ONE)
     assert one.rows() == other.rows()
 
 

@@ -59,7 +59,7 @@ def test_the_bad_group_is_found_and_the_small_one_is_flagged() -> None:
     assert not rows["good"].vague
     assert rows["tiny"].vague
     sentence = found.verdict.sentences[-2]
-    assert sentence.startswith("1 of 3 groups is miscalibrated beyond chance: bad (says ")
+    assert sentence.startswith("1 of 3 groups is miscalibrated in the top label beyond chance: bad (says ")
     assert sentence.endswith("(Holm's adjustment for 3 looks); 1 is too small to tell a gap of 5.0 %.")
 
 
@@ -148,4 +148,6 @@ def test_of_very_many_groups_the_largest_are_shown() -> None:
     rows = found.arms[0].groups
     assert [row.name for row in rows] == names[10:]
     assert len(rows) == MOST_GROUPS
-    assert group_sentence(rows, 110, 0.95).startswith("None of the 100 largest groups is miscalibrated")
+    assert group_sentence(rows, 110, 0.95, top_label=False).startswith(
+        "None of the 100 largest groups is miscalibrated"
+    )

@@ -63,6 +63,7 @@ def test_the_band_holds_calibrated_curves_and_not_others() -> None:
     for factor in (1.0, 5.0):
         event = Events(factor * odds / (1 + factor * odds), true.outcomes)
         band = consistency_band(event, level=0.9, seed=0)
+        assert len(band.positions) == len(band.low) == len(band.high) == 101
         corp = metrics.corp_reliability_curve(event.confidences, event.outcomes)
         knots = np.stack([corp.lower, corp.upper], axis=1).ravel()
         curve = np.interp(band.positions, knots, np.repeat(corp.values, 2))

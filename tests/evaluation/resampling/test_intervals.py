@@ -224,15 +224,16 @@ def test_no_interval_is_a_point_where_samples_are_few() -> None:
     weights = np.array([1.0, 1.0, 2.0, 0.0])
     for mass, number in ((None, 4), (weights, 16 / 6)):
         predictions = Predictions(probs=probs, labels=[0, 0, 0, 0], weights=mass)
+        options = {"bootstrap": 100, "null_draws": 20, "calibrators": []}
         for kind in ("centred", "percentile", "bca"):
-            metrics = evaluate(predictions, bootstrap=100, null_draws=20, intervals=kind).arms[0].metrics
+            metrics = evaluate(predictions, intervals=kind, **options).arms[0].metrics
             assert (metrics["accuracy"].low, metrics["accuracy"].high) == pytest.approx(
                 (0.025 ** (1 / number), 1)
             )
             sure = metrics["high_confidence_accuracy"]
             assert (sure.value, sure.low, sure.high) == pytest.approx((1, 0.025, 1))
     wrong = Predictions(probs=probs, labels=[0, 1, 0, 0])
-    metrics = evaluate(wrong, bootstrap=100, null_draws=20).arms[0].metrics
+    metrics = evaluate(wrong, bootstrap=100, null_draws=20, calibrators=[]).arms[0].metrics
     assert metrics["accuracy"].low < 0.5  # of resamples that differ, as ever
     alone = metrics["entropy_incorrect"]
     assert (alone.low, alone.high, alone.reason) == (None, None, "no interval: it is that of one sample")

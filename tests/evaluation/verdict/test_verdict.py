@@ -89,6 +89,68 @@ def test_a_calibrated_headline_says_what_chance_gives(made: Maker) -> None:
     assert "where chance alone gives up to" in found.verdict.headline
 
 
+def confused(num_samples: int, *, seed: int = 1, **more: Any) -> Predictions:
+    """The winner is as likely as is stated; of what it leaves, one class gets a third from the others."""
+    rng = np.random.default_rng(seed)
+    logits = 1.5 * rng.normal(size=(num_samples, 5))
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    rows, winner = np.arange(num_samples), probs.argmax(axis=1)
+    favoured = np.where(winner == 0, 1, 0)
+    true = probs * 2 / 3
+    true[rows, winner] = probs[rows, winner]
+    true[rows, favoured] += (1 - probs[rows, winner]) / 3
+    labels = (true.cumsum(axis=1) < rng.random((num_samples, 1))).sum(axis=1)
+    return Predictions(logits=logits, labels=labels, **more)
+
+
+def test_calibrated_means_all_of_it() -> None:
+    """Its winners are as likely as it says, its classes are not: calibrated in part, and a class is named."""
+    verdict = judged(confused(4000, split=np.arange(4000) % 2)).verdict
+    assert verdict.direction == "calibrated in part"
+    assert verdict.headline.startswith(
+        "Its top label and its slope are calibrated, its classes are not: class 0 is stated "
+    )
+    assert "the class-wise calibration error rises from 0." in verdict.headline  # by temperature scaling
+    assert verdict.sentences[0].startswith("The class-wise calibration error (how far ")
+    assert "the error is real" in verdict.sentences[0]
+    assert verdict.sentences[1].startswith("The calibration error is 0.")
+    assert "the furthest off is class 0: " in verdict.sentences[2]
+    assert "the top label holds (p = " in verdict.sentences[3]
+    assert "the classes do not hold (p ≤ " in verdict.sentences[3]
+
+
+def test_classes_are_called_by_their_names() -> None:
+    """In the headline and where the classes are counted."""
+    names = ["River", "Forest", "Road", "Sea", "Town"]
+    verdict = judged(confused(4000, class_names=names, split=np.arange(4000) % 2)).verdict
+    assert "its classes are not: River is stated " in verdict.headline
+    assert "the furthest off is River: " in verdict.sentences[2]
+
+
+def test_few_samples_that_show_a_fault_of_the_classes() -> None:
+    """Their classes are off, and of their top label they cannot tell: no part of that is calibrated."""
+    verdict = judged(confused(350, seed=0)).verdict
+    assert verdict.direction == "miscalibrated"
+    said = (
+        "Miscalibrated in its classes, while of its top label and its slope 350 samples cannot tell: class "
+    )
+    assert verdict.headline.startswith(said)
+
+
+def test_a_slope_alone_is_told() -> None:
+    """A little too extreme, and right on average: the slope tells what the calibration error cannot."""
+    rng = np.random.default_rng(4)
+    true = 2.5 * rng.normal(size=4000)
+    labels = rng.random(4000) < 1 / (1 + np.exp(-true))
+    sure = 1 / (1 + np.exp(-np.maximum(np.abs(true) / 0.8 - 0.33, 0.01)))
+    found = judged(Predictions(confidence=sure, correct=labels == (true > 0)))
+    assert [part.name for part in found.arms[0].parts if not part.holds] == ["slope"]
+    assert found.verdict.direction == "calibrated in part"
+    said = "Its top label is calibrated, its slope is not: the calibration slope is 0."
+    assert found.verdict.headline.startswith(said)
+    assert ", where 1 is right" in found.verdict.headline
+
+
 def test_where_no_calibrator_is_tried_that_is_said(made: Maker) -> None:
     """Nothing is recommended to leave or to do; with one that does not help, nothing needs to be done."""
     honest = made("multiclass", 3000, split=np.arange(3000) % 2)

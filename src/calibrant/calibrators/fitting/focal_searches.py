@@ -19,11 +19,12 @@ from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import PAPER_GRID, fit_temperature
 
-FocalTemperatureSearch: TypeAlias = Literal["full", "line", "grid"]
+FocalTemperatureSearch: TypeAlias = Literal["full", "line", "fine-line", "grid"]
 
 PAPER_GAMMAS = (-0.5, -0.25, 0.05, 0.25, 0.37, 0.5, 0.75, 1.0, 5.0)
 PAPER_TEMPERATURES = tuple((np.arange(1, 501) / 100).tolist())
 LINE_GAMMAS = tuple(np.linspace(-0.5, 5.0, len(PAPER_GRID)).tolist())
+FINE_LINE_GAMMAS = tuple(np.linspace(-0.5, 5.0, len(PAPER_TEMPERATURES)).tolist())
 _START_GAMMAS = (-0.95, -0.5, 0.0, 1.0, 4.0, 12.0)
 _WIDE_GAMMAS = (-0.9, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0)
 _WIDE_FACTORS = np.geomspace(1 / 3, 3, 61)
@@ -36,7 +37,7 @@ def fit_focal_temperature(
 ) -> tuple[Solution, Solution]:
     """Temperature scaling, and what is at least as good."""
     simpler = fit_temperature(samples, objective, "continuous")
-    find = {"full": _full, "line": _line, "grid": _grid}[search]
+    find = {"full": _full, "line": _line, "fine-line": _fine_line, "grid": _grid}[search]
     return simpler, _better(find(samples, objective, simpler), simpler)
 
 
@@ -105,22 +106,33 @@ def _line(samples: Samples, objective: Objective, simpler: Solution) -> Solution
     return _of_place(best, steps, simpler, spacing=0.1)
 
 
-def _best_on_papers_line(samples: Samples, objective: Objective, best: Place | None) -> tuple[Place, int]:
+def _fine_line(samples: Samples, objective: Objective, simpler: Solution) -> Solution:
+    best, steps = _best_on_papers_line(samples, objective, None, PAPER_TEMPERATURES, FINE_LINE_GAMMAS)
+    return _of_place(best, steps, simpler, spacing=0.01)
+
+
+def _best_on_papers_line(
+    samples: Samples,
+    objective: Objective,
+    best: Place | None,
+    temperatures: Sequence[float] = PAPER_GRID,
+    gammas: Sequence[float] = LINE_GAMMAS,
+) -> tuple[Place, int]:
     """The best of the line through the best temperatures at exponents 0 and 1, these two, and ``best``."""
     (first, steps), (second, more) = (
-        best_on_grid(samples, objective, (gamma,), PAPER_GRID) for gamma in (0.0, 1.0)
+        best_on_grid(samples, objective, (gamma,), temperatures) for gamma in (0.0, 1.0)
     )
-    points = line_through(first, second)
+    points = line_through(first, second, gammas)
     for candidate in (first, second):
         best = candidate if best is None or candidate.value < best.value else best
     best, computed = best_on_line(samples, objective, points, best=best or first)
     return best, steps + more + computed
 
 
-def line_through(first: Place, second: Place) -> list[Point]:
+def line_through(first: Place, second: Place, gammas: Sequence[float] = LINE_GAMMAS) -> list[Point]:
     """The points that the search along the line looks at, from the best at exponents 0 and 1."""
     rise = second.temperature - first.temperature
-    points = [(first.temperature + gamma * rise, gamma) for gamma in LINE_GAMMAS]
+    points = [(first.temperature + gamma * rise, gamma) for gamma in gammas]
     return [point for point in points if LOWEST_TEMPERATURE <= point[0] <= HIGHEST_TEMPERATURE]
 
 

@@ -40,6 +40,7 @@ _SPACING, _SPACING_OF_MEANS = 0.1, 0.3
 _ERROR_OF_MEANS = 3e-3  # that interpolation may leave in the mean residual
 _ROWS_OF_MEANS, _ERRORS_OF_MEANS = 1024, 4.0  # looked at first, and how many standard errors they may miss
 _MOST_EXACT = 64
+_MANY = 200  # points of a line, more than are computed one by one
 _BATCH_ENTRIES = 2**20
 _TABLE_ENTRIES = 2**24  # of log-odds at the nodes: 64 MiB
 _SPACING_OF_TABLES = 0.2
@@ -88,6 +89,8 @@ def best_on_line(
     guesses = None
     if objective in JUDGED and len(points) > _DEGREE:
         guesses = _screen_line(samples, objective, points)
+    elif len(points) > _MANY and objective in DIFFERENTIABLE:
+        guesses = _screen_smooth_line(samples, objective, points)
     return _best_of(samples, objective, points, guesses, best)
 
 
@@ -187,18 +190,31 @@ def _screen_judged(
 def _screen_line(samples: Samples, objective: Objective, points: Sequence[Point]) -> Vector:
     """Objective along a curve, from log-odds interpolated by the exponent."""
     temperatures, gammas = np.array(points).T
-    steps = np.abs(np.diff(np.log(temperatures))) + np.abs(np.diff(np.log1p(gammas)))
-    travelled = np.concatenate([[0.0], np.cumsum(steps)])
-    num_nodes = max(_DEGREE + 1, math.ceil(travelled[-1] / _SPACING) + 1)
-    nodes = np.unique(np.searchsorted(travelled, np.linspace(0, travelled[-1], num_nodes)))
-    if len(nodes) <= _DEGREE:
-        nodes = np.arange(len(points))
+    nodes = _line_nodes(points, _SPACING)
     log_odds = torch.cat(
         [_judged_log_odds(samples, (gammas[node],), (temperatures[node],))[0] for node in nodes.tolist()]
     )
     groups = TiedSamples.of(samples)
     matrix = _interpolation_at(gammas[nodes], gammas)
     return _interpolated_errors(groups, objective, matrix, groups.representatives(log_odds))
+
+
+def _screen_smooth_line(samples: Samples, objective: Objective, points: Sequence[Point]) -> Vector:
+    """Objective along a curve, interpolated by the exponent."""
+    gammas = np.array(points)[:, 1]
+    nodes = _line_nodes(points, _SPACING_OF_MEANS)
+    values = [objective_value(samples, objective, *points[node]) for node in nodes.tolist()]
+    return _interpolation_at(gammas[nodes], gammas) @ np.array(values)
+
+
+def _line_nodes(points: Sequence[Point], spacing: float) -> NDArray[np.int64]:
+    """The points to compute at, about as far apart as the spacing, in log T and log(1 + gamma) together."""
+    temperatures, gammas = np.array(points).T
+    steps = np.abs(np.diff(np.log(temperatures))) + np.abs(np.diff(np.log1p(gammas)))
+    travelled = np.concatenate([[0.0], np.cumsum(steps)])
+    num_nodes = max(_DEGREE + 1, math.ceil(travelled[-1] / spacing) + 1)
+    nodes = np.unique(np.searchsorted(travelled, np.linspace(0, travelled[-1], num_nodes)))
+    return nodes if len(nodes) > _DEGREE else np.arange(len(points))
 
 
 def _interpolated_errors(

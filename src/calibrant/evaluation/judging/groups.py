@@ -123,6 +123,8 @@ def _intervals(
     blocks = [means(counts) for counts in resamples.blocks(SMALL_BLOCK)]
     estimates: dict[str, Estimate] = {}
     for each in part.quantities:
+        if each.key not in part.ratios:
+            continue
         value, replicates = values[each.key], np.concatenate([block[each.key] for block in blocks])
         interval = centred_interval(value, replicates, procedure.level, each.bounds)
         low, high = (None, None) if interval is None else interval

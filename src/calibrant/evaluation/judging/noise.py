@@ -16,7 +16,7 @@ from calibrant.evaluation.resampling.drawn_labels import ClassNull
 from calibrant.evaluation.resampling.event_cells import PLACES, Cells, EventCells, Kernel, joined
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
 from calibrant.evaluation.resampling.inversion import FEWEST_DRAWS, Inverted, invert, num_noise
-from calibrant.evaluation.resampling.null import ROUNDING, NullDraws, draw_null, null_error
+from calibrant.evaluation.resampling.null import ROUNDING, NullDraws, draw_null, draw_values, null_error
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import NullError
 
@@ -45,13 +45,25 @@ class Noise:
                 return self.classes.errors
             drawn = self.drawn.get(EVENT, self.drawn[""])
             return np.mean([each.errors["width l1"] for each in drawn], axis=0)
-        if not isinstance(computed, EventError) or computed.kernel is None:
+        if not isinstance(computed, EventError):
             return None
+        if computed.kernel is None:
+            return self._values(computed, quantity.prefix) if computed.null else None
         drawn = self.drawn[quantity.prefix]
         if computed.kernel in drawn[0].errors:
             return np.mean([each.errors[computed.kernel] for each in drawn], axis=0)
         cells, sums = self.target((quantity.prefix, computed.kernel))
         return cells.error(sums)
+
+    def _values(self, computed: EventError, prefix: str) -> Vector:
+        """What no kernel computes from sums, from the outcomes drawn."""
+        procedure, events = self.procedure, self.reduced.events[prefix]
+        seeds = [(*stream_seed(procedure.seed, Stream.NULL, part), 1) for part in range(len(events))]
+        draws = [
+            draw_values(event, computed.value, procedure.num_bins, procedure.num_draws, seed)
+            for event, seed in zip(events, seeds, strict=True)
+        ]
+        return np.mean(draws, axis=0)
 
     def null(self, quantity: Quantity) -> NullError | None:
         """Where the error lies among those of calibrated models."""
@@ -60,7 +72,8 @@ class Noise:
             return None
         observed = self.reduced.values[quantity.key]
         computed = quantity.computed
-        if isinstance(computed, EventError) and computed.kernel not in self.drawn[quantity.prefix][0].errors:
+        known = self.drawn[quantity.prefix][0].errors
+        if isinstance(computed, EventError) and computed.kernel is not None and computed.kernel not in known:
             cells, _ = self.target((quantity.prefix, computed.kernel))
             observed = cells.observed  # over cells, as the draws
         return null_error(quantity.key, observed, errors, self.procedure.level)

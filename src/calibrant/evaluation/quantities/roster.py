@@ -84,10 +84,26 @@ def check_metrics(metrics: Iterable[str]) -> tuple[str, ...]:
         InputError: If there is no such quantity.
     """
     known, asked = [each.key for each in ROSTER], list(metrics)
+    _check_among(asked, known, "`metrics`", "")
+    return tuple(key for key in known if key in asked)
+
+
+def check_added(metrics: Iterable[str]) -> tuple[str, ...]:
+    """What ``--metric`` names, each of which must add something to what is shown anyway.
+
+    Raises:
+        InputError: If there is no such quantity, or it is always shown.
+    """
+    asked = list(metrics)
+    shown = [each.key for each in ROSTER if each.default and each.key in asked]
+    _check_among(asked, extras(), "--metric", f" {shown[0]} is always shown;" if shown else "")
+    return tuple(asked)
+
+
+def _check_among(asked: Iterable[str], known: Iterable[str], name: str, remark: str) -> None:
     for key in asked:
         if key not in known:
             raise InputError(
-                f"`metrics` must name quantities that can be added; got {key!r}; "
+                f"{name} must name quantities that can be added; got {key!r};{remark} "
                 f"there are {', '.join(extras())}."
             )
-    return tuple(key for key in known if key in asked)

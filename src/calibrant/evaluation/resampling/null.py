@@ -6,6 +6,7 @@ error computed from finitely many samples is never zero, and these draws say how
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,21 @@ def draw_null(
             found[start:stop] = cells.error(kernel)(sums[:, cells.rows(PLACES[kernel])])
         kept[start:stop] = sums[: max(0, len(kept) - start)]
     return NullDraws(errors=errors, outcomes=outcomes + expected[:num_bins], sums=kept)
+
+
+def draw_values(
+    events: Events,
+    value: Callable[[Vector, Vector, Vector | None, int], float],
+    num_bins: int,
+    num_draws: int,
+    seed: tuple[int, ...],
+) -> Vector:
+    """Any error ``(R,)`` of confidences, outcomes and weights where outcomes are drawn as they are stated."""
+    rng = np.random.default_rng(seed)
+    draws = (rng.random(len(events.confidences)) < events.confidences for _ in range(num_draws))
+    return np.array(
+        [value(events.confidences, drawn.astype(np.float64), events.weights, num_bins) for drawn in draws]
+    )
 
 
 def _alike(events: Events, matrix: Any) -> tuple[Indices, Indices]:

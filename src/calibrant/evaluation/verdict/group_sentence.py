@@ -6,24 +6,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from calibrant.evaluation.phrases import percent
-from calibrant.evaluation.result import GroupRow, Verdict
+from calibrant.evaluation.result import GroupRow, Kind, Verdict
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, significance
 
 MOST_NAMED = 3  # in a sentence
 
 
-def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float) -> str:
-    """What the table says in short."""
+def group_sentence(
+    rows: Sequence[GroupRow], num_groups: int, level: float, *, top_label: bool = False
+) -> str:
+    """What the table says in short; ``top_label``: that it speaks of the top label, not of the classes."""
     bad = [row for row in rows if row.adjusted_p < significance(level, 1)]
     bad.sort(key=lambda row: -abs(row.gap.value or 0.0))
     vague = sum(row.vague for row in rows)
     where = f"{len(rows)} groups" if len(rows) == num_groups else f"the {len(rows)} largest groups"
+    where_off = " in the top label" if top_label else ""
     told = [
         f"{row.name} (says {percent(row.mean_confidence.value or 0.0)}, "
         f"is right {percent(row.accuracy.value or 0.0)} of the time)"
         for row in bad[:MOST_NAMED]
     ]
-    said = f"{len(bad) or 'None'} of {where} {'are' if len(bad) > 1 else 'is'} miscalibrated beyond chance"
+    are = "are" if len(bad) > 1 else "is"
+    said = f"{len(bad) or 'None'} of {where} {are} miscalibrated{where_off} beyond chance"
     if told:
         said += f": {', '.join(told)}" + (
             f" and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""
@@ -37,11 +41,15 @@ def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float) -> s
 
 
 def with_groups(
-    verdict: Verdict, rows: tuple[GroupRow, ...], groups: Sequence[str] | None, level: float
+    verdict: Verdict,
+    rows: tuple[GroupRow, ...],
+    groups: Sequence[str] | None,
+    level: float,
+    kind: Kind,
 ) -> Verdict:
     """The verdict with the sentence on the groups, before the one that says what to do next."""
     if groups is None or not rows:
         return verdict
-    said = group_sentence(rows, len(set(groups)), level)
+    said = group_sentence(rows, len(set(groups)), level, top_label=kind in {"binary", "multiclass"})
     place = len(verdict.sentences) - (verdict.repair is None)
     return replace(verdict, sentences=(*verdict.sentences[:place], said, *verdict.sentences[place:]))

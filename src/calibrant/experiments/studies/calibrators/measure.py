@@ -1,11 +1,9 @@
-"""Every calibrator on every file of logits: fitted on one half of the samples, judged on the other."""
+"""Every calibrator on every file of logits: fitted on either half of the samples, judged on the other."""
 
 from __future__ import annotations
 
-import itertools
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,15 +15,18 @@ from calibrant import metrics
 from calibrant._math.errors import InputError
 from calibrant._math.threads import threads_for
 from calibrant.calibrators import available, build
-from calibrant.evaluation.fitting.split import stratified_folds
-from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled, fit_quietly
+from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled
 from calibrant.experiments.prediction_files import prediction_files
 from calibrant.experiments.records import Records
-from calibrant.experiments.studies.calibrators.numbers import AS_THEY_CAME, CRITERIA, FITTED_BY, Trial
+from calibrant.experiments.studies.calibrators import settings
+from calibrant.experiments.studies.calibrators.crossed import Crossed, Division
+from calibrant.experiments.studies.calibrators.exponent import floored_gains, refitted_gains, rows_of_gain
+from calibrant.experiments.studies.calibrators.numbers import Trial
+from calibrant.experiments.studies.calibrators.resamples import Resamples
+from calibrant.experiments.studies.calibrators.settings import AS_THEY_CAME, CRITERIA, FITTED_BY
 from calibrant.predictions import Predictions
 
-RECORDS = "trials.jsonl"
-MOST_CLASSES = {"dirichlet": 50}  # with more a fit takes minutes
+RECORDS = "calibrators-runs.jsonl"
 
 
 def calibrators_for(kind: str, num_classes: int) -> list[str]:
@@ -37,74 +38,90 @@ def calibrators_for(kind: str, num_classes: int) -> list[str]:
     names = [
         name
         for name in available()
-        if kind in build(name).kinds and num_classes <= MOST_CLASSES.get(name, num_classes)
+        if kind in build(name).kinds and num_classes <= settings.MOST_CLASSES.get(name, num_classes)
     ]
     by_others = FITTED_BY[:1] if kind == "multilabel" else FITTED_BY
     return names + [f'{name}(objective="{by}")' for name in by_others for by in CRITERIA[1:]]
 
 
 def run_calibrator_study(
-    folder: Path, out: Path, *, seeds: Sequence[int] = range(10), tell: Callable[[str], None] = lambda _: None
-) -> Path:
-    """Carry out what is not in ``out/trials.jsonl`` yet, one line for each trial as it ends.
+    folder: Path, out: Path, *, seeds: Sequence[int], tell: Callable[[str], None] = lambda _: None
+) -> Records:
+    """Carry out what is not recorded yet, a line for each result as it comes.
 
     Raises:
         InputError: If the folder holds no file of predictions with all scores.
     """
-    files = {name: given for name, given in prediction_files(folder) if given.kind != "top_label"}
-    if not files:
-        raise InputError(f"{folder} holds no file of predictions with all scores.")
     records = Records(out / RECORDS)
+    empty = True
     with threads_for(0):
-        for seed, (name, predictions) in itertools.product(seeds, files.items()):
-            division = _Division(name, predictions, seed)
-            names = calibrators_for(predictions.kind, predictions.num_classes or 2)
-            for text in (AS_THEY_CAME, *names):
-                records.get(f"{name}, {seed}, {text}", partial(division.trial, text))
-            tell(f"{name}, division {seed + 1}")
-    return records.path
+        for name, predictions in prediction_files(folder):
+            if predictions.kind == "top_label":
+                continue
+            empty = False
+            file = _File(name, predictions.with_split(None))
+            for seed in seeds:
+                division = Division(file.predictions, seed)
+                for text in (AS_THEY_CAME, *calibrators_for(file.predictions.kind, file.num_classes)):
+                    records.get(f"{name}, {seed}, {text}", partial(file.trial, division, text))
+                tell(f"{name}, division {seed + 1}")
+            records.get(f"{name}, {len(seeds)} divisions, exponent", partial(file.exponent, seeds))
+            tell(f"{name}, exponent")
+    if empty:
+        raise InputError(f"{folder} holds no file of predictions with all scores.")
+    return records
 
 
 @dataclass(frozen=True)
-class _Division:
-    """One file, divided once."""
+class _File:
+    """One file and its resamples, the same for all calibrators and divisions."""
 
-    file: str
+    name: str
     predictions: Predictions
-    seed: int
+
+    @property
+    def num_classes(self) -> int:
+        """C; 2 for an event."""
+        return self.predictions.num_classes or 2
 
     @cached_property
-    def _halves(self) -> tuple[Predictions, Predictions]:
-        halves = stratified_folds(self.predictions, 2, self.seed)
-        return self.predictions.rows(halves == 0), self.predictions.rows(halves == 1)
+    def resamples(self) -> Resamples:
+        """Of the samples, whatever half they are in."""
+        return Resamples(self.predictions.num_samples, settings.RESAMPLES, seed=0)
 
-    def trial(self, text: str) -> dict[str, Any]:
-        """One calibrator, fitted on one half and judged on the other."""
-        calibration, test = self._halves
-        before = test.probs
-        probs, seconds, failure = before, None, None
+    def trial(self, division: Division, text: str) -> Mapping[str, Any]:
+        """One calibrator on one division."""
+        data, before = division.data, self.predictions.probs.double()
+        failure, crossed = None, Crossed(before, 0.0, ())
         if text != AS_THEY_CAME:
-            start = time.process_time()
             try:
-                calibrator = fit_quietly(build(text), Labelled.of(calibration))
+                crossed = division.judged(text)
             except FIT_FAILURES as error:
                 failure = str(error)
-            else:
-                seconds = time.process_time() - start
-                probs = calibrator.predict_proba(test.scores)
         trial = Trial(
-            file=self.file,
-            kind=test.kind,
+            file=self.name,
+            kind=self.predictions.kind,
             num_samples=self.predictions.num_samples,
-            num_classes=test.num_classes or 2,
-            seed=self.seed,
+            num_classes=self.num_classes,
+            seed=division.seed,
             calibrator=text,
-            measures={} if failure else _measured(probs, Labelled.of(test), test.kind),
-            changed=None if failure else _changed(before, probs, test.kind),
-            seconds=seconds,
+            measures={} if failure else _measured(crossed.probs, data, self.predictions.kind),
+            changed=None if failure else _changed(before, crossed.probs, self.predictions.kind),
+            seconds=None if failure or text == AS_THEY_CAME else crossed.seconds,
             failure=failure,
         )
-        return asdict(trial)
+        draws = {} if failure else self.resamples.measures(crossed.probs, data)
+        short = {name: values and [float(f"{each:.9g}") for each in values] for name, values in draws.items()}
+        return {"trial": asdict(trial), "draws": short}
+
+    def exponent(self, seeds: Sequence[int]) -> Mapping[str, Any]:
+        """What the exponent gains, also with fits to resamples, and where it comes from."""
+        return {
+            "file": self.name,
+            "refits": refitted_gains(Division(self.predictions, seeds[0]), self.resamples, settings.REFITS),
+            "rows": rows_of_gain(self.predictions, seeds),
+            "floors": floored_gains(self.predictions, seeds, self.resamples),
+        }
 
 
 def _measured(probs: torch.Tensor, test: Labelled, kind: str) -> dict[str, float | None]:

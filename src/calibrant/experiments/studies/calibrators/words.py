@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from calibrant.experiments.means import Mean, mean_of
-from calibrant.experiments.pages import plus_minus, table
-from calibrant.experiments.studies.calibrators.numbers import (
+from calibrant.experiments.means import mean_of, plus_minus
+from calibrant.experiments.pages import table
+from calibrant.experiments.studies.calibrators.claims import NAMES, exponent_gains, rival_gains
+from calibrant.experiments.studies.calibrators.gains import Gain, adjusted, gain, sides
+from calibrant.experiments.studies.calibrators.numbers import means_of
+from calibrant.experiments.studies.calibrators.settings import (
+    COMPARED,
     CRITERIA,
     FITTED_BY,
-    Summary,
-    Trial,
-    files_of,
-    gain,
-    summaries,
+    FOCAL,
+    PLAIN,
+    RESAMPLES,
+    RIVALS,
+    TRIMMED,
 )
 
 SHOWN = ("nll", "brier", "ece", "classwise", "smce", "accuracy")
@@ -28,117 +32,184 @@ TITLES = {
     "smce": "smCE",
     "accuracy": "accuracy",
 }
-EXPONENT = ("nll", "brier", "ece", "smce")
-RIVALS = ("vector", "matrix", "structured-matrix")
 
 
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs beyond the numbers."""
-    files = files_of(numbers)
-    counts = {len({trial.seed for trial in found}) for found in files.values()}
-    multiclass = {name: found for name, found in files.items() if found[0].kind == "multiclass"}
-    exponent = {
-        (name, measure): gain(found, measure, "temperature", "focal-temperature")
-        for name, found in files.items()
-        for measure in EXPONENT
-    }
-    rivals = {
-        (name, rival, measure): gain(found, measure, "focal-temperature", rival)
-        for name, found in multiclass.items()
-        for rival in RIVALS
-        for measure in ("nll", "ece")
-    }
+    families = {by: exponent_gains(numbers, by) for by in COMPARED}
+    rivals = {by: rival_gains(numbers, by) for by in ("nll", "ece")}
+    p_rivals = {by: adjusted(family) for by, family in rivals.items()}
     return {
-        "divisions": str(*counts) if len(counts) == 1 else f"{min(counts)} to {max(counts)}",
-        "exponent": table(
-            ["file", *(TITLES[measure] for measure in EXPONENT)],
-            [
-                [f"`{name}`", *(plus_minus(exponent[name, measure], 4, signed=True) for measure in EXPONENT)]
-                for name in files
-            ],
-        ),
-        "shares": _shares(files),
-        "exponent_sides": {
-            TITLES[measure]: _sides([exponent[name, measure] for name in files]) for measure in EXPONENT
+        "resamples": RESAMPLES,
+        "trimmed": TRIMMED,
+        "exponent": _exponent_table(numbers, families),
+        "exponent_sides": {TITLES[by]: sides(family) for by, family in families.items()},
+        "rows": _rows_table(numbers),
+        "floors": {
+            name: _floor_table(each["floors"]) for name, each in numbers["exponent"].items() if each["floors"]
         },
-        "rivals": table(
-            ["file", *(head for rival in RIVALS for head in (f"{rival}: NLL", "ECE"))],
-            [
-                [
-                    f"`{name}`",
-                    *(
-                        plus_minus(rivals[name, rival, measure], 4, signed=True)
-                        for rival in RIVALS
-                        for measure in ("nll", "ece")
-                    ),
-                ]
-                for name in multiclass
-            ],
-        ),
+        "zeros": {name: each["rows"]["zeros"] for name, each in numbers["exponent"].items()},
+        "shares": _shares(numbers),
+        "rivals": _rivals_table(rivals, p_rivals),
+        "family": len(rivals["nll"]),
         "rival_sides": {
-            f"{rival} {TITLES[measure]}": _sides([rivals[name, rival, measure] for name in multiclass])
+            f"{NAMES[rival]}, {TITLES[by]}": sides(
+                {name: each for name, each in family.items() if name[1] == rival}, p_rivals[by]
+            )
+            for by, family in rivals.items()
             for rival in RIVALS
-            for measure in ("nll", "ece")
         },
-        "criteria": [_criteria_table(files, calibrator) for calibrator in FITTED_BY],
-        "files": {name: {"first": found[0], "table": _file_table(found)} for name, found in files.items()},
+        "criteria": [_criteria_table(numbers, calibrator) for calibrator in FITTED_BY],
+        "tables": {name: _file_table(numbers, name) for name in numbers["files"]},
     }
 
 
-def _shares(files: Mapping[str, Sequence[Trial]]) -> list[tuple[str, float]]:
-    """The gain of the exponent as a share of the NLL in per cent, file by file, the largest first."""
+def _shown(found: Gain | None) -> str:
+    """A gain with twice its standard error's 95 % range.
+
+    Example:
+        >>> _shown(Gain(0.5, 0.1))
+        '+0.5000 ± 0.1960'
+    """
+    return "–" if found is None else f"{found.value:+.4f} ± {1.96 * found.error:.4f}"
+
+
+def _p(value: float) -> str:
+    """A p-value; very small ones as a bound.
+
+    Example:
+        >>> _p(0.04), _p(1e-9)
+        ('.040', '<.001')
+    """
+    return "<.001" if value < 1e-3 else f"{value:.3f}".removeprefix("0")
+
+
+def _exponent_table(numbers: Mapping[str, Any], families: Mapping[str, Mapping[str, Gain | None]]) -> str:
+    p_values = {by: adjusted(family) for by, family in families.items()}
+    heads = ["file", *(head for by in COMPARED for head in (TITLES[by], "p"))]
+    rows = [
+        [
+            f"`{name}`",
+            *(cell for by in COMPARED for cell in (_shown(families[by][name]), _p(p_values[by][name]))),
+        ]
+        for name in numbers["files"]
+    ]
+    return table(heads, rows)
+
+
+def _rows_table(numbers: Mapping[str, Any]) -> str:
+    """How the gain in NLL spreads over the samples."""
+    heads = ["file", "zero", "lower on", "gain: mean", "median", "trimmed", "largest"]
+    rows = [
+        [
+            f"`{name}`",
+            f"{found['rows']['zeros']:.0f}",
+            f"{found['rows']['falls']:.0%}",
+            *(f"{found['rows'][each]:+.4f}" for each in ("gain", "median", "trimmed")),
+            f"{found['rows']['largest']:+.2f}",
+        ]
+        for name, found in numbers["exponent"].items()
+    ]
+    return table(heads, rows)
+
+
+def _floor_table(floors: list[dict[str, Any]]) -> str:
+    """The gains over each other calibrator, floor by floor."""
+    pairs = [(other, by) for other in floors[0]["over"] for by in ("nll", "ece")]
+    heads = ["floor", "NLL before", *(f"{_over(other)}: {TITLES[by]}" for other, by in pairs)]
+    rows = [
+        [
+            "without these samples" if each["floor"] is None else f"{each['floor']:.0e}",
+            f"{each['over'][PLAIN]['nll']['before']:.4f}",
+            *(_shown(Gain(found["gain"], found["error"])) for found in _found(each, pairs)),
+        ]
+        for each in floors
+    ]
+    return table(heads, rows)
+
+
+def _over(other: str) -> str:
+    return f"over {NAMES[other].removesuffix(' scaling')}"
+
+
+def _found(floor: Mapping[str, Any], pairs: list[tuple[str, str]]) -> Iterator[dict[str, float]]:
+    for other, by in pairs:
+        yield floor["over"][other][by]
+
+
+def _shares(numbers: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """The gain of the exponent as a share of the NLL in per cent, file by file, the largest first.
+
+    Where probabilities of exactly zero came true, without these samples.
+    """
     shares: dict[str, float] = {}
-    for name, found in files.items():
-        fall = gain(found, "nll", "temperature", "focal-temperature")
-        before = {each.calibrator: each.means["nll"] for each in summaries(found)}.get("temperature")
-        if fall is not None and before is not None:
-            shares[name] = 100 * fall.value / before.value
+    for name, found in numbers["files"].items():
+        fall, before = gain(numbers, name, "nll", PLAIN, FOCAL), means_of(found, PLAIN).get("nll")
+        floors = numbers["exponent"][name]["floors"]
+        if floors:
+            left = floors[-1]["over"][PLAIN]["nll"]
+            shares[name] = 100 * left["gain"] / left["before"]
+        elif fall is not None and before is not None:
+            shares[name] = 100 * fall.value / before
     return sorted(shares.items(), key=lambda share: -share[1])
 
 
-def _sides(means: Sequence[Mean | None]) -> dict[str, int]:
-    """On how many files the interval lies above zero, below it, and neither."""
-    known = [(0, 0) if mean is None else (mean.low > 0, mean.high < 0) for mean in means]
-    above, below = sum(each[0] for each in known), sum(each[1] for each in known)
-    return {"all": len(known), "above": above, "below": below, "neither": len(known) - above - below}
+def _rivals_table(
+    gains: Mapping[str, Mapping[tuple[str, str], Gain | None]],
+    p_values: Mapping[str, Mapping[tuple[str, str], float]],
+) -> str:
+    files = dict.fromkeys(name for name, _ in gains["nll"])
+    heads = ["file", *(f"{_over(rival)}: {TITLES[by]}" for rival in RIVALS for by in gains)]
+
+    def cell(by: str, key: tuple[str, str]) -> str:
+        return _shown(gains[by][key]) + ("" if p_values[by][key] < 0.05 else " (n.s.)")
+
+    return table(
+        heads,
+        [[f"`{name}`", *(cell(by, (name, rival)) for rival in RIVALS for by in gains)] for name in files],
+    )
 
 
-def _criteria_table(files: Mapping[str, Sequence[Trial]], calibrator: str) -> str:
+def _criteria_table(numbers: Mapping[str, Any], calibrator: str) -> str:
     """By how many per cent a measure changes if the calibrator is fitted by it instead of by NLL."""
     pairs = [(by, f'{calibrator}(objective="{by}")') for by in CRITERIA[1:]]
     pairs.append(("nll", f'{calibrator}(objective="ece")'))
     columns: list[list[float]] = [[] for _ in pairs]
     rows: list[list[str]] = []
-    for name, found in files.items():
-        means = {each.calibrator: each.means for each in summaries(found)}
+    for name, found in numbers["files"].items():
         cells: list[str] = []
         for column, (measure, text) in zip(columns, pairs, strict=True):
-            before, after = (means.get(each, {}).get(measure) for each in (calibrator, text))
-            if before is None or after is None or before.value == 0:
+            before, after = (means_of(found, each).get(measure) for each in (calibrator, text))
+            if before is None or after is None or before == 0:
                 cells.append("–")
                 continue
-            column.append(100 * (after.value / before.value - 1))
+            column.append(100 * (after / before - 1))
             cells.append(f"{column[-1]:+.1f}")
         rows.append([f"`{name}`", *cells])
-    means_row = [plus_minus(mean_of(column), 1, signed=True) if column else "–" for column in columns]
+    means = [plus_minus(mean_of(column), 1, signed=True) if column else "–" for column in columns]
     heads = [f"{calibrator}; file", *(f"by {TITLES[by]}" for by in CRITERIA[1:]), "NLL, if by ECE"]
-    return table(heads, [*rows, ["mean", *means_row]])
+    return table(heads, [*rows, ["mean over the files", *means]])
 
 
-def _file_table(trials: Sequence[Trial]) -> str:
-    heads = ["calibrator", *(TITLES[name] for name in SHOWN), "changed", "seconds"]
-    rows = [
-        [
-            each.calibrator + (f" ({each.failures} failed)" if each.failures else ""),
-            *(plus_minus(each.means[name], 4) for name in SHOWN),
-            f"{each.changed:.2%}",
-            "–" if each.seconds is None else f"{each.seconds:.3f}",
+def _file_table(numbers: Mapping[str, Any], file: str) -> str:
+    found = numbers["files"][file]
+    heads = ["calibrator", *(TITLES[name] for name in SHOWN), "NLL gain", "ECE gain", "changed", "seconds"]
+
+    def row(name: str) -> list[str]:
+        each, means = found["calibrators"][name], means_of(found, name)
+        gains = (
+            None if name == PLAIN else gain(numbers, file, measure, PLAIN, name) for measure in ("nll", "ece")
+        )
+        return [
+            name + (f" ({each['failures']} failed)" if each["failures"] else ""),
+            *("–" if (value := means.get(by)) is None else f"{value:.4f}" for by in SHOWN),
+            *(_shown(one) for one in gains),
+            f"{each['changed']:.2%}",
+            "–" if each["seconds"] is None else f"{each['seconds']:.3f}",
         ]
-        for each in sorted(summaries(trials), key=_nll)
-    ]
-    return table(heads, rows)
 
+    def nll(name: str) -> float:
+        value = means_of(found, name).get("nll")
+        return math.inf if value is None else value
 
-def _nll(each: Summary) -> float:
-    mean = each.means["nll"]
-    return math.inf if mean is None else mean.value
+    return table(heads, [row(name) for name in sorted(found["calibrators"], key=nll)])

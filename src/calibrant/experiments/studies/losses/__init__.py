@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calibrant._math.errors import InputError
+from calibrant.experiments.published import FOLDER as PUBLISHED_TABLES
 from calibrant.experiments.studies.losses import settings
 from calibrant.experiments.studies.losses.claims import claims
 from calibrant.experiments.studies.losses.numbers import numbers_of, swapped
@@ -41,7 +42,7 @@ def write_results(
         folder: Where to write; made if need be.
         wanted: The settings; one without finished runs is left out.
         seeds: The seeds that count.
-        published: A folder of published tables to quote; without it none are quoted.
+        published: A folder of published tables to quote, if not those of the package.
 
     Returns:
         The files written.
@@ -64,7 +65,7 @@ def write_results(
             recipe=base_recipe(setting).model_dump(mode="json"),
             counts=training_counts(setting),
             wanted=len(seeds),
-            published=[] if published is None else quotes(published, known),
+            published=quotes(published or PUBLISHED_TABLES, known),
         )
         written += page_of(setting).write(numbers, folder, draw_figures(numbers))
     if not written:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrant._math.text_form import named
+from calibrant.experiments.claims import Departure
 
 BASE: Mapping[str, Any] = {
     "model": "calibrant.experiments.studies.losses.network:StridedCNN(width=8)",
@@ -24,6 +25,23 @@ BASE: Mapping[str, Any] = {
     "evaluation": {"calibrators": ["temperature"], "bootstrap": 20},
 }
 """``recipes/fashion-mnist-losses.toml``; a test holds one to the other."""
+
+
+MUKHOTI = "Mukhoti et al. (2020)"
+FCL = "focal calibration loss (2025)"
+KULL = "Komisarenko and Kull (2024)"
+PRACTICE = "common practice"
+DEPARTURES: Mapping[str, tuple[Departure, ...]] = {
+    MUKHOTI: (
+        Departure(
+            verdict="depends on the reduction",
+            what="The code of Mukhoti et al. (2020) for images sums the loss over the batch and clips "
+            "gradients at 2; this study averages it, which makes the same clipping and learning rate act "
+            "otherwise, and temperatures and errors after focal loss change with it.",
+        ),
+    ),
+}
+"""What the study does otherwise than a paper, by the source of the claims that may depend on it."""
 
 
 @dataclass(frozen=True, kw_only=True)

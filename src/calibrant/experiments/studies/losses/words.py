@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from calibrant.experiments.claims import Claim
 from calibrant.experiments.means import Mean
 from calibrant.experiments.pages import table
 from calibrant.experiments.studies.losses.claims import WITHOUT_UNIT, claims, shown
@@ -60,6 +61,9 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         if imbalanced
         else {},
         "verdicts": _verdicts(numbers),
+        "departures": [
+            each.what for each in dict.fromkeys(one for claim in claims(numbers) for one in claim.departures)
+        ],
         "claim_table": _claim_table(numbers),
         "quoted": _quoted(arms, numbers["published"]),
         "quoted_of": (NETWORK, DATA),
@@ -144,13 +148,18 @@ def _verdicts(numbers: Mapping[str, Any]) -> dict[str, list[str]]:
     """The claims sorted by what became of them."""
     found: dict[str, list[str]] = {"holds": [], "does not hold": [], "undecided": []}
     for claim in claims(numbers):
-        found[claim.verdict].append(claim.statement)
+        found.setdefault(claim.said, []).append(claim.statement)
     return {verdict: statements for verdict, statements in found.items() if statements}
+
+
+def _here(claim: Claim) -> str:
+    """What becomes of a claim; where the study departs from its source, also what was found with that."""
+    return claim.said + (f" (here: {claim.verdict})" if claim.departures else "")
 
 
 def _claim_table(numbers: Mapping[str, Any]) -> str:
     heads = ["claim", "of", "here", "numbers"]
-    rows = [[f"{claim.statement}.", claim.source, claim.verdict, claim.evidence] for claim in claims(numbers)]
+    rows = [[f"{claim.statement}.", claim.source, _here(claim), claim.evidence] for claim in claims(numbers)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *rows))
 
 

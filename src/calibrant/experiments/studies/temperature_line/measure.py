@@ -164,13 +164,15 @@ def _follow(problem: Predictions, criteria: Sequence[Criterion], divisions: int)
 def _reached(data: Labelled, near: float) -> dict[str, float]:
     """Least likelihood loss on all samples: at exponent 0, on the line, in its range, and anywhere."""
     full = fit_quietly(FocalTemperatureScaling(), data).fit_result_
-    line = fit_quietly(FocalTemperatureScaling(search="line"), data).fit_result_
+    line = fit_quietly(FocalTemperatureScaling(search="fine-line"), data).fit_result_
+    coarse = fit_quietly(FocalTemperatureScaling(search="line"), data).fit_result_
     around = np.linspace(near - _STEP, near + _STEP, 21).clip(GAMMAS[0], GAMMAS[-1]).tolist()
     within = temperature_ridge(data.scores, data.labels, gammas=around, weights=data.weights).lowest
     return {
         "plain": full.compared["temperature"],
         "line": line.after,
-        "range": min(within.value, line.after),
+        "coarse": coarse.after,
+        "range": min(within.value, line.after, coarse.after),
         "full": full.after,
         "gamma_on_line": _number(line.parameters["gamma"]),
         "gamma_in_range": within.gamma,
@@ -184,7 +186,7 @@ def _elsewhere(problem: Predictions, by: Criterion, seed: int) -> dict[str, floa
     fitted, judged = Labelled.of(problem.rows(halves == 0)), Labelled.of(problem.rows(halves == 1))
     calibrators = {
         "plain": TemperatureScaling(objective=by),
-        "line": FocalTemperatureScaling(objective=by, search="line"),
+        "line": FocalTemperatureScaling(objective=by, search="fine-line"),
         "full": FocalTemperatureScaling(objective=by),
     }
     return {

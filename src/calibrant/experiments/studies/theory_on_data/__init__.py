@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from calibrant.experiments.published import FOLDER
 from calibrant.experiments.studies.theory_on_data.claims import claims, swapped
 from calibrant.experiments.studies.theory_on_data.numbers import words
 from calibrant.experiments.study import DATA, OUT_PAGES, PAGES, PUBLISHED, Page, Session, Study, data_folder
@@ -25,9 +26,7 @@ def _run(
 
     folder = table or out
     files, left_out = measure.theory_on_files(data_folder(data), progress=session.progress)
-    needed = measure.stored_temperatures(folder)
-    if published is not None:
-        needed += measure.published_temperatures(published)
+    needed = measure.stored_temperatures(folder) + measure.published_temperatures(published or FOLDER)
     return PAGE.write(measure.results(files, left_out, needed), folder)
 
 

@@ -48,7 +48,26 @@ def _source(rows: Sequence[Row]) -> dict[str, Any]:
         "count": len(rows),
         "near_one": sum(abs(mean_of(each["needed"]).value - 1) <= MARGIN + 1e-9 for each in rows),
         "nearer": sum(from_one(each["needed"]) < from_one(each["proper"]) for each in rows),
+        "constant": _best_constant(rows),
+        "two_classes": [{**each, "means": _means(each)} for each in rows if each["num_classes"] == 2],
     }
+
+
+def by_network(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each network, one for each exponent."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["network"], []).append(row)
+    return found
+
+
+def _best_constant(rows: Sequence[Row]) -> tuple[float, int]:
+    """The temperature, in steps of .01, that lies between the two products in the most rows; in how many."""
+    ends = [[mean_of(each["proper"]).value * each[name] for name in ("binary", "closest")] for each in rows]
+    steps = [step / 100 for step in range(1, 501)]
+    hits = {step: sum(low <= step <= high for low, high in ends) for step in steps}
+    best = [step for step in steps if hits[step] == max(hits.values())]
+    return best[len(best) // 2], hits[best[0]]
 
 
 def from_one(temperatures: Sequence[float]) -> float:

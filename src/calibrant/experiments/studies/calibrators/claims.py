@@ -1,0 +1,75 @@
+"""What the calibrator study says of focal temperature scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from calibrant.experiments.claims import Claim, Verdict
+from calibrant.experiments.studies.calibrators.gains import Gain, Sides, adjusted, gain, sides
+from calibrant.experiments.studies.calibrators.numbers import multiclass
+from calibrant.experiments.studies.calibrators.settings import FOCAL, PLAIN, RIVALS
+
+SOURCE = "Komisarenko and Kull (2024), section 5.2"
+OPEN = "left open by Komisarenko and Kull (2024)"
+TITLES = {"nll": "NLL", "brier": "Brier score", "ece": "ECE"}
+NAMES = {
+    PLAIN: "temperature scaling",
+    FOCAL: "focal temperature scaling",
+    "vector": "vector scaling",
+    "matrix": "matrix scaling",
+    "structured-matrix": "structured matrix scaling",
+}
+
+
+def claims(numbers: Mapping[str, Any]) -> list[Claim]:
+    """Focal temperature scaling against temperature, vector and matrix scaling."""
+    found = [_lower(exponent_gains(numbers, by), by, PLAIN, SOURCE) for by in ("nll", "ece")]
+    for by in ("nll", "ece"):
+        family = rival_gains(numbers, by)
+        p_values = adjusted(family)
+        for rival in RIVALS:
+            mine = {name: each for name, each in family.items() if name[1] == rival}
+            if mine:
+                found.append(_lower(mine, by, rival, OPEN, p_values))
+    return found
+
+
+def exponent_gains(numbers: Mapping[str, Any], measure: str) -> dict[str, Gain | None]:
+    """Focal temperature scaling's gain over temperature scaling, file by file: one family."""
+    return {name: gain(numbers, name, measure, PLAIN, FOCAL) for name in numbers["files"]}
+
+
+def rival_gains(numbers: Mapping[str, Any], measure: str) -> dict[tuple[str, str], Gain | None]:
+    """Its gain over vector and matrix scalings, by file and rival: one family."""
+    return {
+        (name, rival): gain(numbers, name, measure, rival, FOCAL)
+        for name in multiclass(numbers)
+        for rival in RIVALS
+    }
+
+
+def _lower(
+    gains: Mapping[Any, Gain | None],
+    measure: str,
+    other: str,
+    source: str,
+    p_values: Mapping[Any, float] | None = None,
+) -> Claim:
+    found = sides(gains, p_values)
+    return Claim(
+        key=f"{other}, {measure}",
+        source=source,
+        statement=f"Wherever they differ beyond noise, focal temperature scaling has a lower "
+        f"{TITLES[measure]} than {NAMES[other]}",
+        verdict=_verdict(found),
+        evidence=f"its {TITLES[measure]} is lower on {found.above} of {found.all} files, higher on "
+        f"{found.below}, and {found.neither} are undecided",
+        arms=(FOCAL, other),
+    )
+
+
+def _verdict(found: Sides) -> Verdict:
+    if found.above and not found.below:
+        return "holds"
+    return "does not hold" if found.below and not found.above else "undecided"
