@@ -33,9 +33,7 @@ def _run(
 
 
 def _small() -> settings.Setting:
-    method = settings.Method(
-        num_draws=40, sets=2, rarely=1, resamples=20, truth_samples=2000, changed_sets=1
-    )
+    method = settings.Method(num_draws=40, sets=2, rarely=1, resamples=20, truth_samples=2000, changed_sets=1)
     return settings.Setting(
         method=method,
         classes=(2, 3),

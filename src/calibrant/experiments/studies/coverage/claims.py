@@ -33,15 +33,10 @@ Cell = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """So many of so many sets."""
+    """A share of so many sets."""
 
-    hits: int
+    value: float
     sets: int
-
-    @property
-    def value(self) -> float:
-        """As a share."""
-        return self.hits / self.sets
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -67,7 +62,8 @@ class Share:
 
 def pooled(shares: Sequence[Share]) -> Share:
     """All sets together."""
-    return Share(hits=sum(each.hits for each in shares), sets=sum(each.sets for each in shares))
+    sets = sum(each.sets for each in shares)
+    return Share(value=sum(each.value * each.sets for each in shares) / sets, sets=sets)
 
 
 def calibrated(numbers: Mapping[str, Any]) -> list[Cell]:
@@ -78,18 +74,18 @@ def calibrated(numbers: Mapping[str, Any]) -> list[Cell]:
 def coverage(numbers: Mapping[str, Any], key: str) -> list[Share]:
     """How often the intervals of an error cover, cell by cell."""
     found = [cell["errors"][key] for cell in numbers["cells"] if key in cell["errors"]]
-    return [Share(hits=each["covered"], sets=each["sets"]) for each in found]
+    return [Share(value=each["covered"], sets=each["sets"]) for each in found]
 
 
 def gate_alarms(cells: Sequence[Cell], key: str) -> list[Share]:
     """How often an error is called real, cell by cell."""
     found = [cell["errors"][key] for cell in cells if key in cell["errors"]]
-    return [Share(hits=each["real"], sets=each["sets"]) for each in found]
+    return [Share(value=each["real"], sets=each["sets"]) for each in found]
 
 
 def verdict_alarms(cells: Sequence[Cell]) -> list[Share]:
     """How often any part of the verdict fails, cell by cell."""
-    return [Share(hits=cell["verdict"]["alarms"], sets=cell["sets"]) for cell in cells]
+    return [Share(value=cell["verdict"]["alarms"], sets=cell["sets"]) for cell in cells]
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
@@ -102,7 +98,8 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     for key in AIMED_AT:
         if shares := gate_alarms(cells, key):
             found += _alarms(f"gate-{key}", f"the gate on the {TITLES[key]}", shares)
-    found += _alarms("verdict", "the verdict", verdict_alarms(cells))
+    if cells:
+        found += _alarms("verdict", "the verdict", verdict_alarms(cells))
     return [*found, _agrees(numbers)]
 
 
@@ -161,11 +158,12 @@ def _counts(verdicts: Sequence[Verdict]) -> str:
 
 def _agrees(numbers: Mapping[str, Any]) -> Claim:
     each = [error for cell in numbers["cells"] for error in cell["errors"].values()]
-    apart, intervals = sum(one["disagree"] for one in each), sum(one["sets"] for one in each)
+    apart = pooled([Share(value=one["disagree"], sets=one["sets"]) for one in each])
     return Claim(
         key="agrees",
         source=SOURCE,
         statement="An interval leaves out zero exactly where the error counts as real",
-        verdict="does not hold" if apart else "holds",
-        evidence=f"they disagree in {apart:,} of {intervals:,} intervals of all errors and cells",
+        verdict="does not hold" if apart.value else "holds",
+        evidence=f"they disagree in {round(apart.value * apart.sets):,} of {apart.sets:,} intervals of all "
+        "errors and cells",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from calibrant.experiments.means import rounded
 from calibrant.experiments.records import Record, Records
 from calibrant.experiments.studies.coverage import truth
 from calibrant.experiments.studies.coverage.populations import Normal, Stated, redrawn, stated
-from calibrant.experiments.studies.coverage.settings import ASKED_FOR, DEFAULT, RARE, Method, Setting
+from calibrant.experiments.studies.coverage.settings import ASKED_FOR, DEFAULT, RARE, SLOW, Method, Setting
 from calibrant.predictions import Predictions
 
 FORMS = {each.key: each for each in ROSTER}
@@ -131,7 +131,8 @@ def finished(store: Path, setting: Setting = DEFAULT) -> list[Record]:
 
 def _truth(records: Records, cell: Cell, folder: Path | None, method: Method) -> Mapping[str, float]:
     """The errors of the population of a cell."""
-    source = Cell(**{**vars(cell), "samples": 0})
+    source = replace(cell, samples=0)
+    how = [method.spread, method.num_bins, method.truth_samples, method.bandwidth]
 
     def compute() -> dict[str, Any]:
         if cell.scale is not None:
@@ -139,7 +140,7 @@ def _truth(records: Records, cell: Cell, folder: Path | None, method: Method) ->
         population = _redrawn(cell, folder, method)
         return {"truth": truth.redrawn_truth(population, method.num_bins)}
 
-    return records.get(f"truth, {source.title}, {method}", compute)["truth"]
+    return records.get(f"truth, {source.title}, {how}", compute)["truth"]
 
 
 def _difference(true: Mapping[Cell, Mapping[str, float]], cell: Cell) -> dict[str, float]:
@@ -165,18 +166,25 @@ def _batch(cell: Cell, folder: Path | None, method: Method, seed: int) -> dict[s
     parts: dict[str, list[float | None]] = {}
     for number in range(method.sets):
         predictions = _predictions(cell, folder, method, rng)
-        thorough = number == 0 and seed % method.rarely == 0
-        left_out = set[str]() if thorough else set(RARE)
-        if number % 2:
-            left_out.add("smce")
+        left_out = _left_out(method, seed, number)
         procedure = procedure_of(predictions.kind, method, int(rng.integers(1 << 30)))
         found, adjusted = judged(predictions, procedure, left_out)
         _add(errors, found)
-        if thorough:
+        if number == 0:
             _add(centred, resampled(predictions, procedure))
         for name, p in adjusted.items():
             parts.setdefault(name, []).append(rounded(p, 6))
     return {"errors": errors, "centred": centred, "parts": parts}
+
+
+def _left_out(method: Method, seed: int, number: int) -> set[str]:
+    """What is not measured on a set of a batch."""
+    left_out = set[str](RARE if number else ())
+    if (seed + 1) % method.rarely:
+        left_out.add(SLOW)
+    if number % 2:
+        left_out.add("smce")
+    return left_out
 
 
 def _predictions(cell: Cell, folder: Path | None, method: Method, rng: np.random.Generator) -> Predictions:
@@ -268,7 +276,7 @@ def _changes(cell: Cell, method: Method, seed: int) -> dict[str, dict[str, list[
 
 
 def _forms(reduced: Reduced, kind: Kind) -> dict[str, Quantity]:
-    """The form in which each error is shown first: of two classes that of the positive one, if there is such."""
+    """The form in which each error is shown first: of two classes that of the positive one, if it has one."""
     classes = 2 if kind == "binary" else 3
     forms = {key: FORMS[key].forms(kind)[0] for key in truth.keys_of(classes)}
     return {key: form for key, form in forms.items() if form.key in reduced.values}

@@ -15,7 +15,7 @@ Lists = Mapping[str, Sequence[float]]
 
 
 def numbers_of(records: Sequence[Record], setting: Setting) -> dict[str, Any]:
-    """Of each cell and quantity how many sets there were, and what became of them."""
+    """Of each cell and quantity how many sets there were, and which share of them was how."""
     cells: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
         cells.setdefault(tuple(record["cell"].values()), []).append(record)
@@ -31,15 +31,16 @@ def numbers_of(records: Sequence[Record], setting: Setting) -> dict[str, Any]:
 
 def _cell(batches: Sequence[Record], limit: float) -> dict[str, Any]:
     cell, truth = batches[0]["cell"], batches[0]["truth"]
-    parts = {name: _joined(batches, lambda batch, name=name: batch["parts"][name]) for name in batches[0]["parts"]}
-    fails = {name: [p < limit for p in each] for name, each in parts.items()}
+    fails = {
+        name: [p < limit for batch in batches for p in batch["parts"][name]] for name in batches[0]["parts"]
+    }
     return {
         **{name: cell[name] for name in ("classes", "samples", "scale", "file", "stated")},
         "sets": sum(len(next(iter(batch["parts"].values()))) for batch in batches),
         "errors": {key: _error(batches, key, truth[key], limit) for key in _keys(batches, "errors")},
         "verdict": {
-            "alarms": sum(any(each) for each in zip(*fails.values(), strict=True)),
-            "parts": {name: sum(each) for name, each in fails.items()},
+            "alarms": _share([any(each) for each in zip(*fails.values(), strict=True)]),
+            "parts": {name: _share(each) for name, each in fails.items()},
         },
     }
 
@@ -56,22 +57,22 @@ def _error(batches: Sequence[Record], key: str, truth: float, limit: float) -> d
     return {
         **_coverage(lists, truth),
         "without_chance": _mean(lists["without_chance"]),
-        "real": sum(real),
-        "disagree": sum(one != other for one, other in zip(real, off_zero, strict=True)),
+        "real": _share(real),
+        "disagree": _share([one != other for one, other in zip(real, off_zero, strict=True)]),
         "centred": _centred(batches, key, truth),
     }
 
 
 def _coverage(lists: Lists, truth: float) -> dict[str, Any]:
-    """How many intervals cover, lie above and lie below the truth; ends equal to it but for rounding cover."""
+    """Which share of intervals covers, lies above and lies below the truth; ends may be rounded."""
     ends = list(zip(lists["low"], lists["high"], strict=True))
-    above = sum(low > truth + 1e-9 for low, _ in ends)
-    below = sum(high < truth - 1e-9 for _, high in ends)
+    above = [low > truth + 1e-9 for low, _ in ends]
+    below = [high < truth - 1e-9 for _, high in ends]
     return {
         "sets": len(ends),
-        "covered": len(ends) - above - below,
-        "above": above,
-        "below": below,
+        "covered": _share([not (one or other) for one, other in zip(above, below, strict=True)]),
+        "above": _share(above),
+        "below": _share(below),
         "width": _mean([high - low for low, high in ends]),
         "value": _mean(lists["value"]),
         "truth": rounded(truth),
@@ -79,7 +80,7 @@ def _coverage(lists: Lists, truth: float) -> dict[str, Any]:
 
 
 def _centred(batches: Sequence[Record], key: str, truth: float) -> dict[str, Any] | None:
-    """The centred bootstrap on the sets on which it was made, with the width of the other on the same sets."""
+    """The centred bootstrap where it was made, and the width of the other interval on the same sets."""
     both = [batch for batch in batches if key in batch["centred"]]
     if not both:
         return None
@@ -95,7 +96,7 @@ def _centred(batches: Sequence[Record], key: str, truth: float) -> dict[str, Any
     ]
     return {
         "sets": len(widths),
-        "covered": sum(covered),
+        "covered": _share(covered),
         "width": _mean(widths),
         "inverted_width": _mean(mine),
     }
@@ -106,8 +107,8 @@ def _changes(batches: Sequence[Record]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key in _keys(batches, "changes"):
         lists = _lists(batches, "changes", key)
-        clear = sum(low > 0 or high < 0 for low, high in zip(lists["low"], lists["high"], strict=True))
-        found[key] = {**_coverage(lists, truth[key]), "clear": clear}
+        clear = [low > 0 or high < 0 for low, high in zip(lists["low"], lists["high"], strict=True)]
+        found[key] = {**_coverage(lists, truth[key]), "clear": _share(clear)}
     return {
         **{name: cell[name] for name in ("classes", "samples")},
         "before": cell["scale"],
@@ -125,8 +126,8 @@ def _lists(batches: Sequence[Record], where: str, key: str) -> dict[str, list[fl
     return joined
 
 
-def _joined(batches: Sequence[Record], pick: Any) -> list[float]:
-    return [value for batch in batches for value in pick(batch)]
+def _share(which: Sequence[bool]) -> float:
+    return round(sum(which) / len(which), 8)
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -86,8 +86,8 @@ def smoothed(
 ) -> Float[np.ndarray, "M C"]:
     """The rows moved by the mean residual of each class near their log-odds, and made to sum to one.
 
-    The residual, outcome minus probability, is averaged by a Gaussian kernel over log-odds; one sample without
-    a residual is added everywhere, so that where there are few samples what is stated holds.
+    The residual, outcome minus probability, is averaged by a Gaussian kernel over log-odds; one sample
+    without a residual is added everywhere, so that where there are few samples what is stated holds.
     """
     kernel = np.exp(-0.5 * (_PLACES / bandwidth) ** 2)
     moved = np.empty_like(rows)

@@ -20,7 +20,9 @@ ERRORS = (
 ASKED_FOR = ("over_confidence_error", "under_confidence_error", "kolmogorov_smirnov", "smooth_ece")
 """What is measured beside the usual quantities."""
 RARE = ("kolmogorov_smirnov", "smooth_ece")
-"""What takes long and is measured with the centred bootstrap, on few sets."""
+"""What is measured on few sets."""
+SLOW = "smooth_ece"
+"""What takes longer than all others together, and is measured on fewer still."""
 AIMED_AT = ("ece", "classwise_ece", "smce")
 """Whose intervals and false alarms are held against the aims."""
 LEAST_COVERAGE, MEAN_COVERAGE = 0.91, 0.94
@@ -37,6 +39,9 @@ FILES = (
 )
 """Real predictions, below the folder of the data."""
 
+MOST_PROBABILITIES = 30_000_000
+"""Drawn for a true error."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
@@ -49,13 +54,15 @@ class Method:
     level: float = 0.95
     sets: int = 20
     """Test sets of a batch; on every second one the smooth error too, which takes as long as all others."""
-    rarely: int = 3
-    """The first set of every third batch gets the centred bootstrap and the rare errors too."""
+    rarely: int = 5
+    """The first set of a batch gets the centred bootstrap and the rare errors too; the slow one in every
+    fifth batch only."""
     resamples: int = 200
     truth_samples: int = 1_000_000
+    """Fewer where they would have more probabilities than `MOST_PROBABILITIES`."""
     bandwidth: float = 0.5
     """Of the kernel that smooths real outcomes, in log-odds."""
-    changed_sets: int = 4
+    changed_sets: int = 2
     """Test sets of a batch for differences."""
 
 

@@ -12,7 +12,7 @@ from calibrant._math.shapes import Float
 from calibrant.evaluation.quantities.roster import find
 from calibrant.evaluation.resampling.events import width_bins
 from calibrant.experiments.studies.coverage.populations import Normal, Redrawn, softmax
-from calibrant.experiments.studies.coverage.settings import ERRORS, Method
+from calibrant.experiments.studies.coverage.settings import ERRORS, MOST_PROBABILITIES, Method
 
 BLOCK = 10_000_000  # probabilities held at once
 CELLS = 2000  # of score, for the smooth error with a kernel
@@ -25,7 +25,7 @@ def normal_truth(classes: int, scale: float, method: Method) -> dict[str, float]
     rng = np.random.default_rng((classes, 7))
     parts: list[tuple[Float[np.ndarray, " N"], ...]] = []
     sums = np.zeros(method.num_bins)
-    seen, left = 0, method.truth_samples
+    seen, left = 0, min(method.truth_samples, MOST_PROBABILITIES // classes)
     while left:
         num_rows = min(left, BLOCK // classes)
         left -= num_rows
