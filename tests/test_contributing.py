@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 import calibrant
 from import_graph import import_graph, read_package, rooms, with_picture
@@ -90,6 +94,37 @@ def test_adding_touches_five_files_at_most(section: str) -> None:
     (skeleton, command) = (code for _, code in FENCED.findall(text))
     ast.parse(skeleton if not skeleton.startswith('"') else f"{{{skeleton}}}")
     assert re.fullmatch(r"\$ \.venv/bin/python -m pytest( (tests|src)/[\w./]+)+\n", command)
+
+
+SKELETONS = {
+    "Add a loss": (
+        ["torch", "calibrant.losses._module", "calibrant.losses._rows", "calibrant._math.shapes"],
+        lambda made: made["PolyLoss"](penalty=1.0)(torch.zeros(1, 2), torch.zeros(1).long()).item(),
+        math.log(2) + 0.5,
+    ),
+    "Add a metric": (
+        ["calibrant.metrics.correctness"],
+        lambda made: made["error_rate"]([0.9, 0.2], [1, 1]).item(),
+        0.5,
+    ),
+    "Add a quantity": (
+        ["calibrant.evaluation.quantities.quantity", "calibrant.evaluation.resampling.events"],
+        lambda made: made["BIAS"].computed.value(np.array([0.9, 0.5]), np.array([1.0, 0.0]), None, 15),
+        0.2,
+    ),
+}
+
+
+@pytest.mark.parametrize("section", SKELETONS)
+def test_skeletons_run(section: str) -> None:
+    """With the imports of the file that the page names they compute what they say."""
+    modules, value, expected = SKELETONS[section]
+    made = {"torch": torch}
+    for module in modules:
+        made |= vars(importlib.import_module(module))
+    (skeleton,) = (code for language, code in FENCED.findall(SECTIONS[section]) if language == "python")
+    exec(compile(f"from __future__ import annotations\n{skeleton}", "CONTRIBUTING.md", "exec"), made)
+    assert value(made) == pytest.approx(expected)
 
 
 def test_there_is_a_section_for_each_kind() -> None:

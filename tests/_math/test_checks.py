@@ -88,9 +88,14 @@ def test_shapes_and_labels(scores: Any, labels: Any, message: str) -> None:
 
 
 def test_logits_must_be_finite() -> None:
-    """NaN and infinities are refused with their row."""
-    for bad in (np.nan, np.inf, -np.inf):
-        with pytest.raises(InputError, match=f"`logits` must be finite; row 1 holds {bad}"):
+    """NaN and infinities are refused with their row and a remedy."""
+    remedies = {
+        np.nan: "leave that row out",
+        np.inf: "in float32 or float64",
+        -np.inf: "as `probs`, which may be 0",
+    }
+    for bad, remedy in remedies.items():
+        with pytest.raises(InputError, match=f"`logits` must be finite; row 1 holds {bad}; .*{remedy}"):
             check_logits([[0.0, 1.0], [bad, 2.0]], [0, 1])
 
 

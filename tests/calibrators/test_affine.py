@@ -10,17 +10,19 @@ import torch
 from torch import Tensor, nn
 
 from calibrant import InputError, NotFittedError
-from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling, available, build
+from calibrant.calibrators import Calibrator, FocalTemperatureScaling, TemperatureScaling, available, build
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 
+NO_LAYER = {
+    "focal-temperature": "affine only where its exponent is zero",
+    "dirichlet": "affine in log-probabilities, not in logits",
+}
+# Those that say what affine map they are.
 FOLDABLE = {
-    "temperature": ("binary", "multiclass", "multilabel"),
-    "platt": ("binary", "multilabel"),
-    "vector": ("multiclass",),
-    "matrix": ("multiclass",),
-    "structured-matrix": ("multiclass",),
-    "bias-corrected-temperature": ("multiclass",),
+    name: build(name).kinds
+    for name in available()
+    if type(build(name)).affine is not Calibrator.affine and name not in NO_LAYER
 }
 OUTPUTS = {"binary": 1, "multiclass": 4, "multilabel": 2}
 
@@ -79,6 +81,11 @@ def test_others_refuse_and_say_what_to_do(name: str, calibrated: Callable[..., A
     calibrator = build(name).fit(scores.sign() * scores.abs() ** 3, labels)
     with pytest.raises(InputError, match=rf"cannot take up {name}.*use CalibratedModel\(model, calibrator\)"):
         calibrator.fold_into(nn.Linear(3, OUTPUTS[kind]))
+
+
+def test_some_calibrators_fold() -> None:
+    """The list above is neither empty nor everything."""
+    assert {"temperature", "platt", "vector", "matrix"} <= set(FOLDABLE) < set(available())
 
 
 def test_focal_temperature_without_exponent_folds(calibrated: Callable[..., Any]) -> None:

@@ -110,6 +110,11 @@ def relabelling_changes_nothing(entry: Any, kind: str, calibrated: Make) -> None
         assert (other - probs).abs().mean() < 0.02
 
 
+def fit_arrives(entry: Any, kind: str, calibrated: Make) -> None:
+    """On data that ask for nothing unusual a fit has converged, and says so."""
+    assert usual(entry, kind, calibrated).fitted.fit_result_.converged
+
+
 def rows_may_come_in_any_order(entry: Any, kind: str, calibrated: Make) -> None:
     """Samples in another order give the same."""
     scores, labels, one = usual(entry, kind, calibrated)
@@ -309,6 +314,11 @@ def test_relabelling_changes_nothing(entry: Any, kind: str, calibrated: Make) ->
     relabelling_changes_nothing(entry, kind, calibrated)
 
 
+def test_fit_arrives(entry: Any, kind: str, calibrated: Make) -> None:
+    """Three hundred samples, over-confident: every fit converges."""
+    fit_arrives(entry, kind, calibrated)
+
+
 def test_rows_may_come_in_any_order(entry: Any, kind: str, calibrated: Make) -> None:
     """The order of the samples is immaterial."""
     rows_may_come_in_any_order(entry, kind, calibrated)
@@ -457,6 +467,13 @@ class Unweighted(TemperatureScaling):
         return super()._solve(Samples(samples.scores, samples.labels, None))
 
 
+class Restless(TemperatureScaling):
+    """Never thinks that it has arrived."""
+
+    def _solve(self, samples: Samples) -> Any:
+        return replace(super()._solve(samples), converged=False)
+
+
 class FirstRows(TemperatureScaling):
     """Fits on the first half only."""
 
@@ -497,6 +514,7 @@ class Stepping(TemperatureScaling):
         (objective_is_never_above_the_identity, Colder),
         (argmax_is_kept, Reversed),
         (relabelling_changes_nothing, Biased),
+        (fit_arrives, Restless),
         (rows_may_come_in_any_order, FirstRows),
         (unfitted_is_refused, Eager),
         (second_fit_forgets_the_first, Remembering),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant import InputError, metrics
+from calibrant import ConvergenceError, InputError, metrics
 from calibrant.calibrators import TemperatureScaling, build
 from calibrant.evaluation import Evaluation, compare, evaluate
 from calibrant.evaluation.arguments import GROUPS_NOTE
@@ -423,6 +423,23 @@ def test_calibrators_by_name_and_as_objects(made: Maker) -> None:
         with pytest.raises(InputError, match=r"`calibrators` must differ; temperature.* is given twice"):
             evaluate(predictions, calibrators=alike, **QUICK)
     assert evaluate(predictions, calibrators=[], **QUICK).verdict.recommended == "uncalibrated"
+
+
+class Giving(TemperatureScaling):
+    """Gives up."""
+
+    name = "giving-up"
+
+    def _solve(self, samples: Any) -> Any:
+        raise ConvergenceError(f"{samples.num_samples} samples were too many.")
+
+
+def test_a_calibrator_that_cannot_be_fitted_is_left_out_and_named(made: Maker) -> None:
+    """The others are judged, and a note has the name and the reason."""
+    predictions = made("multiclass", 300, split=np.arange(300) % 2)
+    found = evaluate(predictions, calibrators=["temperature", Giving()], **QUICK)
+    assert [arm.name for arm in found.arms] == ["uncalibrated", "temperature"]
+    assert "giving-up could not be fitted: 150 samples were too many." in found.notes
 
 
 def test_progress_rises_to_one(made: Maker) -> None:

@@ -158,11 +158,26 @@ ARRAYS = {
             "of shape (3, 2); got (3, 1); pass `labels[:, 0]`."
         ),
     ),
-    "NaN": ({"logits": changed(LOGITS, (1, 0), np.nan)}, "`logits` must be finite; row 1 holds nan."),
-    "infinite": ({"logits": changed(LOGITS, (2, 0), np.inf)}, "`logits` must be finite; row 2 holds inf."),
+    "NaN": (
+        {"logits": changed(LOGITS, (1, 0), np.nan)},
+        (
+            "`logits` must be finite; row 1 holds nan; leave that row out, or look at what the model "
+            "was given there."
+        ),
+    ),
+    "infinite": (
+        {"logits": changed(LOGITS, (2, 0), np.inf)},
+        (
+            "`logits` must be finite; row 2 holds inf; the model's numbers overflow: compute them in "
+            "float32 or float64."
+        ),
+    ),
     "minus infinite": (
         {"logits": changed(LOGITS, (2, 0), -np.inf)},
-        "`logits` must be finite; row 2 holds -inf.",
+        (
+            "`logits` must be finite; row 2 holds -inf; where a class is ruled out, give probabilities as "
+            "`probs`, which may be 0."
+        ),
     ),
     "NaN among probs": (
         {"probs": changed(PROBS, (1, 0), np.nan)},
@@ -417,7 +432,13 @@ TABLES = {
         "prob_0,prob_1,label_0,label_1\n1,0,1,1\n0,1,1,\n",
         "`label_1` must be whole numbers; row 1 (line 3) holds ''; leave out rows where it is not known.",
     ),
-    "NaN": ("logit_0,logit_1\n1,0\nnan,0\n", "`logits` must be finite; row 1 (line 3) holds nan."),
+    "NaN": (
+        "logit_0,logit_1\n1,0\nnan,0\n",
+        (
+            "`logits` must be finite; row 1 (line 3) holds nan; leave that row out, or look at what "
+            "the model was given there."
+        ),
+    ),
     "only a header": ("prob,label\n", "`probs` must hold at least two samples; got 0."),
     "two names for one class": (
         "prob,label,negative_class,positive_class\n0.5,1,a,b\n0.5,1,a,c\n",

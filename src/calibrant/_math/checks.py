@@ -220,16 +220,27 @@ def _check_logit_values(logits: Tensor, task: Task, *, allow_minus_inf: bool) ->
         return
     if not allow_minus_inf:
         row = first_row(~torch.isfinite(logits))
-        raise InputError(f"`logits` must be finite; row {row} holds {_first_bad(logits[row])}.")
+        raise not_finite(row, _first_bad(logits[row]))
     bad = logits.isnan() if task != "multiclass" else ~(logits < torch.inf)
     if bool(bad.any()):
         row = first_row(bad)
-        raise InputError(f"`logits` must be finite or -inf; row {row} holds {_first_bad(logits[row])}.")
+        raise not_finite(row, _first_bad(logits[row]), rule="finite or -inf")
     if task == "multiclass":
         nothing = logits.amax(dim=1) == -torch.inf
         if bool(nothing.any()):
             row = first_row(nothing)
             raise InputError(f"`logits` must leave some class possible; row {row} is -inf throughout.")
+
+
+def not_finite(row: int, value: float, *, rule: str = "finite") -> InputError:
+    """The error for a logit that is no number to compute with, and what to do about it."""
+    if value == -math.inf:
+        remedy = "where a class is ruled out, give probabilities as `probs`, which may be 0"
+    elif math.isnan(value):
+        remedy = "leave that row out, or look at what the model was given there"
+    else:
+        remedy = "the model's numbers overflow: compute them in float32 or float64"
+    return InputError(f"`logits` must be {rule}; row {row} holds {value}; {remedy}.")
 
 
 def _check_class_probs(

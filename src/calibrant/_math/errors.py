@@ -15,6 +15,10 @@ class DerivativeError(InputError, RuntimeError):
     """A derivative was asked for that does not exist; torch says this by a RuntimeError."""
 
 
+class LabelError(InputError, IndexError):
+    """A label is that of no class; torch says this by an IndexError."""
+
+
 class NotFittedError(ValueError, AttributeError):
     """A calibrator was used before ``fit``."""
 

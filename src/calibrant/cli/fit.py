@@ -113,8 +113,15 @@ def fit_by_group(calibrator: Calibrator, rows: Predictions, out: Path) -> list[s
 def chosen(data: Labelled) -> Calibrator:
     """The best by cross-validation, which is printed; temperature scaling where none is clearly better."""
     from calibrant.calibrators import build, select
+    from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE
     from calibrant.evaluation.fitting.templates import fit_quietly
 
+    if len(data.labels) < LEAST_TO_CHOOSE:
+        typer.echo(
+            f"note: {len(data.labels)} samples are too few to choose a calibrator by (at least "
+            f"{LEAST_TO_CHOOSE}): temperature scaling was fitted; --method takes another."
+        )
+        return fit_quietly(build("temperature"), data)
     selection = select(data.scores, data.labels, weights=data.weights)
     typer.echo(f"{selection}\n")
     if selection.calibrator is not None:

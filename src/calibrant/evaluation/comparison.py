@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from calibrant._math.errors import InputError
@@ -13,6 +14,7 @@ from calibrant.evaluation.pairing import refuse_other_classes, same_samples, tes
 from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.progress import Progress
+from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.nll import NLL
 from calibrant.evaluation.quantities.quantity import EVENT
@@ -21,6 +23,8 @@ from calibrant.evaluation.resampling.at_limit import draw_at_limit
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
+
+ROUNDING = 1e-9  # relative; two forms of the same predictions differ by less
 
 
 def compare(
@@ -196,11 +200,30 @@ def _verdict(
                 and metric != NLL.key
                 and _by_chance(apart, metric, place, ranked[0][0], value)
             )
-            if sign <= 0 or by_chance:
+            rounding = math.isclose(value, ranked[0][0], rel_tol=ROUNDING)
+            if sign <= 0 or by_chance or rounding:
                 equal = number(value) == number(ranked[0][0])
                 (alike if equal else close).append(place)
         sentences.append(_ranked(found, metric, name, alike, close, among=len(ranked)))
+    sentences[1:1] = _less_accurate(found, judged, level, paired=apart is None)
     return " ".join(sentences)
+
+
+def _less_accurate(
+    found: list[ComparedModel], judged: list[Measured], level: float, *, paired: bool
+) -> list[str]:
+    """Which models are right less often than the best, beyond noise: no calibration error shows that."""
+    values = {place: model.metrics[ACCURACY.key].value or 0.0 for place, model in enumerate(found)}
+    best = max(values, key=lambda place: values[place])
+    lower = [
+        place
+        for place in values
+        if clearly(change(judged[place], judged[best], level, paired=paired)[ACCURACY.key]) < 0
+    ]
+    if not lower:
+        return []
+    shown = [f"{found[k].name} ({with_margin(found[k].metrics[ACCURACY.key])})" for k in (best, *lower)]
+    return [f"The accuracy of {' and '.join(shown[1:])} is lower than that of {shown[0]}, beyond noise."]
 
 
 def _by_chance(

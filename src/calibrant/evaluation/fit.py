@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.fitting.recommend import Recommendation, further, recommend
+from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE, Recommendation, further, recommend
 from calibrant.evaluation.fitting.split import Split
 from calibrant.evaluation.fitting.templates import (
     FIT_FAILURES,
@@ -17,8 +17,6 @@ from calibrant.evaluation.fitting.templates import (
     cross_fit,
 )
 from calibrant.evaluation.prepare import Prepared
-
-LEAST_TO_CHOOSE = 20  # calibration samples; with fewer, nothing is recommended
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +47,8 @@ def fit(prepared: Prepared) -> Fitted:
     for template in wanted:
         prepared.steps.next(f"fitting {template.name}")
         try:
-            fitted.append(_fit(template, split, {} if recommendation is None else recommendation.fitted))
+            known = {} if recommendation is None else recommendation.fitted
+            fitted.append(_fit(template, split, known, prepared.steps.within))
         except FIT_FAILURES as error:
             failures.append(f"{template.name} could not be fitted: {error}")
     return Fitted(
@@ -61,12 +60,14 @@ def fit(prepared: Prepared) -> Fitted:
     )
 
 
-def _fit(template: Template, split: Split, known: Mapping[str, Calibrator]) -> FittedCalibrator:
+def _fit(
+    template: Template, split: Split, known: Mapping[str, Calibrator], tell: Callable[[float], None]
+) -> FittedCalibrator:
     if split.calibration is None:
         raise InputError("there are no samples to fit on.")
     data = Labelled.of(split.calibration)
     calibrator = known.get(template.name) or template.fit(data)
     if split.folds is None:
         return FittedCalibrator(template, calibrator, None)
-    in_turn = split.test.replace_probs(cross_fit(template, data, split.folds))
+    in_turn = split.test.replace_probs(cross_fit(template, data, split.folds, tell))
     return FittedCalibrator(template, calibrator, in_turn)

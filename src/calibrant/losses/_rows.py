@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from calibrant._math.checks import check_is_number
-from calibrant._math.errors import InputError
+from calibrant._math.errors import InputError, LabelError
 from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.simplex import working_dtype
 from calibrant._math.true_class import TrueClass, see_true_class
@@ -110,7 +110,7 @@ class Rows(NamedTuple):
         except RuntimeError:  # within torch.func.vmap, which shows no values
             return
         if found:
-            raise IndexError(
+            raise LabelError(
                 f"Target {found[0]} is out of bounds: `labels` must lie in 0..{num_classes - 1}, or be "
                 f"`ignore_index`, {self.ignore_index}."
             )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.arrays import first_row
+from calibrant._math.checks import not_finite
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant.predictions import checks
@@ -61,7 +62,7 @@ class CheckedFile:
             if not (bool(low.isfinite()) and bool(high.isfinite())):
                 row = first_row(~values.isfinite())
                 bad = values[row][~values[row].isfinite()]
-                raise InputError(f"`logits` must be finite; row {start + keep[row]} holds {float(bad[0])}.")
+                raise not_finite(int(start + keep[row]), float(bad[0]))
             return values
         try:
             sound, notes = checks.repair_rows(values, name="probs")

@@ -149,7 +149,9 @@ def shown_second(evaluation: result.Evaluation) -> result.Arm | None:
 
 
 def beyond_chance(comparison: result.Comparison) -> str:
-    """What does not hold of each model, after adjustment for the number of its parts."""
+    """What does not hold of each model, after adjustment for its parts; nothing where none is known."""
+    if not all(model.parts for model in comparison.models):
+        return ""
     failing = {
         model.name: [part.name for part in model.parts if not part.holds] for model in comparison.models
     }

@@ -22,7 +22,7 @@ from calibrant.calibrators import (
     TemperatureScaling,
     objective_landscape,
 )
-from calibrant.calibrators.choice.landscape_window import shown_gammas
+from calibrant.calibrators.choice.landscape_window import middle, shown_gammas
 from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.objectives import objective_value
 from calibrant.calibrators.fitting.samples import Samples
@@ -40,8 +40,8 @@ def drawn(num_samples: int = 300, *, gamma: float = 0.0, seed: int = 0) -> tuple
 
 @functools.cache
 def shared(objective: Any) -> Landscape:
-    """The landscape over 200 samples whose true exponent is 1, with three refits; several tests read it."""
-    return objective_landscape(*drawn(200, gamma=1.0), objective=objective, num_resamples=3, seed=8)
+    """The landscape over 200 samples whose true exponent is 1, with two refits; several tests read it."""
+    return objective_landscape(*drawn(200, gamma=1.0), objective=objective, num_resamples=2, seed=8)
 
 
 @functools.cache
@@ -147,6 +147,11 @@ def test_everything_is_shown() -> None:
     assert found.temperatures[-1] >= max(inside)
     assert (np.diff(found.gammas) > 0).all()
     assert (np.diff(found.temperatures) > 0).all()
+
+
+def test_the_interval_holds_the_middle_95_per_cent() -> None:
+    """A fortieth is left out on either side."""
+    assert middle(np.arange(81.0)) == pytest.approx((2.0, 78.0))
 
 
 @pytest.mark.parametrize(("low", "high"), [(-0.9, 4.0), (-0.2, 8.0), (0.5, 30.0), (-0.7, 48.0)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -99,6 +100,18 @@ def test_text_names_every_candidate_and_the_reason(calibrated: Callable[..., Any
     assert "* temperature" in text
     assert all(name in text for name in ("none", "platt", "best"))
     assert "Choice: use temperature; it " in text
+    rows = {line.split()[-1] for line in text.splitlines() if line.startswith(("*", "  none", "  platt"))}
+    assert "best" in rows  # and not by how much it is behind itself
+    assert "±" in text
+
+
+def test_the_best_is_chosen_for_being_the_best(calibrated: Callable[..., Any]) -> None:
+    """The reason tells whether something that fits fewer numbers was there to be beaten."""
+    scores, labels = calibrated("binary", 300)
+    found = select(3 * scores, labels, calibrators=["temperature"])
+    assert "and everything that fits fewer numbers is more than one standard error behind." in str(found)
+    alone = dataclasses.replace(found, candidates=(found.chosen,))
+    assert "it has the lowest loss, and nothing else fits fewer numbers." in str(alone)
 
 
 def test_same_seed_same_choice(calibrated: Callable[..., Any]) -> None:

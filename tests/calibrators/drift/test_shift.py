@@ -194,6 +194,18 @@ def test_the_noise_of_a_class_is_the_empirical_bernstein_bound() -> None:
     assert change.noise == pytest.approx(expected, rel=1e-9)
 
 
+def test_the_noise_of_the_confidences_is_mcdiarmids_bound() -> None:
+    """Of two samples alike: half the sum of the deviations of the shares, and what a row may move."""
+    scores = draw("binary", 400, 0)
+    calibrator = fit("binary", scores)
+    found = shift_of(calibrator, scores.repeat(2))
+    shares, variance = np.array(calibrator.fit_result_.profile.shares), 1 / 400 + 1 / 800
+    deviations = np.sqrt(shares * (1 - shares) * variance)
+    expected = deviations.sum() / 2 + math.sqrt(variance / 2 * math.log(1 / FALSE_ALARMS))
+    assert found.distance == pytest.approx(0, abs=1e-12)
+    assert found.noise == pytest.approx(expected, rel=1e-9)
+
+
 def test_missing_classes_are_found() -> None:
     """Of ten classes half are gone: no confidence tells, no single class changed much, together they did."""
     labels = torch.arange(6000) % 10

@@ -38,3 +38,14 @@ def test_a_calibration_error_is_searched_between_the_points_of_the_grids_too(see
         assert abs(place - round(place)) > 1e-6
     error = metrics.expected_calibration_error(fitted.predict_proba(2.5 * logits), labels)
     assert fitted.fit_result_.after == pytest.approx(error.item(), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_one_is_best_already_it_stays_one(seed: int) -> None:
+    """A second fit, of what the first one gives, changes nothing, and has arrived."""
+    logits, labels = table(seed)
+    first = TemperatureScaling(objective="brier").fit(2.5 * logits, labels)
+    second = TemperatureScaling(objective="brier").fit(2.5 * logits / first.temperature, labels)
+    assert second.temperature.item() == 1
+    assert second.fit_result_.converged
+    assert second.fit_result_.certificate["gradient"] < 1e-9

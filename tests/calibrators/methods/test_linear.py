@@ -160,6 +160,16 @@ def test_mean_of_logits_says_nothing(skewed: tuple[Tensor, Tensor], kind: Any) -
     )
 
 
+@pytest.mark.parametrize("free", ["off_diagonal", "intercept"])
+def test_dirichlet_without_a_penalty_is_penalised_where_there_is_no_maximum(free: str) -> None:
+    """Classes that logits tell apart: the fit arrives at finite weights, and a warning says how."""
+    logits = 3 * torch.randn(200, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    with pytest.warns(CalibrantWarning, match="so departures from temperature scaling were penalised"):
+        calibrator = DirichletCalibration(**{free: 0.0}).fit(logits, logits[:, :2].argmax(dim=1))
+    assert calibrator.fit_result_.converged
+    assert calibrator.weight.abs().max() < 20
+
+
 @pytest.mark.parametrize("kind", [VectorScaling, MatrixScaling])
 def test_missing_class_is_said_and_survived(skewed: tuple[Tensor, Tensor], kind: Any) -> None:
     """A class that never occurs sends its shift to minus infinity: penalised, finite, never worse."""

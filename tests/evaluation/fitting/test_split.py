@@ -119,3 +119,14 @@ def test_the_file_that_is_judged_is_not_fitted_on(made: Maker) -> None:
         with pytest.raises(InputError, match="leave it out, and the file's own calibration split is used"):
             choose_split(first, calibration, 0)
     assert choose_split(first, other, 0).words == "all 50 samples of b"
+
+
+def test_parts_of_one_file_may_be_fitted_on_and_judged(made: Maker) -> None:
+    """Taken apart by the caller they hold other samples; with a split left in one, the file is refused."""
+    file = Source(name="a", sha256="0" * 64, format="npz")
+    first, second = (made("binary", 50, source=file, seed=seed) for seed in (0, 1))
+    assert choose_split(first, second, 0).words == "all 50 samples of a"
+    undivided = made("binary", 50, source=file, split=np.arange(50) % 2)
+    for judged, fitted in ((undivided, second), (second, undivided)):
+        with pytest.raises(InputError, match="must be other predictions than those that are judged"):
+            choose_split(judged, fitted, 0)

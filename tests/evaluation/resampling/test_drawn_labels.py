@@ -22,7 +22,8 @@ def class_table(num_samples: int = 300, num_classes: int = 4, *, weighted: bool 
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     weights = rng.exponential(size=num_samples) if weighted else None
     table = LabelledProbs(Predictions(logits=logits, labels=labels, weights=weights))
-    return ClassTable(table, scan_rows(table, 15).sums)
+    scan = scan_rows(table, 15)
+    return ClassTable(table, scan.sums, scan.agreement.variance)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -89,6 +90,8 @@ def test_each_class_is_held_against_the_furthest_of_all() -> None:
     """The p-value of a class is the share of draws in which any class is as far off, on either side."""
     null = ClassNull(scores=np.array([-3.5, 0.5, 1.5]), farthest=np.array([1.0, 2.0, 3.0]))
     np.testing.assert_allclose(null.adjusted_p_values(), [1 / 4, 1.0, 3 / 4])
+    undrawn = ClassNull(scores=np.array([-3.0, 0.5]))  # by the normal distribution
+    np.testing.assert_allclose(undrawn.adjusted_p_values(), [0.0054, 1.0], atol=1e-5)
 
 
 def test_the_class_wise_error_of_a_truth() -> None:

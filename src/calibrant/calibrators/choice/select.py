@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from calibrant._math.arrays import ArrayLike
-from calibrant._math.checks import Checked, check_choice, check_logits
+from calibrant._math.checks import Checked, Task, check_choice, check_logits
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
 from calibrant._math.folds import out_of_fold
 from calibrant._math.shapes import Float, Int
@@ -157,7 +157,9 @@ def select(
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
     check_folds(folds, checked.num_samples, default=DEFAULT_FOLDS)
     if calibrators is None:
-        wanted = usual_candidates(checked.task, *checked.scores.shape, missing=_missing(checked))
+        missing = _missing(checked)
+        wrong = num_wrong(checked.scores, checked.target, checked.task)
+        wanted = usual_candidates(checked.task, *checked.scores.shape, missing=missing, wrong=wrong)
     else:
         wanted = calibrators
     if not wanted:
@@ -204,6 +206,12 @@ def _missing(checked: Checked) -> int:
             "tell how often it is wrong; name the calibrator to fit it all the same."
         )
     return checked.num_classes - len(checked.target.unique()) if checked.task == "multiclass" else 0
+
+
+def num_wrong(scores: Tensor, labels: Tensor, task: Task) -> int:
+    """How many decisions, by the highest score or the sign of the log-odds, are wrong."""
+    decided = scores.argmax(dim=1) if task == "multiclass" else (scores > 0).to(labels.dtype)
+    return int((decided != labels).sum())
 
 
 def _ranked(

@@ -16,6 +16,7 @@ from calibrant.calibrators.fitting.samples import Samples
 
 # That tell which starts are best; scores of events are gathered rather than left out.
 _THIN_ENTRIES, _FEWEST_ROWS, _MOST_ROWS, _ROWS_OF_EVENTS = 2**15, 256, 2**12, 2**9
+_MOST_THIN_ENTRIES = 2**20  # even if these are fewer rows
 _THIN_TOLERANCE, _COMPARED_TOLERANCE = 1e-4, 1e-3
 _APART = 0.1  # minima that differ by less are one
 _FOLLOWED = 3
@@ -48,7 +49,9 @@ def smooth_minimum(
     high = np.array([math.log(HIGHEST_TEMPERATURE), math.log1p(highest_gamma)])
     places = [np.array([math.log(temperature), math.log1p(gamma)]) for temperature, gamma in starts]
     if len(places) > 1:
-        most = min(max(_THIN_ENTRIES // samples.scores[0].numel(), _FEWEST_ROWS), _MOST_ROWS)
+        width = samples.scores[0].numel()
+        fewest = min(_FEWEST_ROWS, math.ceil(_MOST_THIN_ENTRIES / width))
+        most = min(max(_THIN_ENTRIES // width, fewest), _MOST_ROWS)
         most = _ROWS_OF_EVENTS if samples.is_event else most
         places = _promising(_in_logarithms(samples.thinned(most), objective), places, low, high)
     function = _in_logarithms(samples, objective)

@@ -16,6 +16,7 @@ from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.predictions import Predictions
 
 UNCALIBRATED = "uncalibrated"
+LEAST_TO_CHOOSE = 20  # calibration samples; with fewer, nothing is recommended
 MOST_ELEMENTS = 1 << 21  # of scores used for the choice: 21 000 samples of 100 classes
 
 
@@ -72,8 +73,14 @@ def further(calibration: Predictions, tried: Sequence[Template]) -> list[Templat
         min(calibration.num_samples, _most_rows(calibration)),
         _width(calibration),
         missing=len(missing_classes(calibration)),
+        wrong=_wrong(calibration),
     )
     return templates([text for text in texts if text not in names], calibration.kind)
+
+
+def _wrong(calibration: Predictions) -> int:
+    """How many decisions are wrong; of several labels in all columns together."""
+    return int((~calibration.correct).sum())
 
 
 def missing_classes(calibration: Predictions) -> list[int]:

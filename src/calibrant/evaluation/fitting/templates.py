@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -109,12 +110,23 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
     ]
 
 
-def cross_fit(template: Template, data: Labelled, folds: Indices) -> Tensor:
-    """Probabilities of every sample from a calibrator fitted on the other folds; float64."""
-    return out_of_fold(
-        torch.from_numpy(folds),
-        lambda inside: template.fit(data.rows(~inside)).predict_proba(data.scores[inside]),
-    )
+def cross_fit(
+    template: Template, data: Labelled, folds: Indices, tell: Callable[[float], None] = lambda _: None
+) -> Tensor:
+    """Probabilities of every sample from a calibrator fitted on the other folds; float64.
+
+    ``tell`` is told which share is done.
+    """
+    done, total = 0, len(np.unique(folds))
+
+    def calibrated(inside: Tensor) -> Tensor:
+        nonlocal done
+        found = template.fit(data.rows(~inside)).predict_proba(data.scores[inside])
+        done += 1
+        tell(done / total)
+        return found
+
+    return out_of_fold(torch.from_numpy(folds), calibrated)
 
 
 def fit_summary(calibrator: Calibrator) -> Fit:

@@ -22,17 +22,22 @@ class Agreement:
     total: float = 0.0
     predicted: Tensor = field(init=False)
     occurred: Tensor = field(init=False)
+    variance: Tensor = field(init=False)
+    """Of how often each class occurs, if what is stated is true."""
 
     def __post_init__(self) -> None:
         self.predicted = torch.zeros(self.num_classes, dtype=torch.float64)
         self.occurred = torch.zeros(self.num_classes, dtype=torch.float64)
+        self.variance = torch.zeros(self.num_classes, dtype=torch.float64)
 
     def add(
-        self, predicted: Int[Tensor, " n"], labels: Int[Tensor, " n"], weights: Float[Tensor, " n"] | None
+        self, probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"], weights: Float[Tensor, " n"] | None
     ) -> None:
         """Count some samples."""
+        predicted = probs.argmax(dim=1)
         mass = torch.ones(len(labels), dtype=torch.float64) if weights is None else weights
         self.total += float(mass.sum())
+        self.variance += mass.square() @ (probs * (1 - probs))
         self.predicted.index_add_(0, predicted, mass)
         self.occurred.index_add_(0, labels, mass)
         for offset in OFFSETS:

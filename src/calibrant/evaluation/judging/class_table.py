@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from calibrant._math.binning import BinSums, width_bin_index
 from calibrant.evaluation.judging.labelled_probs import LabelledProbs
@@ -35,6 +36,8 @@ class ClassTable:
 
     table: LabelledProbs
     sums: BinSums
+    variance: Tensor
+    """Of how often each class occurs ``(C,)``, if what is stated is true."""
 
     @property
     def num_classes(self) -> int:
@@ -57,36 +60,30 @@ class ClassTable:
     def null(self, num_draws: int, seed: tuple[int, ...]) -> ClassNull:
         """The classes under calibration: labels are drawn from whole rows.
 
-        Where the scores are read in pieces, the class-wise error is not drawn: its sums would take several
-        walks through the file.
+        Where the scores are read in pieces nothing is drawn, which would take further walks through the file.
         """
-        table, stated = self.table, self.sums.confidences.numpy()
-        if table.streamed:
-            stated = stated.sum(axis=1, keepdims=True)
-        expected, variance = stated.sum(axis=1), np.zeros(self.num_classes)
-        for rows in table.row_blocks():
-            probs = table.probs_of(rows)
-            mass = torch.ones(len(probs), dtype=torch.float64)
-            if table.weights is not None:
-                mass = torch.from_numpy(table.weights[rows])
-            variance += (mass.square() @ (probs * (1 - probs))).numpy()
+        stated, variance = self.sums.confidences.numpy(), self.variance.numpy()
+        expected = stated.sum(axis=1)
+        scores = class_scores(self.sums.outcomes.sum(1).numpy(), expected, variance)
+        if self.table.streamed:
+            return ClassNull(scores=scores)
         cells, filled = self._cells()
-        num_kept = 0 if table.streamed else num_noise(cells.num_cells, num_draws)
+        num_kept = num_noise(cells.num_cells, num_draws)
         farthest: list[Vector] = []
         errors: list[Vector] = []
         noise: list[Matrix] = []
-        for drawn in self._draw(None, stated.shape[1], num_draws, seed):
+        for drawn in self._draw(None, num_draws, seed):
             farthest.append(np.abs(class_scores(drawn.sum(axis=1), expected, variance)).max(axis=0))
             errors.append(self._errors(drawn, stated))
             if num_kept:  # the residuals are left where they were drawn
                 noise.append(drawn[filled][:, :num_kept].T / self.sums.total)
                 num_kept -= len(noise[-1])
         return ClassNull(
-            scores=class_scores(self.sums.outcomes.sum(1).numpy(), expected, variance),
+            scores=scores,
             farthest=np.concatenate(farthest),
-            errors=None if table.streamed else np.concatenate(errors),
-            cells=None if table.streamed else cells,
-            noise=np.concatenate(noise) if noise else None,
+            errors=np.concatenate(errors),
+            cells=cells,
+            noise=np.concatenate(noise),
         )
 
     def _cells(self) -> tuple[Cells, NDArray[np.bool_]]:
@@ -117,7 +114,7 @@ class ClassTable:
     def draw_errors(self, truth: Truth, num_draws: int, seed: tuple[int, ...]) -> Vector:
         """Class-wise errors ``(R,)`` where labels are drawn from the truth."""
         stated = self.sums.confidences.numpy()
-        drawn = self._draw(truth, stated.shape[1], num_draws, seed)
+        drawn = self._draw(truth, num_draws, seed)
         return np.concatenate([self._errors(part, stated) for part in drawn])
 
     def error_of(self, truth: Truth) -> float:
@@ -178,9 +175,8 @@ class ClassTable:
                 high, above, below = middle, found, below / 2
         return family((low + high) / 2)
 
-    def _draw(
-        self, truth: Truth | None, num_bins: int, num_draws: int, seed: tuple[int, ...]
-    ) -> Iterator[Matrix]:
+    def _draw(self, truth: Truth | None, num_draws: int, seed: tuple[int, ...]) -> Iterator[Matrix]:
+        num_bins = self.sums.confidences.shape[1]
         return draw_labels(
             lambda: self.rows(num_bins, truth),
             num_classes=self.num_classes,

@@ -49,10 +49,12 @@ def parts_of(
         found.append(("top label", p, procedure.num_draws))
     if of_classes is not None:
         name, key = CLASSES_OF[kind]
-        tests = [(float(np.abs(of_classes.scores).max()), of_classes.farthest)]
-        if key in errors:
-            tests.append((values[key], errors[key]))
-        found.append((name, joint_p_value(tests), procedure.num_draws))
+        if of_classes.farthest is None:
+            found.append((name, float(of_classes.adjusted_p_values().min()), None))
+        else:
+            furthest = float(np.abs(of_classes.scores).max())
+            tests = [(furthest, of_classes.farthest), (values[key], errors[key])]
+            found.append((name, joint_p_value(tests), procedure.num_draws))
     slope = SLOPE.event_key if EVENT in reduced.events else SLOPE.key
     if slope in values:
         error = standard_error(reduced.influences[slope], reduced.weights)

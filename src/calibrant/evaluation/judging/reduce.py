@@ -159,7 +159,7 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
         reasons=reasons,
         classwise=classwise_errors(table, scan, num_bins),
         agreement=scan.agreement,
-        class_table=ClassTable(table, scan.sums) if table.kind == "multiclass" else None,
+        class_table=None if scan.agreement is None else ClassTable(table, scan.sums, scan.agreement.variance),
         influences=influences,
         classes=class_rows(table, scan, class_errors.tolist(), ranks.areas),
         no_interval=no_interval,

@@ -56,7 +56,7 @@ def scan_rows(table: LabelledProbs, num_bins: int) -> Scan:
         found = width_column_sums(classes, labels, num_bins, weights)
         sums = found if sums is None else _added(sums, found)
         if agreement is not None:
-            agreement.add(probs.argmax(dim=1), labels, weights)
+            agreement.add(probs, labels, weights)
         if table.kind == "multiclass" and not table.streamed:
             cells.append(_cells(classes, labels, weights, num_bins, first_row=rows.start))
     if sums is None:

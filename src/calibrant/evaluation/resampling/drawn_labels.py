@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -35,8 +36,8 @@ class ClassNull:
 
     scores: Vector
     """The distance of each class ``(C,)``, positive where more occurs than is stated; see `class_scores`."""
-    farthest: Vector
-    """The largest distance over the classes in each draw ``(R,)``."""
+    farthest: Vector | None = None
+    """The largest distance over the classes in each draw ``(R,)``; ``None`` where nothing is drawn."""
     errors: Vector | None = None
     """The class-wise error in each draw ``(R,)``; ``None`` where it is not drawn."""
     cells: Cells | None = None
@@ -45,7 +46,13 @@ class ClassNull:
     """The residual sums ``(R', M)`` of the first draws over these bins."""
 
     def adjusted_p_values(self) -> Vector:
-        """Of each class, the share of draws in which any class is as far off."""
+        """Of each class, the share of draws in which any class is as far off.
+
+        Without draws by the normal distribution, times the number of classes.
+        """
+        if self.farthest is None:
+            tails = [2 * NormalDist().cdf(-abs(score)) for score in self.scores.tolist()]
+            return np.minimum(np.array(tails) * len(tails), 1.0)
         ranked = np.sort(self.farthest)
         reached = len(ranked) - np.searchsorted(ranked, np.abs(self.scores) - ROUNDING)
         return (1 + reached) / (1 + len(ranked))

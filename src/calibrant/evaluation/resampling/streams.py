@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, unique
 
 import numpy as np
 
 
+@unique
 class Stream(IntEnum):
     """What random numbers are for; each use has its own, so that none shifts another's."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED, Recommendation
 from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.phrases import clearly
+from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.nll import NLL
 from calibrant.evaluation.result import Arm, Kind
 
@@ -40,13 +41,24 @@ class Case:
 
     @property
     def refuted(self) -> bool:
-        """Whether the arm chosen has a clearly worse NLL on the test samples."""
+        """Whether the test samples speak against the arm chosen.
+
+        Its NLL is clearly worse there; or it is worse, if within noise, and no calibration error clearly
+        better, as happens where nearly all is right and a few samples made the choice.
+        """
         if self.picked is self.first:
             return False
-        became_infinite = (
-            self.first.metrics[NLL.key].value is not None and self.picked.metrics[NLL.key].value is None
-        )
-        return became_infinite or clearly(self.picked.change[NLL.key]) > 0
+        before, after = self.first.metrics[NLL.key].value, self.picked.metrics[NLL.key].value
+        if before is None or (after is not None and after <= before):
+            return False
+        change = self.picked.change
+        helps = any(clearly(change[key]) < 0 for key in (ECE.key, ECE.event_key) if key in change)
+        return self.clearly_worse or not helps
+
+    @property
+    def clearly_worse(self) -> bool:
+        """Whether the NLL of the arm chosen is worse on the test samples beyond noise."""
+        return self.picked.metrics[NLL.key].value is None or clearly(self.picked.change[NLL.key]) > 0
 
     @property
     def chosen(self) -> Arm:

@@ -84,7 +84,8 @@ def _outcome(case: Case, finding: Finding, about: str) -> str:
     if not (case.repaired and finding.real):
         said = f"{name} is {with_interval(case.first.metrics[about])}, {_beside(case, about)}"
         if case.refuted:
-            return f"{said}, and {title(case.picked)} makes the probabilities clearly worse"
+            how = "clearly worse" if case.clearly_worse else "no better"
+            return f"{said}, and {title(case.picked)} makes the probabilities {how}"
         if case.repaired:
             return f"{said}, and {title(case.chosen)} is chosen for its {LOSS} (it {_course(case, NLL.key)})"
         if not finding.real or len(case.arms) == 1:

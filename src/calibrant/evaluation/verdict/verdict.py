@@ -22,7 +22,7 @@ from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.nll import NLL
 from calibrant.evaluation.quantities.slope import SLOPE
-from calibrant.evaluation.result import Arm, Kind, Part, PartName, Verdict
+from calibrant.evaluation.result import Arm, Estimate, Kind, Part, PartName, Verdict
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, significance
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.finding import Finding, count_shifted, find
@@ -73,6 +73,7 @@ def _sentences(case: Case, finding: Finding, about: str) -> Iterator[str]:
     yield _sizes(case)
     if case.recommendation is not None:
         yield _why(case, case.recommendation)
+        yield from _highest_error(case, about)
     if not case.repaired:
         yield _unrepaired(case, finding)
 
@@ -110,9 +111,9 @@ def _is_it_real(case: Case, metric: str, *, gloss: bool) -> str:
             ending = f"more than chance alone, but not among the {len(case.first.parts)} looks that are taken"
     return (
         f"The {error_name(case.kind, metric)}{meaning} is {number(estimate.value or 0.0)} "
-        f"({level} interval {span(estimate)}). A perfectly calibrated model judged on as many samples shows "
-        f"{number(null.mean)} on average and at most {number(null.upper)} in {level} of cases: "
-        f"{ending} ({p_value(null)})."
+        f"({level} interval {span(estimate)}{_freed(estimate)}). A perfectly calibrated model judged on as "
+        f"many samples shows {number(null.mean)} on average and at most {number(null.upper)} in {level} of "
+        f"cases: {ending} ({p_value(null)})."
     )
 
 
@@ -122,6 +123,12 @@ def _part(arm: Arm, kind: Kind, metric: str) -> Part:
     if kind in CLASSES_OF and metric == CLASSES_OF[kind][1]:
         name = CLASSES_OF[kind][0]
     return next(part for part in arm.parts if part.name == name)
+
+
+def _freed(estimate: Estimate) -> str:
+    if estimate.without_chance is None:
+        return ""
+    return f"; {number(estimate.without_chance)} without what chance adds"
 
 
 def _slope(case: Case, metric: str, *, gloss: bool) -> str:
@@ -182,9 +189,10 @@ def _refutation(case: Case) -> str:
     """Why the arm that was chosen is not recommended."""
     why = "" if case.cross_fitted else "; the two splits differ"
     move = _move(case.first, case.picked, NLL.key).partition(" (")[0]
+    worse = "clearly worse" if case.clearly_worse else "worse, if within noise,"
     return (
-        f"{case.picked.title} was chosen on the calibration samples, but is clearly worse on the test "
-        f"samples (NLL {move}), so it is not recommended{why}."
+        f"{case.picked.title} was chosen on the calibration samples, but is {worse} on the test samples "
+        f"(NLL {move}), so it is not recommended{why}."
     )
 
 
@@ -244,6 +252,25 @@ def _why(case: Case, recommendation: Recommendation) -> str:
         f"The choice of {choice} was made on calibration samples by cross-validated NLL ({scores}), never by "
         "the calibration error: it is the simplest within one standard error of the best."
         + "".join(f" Note that {each}." for each in on_bound)
+    )
+
+
+def _highest_error(case: Case, about: str) -> Iterator[str]:
+    """Why the arm that is recommended may have the highest calibration error of those that were tried."""
+    arms = [arm for arm in case.arms[1:] if arm is not case.chosen and arm.metrics[about].value is not None]
+    mine = case.chosen.metrics[about].value
+    if not case.repaired or not arms or mine is None or about in SLOPES:
+        return
+    lowest = min(arms, key=lambda arm: arm.metrics[about].value or 0.0)
+    highest_of_others = max(arm.metrics[about].value or 0.0 for arm in arms)
+    theirs = lowest.metrics[about].value or 0.0
+    if highest_of_others >= mine or number(theirs) == number(mine):
+        return
+    yield (
+        f"On the test samples its {error_name(case.kind, about)} is the highest of those tried, "
+        f"{number(mine)} against {number(theirs)} with {title(lowest)}. That does not decide: an "
+        "error is low also where all samples are given one probability, and what is chosen on test samples "
+        "looks too good there."
     )
 
 
