@@ -133,10 +133,14 @@ def test_what_is_counted() -> None:
 
 
 def test_an_aim_is_decided_by_an_interval() -> None:
-    """Kept or missed where Wilson's interval lies on one side, undecided where it straddles."""
+    """Kept or missed where Wilson's interval lies on one side; missed among many only by a wider one."""
     assert Share(value=480 / 500, sets=500).at_least(0.91) == "holds"
     assert Share(value=48 / 50, sets=50).at_least(0.91) == "undecided"
     assert Share(value=400 / 500, sets=500).at_least(0.91) == "does not hold"
+    low = Share(value=36 / 44, sets=44)
+    assert (low.at_least(0.91), low.at_least(0.91, looks=72)) == ("does not hold", "undecided")
+    high = Share(value=8 / 44, sets=44)
+    assert (high.at_most(0.08), high.at_most(0.08, looks=72)) == ("does not hold", "undecided")
     assert Share(value=20 / 500, sets=500).at_most(0.08) == "holds"
     assert Share(value=2 / 50, sets=50).at_most(0.08) == "undecided"
     assert Share(value=100 / 500, sets=500).at_most(0.08) == "does not hold"

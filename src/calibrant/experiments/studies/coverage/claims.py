@@ -38,25 +38,26 @@ class Share:
     value: float
     sets: int
 
-    @property
-    def ends(self) -> tuple[float, float]:
-        """Wilson's 95 % interval."""
+    def ends(self, looks: int = 1) -> tuple[float, float]:
+        """Wilson's 95 % interval, widened for so many looks."""
         from calibrant.evaluation.resampling.intervals import wilson_interval
 
-        return wilson_interval(self.value, self.sets, 0.95)
+        return wilson_interval(self.value, self.sets, 1 - 0.05 / looks)
 
-    def at_least(self, limit: float) -> Verdict:
-        """Whether the true share is at least this, by the interval."""
-        low, high = self.ends
-        return "holds" if low >= limit else "does not hold" if high < limit else "undecided"
+    def at_least(self, limit: float, looks: int = 1) -> Verdict:
+        """Whether the true share is at least this, by the interval; not, by the one for so many looks."""
+        if self.ends()[0] >= limit:
+            return "holds"
+        return "does not hold" if self.ends(looks)[1] < limit else "undecided"
 
-    def at_most(self, limit: float) -> Verdict:
-        """Whether the true share is at most this, by the interval."""
-        low, high = self.ends
-        return "holds" if high <= limit else "does not hold" if low > limit else "undecided"
+    def at_most(self, limit: float, looks: int = 1) -> Verdict:
+        """Whether the true share is at most this, by the interval; not, by the one for so many looks."""
+        if self.ends()[1] <= limit:
+            return "holds"
+        return "does not hold" if self.ends(looks)[0] > limit else "undecided"
 
     def __str__(self) -> str:
-        low, high = self.ends
+        low, high = self.ends()
         return f"{self.value:.3f} ({low:.3f}–{high:.3f})"
 
 
@@ -105,15 +106,16 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
 
 def _covers(key: str, shares: Sequence[Share]) -> list[Claim]:
     title, mean, worst = TITLES[key], pooled(shares), min(shares, key=lambda each: each.value)
+    each_cell = [each.at_least(LEAST_COVERAGE, len(shares)) for each in shares]
     return [
         Claim(
             key=f"every-{key}",
             source=SOURCE,
             statement=f"The interval of the {title} covers in at least {LEAST_COVERAGE:g} of the sets of "
             "every cell",
-            verdict=all_of(each.at_least(LEAST_COVERAGE) for each in shares),
+            verdict=all_of(each_cell),
             evidence=f"the lowest of {len(shares)} cells is {worst} of {worst.sets} sets; "
-            + _counts([each.at_least(LEAST_COVERAGE) for each in shares]),
+            + _counts(each_cell),
         ),
         Claim(
             key=f"average-{key}",
@@ -127,15 +129,16 @@ def _covers(key: str, shares: Sequence[Share]) -> list[Claim]:
 
 def _alarms(key: str, who: str, shares: Sequence[Share]) -> list[Claim]:
     mean, worst = pooled(shares), max(shares, key=lambda each: each.value)
+    each_cell = [each.at_most(MOST_ALARMS, len(shares)) for each in shares]
     return [
         Claim(
             key=f"every-{key}",
             source=SOURCE,
             statement=f"Where the truth is stated, {who} raises an alarm in at most {MOST_ALARMS:g} of the "
             "sets of every cell",
-            verdict=all_of(each.at_most(MOST_ALARMS) for each in shares),
+            verdict=all_of(each_cell),
             evidence=f"the highest of {len(shares)} cells is {worst} of {worst.sets} sets; "
-            + _counts([each.at_most(MOST_ALARMS) for each in shares]),
+            + _counts(each_cell),
         ),
         Claim(
             key=f"average-{key}",
@@ -151,8 +154,8 @@ def _alarms(key: str, who: str, shares: Sequence[Share]) -> list[Claim]:
 def _counts(verdicts: Sequence[Verdict]) -> str:
     counts = {name: verdicts.count(name) for name in ("holds", "undecided", "does not hold")}
     return (
-        f"by its own interval a cell keeps the aim {counts['holds']} times, is undecided "
-        f"{counts['undecided']} times and misses it {counts['does not hold']} times"
+        f"{counts['holds']} cells keep the aim, {counts['undecided']} are undecided, "
+        f"{counts['does not hold']} miss it"
     )
 
 
