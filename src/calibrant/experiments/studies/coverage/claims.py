@@ -106,7 +106,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
 
 def _covers(key: str, shares: Sequence[Share]) -> list[Claim]:
     title, mean, worst = TITLES[key], pooled(shares), min(shares, key=lambda each: each.value)
-    each_cell = [each.at_least(LEAST_COVERAGE, len(shares)) for each in shares]
+    each_cell: list[Verdict] = [each.at_least(LEAST_COVERAGE, len(shares)) for each in shares]
     return [
         Claim(
             key=f"every-{key}",
@@ -129,7 +129,7 @@ def _covers(key: str, shares: Sequence[Share]) -> list[Claim]:
 
 def _alarms(key: str, who: str, shares: Sequence[Share]) -> list[Claim]:
     mean, worst = pooled(shares), max(shares, key=lambda each: each.value)
-    each_cell = [each.at_most(MOST_ALARMS, len(shares)) for each in shares]
+    each_cell: list[Verdict] = [each.at_most(MOST_ALARMS, len(shares)) for each in shares]
     return [
         Claim(
             key=f"every-{key}",
