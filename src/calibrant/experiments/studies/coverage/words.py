@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from calibrant.experiments.claims import Verdict
 from calibrant.experiments.pages import table
 from calibrant.experiments.studies.coverage.claims import (
     TITLES,
@@ -16,9 +17,16 @@ from calibrant.experiments.studies.coverage.claims import (
     pooled,
     verdict_alarms,
 )
-from calibrant.experiments.studies.coverage.settings import AIMED_AT, ERRORS, MOST_PROBABILITIES
+from calibrant.experiments.studies.coverage.settings import (
+    AIMED_AT,
+    ERRORS,
+    LEAST_COVERAGE,
+    MOST_PROBABILITIES,
+)
 
 NOTHING = "–"
+LOWEST = 3  # cells that are shown of each error
+ANSWERS: dict[Verdict, str] = {"holds": "yes", "undecided": "undecided", "does not hold": "no"}
 IN_FULL = ("ece", "classwise_ece", "smce", "adaptive_ece", "l2_ece", "mce")
 CHANGED = ("ece", "classwise_ece", "smce", "adaptive_ece", "l2_ece", "mce")
 
@@ -36,6 +44,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "changed_sets": _range([row["errors"]["ece"]["sets"] for row in numbers["changes"]]),
         "lowest_by_chance": _lowest_by_chance(numbers["cells"]),
         "summary": _summary(numbers, keys),
+        "lowest": _lowest(numbers["cells"]),
         "scales": _by_scale(simulated, keys),
         "in_full": [
             (TITLES[key], _grid(simulated, key, _covered), _grid(simulated, key, _sizes))
@@ -101,6 +110,28 @@ def _summary_row(numbers: Mapping[str, Any], key: str) -> Iterator[str]:
     ratios = [each["inverted_width"] / each["width"] for each in centred if each["width"]]
     yield f"{sum(ratios) / len(ratios):.2f}"
     yield str(_centred(found))
+
+
+def _lowest(cells: Sequence[Cell]) -> str:
+    """The cells in which the intervals held against the aims cover least, and on which side they miss."""
+    rows: list[list[str]] = []
+    for key in AIMED_AT:
+        found = [(cell, cell["errors"][key]) for cell in cells if key in cell["errors"]]
+        found.sort(key=lambda pair: pair[1]["covered"])
+        for cell, error in found[:LOWEST]:
+            verdict = Share(value=error["covered"], sets=error["sets"]).at_least(LEAST_COVERAGE, len(found))
+            above, below = (f"{error[side]:.3f}" for side in ("above", "below"))
+            where = f"{cell['classes']}, {cell['samples']:,}, {_source(cell)}"
+            rows.append(
+                [TITLES[key], where, str(error["sets"]), _covered(error), above, below, ANSWERS[verdict]]
+            )
+    heads = ["error", "K, n, from", "sets", "coverage", "interval above", "below", "keeps the aim"]
+    return table(heads, rows)
+
+
+def _source(cell: Cell) -> str:
+    """``s = 1.3``, or the file and what is stated."""
+    return f"s = {cell['scale']:g}" if cell["file"] is None else f"`{cell['file']}`, {cell['stated']}"
 
 
 def _centred(found: Sequence[Mapping[str, Any]]) -> Share | None:
