@@ -193,7 +193,7 @@ def test_nobody_wins_a_tie(made: Maker) -> None:
     assert "Lowest" not in found.verdict
     found = compare([("c", sharp), ("a", honest), ("b", honest)], **QUICK)
     assert re.search(
-        r"Lowest calibration error: a \(.*?\) and b \(.*?\), equal, beyond noise\.", found.verdict
+        r"Lowest calibration error: a with .*? and b with .*?, equal, beyond noise\.", found.verdict
     )
 
 
