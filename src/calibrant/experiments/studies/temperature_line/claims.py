@@ -142,6 +142,7 @@ def _full_better(files: Sequence[Curve], by: Criterion) -> list[Claim]:
         return []
     falls = [fall for _, fall in known]
     found = mean_of(by_unit([curve for curve, _ in known], falls))
+    farthest, largest = max(known, key=lambda each: abs(each[1]))
     claim = Claim(
         key=f"full-better, {by}",
         source=OPEN,
@@ -149,7 +150,8 @@ def _full_better(files: Sequence[Curve], by: Criterion) -> list[Claim]:
         verdict=above(found),
         evidence=f"the line is the better one on {sum(fall < 0 for fall in falls)} of {len(falls)} files and "
         f"labels, by {-median(falls):+.1e} at the median; the full search is lower by "
-        f"{plus_minus(found, 5)} on average, n = {found.n} files",
+        f"{plus_minus(found, 5)} on average, n = {found.n} files, and by {largest:+.5f} on "
+        f"`{farthest.name}`, the largest difference",
         arms=("full", "line"),
     )
     return [claim]
