@@ -18,13 +18,20 @@ from calibrant.experiments.studies.calibrators import PAGE, measure, settings
 from calibrant.experiments.studies.calibrators.claims import claims
 from calibrant.experiments.studies.calibrators.crossed import Division
 from calibrant.experiments.studies.calibrators.exponent import floored_gains, impossible
-from calibrant.experiments.studies.calibrators.gains import Gain, adjusted, gain, holm, sides
+from calibrant.experiments.studies.calibrators.gains import (
+    Gain,
+    adjusted,
+    gain,
+    gain_without_zeros,
+    holm,
+    sides,
+)
 from calibrant.experiments.studies.calibrators.measure import run_calibrator_study
 from calibrant.experiments.studies.calibrators.numbers import exchanged, means_of, numbers_of
 from calibrant.experiments.studies.calibrators.resamples import Resamples
 from calibrant.predictions import Predictions
 
-NAMES = ["temperature", "focal-temperature", "vector", 'temperature(objective="ece")']
+NAMES = ["temperature", "focal-temperature", "vector", 'focal-temperature(objective="ece")']
 FILE = "over.npz"
 
 
@@ -73,7 +80,7 @@ def _judged(record: Record) -> Any:
 @pytest.fixture(scope="module")
 def numbers(records: Sequence[Record]) -> dict[str, Any]:
     """What the page is made of."""
-    return numbers_of(records, {})
+    return numbers_of(records, range(2), {})
 
 
 def test_each_sample_is_judged_by_a_fit_without_it() -> None:
@@ -158,7 +165,8 @@ def test_the_page_says_what_the_records_show(numbers: dict[str, Any], tmp_path: 
 def test_divisions_that_are_not_complete_are_left_out(records: Sequence[Record]) -> None:
     """Means are over the same divisions for every calibrator."""
     last = max(place for place, each in enumerate(records) if "trial" in each)
-    assert numbers_of([*records[:last], *records[last + 1 :]], {})["divisions"] == 1
+    assert numbers_of([*records[:last], *records[last + 1 :]], range(2), {})["divisions"] == 1
+    assert numbers_of(records, range(1), {})["divisions"] == 1
 
 
 def test_zeros_are_told_apart() -> None:
@@ -166,16 +174,27 @@ def test_zeros_are_told_apart() -> None:
     given = over_confident(200)
     assert given.labels is not None
     probs = given.probs.clone()
-    assert floored_gains(given, range(1), Resamples(200, 5, seed=0)) == []
+    assert floored_gains(given, range(1), Resamples(200, 5, seed=0), refits=3) == []
     for row in range(2):
         label = int(given.labels[row])
         probs[row] = torch.tensor([0.5 if each != label else 0.0 for each in range(3)])
     zeros = Predictions(probs=probs, labels=given.labels)
     assert impossible(zeros).nonzero()[:, 0].tolist() == [0, 1]
-    floors = floored_gains(zeros, range(1), Resamples(200, 5, seed=0))
+    floors = floored_gains(zeros, range(1), Resamples(200, 5, seed=0), refits=3)
     before = {each["floor"]: each["over"]["temperature"]["nll"]["before"] for each in floors}
     assert before[1e-6] < before[1e-9] < before[1e-12]
     assert before[None] < before[1e-6]
+
+
+def test_samples_of_probability_zero_do_not_count(numbers: dict[str, Any]) -> None:
+    """Where there are any, the gain that counts is that without them, with the larger standard error."""
+    over = {name: {"gain": -0.5, "before": 1.0, "error": 0.1} for name in settings.COMPARED}
+    last = {"floor": None, "over": {"temperature": over, "vector": over}, "refit_errors": {"nll": 0.2}}
+    changed = {**numbers, "exponent": {FILE: {**numbers["exponent"][FILE], "floors": [last]}}}
+    assert gain_without_zeros(changed, FILE, "nll", "temperature") == Gain(-0.5, 0.2)
+    assert gain_without_zeros(changed, FILE, "nll", "vector") == Gain(-0.5, 0.1)
+    whole = gain(numbers, FILE, "nll", "vector", "focal-temperature")
+    assert gain_without_zeros(numbers, FILE, "nll", "vector") == whole
 
 
 def test_holm_is_strict_and_in_order() -> None:

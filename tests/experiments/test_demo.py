@@ -13,9 +13,9 @@ import calibrant
 from calibrant import losses
 from calibrant.experiments.means import mean_of
 from calibrant.experiments.studies.demo import networks
-from calibrant.experiments.studies.demo.comparison import LOSSES, judged
+from calibrant.experiments.studies.demo.comparison import FEW, LOSSES, STATES, Half, Seen, Trained, judged
 from calibrant.experiments.studies.demo.networks import Setting, digits, train_together
-from calibrant.experiments.studies.demo.page import direction
+from calibrant.experiments.studies.demo.page import direction, sections
 from calibrant.experiments.studies.demo.run import run_demo, train_on_digits
 
 BRIEF = Setting(side=4, num_training=60, num_calibration=50, num_epochs=3, batch_size=20)
@@ -133,3 +133,29 @@ def test_networks_are_judged_on_samples_that_fitted_no_repair(rng) -> None:
     assert found.seen["trained"].gap > 0.2
     assert abs(found.seen["temperature"].gap) < 4 * 0.5 / math.sqrt(2000)  # four standard errors
     assert found.seen["focal-temperature"].nll < found.seen["trained"].nll
+
+
+def half(gaps: dict[str, float]) -> Half:
+    """A half in which losses have these gaps as trained, and no error after repair."""
+
+    def network(loss: str, seed: int) -> Trained:
+        seen = {state: Seen(gap=gaps.get(loss, 0.0) + seed / 1e4, ece=0.1, nll=0.2) for state in STATES}
+        return Trained(error=0.1, temperature=1.0, seen=seen)
+
+    networks = {loss: tuple(network(loss, seed) for seed in (-1, 0, 1)) for loss in LOSSES}
+    nothing = torch.zeros(1, 10)
+    return Half(
+        setting=FEW, num_test=9, networks=networks, chance=0.0, logits=nothing, labels=torch.zeros(1).long()
+    )
+
+
+def test_what_the_demo_concludes_follows_from_its_numbers() -> None:
+    """With the gaps of cross-entropy and focal loss exchanged, so are the words."""
+    gaps = {"cross-entropy": 0.1, "focal(gamma=3)": -0.2}
+    turned = dict(zip(gaps, reversed(gaps.values()), strict=True))
+    found, other = (sections(half(each), half(each))[-1].points for each in (gaps, turned))
+    assert "the gap by −30.0 ± 0.0 points" in found[0]
+    assert "the gap by +30.0 ± 0.0 points" in other[0]
+    assert "first half cross-entropy ends over-confident and γ = 3 under-confident" in found[0]
+    assert "first half cross-entropy ends under-confident and γ = 3 over-confident" in other[0]
+    assert "is clearly lower for 0 and higher for 0 in the first half" in found[2]

@@ -7,7 +7,7 @@ run of the suite. The steps:
 
 ``cover``   records which test runs which line, and for how long.
 ``run``     draws mutants at random, from each room in proportion to its lines, and tries each on some of the
-            tests that run the changed line: the quickest, then others drawn at random.
+            tests that run the changed line: the quickest, then those named after its file, then any.
 ``widen``   gives the survivors more time.
 ``report``  writes the share detected, with its 95 % interval, and the survivors with the number of tests each
             was run against. ``note``, and what each survivor's ``read`` says, are written by hand and kept.
@@ -93,42 +93,41 @@ def report(target: Path, seed: int, mutants: int) -> None:
     """Write the shares of each room and the list of survivors; what was written there by hand stays."""
     page: dict[str, Any] = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
     read = {_change(one): one["read"] for one in page.get("survivors", []) if "read" in one}
-    done = list(outcomes().values())
+    done = [one | {"read": read.get(_change(one), "not read yet")} for one in outcomes().values()]
     drawn = sample.kept(mutants, seed)
-    survivors = [mutant for mutant in done if mutant["outcome"] not in DETECTED]
-    shown = ("file", "line", "operator", "before", "after", "outcome", "tests")
     page |= {"tool": f"cosmic-ray {version('cosmic-ray')}", "seed": seed, "rooms": {}}
-    page["survivors"] = [
-        {name: mutant[name] for name in shown if name in mutant}
-        | {"read": read.get(_change(mutant), "not read yet")}
-        for mutant in sorted(survivors, key=lambda mutant: (mutant["file"], mutant["line"]))
-    ]
     for room in (*ROOMS, "all"):
-        inside = [mutant for mutant in done if room in {mutant["room"], "all"}]
-        equal = [
-            one for one in survivors if one in inside and read.get(_change(one), "").startswith("equivalent")
-        ]
-        page["rooms"][room] = {"drawn": sum(room in {mutant["room"], "all"} for mutant in drawn)}
-        page["rooms"][room] |= _shares(inside, len(equal)) if inside else {}
+        inside = [one for one in done if room in {one["room"], "all"}]
+        page["rooms"][room] = {"drawn": sum(room in {one["room"], "all"} for one in drawn)}
+        page["rooms"][room] |= _shares(inside) if inside else {}
+    shown = ("file", "line", "operator", "before", "after", "outcome", "tests", "budget", "read")
+    survivors = [one for one in done if one["outcome"] not in DETECTED]
+    page["survivors"] = [
+        {name: one[name] for name in shown if name in one}
+        for one in sorted(survivors, key=lambda one: (one["file"], one["line"], one["after"]))
+    ]
     target.write_text(json.dumps(page, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(json.dumps(page["rooms"], indent=1))
 
 
-def _shares(done: list[Mutant], equivalent: int) -> dict[str, Any]:
-    """How many were detected, of all and of those that change what the program does."""
-    n, counts = len(done), Counter(mutant["outcome"] for mutant in done)
+def _shares(done: list[Mutant]) -> dict[str, Any]:
+    """How many were detected; how many of the others change nothing, or are detected by newer tests."""
+    n, counts = len(done), Counter(one["outcome"] for one in done)
     detected = sum(counts[outcome] for outcome in DETECTED)
-    found = {
+    missed = [one["read"] for one in done if one["outcome"] not in DETECTED]
+    equivalent = sum(words.startswith("equivalent") for words in missed)
+    since = sum(words.startswith("killed since") for words in missed)
+    return {
         "mutants": n,
         **counts,
         "share detected": round(detected / n, 3),
         "interval": wilson(detected, n),
+        "equivalent": equivalent,
+        "share of those that are not": round(detected / (n - equivalent), 3),
+        "interval of these": wilson(detected, n - equivalent),
+        "killed since": since,
+        "share now": round((detected + since) / n, 3),
     }
-    if equivalent:
-        changing = n - equivalent
-        found |= {"equivalent": equivalent, "share of the others": round(detected / changing, 3)}
-        found |= {"interval of the others": wilson(detected, changing)}
-    return found
 
 
 def _change(mutant: Mutant) -> tuple[str, str, str, str]:

@@ -98,16 +98,18 @@ class Tests:
         return replace(self, seconds={test: self.seconds[test] for test in self.seconds.keys() - tests})
 
     def chosen(self, mutant: Mutant, budget: float, *, compiled: bool) -> list[str]:
-        """Tests that run what is mutated: the quickest for half of the time, and others at random."""
+        """Tests that run what is mutated: for half of the time the quickest, then those named alike."""
         usable = self._that_run(mutant, compiled=compiled) & self.seconds.keys()
         tests = sorted(usable, key=lambda test: (self.seconds[test], test))
         quick = self._until(tests, budget / 2)
         rest = tests[len(quick) :]
         random.Random(mutant["line"]).shuffle(rest)
+        name = Path(mutant["file"]).stem.lstrip("_")
+        rest.sort(key=lambda test: name not in Path(test.partition("::")[0]).stem)
         return quick + self._until(rest, budget / 2)
 
     def _that_run(self, mutant: Mutant, *, compiled: bool) -> set[str]:
-        """Those of the statement; where it is compiled or run at import, those of the file or its users."""
+        """Those of the statement; where it is compiled or run at import, those of the file and its users."""
         file, number = mutant["file"], mutant["line"]
         tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
         around = [node for node in ast.walk(tree) if isinstance(node, (ast.stmt, ast.ExceptHandler))]
@@ -121,7 +123,7 @@ class Tests:
             return tests
         module = ".".join(Path(file).with_suffix("").parts[1:])
         users = [name for name in self.lines if module in (ROOT / name).read_text(encoding="utf-8")]
-        return self._of_files([file, *users] if compiled else [file]) or self._of_files(users)
+        return self._of_files([file, *users])
 
     def _of_files(self, files: list[str]) -> set[str]:
         return {test for file in files for tests in self.lines.get(file, {}).values() for test in tests}

@@ -55,9 +55,8 @@ class Together:
         if len(rows) >= _FEWEST and not self._refused:
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter(
-                        "ignore"
-                    )  # about operations done one by one, as they would be anyway
+                    # Operations without a batching rule are done one by one, as all would be anyway.
+                    warnings.simplefilter("ignore")
                     return torch.vmap(function)(rows)
             except Exception:  # whatever it is: one by one, a real error shows again
                 self._refused = True

@@ -81,7 +81,7 @@ class Predictions:
     Example:
         >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]], labels=[0, 1, 1], split=[0, 1, 1])
         >>> p
-        Predictions(multiclass, 3 samples, 2 classes, logits float64, 1 calibration + 2 test, 1 note)
+        Predictions(multiclass, 3 samples, 2 classes, logits float64, 1 calibration + 2 test)
         >>> p.correct.tolist(), p.test.num_samples
         ([True, True, False], 2)
     """

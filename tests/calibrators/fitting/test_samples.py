@@ -84,3 +84,19 @@ def test_rows_in_a_rhythm_on_a_grid() -> None:
     samples, temperatures = Samples(logits, labels, None), [0.1 * step for step in range(1, 61)]
     found, _ = best_on_grid(samples, "ece", (0.0,), temperatures)
     assert found.value == min(objective_value(samples, "ece", each, 0.0) for each in temperatures)
+
+
+@pytest.mark.parametrize(
+    ("scores", "constant"),
+    [
+        ([[0.0, 0.0, 0.0], [3.0, 3.0, 3.0]], True),
+        ([[0.0, 0.0, 0.0], [3.0, 3.0, 2.0]], False),
+        ([[0.0, 0.0, 1.0], [3.0, 3.0, 3.0]], False),
+        ([0.0, 0.0], True),
+        ([0.0, 1.0], False),
+    ],
+)
+def test_logits_say_nothing_where_each_row_is_constant(scores: list[object], constant: bool) -> None:
+    """Each row by itself: a number added to all logits of a sample says nothing. Log-odds must be zero."""
+    samples = Samples(torch.tensor(scores, dtype=torch.float64), torch.tensor([0, 1]), None)
+    assert samples.is_constant is constant

@@ -25,7 +25,7 @@ def _run(session: Session, *, data: Path | None, out: Path, seeds: int, table: P
     from calibrant.experiments.studies.calibrators.numbers import numbers_of
 
     records = run_calibrator_study(data_folder(data), out, seeds=range(seeds), tell=session.tell)
-    return PAGE.write(numbers_of(records.all(), versions()), table or out)
+    return PAGE.write(numbers_of(records.all(), range(seeds), versions()), table or out)
 
 
 CALIBRATORS = Study(
@@ -33,5 +33,6 @@ CALIBRATORS = Study(
     summary="Every calibrator on every file of logits in a folder, each sample judged by a fit without it.",
     run=_run,
     options=(DATA, OUT, SEEDS, PAGES),
-    records=("calibrators-runs.jsonl", *PAGE.files),
+    pages=(PAGE,),
+    records=("calibrators-runs.jsonl",),
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from statistics import median
 from typing import Any
 
-from calibrant.experiments.claims import Claim, Verdict
-from calibrant.experiments.studies.calibrators.gains import Gain, Sides, adjusted, gain, sides
-from calibrant.experiments.studies.calibrators.numbers import multiclass
+from calibrant.experiments.claims import Claim, Verdict, below
+from calibrant.experiments.means import mean_of, plus_minus
+from calibrant.experiments.studies.calibrators.gains import Gain, Sides, adjusted, gain_without_zeros, sides
+from calibrant.experiments.studies.calibrators.numbers import means_of, multiclass
 from calibrant.experiments.studies.calibrators.settings import FOCAL, PLAIN, RIVALS
 
 SOURCE = "Komisarenko and Kull (2024), section 5.2"
@@ -32,18 +35,18 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
             mine = {name: each for name, each in family.items() if name[1] == rival}
             if mine:
                 found.append(_lower(mine, by, rival, OPEN, p_values))
-    return found
+    return [*found, *_by_ece(numbers)]
 
 
 def exponent_gains(numbers: Mapping[str, Any], measure: str) -> dict[str, Gain | None]:
     """Focal temperature scaling's gain over temperature scaling, file by file: one family."""
-    return {name: gain(numbers, name, measure, PLAIN, FOCAL) for name in numbers["files"]}
+    return {name: gain_without_zeros(numbers, name, measure, PLAIN) for name in numbers["files"]}
 
 
 def rival_gains(numbers: Mapping[str, Any], measure: str) -> dict[tuple[str, str], Gain | None]:
     """Its gain over vector and matrix scalings, by file and rival: one family."""
     return {
-        (name, rival): gain(numbers, name, measure, rival, FOCAL)
+        (name, rival): gain_without_zeros(numbers, name, measure, rival)
         for name in multiclass(numbers)
         for rival in RIVALS
     }
@@ -66,6 +69,31 @@ def _lower(
         evidence=f"its {TITLES[measure]} is lower on {found.above} of {found.all} files, higher on "
         f"{found.below}, and {found.neither} are undecided",
         arms=(FOCAL, other),
+    )
+
+
+def _by_ece(numbers: Mapping[str, Any]) -> Iterator[Claim]:
+    """Files are the samples; logarithms of ratios, so that it is the same whichever way it is asked."""
+    by_ece = f'{FOCAL}(objective="ece")'
+    pairs = [
+        (means_of(found, by_ece).get("ece"), means_of(found, FOCAL).get("ece"))
+        for found in numbers["files"].values()
+    ]
+    ratios = [math.log(one / other) for one, other in pairs if one and other]
+    if not ratios:
+        return
+    found = mean_of(ratios)
+    changes = sorted(100 * math.expm1(ratio) for ratio in ratios)
+    yield Claim(
+        key="by-ece",
+        source=SOURCE,
+        statement="Fitted by ECE instead of by NLL, focal temperature scaling has a lower ECE on held-out "
+        "samples, on average over files",
+        verdict=below(found),
+        evidence=f"the ECE changes by {changes[0]:+.0f} to {changes[-1]:+.0f} %, {median(changes):+.0f} % at "
+        f"the median; the logarithm of the ratio is {plus_minus(found, 2, signed=True)} on average, "
+        f"n = {found.n} files",
+        arms=(by_ece, FOCAL),
     )
 
 

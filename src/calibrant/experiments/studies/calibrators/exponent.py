@@ -77,10 +77,12 @@ def impossible(predictions: Predictions) -> Tensor:
     return torch.from_numpy(np.isinf(losses_of(predictions.probs, Labelled.of(predictions))["nll"]))
 
 
-def floored_gains(predictions: Predictions, seeds: Sequence[int], resamples: Resamples) -> list[Any]:
-    """The gains with the probabilities floored here or there, and without the impossible samples.
+def floored_gains(
+    predictions: Predictions, seeds: Sequence[int], resamples: Resamples, *, refits: int
+) -> list[Any]:
+    """The gains with the probabilities floored here or there, and last without the impossible samples.
 
-    Empty where no sample is impossible.
+    The last also with fits to resamples. Empty where no sample is impossible.
     """
     zero = impossible(predictions)
     if not bool(zero.any()):
@@ -90,7 +92,8 @@ def floored_gains(predictions: Predictions, seeds: Sequence[int], resamples: Res
         {"floor": floor, "over": _gains(_floored(predictions, floor), seeds, resamples)} for floor in FLOORS
     ]
     less = Resamples(kept.num_samples, len(resamples.counts), seed=0)
-    return [*found, {"floor": None, "over": _gains(kept, seeds, less)}]
+    again = refitted_gains(Division(kept, seeds[0]), less, refits)
+    return [*found, {"floor": None, "over": _gains(kept, seeds, less), "refits": again}]
 
 
 def _floored(predictions: Predictions, floor: float) -> Predictions:

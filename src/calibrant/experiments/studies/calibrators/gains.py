@@ -49,6 +49,18 @@ def gain(numbers: Mapping[str, Any], file: str, measure: str, first: str, second
     return Gain(before - after, error)
 
 
+def gain_without_zeros(
+    numbers: Mapping[str, Any], file: str, measure: str, first: str, second: str = FOCAL
+) -> Gain | None:
+    """The same without the samples whose true class had a probability of exactly zero, if there are any."""
+    floors = numbers["exponent"][file]["floors"]
+    if not floors:
+        return gain(numbers, file, measure, first, second)
+    found = floors[-1]["over"][first][measure]
+    error = found["error"] if first != PLAIN else max(found["error"], floors[-1]["refit_errors"][measure])
+    return Gain(found["gain"], error)
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's adjusted p-values: the chance of any false alarm among them all stays below the level.
 

@@ -120,7 +120,7 @@ class _File:
             "file": self.name,
             "refits": refitted_gains(Division(self.predictions, seeds[0]), self.resamples, settings.REFITS),
             "rows": rows_of_gain(self.predictions, seeds),
-            "floors": floored_gains(self.predictions, seeds, self.resamples),
+            "floors": floored_gains(self.predictions, seeds, self.resamples, refits=settings.REFITS),
         }
 
 

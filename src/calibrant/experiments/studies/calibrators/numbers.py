@@ -42,11 +42,13 @@ class Trial:
     failure: str | None = None
 
 
-def numbers_of(records: Sequence[Record], versions: Mapping[str, str]) -> dict[str, Any]:
-    """The results file, of the divisions that are complete."""
+def numbers_of(
+    records: Sequence[Record], seeds: Sequence[int], versions: Mapping[str, str]
+) -> dict[str, Any]:
+    """The results file, of those of the divisions that are complete."""
     trials: dict[str, list[tuple[Trial, Record]]] = {}
     for record in records:
-        if "trial" in record:
+        if "trial" in record and record["trial"]["seed"] in seeds:
             trials.setdefault(record["trial"]["file"], []).append((Trial(**record["trial"]), record["draws"]))
     files = {name: _file(_complete(found)) for name, found in trials.items()}
     last = {record["file"]: record for record in records if "refits" in record}
@@ -132,10 +134,9 @@ def pair_name(one: str, other: str) -> str:
 
 
 def _exponent(record: Record) -> dict[str, Any]:
-    refits = record["refits"]["gains"]
     return {
-        "refits": len(refits["nll"]),
-        "refit_errors": {name: rounded(stdev(values)) for name, values in refits.items()},
+        "refits": len(record["refits"]["gains"]["nll"]),
+        "refit_errors": _refit_errors(record),
         "rows": {name: rounded(value) for name, value in record["rows"].items()},
         "floors": [
             {
@@ -151,10 +152,15 @@ def _exponent(record: Record) -> dict[str, Any]:
                     }
                     for other, measures in each["over"].items()
                 },
+                **({"refit_errors": _refit_errors(each)} if "refits" in each else {}),
             }
             for each in record["floors"]
         ],
     }
+
+
+def _refit_errors(record: Record) -> dict[str, float | None]:
+    return {name: rounded(stdev(values)) for name, values in record["refits"]["gains"].items()}
 
 
 def multiclass(numbers: Numbers) -> dict[str, Any]:
@@ -181,7 +187,28 @@ def exchanged(numbers: Numbers, first: str, second: str) -> dict[str, Any]:
             "calibrators": {name: calibrators.get(turned(name), calibrators[name]) for name in calibrators},
             "errors": {**found["errors"], **errors},
         }
-    return {**numbers, "files": files}
+    return {**numbers, "files": files, "exponent": _turned_floors(numbers["exponent"], {first, second})}
+
+
+def _turned_floors(exponent: Mapping[str, Any], pair: set[str]) -> dict[str, Any]:
+    """With the gains of focal temperature scaling over the other of the pair the other way round."""
+    found: dict[str, Any] = {}
+    for name, each in exponent.items():
+        floors = [
+            {
+                **floor,
+                "over": {
+                    other: {
+                        by: {**values, "gain": -values["gain"]} if pair == {FOCAL, other} else values
+                        for by, values in measures.items()
+                    }
+                    for other, measures in floor["over"].items()
+                },
+            }
+            for floor in each["floors"]
+        ]
+        found[name] = {**each, "floors": floors}
+    return found
 
 
 def means_of(found: Mapping[str, Any], calibrator: str) -> dict[str, float | None]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from calibrant.experiments.means import mean_of, plus_minus
 from calibrant.experiments.pages import table
 from calibrant.experiments.studies.calibrators.claims import NAMES, exponent_gains, rival_gains
-from calibrant.experiments.studies.calibrators.gains import Gain, adjusted, gain, sides
+from calibrant.experiments.studies.calibrators.gains import Gain, adjusted, gain, gain_without_zeros, sides
 from calibrant.experiments.studies.calibrators.numbers import means_of
 from calibrant.experiments.studies.calibrators.settings import (
     COMPARED,
@@ -50,7 +50,9 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         },
         "zeros": {name: each["rows"]["zeros"] for name, each in numbers["exponent"].items()},
         "shares": _shares(numbers),
-        "rivals": _rivals_table(rivals, p_rivals),
+        "rivals": _rivals_table(
+            rivals, p_rivals, {name for name, each in numbers["exponent"].items() if each["floors"]}
+        ),
         "family": len(rivals["nll"]),
         "rival_sides": {
             f"{NAMES[rival]}, {TITLES[by]}": sides(
@@ -87,13 +89,14 @@ def _p(value: float) -> str:
 def _exponent_table(numbers: Mapping[str, Any], families: Mapping[str, Mapping[str, Gain | None]]) -> str:
     p_values = {by: adjusted(family) for by, family in families.items()}
     heads = ["file", *(head for by in COMPARED for head in (TITLES[by], "p"))]
-    rows = [
-        [
-            f"`{name}`",
-            *(cell for by in COMPARED for cell in (_shown(families[by][name]), _p(p_values[by][name]))),
-        ]
-        for name in numbers["files"]
-    ]
+    rows: list[list[str]] = []
+    for name in numbers["files"]:
+        zeros = numbers["exponent"][name]["floors"]
+        cells = (cell for by in COMPARED for cell in (_shown(families[by][name]), _p(p_values[by][name])))
+        rows.append([f"`{name}`" + (" without zeros" if zeros else ""), *cells])
+        if zeros:
+            whole = (cell for by in COMPARED for cell in (_shown(gain(numbers, name, by, PLAIN, FOCAL)), "–"))
+            rows.append([f"`{name}` with them", *whole])
     return table(heads, rows)
 
 
@@ -144,12 +147,11 @@ def _shares(numbers: Mapping[str, Any]) -> list[tuple[str, float]]:
     """
     shares: dict[str, float] = {}
     for name, found in numbers["files"].items():
-        fall, before = gain(numbers, name, "nll", PLAIN, FOCAL), means_of(found, PLAIN).get("nll")
+        fall, before = gain_without_zeros(numbers, name, "nll", PLAIN), means_of(found, PLAIN).get("nll")
         floors = numbers["exponent"][name]["floors"]
         if floors:
-            left = floors[-1]["over"][PLAIN]["nll"]
-            shares[name] = 100 * left["gain"] / left["before"]
-        elif fall is not None and before is not None:
+            before = floors[-1]["over"][PLAIN]["nll"]["before"]
+        if fall is not None and before is not None:
             shares[name] = 100 * fall.value / before
     return sorted(shares.items(), key=lambda share: -share[1])
 
@@ -157,6 +159,7 @@ def _shares(numbers: Mapping[str, Any]) -> list[tuple[str, float]]:
 def _rivals_table(
     gains: Mapping[str, Mapping[tuple[str, str], Gain | None]],
     p_values: Mapping[str, Mapping[tuple[str, str], float]],
+    zeros: Collection[str],
 ) -> str:
     files = dict.fromkeys(name for name, _ in gains["nll"])
     heads = ["file", *(f"{_over(rival)}: {TITLES[by]}" for rival in RIVALS for by in gains)]
@@ -166,7 +169,13 @@ def _rivals_table(
 
     return table(
         heads,
-        [[f"`{name}`", *(cell(by, (name, rival)) for rival in RIVALS for by in gains)] for name in files],
+        [
+            [
+                f"`{name}`" + (" without zeros" if name in zeros else ""),
+                *(cell(by, (name, rival)) for rival in RIVALS for by in gains),
+            ]
+            for name in files
+        ],
     )
 
 

@@ -263,7 +263,7 @@ _TESTS: tuple[Callable[[Arms], Iterator[Claim]], ...] = (
     _norms,
     *(_Below(f"fcl-{key}", FCL, _FCL_LOWER, "focal-calibration", key, "before", "ece") for key in _OTHERS),
     *(
-        _Below(f"fcl-{key}-temperature", FCL, _FCL_AFTER, "focal-calibration", key, "temperature", "ece")
+        _Below(f"after-fcl-{key}", FCL, _FCL_AFTER, "focal-calibration", key, "temperature", "ece")
         for key in (_CE, "focal-3", "label-smoothing")
     ),
     _focal_temperature,
