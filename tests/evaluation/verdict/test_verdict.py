@@ -134,10 +134,14 @@ def test_few_samples_that_show_a_fault_of_the_classes() -> None:
 def test_a_slope_alone_is_told() -> None:
     """A little too extreme, and right on average: the slope tells what the calibration error cannot."""
     rng = np.random.default_rng(4)
-    true = 2.5 * rng.normal(size=8000)
-    labels = rng.random(8000) < 1 / (1 + np.exp(-true))
-    sure = 1 / (1 + np.exp(-np.maximum(np.abs(true) / 0.8 - 0.33, 0.01)))
-    found = judged(Predictions(confidence=sure, correct=labels == (true > 0)))
+
+    def drawn(num_samples: int) -> Predictions:
+        true = 2.5 * rng.normal(size=num_samples)
+        labels = rng.random(num_samples) < 1 / (1 + np.exp(-true))
+        sure = 1 / (1 + np.exp(-np.maximum(np.abs(true) / 0.8 - 0.33, 0.01)))
+        return Predictions(confidence=sure, correct=labels == (true > 0))
+
+    found = judged(drawn(4000), calibration=drawn(19))  # too few to choose a repair by
     assert [part.name for part in found.arms[0].parts if not part.holds] == ["slope"]
     assert found.verdict.direction == "calibrated in part"
     said = "Its top label is calibrated, its slope is not: the calibration slope is 0."
