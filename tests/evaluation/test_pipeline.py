@@ -27,7 +27,7 @@ CALIBRATORS: dict[Kind, tuple[str, ...]] = {
 }
 KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")
 HALVES = np.arange(400) % 2
-QUICK: dict[str, Any] = {"bootstrap": 100, "null_draws": 40}
+QUICK: dict[str, Any] = {"bootstrap": 100, "null_draws": 60}
 QUICKER = QUICK | {"calibrators": ["temperature"]}
 
 
@@ -470,17 +470,18 @@ def test_what_is_recorded(made: Maker) -> None:
     assert set(found.versions) == {"calibrant", "python", "torch", "numpy"}
     settings = found.settings
     assert (settings.num_bins, settings.bootstrap, settings.level) == (7, 100, 0.9)
-    assert (settings.seed, settings.null_draws) == (3, 40)
+    assert (settings.seed, settings.null_draws) == (3, 60)
     assert [row.name for row in found.arms[0].classes] == ["a", "b", "c"]
     assert len(found.arms[0].curves[0].counts) == 7
 
 
 def test_too_few_draws_to_call_an_error_real(made: Maker) -> None:
-    """The smallest p-value of 19 draws is 1/20, not below 0.05: the reader is told; 20 draws suffice."""
-    predictions = made("top_label", 500, sharpness=3)
-    few, enough = (evaluate(predictions, bootstrap=20, null_draws=draws) for draws in (19, 20))
-    assert few.verdict.direction == "undecided"
-    assert few.notes[-1].endswith("no error can count as real at this level; take 20 or more.")
+    """The smallest p-value of 19 draws is 1/20, not below 0.05: the reader is told; 40 suffice."""
+    predictions = made("top_label", 500, sharpness=3)  # its top label and its slope are looked at
+    few, enough = (evaluate(predictions, bootstrap=20, null_draws=draws) for draws in (19, 40))
+    assert [part.holds for part in few.arms[0].parts] == [True, False]  # a slope needs no draws
+    assert few.notes[-1].endswith("no error can count as real at this level; take 40 or more.")
+    assert [part.holds for part in enough.arms[0].parts] == [False, False]
     assert enough.verdict.direction == "over-confident"
 
 

@@ -79,7 +79,7 @@ def _arm(
     procedure, test = prepared.procedure, prepared.split.test
     reduced = measured.reduced
     names = tuple(str(name) for name in test.class_names or range(test.num_classes or 0))
-    chance = against_chance(reduced, procedure, names)
+    chance = against_chance(measured.noise, names)
     return Arm(
         name=UNCALIBRATED if fitted is None else fitted.name,
         title="Uncalibrated" if fitted is None else fitted.title,

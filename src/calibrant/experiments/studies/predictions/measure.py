@@ -90,7 +90,7 @@ def _row(
     reduced = reduce_predictions(predictions, 15)
     judged = measure(reduced, procedure)
     names = tuple(str(k) for k in range(predictions.num_classes or 0))
-    chance = against_chance(reduced, procedure, names)
+    chance = against_chance(judged.noise, names)
     prefix = "event_" if predictions.kind == "binary" else ""
     null = next(each for each in chance.null if each.metric == f"{prefix}ece")
     return Row(
