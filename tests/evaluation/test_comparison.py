@@ -71,12 +71,13 @@ def test_the_same_setting_has_the_same_default_everywhere() -> None:
         assert len(defaults[name]) == 1, name
 
 
-def test_top_label_models_have_no_nll(made: Maker) -> None:
-    """They are compared by what they have."""
+def test_top_label_models_are_compared_by_what_they_have(made: Maker) -> None:
+    """Their NLL is that of being right; what needs all classes gives a reason."""
     models = [("a", made("top_label", 900)), ("b", made("top_label", 900, sharpness=3))]
     found = compare(models, **QUICK)
-    assert "NLL" not in found.verdict
-    assert found.models[1].difference["nll"].reason is not None
+    assert "(NLL): a with " in found.verdict
+    assert found.models[1].difference["nll"].low > 0
+    assert found.models[1].difference["classwise_ece"].reason is not None
     assert "Lowest calibration error: a with " in found.verdict
 
 

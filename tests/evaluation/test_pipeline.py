@@ -158,9 +158,9 @@ def test_names_order_and_completeness(
         }
         assert [curve.name for curve in arm.curves] == curves.get(kind, ["top label"])
         assert len(arm.classes) == {"binary": 2, "top_label": 0}.get(kind, 5)
-    assert (found.num_calibration, found.num_test) == ((0 if kind == "top_label" else 200), 200)
+    assert (found.num_calibration, found.num_test) == (200, 200)
     few_draws = [note for note in found.notes if note.startswith("With 40 draws")]
-    assert len(found.notes) - len(few_draws) == (1 if kind == "top_label" else 0)
+    assert len(found.notes) - len(few_draws) == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -525,18 +525,16 @@ def test_top_label_predictions_say_what_is_missing(
     """The metrics that need all classes have no value but a reason; the others are the public ones."""
     predictions, found = evaluations["top_label"]
     values = found.arms[0].metrics
-    for name in ("nll", "brier", "classwise_ece", "auroc", "entropy", "entropy_correct", "entropy_incorrect"):
+    for name in ("classwise_ece", "auroc", "entropy", "entropy_correct", "entropy_incorrect"):
         assert values[name].value is None
         assert "needs the probabilities of all classes" in values[name].reason
     test = predictions.test
     expected = metrics.expected_calibration_error(test.confidence, test.correct).item()
     assert values["ece"].value == pytest.approx(expected, abs=1e-15)
-    assert found.verdict.recommended == "uncalibrated"
-    assert found.notes == (
-        "No calibrator was fitted: without the scores of all classes, no calibrator can be fitted.",
-    )
-    with pytest.raises(InputError, match="got top_label ones"):
-        evaluate(predictions, calibrators=["temperature"])
+    for name, function in (("nll", metrics.negative_log_likelihood), ("brier", metrics.brier_score)):
+        assert values[name].value == pytest.approx(function(test.confidence, test.correct).item(), abs=1e-12)
+    with pytest.raises(InputError, match="got top_label ones; for confidences take platt"):
+        evaluate(predictions, calibrators=["vector"])
 
 
 def test_the_split_of_other_predictions_is_kept(made: Maker) -> None:

@@ -222,8 +222,8 @@ def _less_accurate(
     ]
     if not lower:
         return []
-    shown = [f"{found[k].name} ({with_interval(found[k].metrics[ACCURACY.key])})" for k in (best, *lower)]
-    return [f"The accuracy of {' and '.join(shown[1:])} is lower than that of {shown[0]}, beyond noise."]
+    shown = [f"{found[k].name}, {with_interval(found[k].metrics[ACCURACY.key])}" for k in (best, *lower)]
+    return [f"The accuracy of {' and of '.join(shown[1:])}, is lower than that of {shown[0]}, beyond noise."]
 
 
 def _by_chance(

@@ -276,8 +276,6 @@ def _highest_error(case: Case, about: str) -> Iterator[str]:
 
 def _unrepaired(case: Case, finding: Finding) -> str:
     """What to do where no calibrator is recommended."""
-    if case.kind == "top_label":
-        return "To repair such predictions, export the logits or probabilities of all classes."
     if len(case.arms) == 1:
         return "No calibrator was tried."
     if case.too_few:
