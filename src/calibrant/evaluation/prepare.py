@@ -118,9 +118,8 @@ def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, .
     elif split.announce or (calibration is not None and has_both_parts(calibration)):
         notes.append(f"Calibrators were fitted on {split.words}.")
     if split.calibration is not None and one_class_only(split.calibration):
-        notes.append(
-            "The calibration samples hold one class only: a calibrator learns nothing of the others."
-        )
+        alike = "are all right or all wrong" if procedure.kind == "top_label" else "hold one class only"
+        notes.append(f"The calibration samples {alike}: a calibrator learns nothing of the others.")
     elif split.calibration is not None and (missing := missing_classes(split.calibration)):
         names = split.test.class_names or tuple(range(split.test.num_classes or 0))
         shown = ", ".join(str(names[k]) for k in missing[:5]) + (", …" if len(missing) > 5 else "")

@@ -75,9 +75,10 @@ def choose_split(predictions: Predictions, calibration: Predictions | None, seed
         return Split(predictions, predictions, words, folds, announce=True)
     halves = stratified_folds(predictions, 2, seed)
     chosen = np.flatnonzero(halves == 0)
+    alike = "right and wrong" if predictions.kind == "top_label" else "each class"
     words = (
         f"{len(chosen):,} of {num_samples:,} samples, drawn at random (seed {seed}) so that both halves "
-        f"hold each class alike, because {why}"
+        f"hold {alike} alike, because {why}"
     )
     rows = predictions.with_split(None)
     return Split(rows.rows(chosen), rows.rows(np.flatnonzero(halves == 1)), words, announce=True)

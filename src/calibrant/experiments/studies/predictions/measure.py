@@ -95,12 +95,17 @@ def _row(
     prefix = "event_" if predictions.kind == "binary" else ""
     null = next(each for each in chance.null if each.metric == f"{prefix}ece")
     found = find(judged, chance.parts, level)
+    metrics = {each: judged.metrics[prefix + each if each in OF_THE_EVENT else each] for each in METRICS}
+    if (
+        predictions.kind == "top_label"
+    ):  # theirs is that of being right, not to be read beside that of classes
+        metrics["nll"] = Estimate(value=None, reason="needs the probabilities of all classes")
     return Row(
         name=name,
         kind=predictions.kind,
         num_samples=predictions.num_samples,
         num_classes=predictions.num_classes,
-        metrics={each: judged.metrics[prefix + each if each in OF_THE_EVENT else each] for each in METRICS},
+        metrics=metrics,
         smooth_ece=_smooth_ece(reduced, prefix),
         null_mean=null.mean,
         null_upper=null.upper,
