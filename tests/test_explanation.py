@@ -119,18 +119,20 @@ def claims() -> list[list[str]]:
 
 CHECKED = {"holds", "holds with a condition", "does not hold", "not reproduced", "answered", "one seed"}
 """What a claim is called that tests check; of studies their verdicts decide."""
+NO_PAPER = {"common practice", "the aim"}
+"""Sources of claims that no paper makes."""
 CITED = re.compile(r"<!-- (.*?) -->")
 
 
 @functools.cache
 def verdicts() -> dict[str, str]:
-    """What becomes of every claim of every page of results, by ``page/key``; but for common practice."""
+    """What becomes of every claim of a paper on every page of results, by ``page/key``."""
     return {
         f"{page.name}/{claim.key}": claim.said
         for study in STUDIES
         for page in study.pages
         for claim in page.claims(json.loads((RESULTS / f"{page.name}.json").read_text(encoding="utf-8")))
-        if claim.source != "common practice"
+        if claim.source not in NO_PAPER
     }
 
 

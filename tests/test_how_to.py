@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+
+from command_line import call
 
 PAGES = Path(__file__).parents[1] / "docs" / "how-to"
 
@@ -89,6 +92,20 @@ class Sentiment(nn.Module):
         good, bad, negated = (input_ids * attention_mask).double().T
         score = 6 * (good - bad) * (1 - 2 * negated)
         return SimpleNamespace(logits=torch.stack([-score / 2, score / 2], dim=1), loss=None)
+
+
+def test_stated_confidences(tmp_path, monkeypatch, capsys) -> None:
+    """The commands do what the page says; afterwards what is said and what is right agree."""
+    page = run_page("stated-confidences.md", tmp_path, monkeypatch)
+    text = (PAGES / "stated-confidences.md").read_text(encoding="utf-8")
+    for line in re.findall(r"^\$ calibrant (.*)$", text, flags=re.MULTILINE):
+        more = ["--bootstrap", "40"] if line.startswith("evaluate") else []
+        done = call(*shlex.split(line), *more, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+    maths, code = page["calibrant"].load_predictions(tmp_path / "mended.csv").confidence.tolist()
+    assert maths < code < 0.95
+    said, right = (float(number) for number in re.findall(r"0\.\d+", capsys.readouterr().out)[:2])
+    assert abs(said - right) < 0.03
 
 
 def test_hugging_face(tmp_path, monkeypatch, capsys) -> None:

@@ -45,8 +45,7 @@ def test_honest_predictions_raise_no_alarm(made: Maker, kind: Kind) -> None:
     """Also not where the model is badly calibrated."""
     for sharpness in (0.3, 1.0, 4.0):
         predictions = made(kind, 200, sharpness=sharpness)
-        calibrators: list[str] | None = None if kind == "top_label" else ["temperature"]
-        assert evaluate(predictions, calibrators=calibrators, **QUICK).verdict.warnings == ()
+        assert evaluate(predictions, calibrators=["temperature"], **QUICK).verdict.warnings == ()
 
 
 @pytest.mark.parametrize(("by", "word"), [(1, "plus"), (-1, "minus")])

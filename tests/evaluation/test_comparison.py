@@ -32,8 +32,8 @@ def test_the_same_samples_are_paired(made: Maker) -> None:
     apart = np.hypot(*(each.metrics["nll"].high - each.metrics["nll"].low for each in found.models))
     assert width < apart / 2
     assert difference["nll"].low > 0
-    assert "Lowest calibration error: honest (" in found.verdict
-    assert "Lowest negative log-likelihood (NLL): honest (" in found.verdict
+    assert "Lowest calibration error: honest with " in found.verdict
+    assert "Lowest negative log-likelihood (NLL): honest with " in found.verdict
     assert "beyond noise" in found.verdict
 
 
@@ -71,13 +71,14 @@ def test_the_same_setting_has_the_same_default_everywhere() -> None:
         assert len(defaults[name]) == 1, name
 
 
-def test_top_label_models_have_no_nll(made: Maker) -> None:
-    """They are compared by what they have."""
+def test_top_label_models_are_compared_by_what_they_have(made: Maker) -> None:
+    """Their NLL is that of being right; what needs all classes gives a reason."""
     models = [("a", made("top_label", 900)), ("b", made("top_label", 900, sharpness=3))]
     found = compare(models, **QUICK)
-    assert "NLL" not in found.verdict
-    assert found.models[1].difference["nll"].reason is not None
-    assert "Lowest calibration error: a (" in found.verdict
+    assert "(NLL): a with " in found.verdict
+    assert found.models[1].difference["nll"].low > 0
+    assert found.models[1].difference["classwise_ece"].reason is not None
+    assert "Lowest calibration error: a with " in found.verdict
 
 
 def test_top_label_samples_that_are_evidently_the_same_are_paired(made: Maker) -> None:
@@ -188,12 +189,12 @@ def test_nobody_wins_a_tie(made: Maker) -> None:
     """Equal models are called equal, whoever comes first; a third that is worse loses to both."""
     honest, sharp = made("multiclass", 800), made("multiclass", 800, sharpness=2)
     found = compare([("a", honest), ("b", honest)], **QUICK)
-    assert found.verdict.startswith("Equal calibration error: a (0.0")
-    assert "Equal negative log-likelihood (NLL): a (" in found.verdict
+    assert found.verdict.startswith("Equal calibration error: a with 0.0")
+    assert "Equal negative log-likelihood (NLL): a with " in found.verdict
     assert "Lowest" not in found.verdict
     found = compare([("c", sharp), ("a", honest), ("b", honest)], **QUICK)
     assert re.search(
-        r"Lowest calibration error: a \(.*?\) and b \(.*?\), equal, beyond noise\.", found.verdict
+        r"Lowest calibration error: a with .*? and b with .*?, equal, beyond noise\.", found.verdict
     )
 
 

@@ -27,7 +27,7 @@ CALIBRATORS: dict[Kind, tuple[str, ...]] = {
 }
 KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")
 HALVES = np.arange(400) % 2
-QUICK: dict[str, Any] = {"bootstrap": 100, "null_draws": 40}
+QUICK: dict[str, Any] = {"bootstrap": 100, "null_draws": 60}
 QUICKER = QUICK | {"calibrators": ["temperature"]}
 
 
@@ -158,9 +158,9 @@ def test_names_order_and_completeness(
         }
         assert [curve.name for curve in arm.curves] == curves.get(kind, ["top label"])
         assert len(arm.classes) == {"binary": 2, "top_label": 0}.get(kind, 5)
-    assert (found.num_calibration, found.num_test) == ((0 if kind == "top_label" else 200), 200)
+    assert (found.num_calibration, found.num_test) == (200, 200)
     few_draws = [note for note in found.notes if note.startswith("With 40 draws")]
-    assert len(found.notes) - len(few_draws) == (1 if kind == "top_label" else 0)
+    assert len(found.notes) - len(few_draws) == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -470,17 +470,18 @@ def test_what_is_recorded(made: Maker) -> None:
     assert set(found.versions) == {"calibrant", "python", "torch", "numpy"}
     settings = found.settings
     assert (settings.num_bins, settings.bootstrap, settings.level) == (7, 100, 0.9)
-    assert (settings.seed, settings.null_draws) == (3, 40)
+    assert (settings.seed, settings.null_draws) == (3, 60)
     assert [row.name for row in found.arms[0].classes] == ["a", "b", "c"]
     assert len(found.arms[0].curves[0].counts) == 7
 
 
 def test_too_few_draws_to_call_an_error_real(made: Maker) -> None:
-    """The smallest p-value of 19 draws is 1/20, not below 0.05: the reader is told; 20 draws suffice."""
-    predictions = made("top_label", 500, sharpness=3)
-    few, enough = (evaluate(predictions, bootstrap=20, null_draws=draws) for draws in (19, 20))
-    assert few.verdict.direction == "undecided"
-    assert few.notes[-1].endswith("no error can count as real at this level; take 20 or more.")
+    """The smallest p-value of 19 draws is 1/20, not below 0.05: the reader is told; 40 suffice."""
+    predictions = made("top_label", 500, sharpness=3)  # its top label and its slope are looked at
+    few, enough = (evaluate(predictions, bootstrap=20, null_draws=draws) for draws in (19, 40))
+    assert [part.holds for part in few.arms[0].parts] == [True, False]  # a slope needs no draws
+    assert few.notes[-1].endswith("no error can count as real at this level; take 40 or more.")
+    assert [part.holds for part in enough.arms[0].parts] == [False, False]
     assert enough.verdict.direction == "over-confident"
 
 
@@ -524,18 +525,16 @@ def test_top_label_predictions_say_what_is_missing(
     """The metrics that need all classes have no value but a reason; the others are the public ones."""
     predictions, found = evaluations["top_label"]
     values = found.arms[0].metrics
-    for name in ("nll", "brier", "classwise_ece", "auroc", "entropy", "entropy_correct", "entropy_incorrect"):
+    for name in ("classwise_ece", "auroc", "entropy", "entropy_correct", "entropy_incorrect"):
         assert values[name].value is None
         assert "needs the probabilities of all classes" in values[name].reason
     test = predictions.test
     expected = metrics.expected_calibration_error(test.confidence, test.correct).item()
     assert values["ece"].value == pytest.approx(expected, abs=1e-15)
-    assert found.verdict.recommended == "uncalibrated"
-    assert found.notes == (
-        "No calibrator was fitted: without the scores of all classes, no calibrator can be fitted.",
-    )
-    with pytest.raises(InputError, match="got top_label ones"):
-        evaluate(predictions, calibrators=["temperature"])
+    for name, function in (("nll", metrics.negative_log_likelihood), ("brier", metrics.brier_score)):
+        assert values[name].value == pytest.approx(function(test.confidence, test.correct).item(), abs=1e-12)
+    with pytest.raises(InputError, match="got top_label ones; for confidences take platt"):
+        evaluate(predictions, calibrators=["vector"])
 
 
 def test_the_split_of_other_predictions_is_kept(made: Maker) -> None:

@@ -75,6 +75,7 @@ def test_the_verdict_is_that_of_evaluate(table, folder, tmp_path) -> None:
         np.savez(tmp_path / "p.npz", confidence=five["top5_probs"][:, 0], correct=correct)
     found = evaluate(load_predictions(tmp_path / "p.npz"), bootstrap=40, null_draws=40)
     assert table["rows"][2]["direction"] == found.verdict.direction == "over-confident"
+    assert table["rows"][2]["failing"] == [part.name for part in found.arms[0].parts if not part.holds]
     assert table["rows"][2]["metrics"]["ece"] == asdict(found.arms[0].metrics["ece"])
     assert table["rows"][2]["p_value"] == found.arms[0].null[0].p_value
 

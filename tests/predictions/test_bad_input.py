@@ -375,10 +375,10 @@ TABLES = {
         "it holds no `label_0` to go with `prob_0`.",
     ),
     "no outcome": (
-        "confidence,label\n0.5,1\n0.25,1\n",
+        "confidence,true_label\n0.5,1\n0.25,1\n",
         (
             "`confidence` needs `correct`, or `true_label` and `pred_label`, beside it; it holds "
-            "`confidence`, `label`."
+            "`confidence`, `true_label`."
         ),
     ),
     "ragged": ("prob,label\n0.5,1\n\n0.5\n", "line 4 has 1 cells, and the header has 2."),
@@ -739,7 +739,7 @@ def test_failed_writing_leaves_nothing(ending, tmp_path, monkeypatch) -> None:
             "give exactly one of `logits`, `probs` and `confidence`; got `logits` and `probs`.",
         ),
         (
-            {"confidence": [0.5, 0.5]},
+            {"confidence": [0.5, 0.5], "class_names": ["a", "b"]},
             InputError,
             "`confidence` goes with `correct`, without `class_names` or other `kind`.",
         ),

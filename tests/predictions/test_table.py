@@ -152,12 +152,28 @@ def test_top_label_knows_confidence_only() -> None:
         lambda: found.probs,
         lambda: found.scores,
         lambda: found.replace_scores([0.0] * 3),
-        lambda: found.replace_probs([0.0] * 3),
     ):
         with pytest.raises(
             InputError, match="of all classes are not known: these predictions hold top-label"
         ):
             ask()
+
+
+def test_confidences_may_be_replaced() -> None:
+    """By others of the same shape; what was right stays, and a value that is no probability is refused."""
+    found = Predictions(confidence=[0.75, 0.5], correct=[1, 0], groups=["a", "b"]).replace_probs([0.5, 0.25])
+    assert (found.kind, found.space, found.confidence.tolist()) == ("top_label", "confidence", [0.5, 0.25])
+    assert (found.correct.tolist(), found.groups) == ([True, False], ("a", "b"))
+    with pytest.raises(InputError, match=r"must lie in \[0, 1\]; row 1 holds 2"):
+        found.replace_probs([0.5, 2.0])
+
+
+def test_confidences_need_no_outcome_until_it_is_asked_for() -> None:
+    """Without ``correct`` they can be repaired; whether they are right cannot be told."""
+    found = Predictions(confidence=[0.75, 0.5])
+    assert found.as_binary().labels is None
+    with pytest.raises(InputError, match="cannot be told without `correct`"):
+        _ = found.correct
 
 
 def test_correct_needs_labels() -> None:

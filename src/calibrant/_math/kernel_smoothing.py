@@ -161,3 +161,40 @@ def _integral_to_zero(low: Vector, high: Vector, step: Vector) -> Vector:
 
 def _power_of_two(number: float, *, least: int) -> int:
     return max(least, 1 << math.ceil(math.log2(number)))
+
+
+BANDWIDTHS = np.geomspace(1 / 512, 1.0, 21)
+MESH = 512
+
+
+def fixed_points(points: Vector, residuals: NDArray[np.float64]) -> Vector:
+    """The fixed points ``(R,)`` of many vectors of residuals ``(R, K)`` at the same points ``(K,)``.
+
+    For noise, not for values: between bandwidths that are 1.37 times each other, the logarithm of the error
+    is taken as a straight line, which moves the fixed point by less than a hundredth of itself. Below 1/512
+    it is taken in proportion to the error there.
+    """
+    from scipy.fft import dct
+
+    orders = np.arange(MESH + 1)
+    coefficients = residuals @ np.cos(np.pi * np.outer(points, orders))  # (R, F)
+    found = np.empty(len(residuals))
+    waiting = np.arange(len(residuals))
+    last = np.empty(0)
+    for place, bandwidth in enumerate(BANDWIDTHS):
+        damped = coefficients[waiting] * np.exp(-((np.pi * bandwidth * orders) ** 2) / 2)
+        damped[:, -1] *= 2  # of the cosine transform, which halves it
+        density = np.abs(dct(damped, type=1, axis=1))
+        errors = (density[:, 1:] + density[:, :-1]).sum(axis=1) / (2 * MESH)
+        crossed = errors <= bandwidth
+        if place == 0:
+            found[waiting[crossed]] = errors[crossed]
+        else:
+            rise = np.log(BANDWIDTHS[place] / BANDWIDTHS[place - 1])
+            above = np.log(last[crossed] / BANDWIDTHS[place - 1])
+            below = np.log(np.maximum(errors[crossed], 1e-300) / bandwidth)
+            found[waiting[crossed]] = BANDWIDTHS[place - 1] * np.exp(rise * above / (above - below))
+        waiting, last = waiting[~crossed], errors[~crossed]
+        if not len(waiting):
+            break
+    return found

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from calibrant.calibrators import Calibrator
+    from calibrant.predictions import Predictions
 
 _MOST_NAMED = 5  # classes whose estimated share is printed
 
@@ -57,16 +58,18 @@ def apply(
             raise
         fitted = loaded.pooled if isinstance(loaded, GroupCalibrator) else loaded
         event = fitted.kind_ == "binary"
-        given = load_predictions(file, kind=None if event else fitted.kind_)
+        given = load_predictions(file, kind="multilabel" if fitted.kind_ == "multilabel" else None)
         predictions = to_repair(given) if event else given
-        if predictions.kind == "top_label":
-            raise InputError(
-                f"{file} holds top-label confidences only; a calibrator needs the scores of all classes."
-            )
+        _refuse_confidences(calibrator, fitted, file, given)
         if predictions.num_classes not in {None, fitted.num_classes_}:
             raise InputError(
                 f"{file} has {predictions.num_classes} classes, {calibrator} was fitted on "
                 f"{fitted.num_classes_}; name predictions of the same model."
+            )
+        if predictions.kind != fitted.kind_:
+            raise InputError(
+                f"{file} holds {predictions.kind} predictions, {calibrator} was fitted on {fitted.kind_} "
+                "ones; name predictions in the form that it was fitted on."
             )
         known, named = fitted.class_names_, predictions.class_names
         if known is not None and named is not None and known != named:
@@ -93,6 +96,23 @@ def apply(
     for note in (*given.notes, *notes):
         typer.echo(f"note: {note}")
     typer.echo(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
+
+
+def _refuse_confidences(calibrator: Path, fitted: Calibrator, file: Path, given: Predictions) -> None:
+    """A calibrator of confidences knows how often predictions are right, and no other one does."""
+    from calibrant.predictions.two_classes import RIGHT_OR_WRONG
+
+    of_confidences = fitted.kind_ == "binary" and fitted.class_names_ == RIGHT_OR_WRONG
+    if (given.kind == "top_label") == of_confidences:
+        return
+    if of_confidences:
+        raise InputError(
+            f"{calibrator} was fitted on confidences; {file} holds {given.kind} predictions: fit one on such."
+        )
+    raise InputError(
+        f"{file} holds confidences only, and {calibrator} was fitted on {fitted.kind_} predictions; fit one "
+        "on a file of `confidence` with `correct`."
+    )
 
 
 def _listed(names: Sequence[str | int]) -> str:

@@ -48,6 +48,11 @@ def fit(
         rows = rows_to_fit(predictions, file, every_row=every_row, by_group=by_group)
         if calibrator is None or "binary" in calibrator.kinds:
             rows = to_repair(rows)
+        elif rows.kind == "top_label":
+            suited = " and ".join(calibrator.kinds)
+            raise InputError(
+                f"{calibrator.name} is for {suited} predictions; {file} holds confidences: take platt."
+            )
         refuse_to_replace_another_file(out)
         if calibrator is None:
             tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
@@ -61,7 +66,7 @@ def fit(
             said = fit_by_group(calibrator, rows, out)
             typer.echo("\n".join([*said, *(f"note: {note}" for note in predictions.notes)]))
             return
-        calibrator.class_names_ = predictions.class_names
+        calibrator.class_names_ = rows.class_names
         calibrator.save(out)
 
     result = calibrator.fit_result_
@@ -74,9 +79,10 @@ def fit(
 
 def rows_to_fit(predictions: Predictions, file: Path, *, every_row: bool, by_group: bool) -> Predictions:
     """The calibration split, or all rows; refused where no calibrator can be fitted on them."""
-    if predictions.labels is None or predictions.kind == "top_label":
-        msg = f"{file} has no labels, or no scores of all classes, so no calibrator can be fitted on it."
-        raise InputError(msg)
+    if predictions.kind == "top_label":
+        _ = predictions.correct  # refused where it is not known
+    elif predictions.labels is None:
+        raise InputError(f"{file} has no labels, so no calibrator can be fitted on it; add `labels`.")
     if not every_row and not predictions.has_calibration:
         msg = (
             f"{file} has no calibration split; add `split` (0 = calibration, 1 = test), "

@@ -11,7 +11,7 @@ from calibrant.evaluation.arguments import GROUPS_NOTE, as_judged, check_pairs, 
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
-from calibrant.evaluation.phrases import clearly, number, with_margin
+from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.progress import Progress
 from calibrant.evaluation.quantities.accuracy import ACCURACY
@@ -111,7 +111,7 @@ def compare(
         seen.append(reduced)
         warnings += [f"{name}: {warning}" for warning in alarms(test, reduced)]
         labels = tuple(str(label) for label in test.class_names or range(test.num_classes or 0))
-        chance = against_chance(reduced, procedure, labels)
+        chance = against_chance(judged[-1].noise, labels)
         found.append(
             ComparedModel(
                 name=name,
@@ -222,8 +222,8 @@ def _less_accurate(
     ]
     if not lower:
         return []
-    shown = [f"{found[k].name} ({with_margin(found[k].metrics[ACCURACY.key])})" for k in (best, *lower)]
-    return [f"The accuracy of {' and '.join(shown[1:])} is lower than that of {shown[0]}, beyond noise."]
+    shown = [f"{found[k].name}, {with_interval(found[k].metrics[ACCURACY.key])}" for k in (best, *lower)]
+    return [f"The accuracy of {' and of '.join(shown[1:])}, is lower than that of {shown[0]}, beyond noise."]
 
 
 def _by_chance(
@@ -251,7 +251,7 @@ def _ranked(
 
     def shown(places: list[int]) -> str:
         return " and ".join(
-            f"{found[place].name} ({with_margin(found[place].metrics[metric])})" for place in places
+            f"{found[place].name} with {with_interval(found[place].metrics[metric])}" for place in places
         )
 
     if among > 1 and len(alike) == among:

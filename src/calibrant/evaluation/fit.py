@@ -17,6 +17,7 @@ from calibrant.evaluation.fitting.templates import (
     cross_fit,
 )
 from calibrant.evaluation.prepare import Prepared
+from calibrant.predictions.repair_form import repaired
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,5 +70,5 @@ def _fit(
     calibrator = known.get(template.name) or template.fit(data)
     if split.folds is None:
         return FittedCalibrator(template, calibrator, None)
-    in_turn = split.test.replace_probs(cross_fit(template, data, split.folds, tell))
+    in_turn = repaired(split.test, cross_fit(template, data, split.folds, tell))
     return FittedCalibrator(template, calibrator, in_turn)

@@ -16,6 +16,7 @@ from calibrant.evaluation.out_of_distribution import NEED_LOGITS, detect
 from calibrant.evaluation.prepare import Prepared
 from calibrant.evaluation.result import Arm, OutOfDistribution
 from calibrant.predictions import Predictions
+from calibrant.predictions.repair_form import repaired, to_repair
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +64,8 @@ def _reduce(fitted: FittedCalibrator | None, prepared: Prepared) -> Reduced:
     samples, calibrate = prepared.split.test, None
     if fitted is not None and fitted.in_turn is not None:
         samples = fitted.in_turn
+    elif fitted is not None and samples.kind == "top_label":
+        samples = repaired(samples, fitted.calibrator.predict_proba(to_repair(samples).scores))
     elif fitted is not None:
         calibrate = fitted.calibrator.predict_proba
     procedure = prepared.procedure
@@ -76,7 +79,7 @@ def _arm(
     procedure, test = prepared.procedure, prepared.split.test
     reduced = measured.reduced
     names = tuple(str(name) for name in test.class_names or range(test.num_classes or 0))
-    chance = against_chance(reduced, procedure, names)
+    chance = against_chance(measured.noise, names)
     return Arm(
         name=UNCALIBRATED if fitted is None else fitted.name,
         title="Uncalibrated" if fitted is None else fitted.title,

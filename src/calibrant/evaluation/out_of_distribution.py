@@ -26,6 +26,7 @@ from calibrant.evaluation.result import Detection, Estimate, OutOfDistribution
 from calibrant.metrics import RocCurve, out_of_distribution_scores
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore, Ranking
 from calibrant.predictions import Predictions
+from calibrant.predictions.repair_form import to_repair
 
 Masses: TypeAlias = tuple[Vector, Vector]  # weights of the test samples, and of the foreign ones
 
@@ -109,6 +110,8 @@ def _scores(
             raise InputError(
                 f'`ood_score` must be "max_probability" where only confidences are known; got "{score}".'
             )
+        if calibrator is not None:
+            return 1 - calibrator.predict_proba(to_repair(predictions).scores).numpy()
         return 1 - predictions.confidence.numpy()
     several, width = predictions.kind == "multilabel", predictions.num_classes or 1
     found = np.empty(predictions.num_samples)

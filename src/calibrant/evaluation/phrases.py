@@ -67,14 +67,15 @@ def decimals_apart(first: float, second: float) -> int | None:
     return next(enough, None)
 
 
-def with_margin(estimate: Estimate, digits: int | None = None) -> str:
-    """``0.075 ± 0.008``: the value and half the length of its interval."""
+def with_interval(estimate: Estimate, digits: int | None = None) -> str:
+    """``0.075 (0.067 to 0.081)``: the value and its interval, which need not lie evenly about it."""
     if estimate.value is None:
         return "undefined"
     if estimate.low is None or estimate.high is None:
         return number(estimate.value, digits)
     digits = _digits(estimate.value) if digits is None else digits
-    return f"{estimate.value:.{digits}f} ± {(estimate.high - estimate.low) / 2:.{digits}f}".replace("-", "−")
+    low, high = (number(end, digits) for end in (estimate.low, estimate.high))
+    return f"{number(estimate.value, digits)} ({low} to {high})"
 
 
 def span(estimate: Estimate) -> str:

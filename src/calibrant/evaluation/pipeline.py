@@ -47,7 +47,7 @@ def evaluate(
     bootstrap: int = 1000,
     null_draws: int = 1000,
     level: float = 0.95,
-    intervals: Intervals = "centred",
+    intervals: Intervals = "inverted",
     metrics: Sequence[str] = (),
     ood: Predictions | None = None,
     ood_score: OutOfDistributionScore | None = None,
@@ -68,12 +68,17 @@ def evaluate(
     What was done stands in ``settings.calibration``, and in ``notes`` where the choice was ours.
 
     **Intervals** come from ``bootstrap`` resamples of the test samples, which keep their weights; every arm
-    is judged on the same resamples, so ``change`` (arm minus uncalibrated) is paired. They are percentiles of
-    the resampled values after these were moved to centre on the value. A mean centres there anyway; a
-    calibration error does not, because each layer of noise enlarges it. The moved percentiles cover a small
-    true error (0.021, 2000 samples) in 88 % of cases, percentiles left where they are in 55 %. ``intervals``
-    takes plain percentiles or BCa ones instead. The AUROC has DeLong's interval, or for several classes the
-    same with the influences averaged; calibration slope and intercept have normal ones from their influences.
+    is judged on the same resamples, so ``change`` (arm minus uncalibrated) is paired. A calibration error
+    grows with every layer of noise, so resamples say little about a small one: a 95 % bootstrap interval of
+    a calibrated model's ECE holds its true value, 0, almost never. Its interval is therefore an inverted
+    test, the true errors under which the one found is no surprise (see
+    :mod:`calibrant.evaluation.resampling.inversion`): it leaves out zero exactly where the p-value of
+    ``null`` is at most one minus the level, and it need not lie evenly about the value, nor contain it.
+    ``without_chance`` is the estimate that goes with it. A ``change`` of two errors spans the resampled
+    interval about the difference of the values and about that of the estimates without chance, which is an
+    approximation. ``intervals`` takes bootstrap intervals for calibration errors instead: centred on the
+    value, plain percentiles, or BCa ones. The AUROC has DeLong's interval, or for several classes the same
+    with the influences averaged; calibration slope and intercept have normal ones from their influences.
     Where all that count are right (or none is), resamples are all alike, and the share has Clopper and
     Pearson's interval; what a single sample decides has none, nor has a change judged on fewer than six
     samples (at 95 %), which chance explains even where it goes the same way in all.
@@ -110,8 +115,9 @@ def evaluate(
             parts no error can count as real, which is noted.
         level: Level of every interval, and one minus the share of calibrated models that are called
             miscalibrated.
-        intervals: ``"centred"``, ``"percentile"`` or ``"bca"`` (bias-corrected and accelerated; for means, it
-            leaves calibration errors near zero without an interval).
+        intervals: Of calibration errors, ``"inverted"`` tests, or bootstrap intervals: ``"centred"``,
+            ``"percentile"`` or ``"bca"`` (bias-corrected and accelerated; for means, it leaves calibration
+            errors near zero without an interval).
         metrics: Quantities to measure beside the usual ones, such as ``"smooth_ece"``; ``calibrant evaluate
             --help`` lists them. Each takes a call of its function for every resample and draw of every arm.
         ood: What the same model said of samples of another kind (their test split, where they have one): how

@@ -21,7 +21,7 @@ class Procedure:
     num_draws: int
     level: float
     seed: int
-    intervals: Intervals = "centred"
+    intervals: Intervals = "inverted"
     metrics: tuple[str, ...] = ()  # what is measured beside the usual quantities
     _resamples: dict[tuple[int, int], Resamples] = field(default_factory=dict, init=False, repr=False)
 

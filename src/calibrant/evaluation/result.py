@@ -20,7 +20,7 @@ Direction = Literal[
     "over-confident", "under-confident", "miscalibrated", "calibrated in part", "calibrated", "undecided"
 ]
 PartName = Literal["top label", "positive class", "labels", "classes", "slope"]
-Intervals = Literal["centred", "percentile", "bca"]
+Intervals = Literal["inverted", "centred", "percentile", "bca"]
 Kind = Literal["binary", "multiclass", "multilabel", "top_label"]
 
 
@@ -32,6 +32,7 @@ class Estimate:
     low: float | None = None
     high: float | None = None
     reason: str | None = None
+    without_chance: float | None = None  # a calibration error less what a sample of this size adds to it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +235,7 @@ class Settings:
     null_draws: int
     calibration: str  # how the calibration samples came about, in words
     calibrators: tuple[str, ...]
-    intervals: Intervals = "centred"
+    intervals: Intervals = "inverted"
     metrics: tuple[str, ...] = ()  # those that were asked for beside the usual ones
 
 

@@ -32,7 +32,8 @@ def load_predictions(path: str | os.PathLike[str], *, kind: Kind | None = None) 
       ``weights``, ``groups``, all as in :class:`Predictions`;
     - ``logits_val, labels_val, logits_test, labels_test``, or the same with ``probs``: two splits (also
       ``weights_val`` and so on);
-    - ``confidence`` with ``correct``, or with ``true_label`` and ``pred_label``: the predicted class only;
+    - ``confidence`` with ``correct``, or with ``true_label`` and ``pred_label``: the predicted class only
+      (``confidence`` alone is enough for a calibrator to be applied);
     - ``kind``: ``"multilabel"`` where there are no labels to say so.
 
     Such arrays may also be in separate ``.npy`` files: give the folder that holds ``logits.npy``,

@@ -61,7 +61,7 @@ def check(given: Mapping[Space, Any], beside: Companions) -> Contents:
 def confidences(given: ArrayLike, beside: Companions) -> Contents:
     """Top-label confidences: one probability per sample."""
     values = checks.as_scores(given, name="confidence")
-    if beside.correct is None or beside.class_names is not None or beside.kind not in {None, "top_label"}:
+    if beside.class_names is not None or beside.kind not in {None, "top_label"}:
         raise InputError("`confidence` goes with `correct`, without `class_names` or other `kind`.")
     if values.ndim != 1:
         raise InputError(f"`confidence` must have shape (N,), one per sample; got {tuple(values.shape)}.")
@@ -71,7 +71,7 @@ def confidences(given: ArrayLike, beside: Companions) -> Contents:
         kind="top_label",
         space="confidence",
         store=HeldScores(values),
-        correct=checks.as_correct(beside.correct, len(values)),
+        correct=None if beside.correct is None else checks.as_correct(beside.correct, len(values)),
         labels=true,
         weights=beside.checked_weights(len(values)),
         notes=(*repairs, *oddities("top_label", "confidence", values, true, None)),

@@ -9,7 +9,9 @@ from calibrant.predictions.table import Predictions
 
 
 def to_repair(predictions: Predictions) -> Predictions:
-    """What a calibrator of an event takes: two columns as the log-odds of class 1; all else as it is.
+    """What a calibrator of an event takes: of two columns the log-odds of class 1, of confidences their own.
+
+    All else stays as it is.
 
     Example:
         >>> p = Predictions(logits=[[2.0, 0.0], [0.0, 1.0]], labels=[0, 1])
@@ -17,7 +19,7 @@ def to_repair(predictions: Predictions) -> Predictions:
         [-2.0, 1.0]
     """
     two_columns = predictions.kind == "multiclass" and predictions.num_classes == 2
-    return predictions.as_binary() if two_columns else predictions
+    return predictions.as_binary() if two_columns or predictions.kind == "top_label" else predictions
 
 
 def repaired(predictions: Predictions, probs: ArrayLike) -> Predictions:

@@ -60,7 +60,7 @@ class Predictions:
             tell :func:`calibrant.compare` whether samples are the same.
         confidence: Probability of the predicted class where nothing else is known, shape ``(N,)``.
         correct: Whether the predicted class was the true one, shape ``(N,)`` in 0, 1; goes with
-            ``confidence``.
+            ``confidence``, and may be absent where only a calibrator is applied.
         kind: Needed only for ``"multilabel"`` without labels; elsewhere the shapes say it.
         split: 0, ``"calibration"``, ``"val"`` or ``"validation"`` against 1 or ``"test"``, shape ``(N,)``.
         class_names: One name per class (binary: of class 0 and of class 1). Two may be equal. The plain
@@ -238,8 +238,9 @@ class Predictions:
         """
         if self._contents.correct is not None:
             return self._contents.correct
-        if self.labels is None:
-            raise InputError("whether predictions are correct cannot be told without `labels`.")
+        if self.labels is None or self.kind == "top_label":
+            missing = "correct" if self.kind == "top_label" else "labels"
+            raise InputError(f"whether predictions are correct cannot be told without `{missing}`.")
         return self._contents.top_labels()[1]
 
     @property
@@ -302,13 +303,14 @@ class Predictions:
         return self._with(split=None if split is None else checks.as_split(split, self.num_samples))
 
     def as_binary(self, positive_class: int | str | None = None) -> Predictions:
-        """Two classes as one event, ``(N,)``, as evaluations judge them; the numbers as they were given.
+        """Two classes as one event, ``(N,)``, or of confidences the event that the prediction is right.
 
         Args:
             positive_class: The class, by number or name, whose probability is judged; by default class 1.
 
         Returns:
-            Binary predictions with that class as class 1, and the same split, weights, groups and source.
+            Binary predictions with that class as class 1, and the same split, weights, groups and source;
+            what was given as probabilities stays as it was.
 
         Raises:
             InputError: If there are not two classes, or the positive one is none of them.
@@ -339,20 +341,19 @@ class Predictions:
         return replaced._with(space="probs", store=HeldScores(replaced.probs))
 
     def replace_probs(self, probs: ArrayLike) -> Predictions:
-        """The same samples with other probabilities, of the same shape as before.
+        """The same samples with other probabilities, or confidences, of the same shape as before.
 
         Returns:
             Predictions with the same labels, split, names, weights, groups and source; a repair is noted.
 
         Raises:
-            InputError: If the shape differs or a value is no probability, or only top-label confidences are
-                known.
+            InputError: If the shape differs or a value is no probability.
         """
-        self._contents.refuse_top_label("probs")
         values = self._same_shape(checks.as_scores(probs, name="probs"))
-        checked, repairs = kinds.check_scores("probs", values, self.labels, None, self.kind)
-        store = HeldScores(checked.scores)
-        return self._with(space="probs", store=store, notes=(*self.notes, *repairs))
+        top = self.kind == "top_label"
+        checked, repairs = kinds.check_scores("probs", values, None if top else self.labels, None, self.kind)
+        store, space = HeldScores(checked.scores), "confidence" if top else "probs"
+        return self._with(space=space, store=store, notes=(*self.notes, *repairs))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file that :func:`load_predictions` reads back to the same values, whole or not at all.

@@ -1,4 +1,4 @@
-"""Two classes as one event: the probability that a sample is of the positive class."""
+"""Predictions as one event: that a sample is of the positive class, or that its prediction is right."""
 
 from __future__ import annotations
 
@@ -12,13 +12,23 @@ from calibrant.predictions.checks import shown
 from calibrant.predictions.contents import Contents
 from calibrant.predictions.stores import HeldScores
 
+RIGHT_OR_WRONG = ("wrong", "right")
+"""The names of the classes of an event that is made of confidences."""
+
 
 def as_event(contents: Contents, positive_class: int | str | None) -> Contents:
     """One number per sample, the log-odds or probability of the positive class, which becomes class 1.
 
+    Of top-label confidences, class 1 is that the prediction is right.
+
     Raises:
         InputError: If there are not two classes, or the positive one is none of them.
     """
+    if contents.kind == "top_label" and positive_class is None:
+        right = None if contents.correct is None else contents.correct.to(torch.int64)
+        return replace(
+            contents, kind="binary", space="probs", correct=None, labels=right, class_names=RIGHT_OR_WRONG
+        )
     two_columns = contents.kind == "multiclass" and contents.num_classes == 2
     if contents.kind != "binary" and not two_columns:
         held = {"top_label": "top-label confidences", "multilabel": f"{contents.num_classes} labels"}

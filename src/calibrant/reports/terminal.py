@@ -108,6 +108,10 @@ def _metrics_down(evaluation: Evaluation, width: int) -> Table:
         grid.add_column(Text(found.columns[place].title), justify="right", min_width=CELL - 3)
     for row in (row for row in found.rows if row.in_short):
         grid.add_row(Text(row.title), *(_cell(row.cells[place]) for place in shown))
+        freed = [row.cells[place].estimate.without_chance for place in shown]
+        if any(value is not None for value in freed):
+            values = ("" if value is None else number(value) for value in freed)
+            grid.add_row(*(Text(text, style="dim") for text in ("less chance", *values)))
     return grid
 
 

@@ -102,13 +102,17 @@ def test_two_samples_are_judged_without_calibrators(made: Maker) -> None:
     assert chosen.words.startswith("none: 2 samples are too few")
 
 
-def test_top_label_predictions_take_no_calibrator(made: Maker) -> None:
-    """The test split is judged, or everything; other predictions to fit on are refused."""
-    chosen = choose_split(made("top_label", 60, split=np.arange(60) % 2), None, 0)
-    assert (chosen.calibration, chosen.test.num_samples) == (None, 30)
-    assert choose_split(made("top_label", 60), None, 0).test.num_samples == 60
-    with pytest.raises(InputError, match="no calibrator can be fitted"):
-        choose_split(made("top_label", 60), made("top_label", 60), 0)
+def test_top_label_predictions_are_divided_alike(made: Maker) -> None:
+    """By their split, in turn, or in halves that are right alike; fitted on is that they are right."""
+    marked = choose_split(made("top_label", 60, split=np.arange(60) % 2), None, 0)
+    assert (marked.num_calibration, marked.test.num_samples) == (30, 30)
+    few = choose_split(made("top_label", 60), None, 0)
+    assert (few.num_calibration, few.test.num_samples, few.folds is None) == (60, 60, False)
+    halves = choose_split(made("top_label", 1000), None, 0)
+    assert abs(int(halves.calibration.correct.sum()) - int(halves.test.correct.sum())) <= 1
+    fitted, judged = halves.judged(None).calibration, halves.judged(None).test
+    assert (fitted.kind, judged.kind) == ("binary", "top_label")
+    assert fitted.labels.tolist() == halves.calibration.correct.int().tolist()
 
 
 def test_the_file_that_is_judged_is_not_fitted_on(made: Maker) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from calibrant.evaluation.judging.measure import Chance, against_chance, measure
+from calibrant.evaluation.judging.noise import draw_noise
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.phrases import part_p_value
 from calibrant.evaluation.procedure import Procedure
@@ -30,7 +31,7 @@ def chance_of(predictions: Predictions, *, num_draws: int = 100, seed: int = 0) 
         kind=predictions.kind, num_bins=15, num_resamples=2, num_draws=num_draws, level=0.95, seed=seed
     )
     names = tuple(str(k) for k in range(predictions.num_classes or 0))
-    return against_chance(reduce_predictions(predictions, 15), procedure, names)
+    return against_chance(draw_noise(reduce_predictions(predictions, 15), procedure), names)
 
 
 def failing(predictions: Predictions, **options: Any) -> set[str]:

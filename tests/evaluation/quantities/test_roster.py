@@ -265,8 +265,7 @@ def test_every_quantity_that_is_asked_for_is_held_to_a_function() -> None:
 def test_quantities_that_are_asked_for_are_those_of_the_metrics(kind: Kind, made: Maker) -> None:
     """Top label, positive class, or the mean over the labels, to rounding; with interval and change."""
     predictions = made(kind, 500, sharpness=2, split=np.arange(500) % 2)
-    calibrators = [] if kind == "top_label" else ["temperature"]
-    found = evaluate(predictions, metrics=roster.extras(), **{**FEW, "calibrators": calibrators})
+    found = evaluate(predictions, metrics=roster.extras(), **{**FEW, "calibrators": ["temperature"]})
     test = predictions.test
     probs, labels = (test.confidence, test.correct) if kind == "top_label" else (test.probs, test.labels)
     first = found.arms[0].metrics
@@ -300,7 +299,8 @@ def test_what_no_kernel_resamples_is_resampled_alike(monkeypatch: pytest.MonkeyP
     rng = np.random.default_rng(0)
     weights = rng.integers(0, 3, 300).astype(float)
     for more in ({}, {"weights": weights}):
-        first = evaluate(made("multiclass", 300, sharpness=2, **more), calibrators=[], bootstrap=40).arms[0]
+        predictions = made("multiclass", 300, sharpness=2, **more)
+        first = evaluate(predictions, calibrators=[], bootstrap=40, intervals="centred").arms[0]
         for each in slow:
             ours, theirs = first.metrics[each.key], first.metrics[each.key.removeprefix("slow_")]
             found, expected = ((e.value, e.low, e.high) for e in (ours, theirs))

@@ -10,8 +10,9 @@ import torch
 
 from calibrant import metrics
 from calibrant._math.lipschitz import smooth_calibration_error
+from calibrant.evaluation.resampling.event_cells import bin_matrix
 from calibrant.evaluation.resampling.events import Events
-from calibrant.evaluation.resampling.null import bin_matrix, draw_null, null_error
+from calibrant.evaluation.resampling.null import draw_null, null_error
 
 
 def events(

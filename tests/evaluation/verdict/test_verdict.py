@@ -39,9 +39,7 @@ JARGON = (
 
 def judged(predictions: Predictions, **options: Any) -> Evaluation:
     """Evaluated with few resamples and the cheapest calibrator that can help."""
-    calibrators = (
-        None if predictions.kind == "top_label" else ["temperature", "platt"][: options.pop("most", 2)]
-    )
+    calibrators = ["temperature", "platt"][: options.pop("most", 2)]
     if predictions.kind == "multiclass":
         calibrators = ["temperature"]
     return evaluate(predictions, calibrators=calibrators, **QUICK, **options)
@@ -55,14 +53,10 @@ def test_planted_over_confidence_is_named(made: Maker, kind: Kind) -> None:
     assert verdict.direction == "over-confident"
     assert verdict.headline.startswith("Over-confident: ")
     assert "the error is real" in verdict.sentences[0]
-    if kind == "top_label":
-        assert verdict.recommended == "uncalibrated"
-        assert "export the logits or probabilities of all classes" in verdict.sentences[-1]
-    else:
-        assert verdict.recommended == "temperature"
-        assert "with temperature scaling (" in verdict.headline
-        assert "falls from" in verdict.headline
-        assert found.arm("temperature").metrics["nll"].value < found.arms[0].metrics["nll"].value
+    assert verdict.recommended == "temperature"
+    assert "with temperature scaling (" in verdict.headline
+    assert "falls from" in verdict.headline
+    assert found.arm("temperature").metrics["nll"].value < found.arms[0].metrics["nll"].value
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -140,10 +134,14 @@ def test_few_samples_that_show_a_fault_of_the_classes() -> None:
 def test_a_slope_alone_is_told() -> None:
     """A little too extreme, and right on average: the slope tells what the calibration error cannot."""
     rng = np.random.default_rng(4)
-    true = 2.5 * rng.normal(size=4000)
-    labels = rng.random(4000) < 1 / (1 + np.exp(-true))
-    sure = 1 / (1 + np.exp(-np.maximum(np.abs(true) / 0.8 - 0.33, 0.01)))
-    found = judged(Predictions(confidence=sure, correct=labels == (true > 0)))
+
+    def drawn(num_samples: int) -> Predictions:
+        true = 2.5 * rng.normal(size=num_samples)
+        labels = rng.random(num_samples) < 1 / (1 + np.exp(-true))
+        sure = 1 / (1 + np.exp(-np.maximum(np.abs(true) / 0.8 - 0.33, 0.01)))
+        return Predictions(confidence=sure, correct=labels == (true > 0))
+
+    found = judged(drawn(4000), calibration=drawn(19))  # too few to choose a repair by
     assert [part.name for part in found.arms[0].parts if not part.holds] == ["slope"]
     assert found.verdict.direction == "calibrated in part"
     said = "Its top label is calibrated, its slope is not: the calibration slope is 0."

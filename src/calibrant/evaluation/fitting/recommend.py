@@ -65,11 +65,10 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
 
 def further(calibration: Predictions, tried: Sequence[Template]) -> list[Template]:
     """What else may suit the predictions; judged only where it is chosen."""
-    if calibration.kind == "top_label":
-        return []
     names = {template.name for template in tried}
+    task = "binary" if calibration.kind == "top_label" else calibration.kind
     texts = usual_candidates(
-        calibration.kind,
+        task,
         min(calibration.num_samples, _most_rows(calibration)),
         _width(calibration),
         missing=len(missing_classes(calibration)),

@@ -13,6 +13,7 @@ from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.result import Kind
 from calibrant.predictions import Predictions
+from calibrant.predictions.repair_form import to_repair
 
 CROSS_FIT_BELOW = 1000  # so few samples are too few to give half away
 NUM_FOLDS = 5
@@ -34,24 +35,18 @@ class Split:
         return 0 if self.calibration is None else self.calibration.num_samples
 
     def judged(self, positive_class: int | str | None) -> Split:
-        """The same samples in the form in which they are judged."""
-        given = self.calibration
-        calibration = None if given is None else as_judged(given, positive_class)
-        test = calibration if given is self.test else as_judged(self.test, positive_class)
-        return replace(self, calibration=calibration, test=test or self.test)
+        """The same samples in the form in which they are judged, those to fit on in that of calibrators."""
+        given, test = self.calibration, as_judged(self.test, positive_class)
+        if given is None:
+            return replace(self, test=test)
+        held = test if given is self.test else as_judged(given, positive_class)
+        return replace(self, calibration=to_repair(held), test=test)
 
 
 def choose_split(predictions: Predictions, calibration: Predictions | None, seed: int) -> Split:
     """Take the split that is given, or make one that the seed decides."""
     both = has_both_parts(predictions)
     test = predictions.test if both else predictions
-    if predictions.kind == "top_label":
-        if calibration is not None:
-            raise InputError(
-                "`calibration` must be left out for top-label confidences, on which no calibrator can be "
-                f"fitted; got {calibration.num_samples:,} samples."
-            )
-        return Split(None, test, "none: without the scores of all classes, no calibrator can be fitted")
     if calibration is not None:
         _check_same_problem(predictions, calibration)
         _check_other_file(predictions, calibration)
@@ -110,11 +105,11 @@ def stratified_folds(
 
 def _strata(predictions: Predictions) -> Indices:
     """What must be spread evenly: classes, or the rarest label of each sample."""
-    labels = predictions.labels
+    labels = predictions.correct if predictions.kind == "top_label" else predictions.labels
     if labels is None:
         raise no_labels(predictions)
     if labels.ndim == 1:
-        return labels.numpy()
+        return labels.to(torch.int64).numpy()
     given = labels.numpy()
     rarest_first = np.argsort(given.sum(axis=0), kind="stable")
     has_any = given.any(axis=1)
@@ -138,7 +133,7 @@ def _check_other_file(predictions: Predictions, calibration: Predictions) -> Non
 
 def _check_same_problem(predictions: Predictions, calibration: Predictions) -> None:
     """Refuse to fit on predictions of another kind."""
-    if calibration.labels is None:
+    if calibration.labels is None and calibration.kind != "top_label":
         raise InputError("`calibration` must have labels to fit on; got none.")
     mine, theirs = (
         f"{judged_kind(each)} with {each.num_classes} classes" for each in (predictions, calibration)

@@ -85,13 +85,18 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
     if isinstance(calibrators, (str, Calibrator)):
         calibrators = [calibrators]
     found: list[tuple[str, str, Calibrator]] = []
-    defaults = () if kind == "top_label" else DEFAULTS
-    for wanted in defaults if calibrators is None else calibrators:
+    task = "binary" if kind == "top_label" else kind  # the event that the prediction is right
+    for wanted in DEFAULTS if calibrators is None else calibrators:
         calibrator = build(wanted) if isinstance(wanted, str) else wanted
-        if kind not in calibrator.kinds:
-            remedy = "; two columns are judged as one event, for which take platt" if kind == "binary" else ""
-            wanted = " and ".join(calibrator.kinds)
-            raise InputError(f"{calibrator.name} is for {wanted} predictions; got {kind} ones{remedy}.")
+        if task not in calibrator.kinds:
+            events = {
+                "binary": "; two columns are judged as one event, for which take platt",
+                "top_label": "; for confidences take platt",
+            }
+            suited = " and ".join(calibrator.kinds)
+            raise InputError(
+                f"{calibrator.name} is for {suited} predictions; got {kind} ones{events.get(kind, '')}."
+            )
         settings = calibrator.text.removeprefix(calibrator.name)
         if any(other.name == calibrator.name and said == settings for _, said, other in found):
             raise InputError(f"`calibrators` must differ; {calibrator.name}{settings} is given twice.")

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+import numpy as np
+
 from calibrant._math.errors import InputError
 from calibrant.evaluation.alarms import alarms
 from calibrant.evaluation.gate.power import Missed, missed_accuracy, missed_classwise_error, missed_error
@@ -13,6 +15,7 @@ from calibrant.evaluation.gate.question import Question
 from calibrant.evaluation.gate.result import Check, Outcome
 from calibrant.evaluation.judging.classes_at_limit import draw_classes_at_limit
 from calibrant.evaluation.judging.measure import Measured, change, measure
+from calibrant.evaluation.judging.noise import draw_noise
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.phrases import decimals_apart, number
 from calibrant.evaluation.procedure import Procedure
@@ -230,6 +233,8 @@ class Gate:
         return value
 
     def _draw(self, asked: Question, limit: float, value: float) -> AtLimit:
+        if limit <= 0:  # perfect calibration: the draws of the null distribution
+            return self._against_chance(asked)
         if asked.of_classes and self._reduced.class_table is not None:
             return draw_classes_at_limit(
                 self._reduced.class_table,
@@ -249,6 +254,14 @@ class Gate:
             confidence=self._confidence,
             seed=self._procedure.seed,
         )
+
+    def _against_chance(self, asked: Question) -> AtLimit:
+        noise = draw_noise(self._reduced, self._procedure)
+        errors, null = noise.errors(asked.form), noise.null(asked.form)
+        if errors is None or null is None:
+            raise InputError(f"{asked.metric} cannot be checked: its errors under calibration are not drawn.")
+        upper = float(np.quantile(errors, self._confidence))
+        return AtLimit(mean=null.mean, upper=upper, p_value=null.p_value, num_draws=null.num_draws)
 
     def _judge(self) -> Measured:
         if self._judged is None:

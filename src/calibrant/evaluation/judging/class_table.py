@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.binning import BinSums, width_bin_index
@@ -17,7 +18,9 @@ from calibrant.evaluation.resampling.drawn_labels import (
     class_scores,
     draw_labels,
 )
+from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
+from calibrant.evaluation.resampling.inversion import num_noise
 from calibrant.evaluation.resampling.null import NullDraws
 
 STEPS = 40  # of a search by false position, which takes four to eight
@@ -64,12 +67,49 @@ class ClassTable:
         scores = class_scores(self.sums.outcomes.sum(1).numpy(), expected, variance)
         if self.table.streamed:
             return ClassNull(scores=scores)
+        cells, filled = self._cells()
+        num_kept = num_noise(cells.num_cells, num_draws)
         farthest: list[Vector] = []
         errors: list[Vector] = []
+        noise: list[Matrix] = []
         for drawn in self._draw(None, num_draws, seed):
             farthest.append(np.abs(class_scores(drawn.sum(axis=1), expected, variance)).max(axis=0))
             errors.append(self._errors(drawn, stated))
-        return ClassNull(scores=scores, farthest=np.concatenate(farthest), errors=np.concatenate(errors))
+            if num_kept:  # the residuals are left where they were drawn
+                noise.append(drawn[filled][:, :num_kept].T / self.sums.total)
+                num_kept -= len(noise[-1])
+        return ClassNull(
+            scores=scores,
+            farthest=np.concatenate(farthest),
+            errors=np.concatenate(errors),
+            cells=cells,
+            noise=np.concatenate(noise),
+        )
+
+    def _cells(self) -> tuple[Cells, NDArray[np.bool_]]:
+        """The bins of all classes that are not empty, and which of all these are ``(C, B)``."""
+        num_classes, total, weights = self.num_classes, self.sums.total, self.table.weights
+        sums = (self.sums.counts, self.sums.confidences, self.sums.outcomes)
+        counts, stated, occurs = (part.numpy() for part in sums)
+        filled = counts > 0
+        mass, mean = counts[filled], stated[filled] / counts[filled]
+        share = 1.0 if weights is None else float((weights**2).sum() / weights.sum())  # per unit of weight
+        squares = share * mass / total**2
+        place = np.arange(len(mass))
+        cells = Cells(
+            cell=place,
+            bin=place,
+            mass=mass / total,
+            residual=(occurs[filled] - stated[filled]) / total,
+            variance=squares * mean * (1 - mean),  # within a narrow bin probabilities hardly differ
+            tilt=squares * (1 - 2 * mean),
+            squares=squares,
+            num_cells=len(mass),
+            num_bins=len(mass),
+            total_squares=share / total,
+            error=lambda each: np.abs(each).sum(axis=1) / num_classes,
+        )
+        return cells, filled
 
     def draw_errors(self, truth: Truth, num_draws: int, seed: tuple[int, ...]) -> Vector:
         """Class-wise errors ``(R,)`` where labels are drawn from the truth."""
@@ -146,9 +186,9 @@ class ClassTable:
         )
 
     def _errors(self, drawn: Matrix, stated: Matrix) -> Vector:
-        """Class-wise errors of what was drawn ``(C, B, r)``, which is used up."""
+        """Class-wise errors of what was drawn ``(C, B, r)``, of which the residuals are left."""
         drawn -= stated[:, :, None]
-        return np.abs(drawn, out=drawn).sum(axis=(0, 1)) / (self.num_classes * self.sums.total)
+        return np.abs(drawn).sum(axis=(0, 1)) / (self.num_classes * self.sums.total)
 
 
 def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> ClassNull:

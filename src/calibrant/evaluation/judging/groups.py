@@ -15,11 +15,13 @@ from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.gap import GAP
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
 from calibrant.evaluation.quantities.shared import binned
-from calibrant.evaluation.resampling.events import Events, Indices, Vector
+from calibrant.evaluation.resampling.event_cells import PLACES, Cells, EventCells, Kernel, joined
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
-from calibrant.evaluation.resampling.null import draw_null, null_error
+from calibrant.evaluation.resampling.inversion import FEWEST_DRAWS, invert
+from calibrant.evaluation.resampling.null import ROUNDING, draw_null, null_error
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Resamples
-from calibrant.evaluation.resampling.statistics import EventErrors, Kernel, Means
+from calibrant.evaluation.resampling.statistics import Means
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import Estimate, GroupRow, NullError
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, holm
@@ -87,19 +89,19 @@ def _row(part: Reduced, name: str, procedure: Procedure, num_draws: int, *, plac
     events, level = part.events[""], procedure.level
     values = part.values | {ECE.key: _error(events, procedure.num_bins)}
     estimates = _intervals(part, values, procedure, place)
+    null, ece = _error_and_null(events, values[ECE.key], procedure, num_draws, place)
     accuracy = wilson_interval(min(1.0, values[ACCURACY.key]), part.effective_samples, level)
     estimates[ACCURACY.key] = Estimate(value=values[ACCURACY.key], low=accuracy[0], high=accuracy[1])
     stated, gap = values[MEAN_CONFIDENCE.key], estimates[GAP.key]
     low = min(value for value in (gap.low, stated - accuracy[1]) if value is not None)
     high = max(value for value in (gap.high, stated - accuracy[0]) if value is not None)
-    null = _null(events, values[ECE.key], procedure, num_draws, place)
     return GroupRow(
         name=name,
         count=part.num_samples,
         accuracy=estimates[ACCURACY.key],
         mean_confidence=estimates[MEAN_CONFIDENCE.key],
         gap=Estimate(value=gap.value, low=low, high=high),
-        ece=estimates[ECE.key],
+        ece=ece,
         null=null,
         adjusted_p=null.p_value,
         vague=(high - low) / 2 > TOLERABLE_GAP,
@@ -117,13 +119,12 @@ def _intervals(
     resamples = Resamples(
         part.num_samples, procedure.num_resamples, stream_seed(procedure.seed, Stream.GROUPS, place)
     )
-    means, errors = Means(part.ratios), [EventErrors(event, procedure.num_bins) for event in part.events[""]]
-    blocks: list[dict[str, Vector]] = [
-        means(counts) | {ECE.key: np.mean([each(counts)[_KERNEL] for each in errors], axis=0)}
-        for counts in resamples.blocks(SMALL_BLOCK)
-    ]
+    means = Means(part.ratios)
+    blocks = [means(counts) for counts in resamples.blocks(SMALL_BLOCK)]
     estimates: dict[str, Estimate] = {}
     for each in part.quantities:
+        if each.key not in part.ratios:
+            continue
         value, replicates = values[each.key], np.concatenate([block[each.key] for block in blocks])
         interval = centred_interval(value, replicates, procedure.level, each.bounds)
         low, high = (None, None) if interval is None else interval
@@ -131,15 +132,27 @@ def _intervals(
     return estimates
 
 
-def _null(
+def _error_and_null(
     events: tuple[Events, ...], observed: float, procedure: Procedure, num_draws: int, place: int
-) -> NullError:
-    """The error of the group if its probabilities were true."""
+) -> tuple[NullError, Estimate]:
+    """The error of the group if its probabilities were true, and what the true one may be."""
+    parts: list[Cells] = []
+    sums: list[Matrix] = []
     drawn = np.zeros(num_draws)
     for label, event in enumerate(events):
         seed = (*stream_seed(procedure.seed, Stream.GROUPS, place), label + 1)
-        drawn += draw_null(event, procedure.num_bins, num_draws, seed).errors[_KERNEL] / len(events)
-    return null_error(ECE.key, observed, drawn, procedure.level)
+        cells = EventCells(event, procedure.num_bins)
+        found = draw_null(cells, procedure.num_bins, num_draws, seed, num_kept=FEWEST_DRAWS)
+        drawn += found.errors[_KERNEL] / len(events)
+        parts.append(cells.cells(_KERNEL))
+        sums.append(found.sums[:, cells.rows(PLACES[_KERNEL])])
+    null = null_error(ECE.key, observed, drawn, procedure.level)
+    if len(events[0].confidences) < 2:
+        return null, Estimate(value=observed, reason="no interval: one sample")
+    real = null.p_value <= 1 - procedure.level + ROUNDING
+    noise = np.concatenate(sums, axis=1)
+    ends = invert(joined(parts), noise, procedure.level, real=real, seed=procedure.seed)
+    return null, ends.estimate(observed, ECE.bounds)
 
 
 def _error(events: Sequence[Events], num_bins: int) -> float:

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._math.threads import in_threads
 from calibrant.evaluation.judging.class_table import null_of_events
+from calibrant.evaluation.judging.noise import Noise, draw_noise
 from calibrant.evaluation.judging.parts import parts_of, with_p_values
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.judging.reliability import reliability_curve
 from calibrant.evaluation.judging.replicates import replicate
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
-from calibrant.evaluation.quantities.quantity import ANYTHING, EventError, Quantity
-from calibrant.evaluation.resampling.drawn_labels import ClassNull
+from calibrant.evaluation.quantities.quantity import ANYTHING, ClassErrors, EventError, Quantity
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector, pool
 from calibrant.evaluation.resampling.intervals import (
     Bounds,
-    Intervals,
     effective_number,
     normal_interval,
     resampled_interval,
     share_interval_at_end,
     too_few,
 )
-from calibrant.evaluation.resampling.null import ROUNDING, NullDraws, draw_null, draw_values, null_error
+from calibrant.evaluation.resampling.inversion import Inverted
+from calibrant.evaluation.resampling.null import ROUNDING, NullDraws
 from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.evaluation.resampling.resamples import Deletions
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
-from calibrant.evaluation.result import ClassRow, Curve, Estimate, NullError, Part
+from calibrant.evaluation.result import ClassRow, Curve, Estimate, Intervals, NullError, Part
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,8 @@ class Measured:
     reduced: Reduced
     replicates: Mapping[str, Vector]
     deleted: Mapping[str, Vector]  # the values without single samples, where BCa intervals are wanted
-    intervals: Intervals
+    procedure: Procedure
+    noise: Noise
     metrics: dict[str, Estimate]
 
 
@@ -56,6 +54,11 @@ def measure(
 ) -> Measured:
     """Metrics with intervals; arms of the same ``part`` are resampled alike."""
     resamples = procedure.resamples(reduced.num_samples, part)
+    noise = draw_noise(reduced, procedure)
+    inverted: dict[str, Inverted] = {}
+    if procedure.intervals == "inverted":
+        found = ((each.key, noise.inverted(each)) for each in reduced.quantities)
+        inverted = {key: interval for key, interval in found if interval is not None}
     replicates = replicate(reduced, procedure.num_bins, resamples, progress)
     deleted: dict[str, Vector] = {}
     if procedure.intervals == "bca":
@@ -71,6 +74,8 @@ def measure(
             metrics[name] = _influence_estimate(
                 value, standard_error(reduced.influences[name], reduced.weights), procedure.level, bounds
             )
+        elif name in inverted:
+            metrics[name] = inverted[name].estimate(value, bounds)
         else:
             estimate = _resampled_estimate(
                 value,
@@ -81,7 +86,7 @@ def measure(
                 intervals=procedure.intervals,
             )
             metrics[name] = _at_ends_of_the_scale(quantity, estimate, reduced, procedure.level)
-    return Measured(reduced, replicates, deleted, procedure.intervals, metrics)
+    return Measured(reduced, replicates, deleted, procedure, noise, metrics)
 
 
 def _at_ends_of_the_scale(quantity: Quantity, estimate: Estimate, reduced: Reduced, level: float) -> Estimate:
@@ -117,15 +122,35 @@ def change(after: Measured, before: Measured, level: float, *, paired: bool = Tr
             error = _error_of_change(name, after.reduced, before.reduced, paired=paired)
             changes[name] = _influence_estimate(value, error, level, ANYTHING)
         else:
-            changes[name] = _resampled_estimate(
+            found = _resampled_estimate(
                 value,
                 after.replicates[name] - before.replicates[name],
                 _deleted_of_change(name, after, before, paired=paired),
                 level=level,
                 bounds=ANYTHING,
-                intervals=after.intervals,
+                intervals=after.procedure.intervals,
             )
+            changes[name] = _without_chance(found, estimate, other)
     return changes
+
+
+def _without_chance(change: Estimate, after: Estimate, before: Estimate) -> Estimate:
+    """A change of two errors, both of which chance enlarges, perhaps not alike.
+
+    The resampled interval of the difference, moved to the difference of the estimates without chance where
+    that lies elsewhere, and all between.
+    """
+    if after.without_chance is None or before.without_chance is None:
+        return change
+    if change.value is None or change.low is None or change.high is None:
+        return change
+    moved = after.without_chance - before.without_chance
+    return Estimate(
+        value=change.value,
+        low=change.low + min(0.0, moved - change.value),
+        high=change.high + max(0.0, moved - change.value),
+        without_chance=moved,
+    )
 
 
 def _resampled_estimate(
@@ -176,55 +201,35 @@ class Chance:
     classes: tuple[ClassRow, ...]
 
 
-def against_chance(reduced: Reduced, procedure: Procedure, label_names: tuple[str, ...]) -> Chance:
+def against_chance(noise: Noise, label_names: tuple[str, ...]) -> Chance:
     """Errors, diagrams, classes and the parts of the verdict, beside what chance would give."""
+    reduced, procedure = noise.reduced, noise.procedure
     curves: list[Curve] = []
-    found: dict[str, Vector] = {}  # errors under calibration, by the key of the quantity
-
-    def draw(event: Events, part: int) -> NullDraws:
-        seed = stream_seed(procedure.seed, Stream.NULL, part)
-        return draw_null(event, procedure.num_bins, procedure.num_draws, seed)
-
-    parts = [(event, part) for events in reduced.events.values() for part, event in enumerate(events)]
-    drawn = in_threads(lambda pair: draw(*pair), parts)
-    of_classes: ClassNull | None = None
+    of_classes = noise.classes
     for prefix, events in reduced.events.items():
         names = ("positive class",) if prefix else label_names if len(events) > 1 else ("top label",)
-        part = list(itertools.islice(drawn, len(events)))
-        curves = [*_curves_of(events, part, names, procedure), *curves]  # positive class before top label
-        for each in reduced.quantities:
-            if isinstance(each.computed, EventError) and each.computed.null and each.prefix == prefix:
-                found[each.key] = _null_of(each.computed, events, part, procedure)
+        drawn = noise.drawn[prefix]
+        curves = [*_curves_of(events, drawn, names, procedure), *curves]  # positive class before top label
         if prefix or procedure.kind == "multilabel":
-            of_classes = null_of_events(events, part)
-    if reduced.class_table is not None:
-        seed = (*stream_seed(procedure.seed, Stream.NULL), 2)
-        of_classes = reduced.class_table.null(procedure.num_draws, seed)
-        if of_classes.errors is not None:
-            found[CLASSWISE_ECE.key] = of_classes.errors
+            of_classes = null_of_events(events, drawn)
+    errors = {
+        each.key: drawn
+        for each in reduced.quantities
+        if _set_against_chance(each, noise) and (drawn := noise.errors(each)) is not None
+    }
+    nulls = [noise.null(each) for each in reduced.quantities if each.key in errors]
     return Chance(
-        null=tuple(
-            null_error(key, reduced.values[key], draws, procedure.level) for key, draws in found.items()
-        ),
+        null=tuple(each for each in nulls if each is not None),
         curves=tuple(curves),
-        parts=parts_of(reduced, procedure, found, of_classes),
+        parts=parts_of(reduced, procedure, errors, of_classes),
         classes=with_p_values(reduced.classes, of_classes),
     )
 
 
-def _null_of(
-    error: EventError, events: Sequence[Events], drawn: Sequence[NullDraws], procedure: Procedure
-) -> Vector:
-    """Mean errors ``(R,)`` under calibration."""
-    total = np.zeros(procedure.num_draws)
-    for part, (event, draws) in enumerate(zip(events, drawn, strict=True)):
-        if error.kernel is None:
-            seed = (*stream_seed(procedure.seed, Stream.NULL, part), 1)
-            found = draw_values(event, error.value, procedure.num_bins, procedure.num_draws, seed)
-        else:
-            found = draws.errors[error.kernel]
-        total += found / len(events)
-    return total
+def _set_against_chance(quantity: Quantity, noise: Noise) -> bool:
+    if isinstance(quantity.computed, EventError):
+        return quantity.computed.null
+    return isinstance(quantity.computed, ClassErrors) and noise.classes is not None
 
 
 def _curves_of(

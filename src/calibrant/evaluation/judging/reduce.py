@@ -89,12 +89,13 @@ def _reduce_top_label(predictions: Predictions, wanted: tuple[Quantity, ...], nu
     weights = None if predictions.weights is None else predictions.weights.numpy()
     top = Events(predictions.confidence.numpy(), predictions.correct.to(torch.float64).numpy(), weights)
     unknown = np.empty(0)
+    stated = np.where(top.outcomes > 0, top.confidences, 1 - top.confidences)  # of what happened
     samples = Samples(
         confidence=top.confidences[:, None],
         correct=top.outcomes[:, None],
         entropy=unknown[:, None],
-        nll=unknown,
-        brier=unknown,
+        nll=-np.log(stated, where=stated > 0, out=np.full(len(stated), -np.inf)),
+        brier=(1 - stated) ** 2,
         stated=unknown,
         happened=unknown,
     )

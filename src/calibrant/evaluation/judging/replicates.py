@@ -71,11 +71,11 @@ class _Engine:
         }
         for each in self._reduced.quantities:
             if isinstance(each.computed, EventError) and each.key in self._reduced.values:
-                if each.computed.kernel is None:
+                if each.computed.kernel in EventErrors.KERNELS:
+                    parts = [errors[each.computed.kernel] for errors in kernels[each.prefix]]
+                else:
                     events = self._reduced.events[each.prefix]
                     parts = [self._recomputed(each.computed, event, counts) for event in events]
-                else:
-                    parts = [errors[each.computed.kernel] for errors in kernels[each.prefix]]
                 found[each.key] = np.mean(parts, axis=0)
         return found
 

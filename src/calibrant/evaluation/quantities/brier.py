@@ -11,7 +11,6 @@ BRIER = Quantity(
     better="lower",
     bounds=(0.0, 2.0),
     computed=Ratio(lambda samples: (samples.brier, samples.each), column=9),
-    needs_all_classes=True,
     shown=Shown(terminal=True, comparison=5),
     gate=Gate("Brier score", help="The largest Brier score allowed."),
 )

@@ -9,7 +9,7 @@ DEBIASED_ECE = Quantity(
     meaning="The ECE less what chance adds to the gap of each bin: closer to the true error of few samples.",
     section="Calibration errors",
     better="lower",
-    computed=EventError(of_metrics("expected_calibration_error", debias=True)),
+    computed=EventError(of_metrics("expected_calibration_error", debias=True), estimates="width l1"),
     default=False,
     event=Shown(),
     gate=Gate("debiased calibration error"),

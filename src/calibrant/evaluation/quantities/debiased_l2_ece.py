@@ -9,7 +9,9 @@ DEBIASED_L2_ECE = Quantity(
     meaning="The L2 ECE from an unbiased estimate of its square; 0 where that is negative.",
     section="Calibration errors",
     better="lower",
-    computed=EventError(of_metrics("expected_calibration_error", norm="l2", debias=True)),
+    computed=EventError(
+        of_metrics("expected_calibration_error", norm="l2", debias=True), estimates="width l2"
+    ),
     default=False,
     event=Shown(),
     gate=Gate("debiased L2 calibration error"),

@@ -25,7 +25,7 @@ KOLMOGOROV_SMIRNOV = Quantity(
     "probability up; no bins. 0 is perfect.",
     section="Calibration errors",
     better="lower",
-    computed=EventError(value, null=True),
+    computed=EventError(value, kernel="cumulative", null=True),
     default=False,
     event=Shown(),
     gate=Gate("Kolmogorov-Smirnov calibration error"),

@@ -13,7 +13,6 @@ NLL = Quantity(
     better="lower",
     bounds=(0.0, inf),
     computed=Ratio(lambda samples: (samples.nll, samples.each), column=8),
-    needs_all_classes=True,
     shown=Shown(terminal=True, comparison=3, tile=True),
     gate=Gate("negative log-likelihood", help="The largest negative log-likelihood allowed."),
 )

@@ -9,7 +9,7 @@ OVER_CONFIDENCE_ERROR = Quantity(
     meaning="The part of the ECE from bins where the stated probability exceeds what comes true.",
     section="Calibration errors",
     better="lower",
-    computed=EventError(of_metrics("over_confidence_error"), null=True),
+    computed=EventError(of_metrics("over_confidence_error"), kernel="width over", null=True),
     default=False,
     event=Shown(),
     gate=Gate("over-confidence error"),

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from calibrant.evaluation.quantities.samples import Samples
+    from calibrant.evaluation.resampling.event_cells import Kernel
     from calibrant.evaluation.resampling.events import Events, Matrix, Vector
-    from calibrant.evaluation.resampling.statistics import Kernel
 
 Kind: TypeAlias = Literal["binary", "multiclass", "multilabel", "top_label"]
 Section: TypeAlias = Literal["Calibration errors", "Proper scores", "Accuracy and confidence", "Certainty"]
@@ -42,9 +42,16 @@ class EventError:
     value: Error
     """A function of confidences, outcomes, weights and the number of bins."""
     kernel: Kernel | None = None
-    """What computes it for all resamples at once; without, ``value`` is called for each."""
+    """What computes it from residual sums."""
+    estimates: Kernel | None = None
+    """What it estimates, where that is another error: both have the same true value and the same interval."""
     null: bool = False
     """Whether it is set against what a calibrated model shows by chance."""
+
+    @property
+    def target(self) -> Kernel | None:
+        """What an interval is about."""
+        return self.estimates or self.kernel
 
 
 @dataclass(frozen=True)

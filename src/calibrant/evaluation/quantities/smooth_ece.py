@@ -10,7 +10,7 @@ SMOOTH_ECE = Quantity(
     "both are smoothed, at the bandwidth that equals the error; no bins. Another quantity than smCE.",
     section="Calibration errors",
     better="lower",
-    computed=EventError(of_metrics("smooth_ece", bins=False), null=True),
+    computed=EventError(of_metrics("smooth_ece", bins=False), kernel="kernel", null=True),
     default=False,
     event=Shown(),
     gate=Gate("kernel-smoothed calibration error (smECE)"),

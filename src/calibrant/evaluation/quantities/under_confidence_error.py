@@ -9,7 +9,7 @@ UNDER_CONFIDENCE_ERROR = Quantity(
     meaning="The part of the ECE from bins where the stated probability falls short of what comes true.",
     section="Calibration errors",
     better="lower",
-    computed=EventError(of_metrics("under_confidence_error"), null=True),
+    computed=EventError(of_metrics("under_confidence_error"), kernel="width under", null=True),
     default=False,
     event=Shown(),
     gate=Gate("under-confidence error"),

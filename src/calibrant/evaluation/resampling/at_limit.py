@@ -8,8 +8,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from calibrant.evaluation.resampling.event_cells import bin_matrix
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
-from calibrant.evaluation.resampling.null import ROUNDING, bin_matrix
+from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
 

@@ -12,6 +12,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
@@ -39,6 +40,10 @@ class ClassNull:
     """The largest distance over the classes in each draw ``(R,)``; ``None`` where nothing is drawn."""
     errors: Vector | None = None
     """The class-wise error in each draw ``(R,)``; ``None`` where it is not drawn."""
+    cells: Cells | None = None
+    """The bins of all classes that hold anything, for an interval of the class-wise error."""
+    noise: Matrix | None = None
+    """The residual sums ``(R', M)`` of the first draws over these bins."""
 
     def adjusted_p_values(self) -> Vector:
         """Of each class, the share of draws in which any class is as far off.

@@ -11,7 +11,7 @@ from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.result import Intervals
 
 Bounds = tuple[float, float]
-INTERVALS: tuple[Intervals, ...] = ("centred", "percentile", "bca")
+INTERVALS: tuple[Intervals, ...] = ("inverted", "centred", "percentile", "bca")
 _NORMAL = NormalDist()
 
 
@@ -21,7 +21,9 @@ def resampled_interval(
     """The interval of the chosen kind; ``deleted`` are the values without single rows, for BCa."""
     if kind == "bca":
         return bca_interval(value, replicates, deleted, level, bounds)
-    return (centred_interval if kind == "centred" else percentile_interval)(value, replicates, level, bounds)
+    return (percentile_interval if kind == "percentile" else centred_interval)(
+        value, replicates, level, bounds
+    )
 
 
 def centred_interval(value: float, replicates: Vector, level: float, bounds: Bounds) -> Bounds | None:

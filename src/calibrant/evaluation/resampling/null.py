@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
-from calibrant._math.binning import mass_boundaries, mass_order
 from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
-from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
+from calibrant.evaluation.resampling.event_cells import PLACES, EventCells, Kernel
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
-from calibrant.evaluation.resampling.score_cells import ScoreCells
-from calibrant.evaluation.resampling.statistics import Kernel
 from calibrant.evaluation.result import NullError
 
 ROUNDING = 1e-12  # an error that is equal but for rounding counts as at least as large
@@ -30,39 +27,35 @@ class NullDraws:
 
     errors: dict[Kernel, Vector]  # over bins of equal width and of equal mass, and the smooth one
     outcomes: Matrix  # weighted sums, not yet divided by the weight of the bin
+    sums: Matrix  # residual sums ``(R', 2B + K)`` of the first draws, over the bins and cells of `EventCells`
 
 
-def draw_null(events: Events, num_bins: int, num_draws: int, seed: tuple[int, ...]) -> NullDraws:
-    """Draw every outcome from its stated probability, independently, ``num_draws`` times."""
-    from scipy.sparse import vstack
+def draw_null(
+    events: Events | EventCells, num_bins: int, num_draws: int, seed: tuple[int, ...], *, num_kept: int = 0
+) -> NullDraws:
+    """Draw every outcome from its stated probability, independently, ``num_draws`` times.
 
-    from calibrant._math.lipschitz_values import lipschitz_values  # compiled
-
+    The residual sums of the first ``num_kept`` draws are returned too.
+    """
+    cells = events if isinstance(events, EventCells) else EventCells(events, num_bins)
     rng = np.random.Generator(np.random.SFC64(seed))  # the fastest that numpy has
-    cells = ScoreCells.of(events.confidences, events.weights)
-    gather = cells.matrix if events.weights is None else cells.matrix * events.weights
-    matrix: Any = vstack([bin_matrix(events, num_bins), gather], format="csc")
-    order, starts = _alike(events, matrix)
-    ranked = events.confidences[order]
+    order, starts = _alike(cells.events, cells.matrix)
+    ranked = cells.events.confidences[order]
     counts = DrawnCounts(ranked, starts)
-    matrix = matrix[:, order[starts[:-1]]].tocsr()  # of the groups
+    matrix = cells.matrix[:, order[starts[:-1]]].tocsr()  # of the groups
     expected = matrix @ np.add.reduceat(ranked, starts[:-1])[:, None]
-    smooth = np.empty(num_draws)
-    sums = np.empty((2 * num_bins, num_draws))
+    kernels: tuple[Kernel, ...] = ("width l1", "mass l1", "smooth")
+    errors: dict[Kernel, Vector] = {kernel: np.empty(num_draws) for kernel in kernels}
+    outcomes = np.empty((num_bins, num_draws))
+    kept = np.empty((min(num_kept, num_draws), len(expected)))
     for start, stop in block_bounds(num_draws, SMALL_BLOCK // (len(starts) - 1)):
         residuals = matrix @ counts.draw(rng, stop - start) - expected
-        sums[:, start:stop] = residuals[: 2 * num_bins]
-        smooth[start:stop] = lipschitz_values(cells.points, np.ascontiguousarray(residuals[2 * num_bins :].T))
-    errors = np.abs(sums)
-    total = float(len(order)) if events.weights is None else float(events.weights.sum())
-    return NullDraws(
-        errors={
-            "width l1": errors[:num_bins].sum(axis=0) / total,
-            "mass l1": errors[num_bins:].sum(axis=0) / total,
-            "smooth": smooth / total,
-        },
-        outcomes=sums[:num_bins] + expected[:num_bins],
-    )
+        outcomes[:, start:stop] = residuals[:num_bins]
+        sums = np.ascontiguousarray(residuals.T) / cells.total
+        for kernel, found in errors.items():
+            found[start:stop] = cells.error(kernel)(sums[:, cells.rows(PLACES[kernel])])
+        kept[start:stop] = sums[: max(0, len(kept) - start)]
+    return NullDraws(errors=errors, outcomes=outcomes + expected[:num_bins], sums=kept)
 
 
 def draw_values(
@@ -95,34 +88,6 @@ def _alike(events: Events, matrix: Any) -> tuple[Indices, Indices]:
     if events.weights is None:
         same |= np.diff(events.confidences[order]) == 0
     return order, group_starts(np.append(True, ~same))
-
-
-def bin_matrix(events: Events, num_bins: int) -> Any:
-    """Sparse ``(2 num_bins, N)``: sums over the bins of equal width, then over those of equal mass.
-
-    The confidences are fixed here, so the bins of equal mass are too; a tie that an end divides is shared
-    out.
-    """
-    from scipy.sparse import csr_array, vstack
-
-    num_samples = len(events.confidences)
-    weights = np.ones(num_samples) if events.weights is None else events.weights
-    index = width_bins(events.confidences, num_bins)
-    width = csr_array((weights, (index, np.arange(num_samples))), shape=(num_bins, num_samples))
-
-    given = None if events.weights is None else torch.from_numpy(events.weights)
-    order = mass_order(torch.from_numpy(events.confidences), given)
-    boundaries = mass_boundaries(num_samples, num_bins, None if given is None else given[order]).numpy()
-    ranked, ranked_weights = events.confidences[order.numpy()], weights[order.numpy()]
-    tie = np.cumsum(np.append(0, np.diff(ranked) != 0))  # (N,) of the sorted samples
-    num_ties = int(tie[-1]) + 1
-    bins = np.repeat(np.arange(num_bins), np.diff(boundaries))
-    pieces, piece = np.unique(bins * num_ties + tie, return_inverse=True)  # parts of a tie in one bin
-    whole = np.bincount(tie, ranked_weights)[pieces % num_ties]
-    shares = np.divide(np.bincount(piece, ranked_weights), whole, out=np.zeros(len(pieces)), where=whole > 0)
-    parts = csr_array((shares, (pieces // num_ties, pieces % num_ties)), shape=(num_bins, num_ties))
-    mass = parts @ csr_array((ranked_weights, (tie, order.numpy())), shape=(num_ties, num_samples))
-    return vstack([width, mass], format="csr")
 
 
 def null_error(metric: str, observed: float, draws: Vector, level: float) -> NullError:

@@ -9,12 +9,13 @@ every class are sparse but for the lowest.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 
 from calibrant._math.binning import REACHED, mass_order
+from calibrant.evaluation.resampling.event_cells import Kernel
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Counts, block_bounds
 from calibrant.evaluation.resampling.score_cells import ScoreCells
@@ -26,11 +27,10 @@ def divide(numerator: Matrix, denominator: Matrix) -> Matrix:
     return np.divide(numerator, denominator, out=out, where=denominator > 0)
 
 
-Kernel: TypeAlias = Literal["width l1", "mass l1", "width l2", "width max", "smooth"]
-
-
 class EventErrors:
     """Calibration errors over bins of equal width and of equal mass, and the smooth one, in resamples."""
+
+    KERNELS: tuple[Kernel, ...] = ("width l1", "mass l1", "width l2", "width max", "smooth")
 
     def __init__(self, events: Events, num_bins: int) -> None:
         weights = None if events.weights is None else torch.from_numpy(events.weights)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant.evaluation.phrases import clearly, decimals_apart, number, percent, settings, with_margin
+from calibrant.evaluation.phrases import clearly, decimals_apart, number, percent, settings, with_interval
 from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
 from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
@@ -82,7 +82,7 @@ def _outcome(case: Case, finding: Finding, about: str) -> str:
     """What repair does, or how large the error is."""
     name = f"the {error_name(case.kind, about)}"
     if not (case.repaired and finding.real):
-        said = f"{name} is {with_margin(case.first.metrics[about])}, {_beside(case, about)}"
+        said = f"{name} is {with_interval(case.first.metrics[about])}, {_beside(case, about)}"
         if case.refuted:
             how = "clearly worse" if case.clearly_worse else "no better"
             return f"{said}, and {title(case.picked)} makes the probabilities {how}"
@@ -127,7 +127,7 @@ def _sign(case: Case, metric: str) -> int:
 
 
 def _course(case: Case, metric: str) -> str:
-    """``falls from 0.075 ± 0.008 to 0.021 ± 0.006``, with as many decimals as it takes to see that."""
+    """``falls from 0.075 (0.067 to 0.083) to 0.021 (0.015 to 0.027)``, with the decimals that it takes."""
     before, after = case.first.metrics[metric], case.chosen.metrics[metric]
     sign = _sign(case, metric)
     verb = {-1: "falls", 0: "hardly moves,", 1: "rises"}[sign]
@@ -135,6 +135,6 @@ def _course(case: Case, metric: str) -> str:
     if sign and before.value is not None and after.value is not None:
         digits = decimals_apart(before.value, after.value)
     old, new = (
-        value_of(each) if each.value is None else with_margin(each, digits) for each in (before, after)
+        value_of(each) if each.value is None else with_interval(each, digits) for each in (before, after)
     )
     return f"{verb} from {old} to {new}"

@@ -22,7 +22,7 @@ from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.nll import NLL
 from calibrant.evaluation.quantities.slope import SLOPE
-from calibrant.evaluation.result import Arm, Kind, Part, PartName, Verdict
+from calibrant.evaluation.result import Arm, Estimate, Kind, Part, PartName, Verdict
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, significance
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.finding import Finding, count_shifted, find
@@ -111,9 +111,9 @@ def _is_it_real(case: Case, metric: str, *, gloss: bool) -> str:
             ending = f"more than chance alone, but not among the {len(case.first.parts)} looks that are taken"
     return (
         f"The {error_name(case.kind, metric)}{meaning} is {number(estimate.value or 0.0)} "
-        f"({level} interval {span(estimate)}). A perfectly calibrated model judged on as many samples shows "
-        f"{number(null.mean)} on average and at most {number(null.upper)} in {level} of cases: "
-        f"{ending} ({p_value(null)})."
+        f"({level} interval {span(estimate)}{_freed(estimate)}). A perfectly calibrated model judged on as "
+        f"many samples shows {number(null.mean)} on average and at most {number(null.upper)} in {level} of "
+        f"cases: {ending} ({p_value(null)})."
     )
 
 
@@ -123,6 +123,12 @@ def _part(arm: Arm, kind: Kind, metric: str) -> Part:
     if kind in CLASSES_OF and metric == CLASSES_OF[kind][1]:
         name = CLASSES_OF[kind][0]
     return next(part for part in arm.parts if part.name == name)
+
+
+def _freed(estimate: Estimate) -> str:
+    if estimate.without_chance is None:
+        return ""
+    return f"; {number(estimate.without_chance)} without what chance adds"
 
 
 def _slope(case: Case, metric: str, *, gloss: bool) -> str:
@@ -270,8 +276,6 @@ def _highest_error(case: Case, about: str) -> Iterator[str]:
 
 def _unrepaired(case: Case, finding: Finding) -> str:
     """What to do where no calibrator is recommended."""
-    if case.kind == "top_label":
-        return "To repair such predictions, export the logits or probabilities of all classes."
     if len(case.arms) == 1:
         return "No calibrator was tried."
     if case.too_few:

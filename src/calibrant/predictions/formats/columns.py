@@ -75,7 +75,7 @@ def layout_of(header: Sequence[str]) -> Layout:
         space, scores = "confidence", ("confidence",)
         outcome = outcome_of(header, ("",))
         singles += outcome
-        labels = _named("label", header) if outcome == ("correct",) else ()
+        labels = () if outcome == ("true_label", "pred_label") else _named("label", header)
     elif families[0] in header:
         space, scores = SPACES[families[0]], (families[0],)
         labels = _named("label", header)

@@ -54,7 +54,12 @@ def choose(found: Collection[str]) -> Chosen:
     companions = COMPANIONS
     if space == "confidence":
         outcome = outcome_of(found, suffixes)
-        companions = ("weights", "groups", *outcome, *(("labels",) if outcome == ("correct",) else ()))
+        companions = (
+            "weights",
+            "groups",
+            *outcome,
+            *(() if outcome == ("true_label", "pred_label") else ("labels",)),
+        )
     for base in companions:
         present = [base + suffix for suffix in suffixes if base + suffix in found]
         if present and len(present) < len(suffixes):
@@ -122,16 +127,17 @@ def _suffixes(space: str, found: Collection[str]) -> tuple[str, ...]:
 
 
 def outcome_of(found: Collection[str], suffixes: tuple[str, ...]) -> tuple[str, ...]:
-    """What says whether the predicted class was right."""
+    """What says whether the predicted class was right; nothing where it is not known."""
     if any("correct" + suffix in found for suffix in suffixes):
         return ("correct",)
     pair = ("true_label", "pred_label")
-    if all(base + suffix in found for base in pair for suffix in suffixes):
-        return pair
-    raise InputError(
-        "`confidence` needs `correct`, or `true_label` and `pred_label`, beside it; "
-        f"it holds {listing(found)}."
-    )
+    there = {base for base in pair for suffix in suffixes if base + suffix in found}
+    if len(there) == 1:
+        raise InputError(
+            "`confidence` needs `correct`, or `true_label` and `pred_label`, beside it; "
+            f"it holds {listing(found)}."
+        )
+    return pair if there else ()
 
 
 def _nothing(found: Collection[str]) -> str:

@@ -13,7 +13,7 @@ from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.judging.measure import against_chance, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.result import Direction, Estimate, Kind
+from calibrant.evaluation.result import Direction, Estimate, Kind, PartName
 from calibrant.evaluation.verdict.finding import find
 from calibrant.evaluation.versions import versions
 from calibrant.experiments.prediction_files import ENDINGS, prediction_files
@@ -37,6 +37,7 @@ class Row:
     null_upper: float
     p_value: float
     direction: Direction
+    failing: list[PartName]
 
 
 def judge_folder(
@@ -90,9 +91,10 @@ def _row(
     reduced = reduce_predictions(predictions, 15)
     judged = measure(reduced, procedure)
     names = tuple(str(k) for k in range(predictions.num_classes or 0))
-    chance = against_chance(reduced, procedure, names)
+    chance = against_chance(judged.noise, names)
     prefix = "event_" if predictions.kind == "binary" else ""
     null = next(each for each in chance.null if each.metric == f"{prefix}ece")
+    found = find(judged, chance.parts, level)
     return Row(
         name=name,
         kind=predictions.kind,
@@ -103,7 +105,8 @@ def _row(
         null_mean=null.mean,
         null_upper=null.upper,
         p_value=null.p_value,
-        direction=find(judged, chance.parts, level).direction,
+        direction=found.direction,
+        failing=list(found.failing),
     )
 
 

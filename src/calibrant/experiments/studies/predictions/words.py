@@ -34,7 +34,8 @@ def _cells(row: Mapping[str, Any]) -> Iterator[str]:
             yield f"{row['null_mean']:.4f} ({row['null_upper']:.4f})"
         elif name == "smce":
             yield f"{row['smooth_ece']:.4f}"
-    yield row["direction"]
+    failing = ", ".join(row["failing"])
+    yield row["direction"] + (f" ({failing})" if failing else "")
 
 
 def _cell(name: str, estimate: Mapping[str, Any]) -> str:

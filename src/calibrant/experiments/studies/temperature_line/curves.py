@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from calibrant.experiments.studies.temperature_line.lines import Line
@@ -32,6 +33,13 @@ class Curve:
     def stem(self) -> str:
         """The file, of which there may be several labels."""
         return self.name.split(", label ")[0]
+
+    @property
+    def unit(self) -> str:
+        """What is independent of others: the file, or data and seed, which networks of all losses share."""
+        if "loss" in self.found:
+            return f"{self.found['data']}, seed {self.found['seed']}"
+        return self.stem
 
     def temperatures(self, by: Criterion = "nll") -> list[float] | None:
         """One for each exponent; None where that criterion was not followed."""
@@ -85,8 +93,11 @@ class Curve:
     @property
     def lost_by_line(self) -> float:
         """Likelihood loss on the line above the least in the same range of exponents."""
-        reached = self.found["nll"]
-        return reached["line"] - reached["range"]
+        return self.lost_by("line")
+
+    def lost_by(self, search: str) -> float:
+        """The same for the search in steps of 0.01 (``line``) or 0.1 (``coarse``)."""
+        return self.found["nll"][search] - self.found["nll"]["range"]
 
     @property
     def lost_by_range(self) -> float:
@@ -104,6 +115,20 @@ class Curve:
         """How much lower one search's criterion is than another's on the halves not fitted on, on average."""
         found = self.found["held_out"].get(by)
         return None if found is None else found[worse]["mean"] - found[better]["mean"]
+
+
+def by_unit(curves: Sequence[Curve], values: Sequence[float]) -> list[float]:
+    """One value for each curve, as means over the curves that share their data.
+
+    Example:
+        >>> curves = [Curve(name=name, gammas=(), found={}) for name in ("a", "b, label 0", "b, label 1")]
+        >>> by_unit(curves, [1.0, 2.0, 4.0])
+        [1.0, 3.0]
+    """
+    groups: dict[str, list[float]] = {}
+    for curve, value in zip(curves, values, strict=True):
+        groups.setdefault(curve.unit, []).append(value)
+    return [fmean(group) for group in groups.values()]
 
 
 def file_curves(numbers: Mapping[str, Any]) -> list[Curve]:

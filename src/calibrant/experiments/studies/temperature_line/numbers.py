@@ -105,12 +105,16 @@ def _slopes(curves: Sequence[Curve]) -> dict[str, tuple[float, float]]:
 def _cost(curves: Sequence[Curve]) -> dict[str, Any]:
     """What the search along the line loses."""
     lost = [curve.lost_by_line for curve in curves]
-    shares = [curve.lost_by_line / curve.gained for curve in curves if curve.gained > settings.WORTH]
+    paying = [curve for curve in curves if curve.gained > settings.WORTH]
+    shares, coarse = (
+        [curve.lost_by(search) / curve.gained for curve in paying] for search in ("line", "coarse")
+    )
     return {
         "median": median(lost),
         "most": max(lost),
         "worst": max(curves, key=lambda curve: curve.lost_by_line).name,
         "shares": [median(shares), max(shares)] if shares else [],
+        "coarse": [median(coarse), max(coarse)] if coarse else [],
         "paying": len(shares),
         "beyond": sum(curve.lost_by_range > settings.WORTH for curve in curves),
     }
@@ -155,6 +159,7 @@ def _file_row(name: str, group: Sequence[Curve]) -> dict[str, Any]:
         "nll": [
             fmean([curve.gained for curve in group]),
             fmean([curve.lost_by_line for curve in group]),
+            fmean([curve.lost_by("coarse") for curve in group]),
             fmean([curve.lost_by_range for curve in group]),
         ],
         "held_out": [_falls(group, by, search) for by in settings.CRITERIA for search in ("line", "full")],
@@ -177,7 +182,10 @@ def _network_row(name: str, group: Sequence[Curve]) -> dict[str, Any]:
         "r_squared": min(curve.line().r_squared for curve in group),
         "off": [largest([curve.line() for curve in group]), largest([curve.anchored for curve in group])],
         "best": [min(best), max(best)],
-        "nll": [fmean([curve.gained for curve in group]), fmean([curve.lost_by_line for curve in group])],
+        "nll": [
+            fmean([curve.gained for curve in group]),
+            *(fmean([curve.lost_by(search) for curve in group]) for search in ("line", "coarse")),
+        ],
     }
 
 

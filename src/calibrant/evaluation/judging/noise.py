@@ -1,0 +1,147 @@
+"""What chance does to the errors of one arm, drawn once: for null distributions, diagrams and intervals."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from calibrant._math.threads import in_threads
+from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, EventError, Quantity
+from calibrant.evaluation.resampling.drawn_labels import ClassNull
+from calibrant.evaluation.resampling.event_cells import PLACES, Cells, EventCells, Kernel, joined
+from calibrant.evaluation.resampling.events import Events, Matrix, Vector
+from calibrant.evaluation.resampling.inversion import FEWEST_DRAWS, Inverted, invert, num_noise
+from calibrant.evaluation.resampling.null import ROUNDING, NullDraws, draw_null, draw_values, null_error
+from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.result import NullError
+
+MOST_KEPT = 1 << 24  # residual sums that are kept for all events of an arm: 128 MiB
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise:
+    """Draws under calibration of all events of an arm, by the quantities' prefix, and of its classes."""
+
+    reduced: Reduced
+    procedure: Procedure
+    places: Mapping[str, tuple[EventCells, ...]]
+    drawn: Mapping[str, tuple[NullDraws, ...]]
+    classes: ClassNull | None
+    _cells: dict[tuple[str, Kernel | None], tuple[Cells, Matrix]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    _inverted: dict[tuple[str, Kernel | None], Inverted] = field(default_factory=dict, init=False, repr=False)
+
+    def errors(self, quantity: Quantity) -> Vector | None:
+        """The errors under calibration ``(R,)``; ``None`` where they are not drawn."""
+        computed = quantity.computed
+        if isinstance(computed, ClassErrors):
+            if self.classes is not None:
+                return self.classes.errors
+            drawn = self.drawn.get(EVENT, self.drawn[""])
+            return np.mean([each.errors["width l1"] for each in drawn], axis=0)
+        if not isinstance(computed, EventError):
+            return None
+        if computed.kernel is None:
+            return self._values(computed, quantity.prefix) if computed.null else None
+        drawn = self.drawn[quantity.prefix]
+        if computed.kernel in drawn[0].errors:
+            return np.mean([each.errors[computed.kernel] for each in drawn], axis=0)
+        cells, sums = self.target((quantity.prefix, computed.kernel))
+        return cells.error(sums)
+
+    def _values(self, computed: EventError, prefix: str) -> Vector:
+        """What no kernel computes from sums, from the outcomes drawn."""
+        procedure, events = self.procedure, self.reduced.events[prefix]
+        seeds = [(*stream_seed(procedure.seed, Stream.NULL, part), 1) for part in range(len(events))]
+        draws = [
+            draw_values(event, computed.value, procedure.num_bins, procedure.num_draws, seed)
+            for event, seed in zip(events, seeds, strict=True)
+        ]
+        return np.mean(draws, axis=0)
+
+    def null(self, quantity: Quantity) -> NullError | None:
+        """Where the error lies among those of calibrated models."""
+        errors = self.errors(quantity)
+        if errors is None or quantity.key not in self.reduced.values:
+            return None
+        observed = self.reduced.values[quantity.key]
+        computed = quantity.computed
+        known = self.drawn[quantity.prefix][0].errors
+        if isinstance(computed, EventError) and computed.kernel is not None and computed.kernel not in known:
+            cells, _ = self.target((quantity.prefix, computed.kernel))
+            observed = cells.observed  # over cells, as the draws
+        return null_error(quantity.key, observed, errors, self.procedure.level)
+
+    def inverted(self, quantity: Quantity) -> Inverted | None:
+        """The interval by inversion; ``None`` if the quantity has another one, or none."""
+        key = self.key(quantity)
+        if key is None:
+            return None
+        if key not in self._inverted:
+            cells, noise = self.target(key)
+            null, level = self.null(quantity), self.procedure.level
+            real = None if null is None else null.p_value <= 1 - level + ROUNDING
+            some = noise[: num_noise(cells.num_cells, len(noise))]
+            self._inverted[key] = invert(cells, some, level, real=real, seed=self.procedure.seed)
+        return self._inverted[key]
+
+    def key(self, quantity: Quantity) -> tuple[str, Kernel | None] | None:
+        """The events and the error that an interval is about; ``None`` if the quantity has another one."""
+        computed = quantity.computed
+        if quantity.key not in self.reduced.values or quantity.key in self.reduced.no_interval:
+            return None
+        if isinstance(computed, EventError) and computed.target is not None:
+            return quantity.prefix, computed.target
+        if not isinstance(computed, ClassErrors):
+            return None
+        if self.classes is not None:
+            return "", None
+        return EVENT if EVENT in self.places else "", "width l1"
+
+    def target(self, key: tuple[str, Kernel | None]) -> tuple[Cells, Matrix]:
+        """What an error is computed from, and the noise ``(R', M)`` in it; no kernel: of all classes."""
+        prefix, kernel = key
+        if kernel is None:
+            if self.classes is None or self.classes.cells is None or self.classes.noise is None:
+                raise RuntimeError("no noise was drawn for the classes")
+            return self.classes.cells, self.classes.noise
+        if key not in self._cells:
+            places = self.places[prefix]
+            parts = [
+                draws.sums[:, each.rows(PLACES[kernel])]
+                for each, draws in zip(places, self.drawn[prefix], strict=True)
+            ]
+            cells = joined([each.cells(kernel) for each in places])
+            self._cells[key] = cells, np.ascontiguousarray(np.concatenate(parts, axis=1))
+        return self._cells[key]
+
+
+def draw_noise(reduced: Reduced, procedure: Procedure) -> Noise:
+    """Draw what happens from what is stated."""
+    pairs = [(event, part) for events in reduced.events.values() for part, event in enumerate(events)]
+    num_kept = min(procedure.num_draws, max(FEWEST_DRAWS, MOST_KEPT // (600 * max(1, len(pairs)))))
+
+    def draw(pair: tuple[Events, int]) -> tuple[EventCells, NullDraws]:
+        cells = EventCells(pair[0], procedure.num_bins)
+        seed = stream_seed(procedure.seed, Stream.NULL, pair[1])
+        return cells, draw_null(cells, procedure.num_bins, procedure.num_draws, seed, num_kept=num_kept)
+
+    drawn = iter(in_threads(draw, pairs))
+    parts = {prefix: tuple(itertools.islice(drawn, len(events))) for prefix, events in reduced.events.items()}
+    classes = None
+    if reduced.class_table is not None:
+        seed = (*stream_seed(procedure.seed, Stream.NULL), 2)
+        classes = reduced.class_table.null(procedure.num_draws, seed)
+    return Noise(
+        reduced=reduced,
+        procedure=procedure,
+        places={prefix: tuple(cells for cells, _ in part) for prefix, part in parts.items()},
+        drawn={prefix: tuple(draws for _, draws in part) for prefix, part in parts.items()},
+        classes=classes,
+    )

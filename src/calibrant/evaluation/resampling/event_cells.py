@@ -1,0 +1,292 @@
+"""Where the residuals of events are summed: bins of equal width, bins of equal mass, and cells of score.
+
+A residual is what happened (0 or 1) minus what was stated. With the confidences as they are, each calibration
+error is a function of its sums over bins or cells alone, so that noise can be added to the sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+
+from calibrant._math.binning import mass_boundaries, mass_order
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
+from calibrant.evaluation.resampling.score_cells import ScoreCells
+
+Kernel: TypeAlias = Literal[
+    "width l1",
+    "width l2",
+    "width max",
+    "width over",
+    "width under",
+    "mass l1",
+    "smooth",
+    "cumulative",
+    "kernel",
+]
+"""An error of events: over which sums it is taken, and how."""
+
+Place: TypeAlias = Literal["width", "mass", "score"]
+PLACES: dict[Kernel, Place] = {
+    "width l1": "width",
+    "width l2": "width",
+    "width max": "width",
+    "width over": "width",
+    "width under": "width",
+    "mass l1": "mass",
+    "smooth": "score",
+    "cumulative": "score",
+    "kernel": "score",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells:
+    """The sums that one error is a function of. Everything is divided by the weight of all samples.
+
+    An entry is the part of a bin, within which the gap is taken as constant, that lies in one cell; bins are
+    their own cells but for the score's. The numbers of an entry sum over its samples.
+    """
+
+    cell: Indices  # of each entry ``(E,)``
+    bin: Indices
+    mass: Vector
+    residual: Vector
+    variance: Vector  # of the residual sum under calibration: squared weights times c (1 - c)
+    tilt: Vector  # what a gap adds to it, per unit: squared weights times 1 - 2c
+    squares: Vector  # squared weights
+    num_cells: int
+    num_bins: int
+    total_squares: float
+    error: Callable[[Matrix], Vector]
+    """Errors ``(R,)`` of residual sums ``(R, M)``."""
+
+    @cached_property
+    def found(self) -> Vector:
+        """The residual sums ``(M,)``."""
+        return np.bincount(self.cell, self.residual, self.num_cells).astype(np.float64)
+
+    @cached_property
+    def observed(self) -> float:
+        """The error found."""
+        return float(self.error(self.found[None])[0])
+
+    @cached_property
+    def gaps(self) -> Vector:
+        """What happened minus what was stated in each bin ``(F,)``, on average."""
+        mass = self.bin_mass
+        sums = np.bincount(self.bin, self.residual, self.num_bins)
+        return np.divide(sums, mass, out=np.zeros_like(sums), where=mass > 0)
+
+    @cached_property
+    def bin_mass(self) -> Vector:
+        """Share of each bin ``(F,)``."""
+        return np.bincount(self.bin, self.mass, self.num_bins).astype(np.float64)
+
+    def sums(self, gaps: Vector) -> Vector:
+        """The residual sums ``(M,)`` that gaps ``(F,)`` would give."""
+        return np.bincount(self.cell, self.mass * gaps[self.bin], self.num_cells).astype(np.float64)
+
+    def variances(self, gaps: Vector) -> Vector:
+        """Variance of the residual sum of each cell ``(M,)`` where the gaps ``(F,)`` are these."""
+        spread = np.bincount(self.cell, self._spread(gaps), self.num_cells)
+        return np.maximum(spread - self.total_squares * self.sums(gaps) ** 2, 0.0)
+
+    def bin_errors(self, gaps: Vector) -> Vector:
+        """Standard error of the gap of each bin ``(F,)`` where the gaps are these; 0 where a bin is empty."""
+        spread = np.bincount(self.bin, self._spread(gaps), self.num_bins)
+        spread = np.maximum(spread - self.total_squares * (self.bin_mass * gaps) ** 2, 0.0)
+        mass = self.bin_mass
+        return np.divide(np.sqrt(spread), mass, out=np.zeros_like(mass), where=mass > 0)
+
+    def _spread(self, gaps: Vector) -> Vector:
+        """Squared weights times the expected squared residual, of each entry; not below the squared gap's."""
+        gap = gaps[self.bin]
+        return np.maximum(self.variance + gap * self.tilt, gap**2 * self.squares)
+
+
+def joined(parts: Sequence[Cells]) -> Cells:
+    """The cells of several events whose errors are averaged."""
+    if len(parts) == 1:
+        return parts[0]
+    cells = np.cumsum([0, *(part.num_cells for part in parts)])
+    bins = np.cumsum([0, *(part.num_bins for part in parts)])
+
+    def error(sums: Matrix) -> Vector:
+        each = [part.error(sums[:, a:b]) for part, a, b in zip(parts, cells[:-1], cells[1:], strict=True)]
+        return np.mean(each, axis=0)
+
+    def all_of(name: str) -> Any:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    return replace(
+        parts[0],
+        cell=np.concatenate([part.cell + start for part, start in zip(parts, cells[:-1], strict=True)]),
+        bin=np.concatenate([part.bin + start for part, start in zip(parts, bins[:-1], strict=True)]),
+        mass=all_of("mass"),
+        residual=all_of("residual"),
+        variance=all_of("variance"),
+        tilt=all_of("tilt"),
+        squares=all_of("squares"),
+        num_cells=int(cells[-1]),
+        num_bins=int(bins[-1]),
+        error=error,
+    )
+
+
+class EventCells:
+    """The bins and cells of some events, and how samples are added up in them."""
+
+    def __init__(self, events: Events, num_bins: int) -> None:
+        from scipy.sparse import vstack
+
+        self.events = events
+        self.num_bins = num_bins
+        self.scores = ScoreCells.of(events.confidences, events.weights)
+        self.weights = np.ones(len(events.confidences)) if events.weights is None else events.weights
+        self.total = float(self.weights.sum()) or 1.0
+        score = self.scores.matrix if events.weights is None else self.scores.matrix * events.weights
+        self.matrix: Any = vstack([bin_matrix(events, num_bins), score], format="csc")
+        """Sparse ``(2B + K, N)``: weighted sums over bins of equal width, of equal mass, cells of score."""
+
+    def rows(self, place: Place) -> slice:
+        """The rows of the matrix that are bins or cells of this kind."""
+        starts = {"width": 0, "mass": self.num_bins, "score": 2 * self.num_bins}
+        stops = {"width": self.num_bins, "mass": 2 * self.num_bins, "score": self.matrix.shape[0]}
+        return slice(starts[place], stops[place])
+
+    def cells(self, kernel: Kernel) -> Cells:
+        """The sums that an error is a function of."""
+        return replace(self._cells[PLACES[kernel]], error=self.error(kernel))
+
+    def error(self, kernel: Kernel) -> Callable[[Matrix], Vector]:
+        """The errors ``(R,)`` of residual sums ``(R, M)`` over bins or cells, divided by the total weight."""
+        return _ERRORS[kernel](self)
+
+    @cached_property
+    def per_mass(self) -> Vector:
+        """The inverse of the share of each bin of equal width, 0 where it is empty."""
+        mass = np.asarray(self.matrix[self.rows("width")].sum(axis=1)).ravel() / (self.total)
+        return np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
+
+    @cached_property
+    def _cells(self) -> dict[Place, Cells]:
+        bins = np.arange(self.num_bins)
+        width = width_bins(self.events.confidences, self.num_bins)
+        pair = self.scores.index.astype(np.int64) * self.num_bins + width
+        pairs, entry = np.unique(pair, return_inverse=True)
+        return {
+            "width": self._of(self.matrix[self.rows("width")], bins, bins),
+            "mass": self._of(self.matrix[self.rows("mass")], bins, bins),
+            "score": self._of(
+                _indicator(entry, len(pairs), self.weights), pairs // self.num_bins, pairs % self.num_bins
+            ),
+        }
+
+    def _of(self, matrix: Any, cell: Indices, bins: Indices) -> Cells:
+        """From the samples' weights in each entry ``(E, N)``."""
+        stated, total = self.events.confidences, self.total
+        squared = matrix.power(2)
+        return Cells(
+            cell=cell,
+            bin=bins,
+            mass=np.asarray(matrix.sum(axis=1)).ravel() / total,
+            residual=matrix @ (self.events.outcomes - stated) / total,
+            variance=squared @ (stated * (1 - stated)) / total**2,
+            tilt=squared @ (1 - 2 * stated) / total**2,
+            squares=np.asarray(squared.sum(axis=1)).ravel() / total**2,
+            num_cells=int(cell.max()) + 1,
+            num_bins=self.num_bins,
+            total_squares=float((self.weights**2).sum()) / total**2,
+            error=lambda sums: np.abs(sums).sum(axis=1),
+        )
+
+
+def _indicator(index: Indices, size: int, weights: Vector) -> Any:
+    from scipy.sparse import csr_array
+
+    return csr_array((weights, (index, np.arange(len(index)))), shape=(size, len(index)))
+
+
+def _absolute(_: EventCells) -> Callable[[Matrix], Vector]:
+    return lambda sums: np.abs(sums).sum(axis=1)
+
+
+def _squared(cells: EventCells) -> Callable[[Matrix], Vector]:
+    per_mass = cells.per_mass
+    return lambda sums: np.sqrt(sums**2 @ per_mass)
+
+
+def _largest(cells: EventCells) -> Callable[[Matrix], Vector]:
+    per_mass = cells.per_mass
+    return lambda sums: (np.abs(sums) * per_mass).max(axis=1)
+
+
+def _over(_: EventCells) -> Callable[[Matrix], Vector]:
+    return lambda sums: np.maximum(-sums, 0.0).sum(axis=1)
+
+
+def _under(_: EventCells) -> Callable[[Matrix], Vector]:
+    return lambda sums: np.maximum(sums, 0.0).sum(axis=1)
+
+
+def _cumulative(_: EventCells) -> Callable[[Matrix], Vector]:
+    return lambda sums: np.abs(np.cumsum(sums, axis=1)).max(axis=1)
+
+
+def _smooth(cells: EventCells) -> Callable[[Matrix], Vector]:
+    from calibrant._math.lipschitz_values import lipschitz_values  # compiled
+
+    return lambda sums: lipschitz_values(cells.scores.points, np.ascontiguousarray(sums))
+
+
+def _kernel(cells: EventCells) -> Callable[[Matrix], Vector]:
+    from calibrant._math.kernel_smoothing import fixed_points
+
+    return lambda sums: fixed_points(np.clip(cells.scores.points, 0.0, 1.0), sums)
+
+
+_ERRORS: dict[Kernel, Callable[[EventCells], Callable[[Matrix], Vector]]] = {
+    "width l1": _absolute,
+    "mass l1": _absolute,
+    "width l2": _squared,
+    "width max": _largest,
+    "width over": _over,
+    "width under": _under,
+    "cumulative": _cumulative,
+    "smooth": _smooth,
+    "kernel": _kernel,
+}
+
+
+def bin_matrix(events: Events, num_bins: int) -> Any:
+    """Sparse ``(2 num_bins, N)``: sums over the bins of equal width, then over those of equal mass.
+
+    The confidences are fixed here, so the bins of equal mass are too; a tie that an end divides is shared
+    out.
+    """
+    from scipy.sparse import csr_array, vstack
+
+    num_samples = len(events.confidences)
+    weights = np.ones(num_samples) if events.weights is None else events.weights
+    index = width_bins(events.confidences, num_bins)
+    width = csr_array((weights, (index, np.arange(num_samples))), shape=(num_bins, num_samples))
+
+    given = None if events.weights is None else torch.from_numpy(events.weights)
+    order = mass_order(torch.from_numpy(events.confidences), given)
+    boundaries = mass_boundaries(num_samples, num_bins, None if given is None else given[order]).numpy()
+    ranked, ranked_weights = events.confidences[order.numpy()], weights[order.numpy()]
+    tie = np.cumsum(np.append(0, np.diff(ranked) != 0))  # (N,) of the sorted samples
+    num_ties = int(tie[-1]) + 1
+    bins = np.repeat(np.arange(num_bins), np.diff(boundaries))
+    pieces, piece = np.unique(bins * num_ties + tie, return_inverse=True)  # parts of a tie in one bin
+    whole = np.bincount(tie, ranked_weights)[pieces % num_ties]
+    shares = np.divide(np.bincount(piece, ranked_weights), whole, out=np.zeros(len(pieces)), where=whole > 0)
+    parts = csr_array((shares, (pieces // num_ties, pieces % num_ties)), shape=(num_bins, num_ties))
+    mass = parts @ csr_array((ranked_weights, (tie, order.numpy())), shape=(num_ties, num_samples))
+    return vstack([width, mass], format="csr")

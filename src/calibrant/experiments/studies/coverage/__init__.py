@@ -1,0 +1,55 @@
+"""How often the intervals of calibration errors cover, and how often chance alone raises an alarm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from calibrant.experiments.studies.coverage import settings
+from calibrant.experiments.studies.coverage.claims import claims
+from calibrant.experiments.studies.coverage.numbers import numbers_of
+from calibrant.experiments.studies.coverage.words import words
+from calibrant.experiments.study import DATA, OUT, SEEDS, TABLE, Page, Session, Study, data_folder
+
+PAGE = Page(name="coverage", template=Path(__file__).with_name("page.md.j2"), words=words, claims=claims)
+
+
+def _run(
+    session: Session,
+    setting: settings.Setting = settings.DEFAULT,
+    *,
+    data: Path | None,
+    out: Path,
+    seeds: int,
+    table: Path | None,
+) -> Sequence[Path]:
+    from calibrant.experiments.studies.coverage.measure import finished, run_coverage
+
+    if table is not None:
+        return PAGE.write(numbers_of(finished(out, setting), setting), table)
+    folder = None if data is None else data_folder(data)  # without it, only the simulated predictions
+    records = run_coverage(out, folder=folder, seeds=range(seeds), setting=setting, tell=session.tell)
+    return PAGE.write(numbers_of(records, setting), out)
+
+
+def _small() -> settings.Setting:
+    method = settings.Method(num_draws=40, sets=2, rarely=1, resamples=20, truth_samples=2000, changed_sets=1)
+    return settings.Setting(
+        method=method,
+        classes=(2, 3),
+        samples=(60,),
+        scales=(1.0,),
+        changed_classes=(3,),
+        changes=((1.6, 1.0),),
+    )
+
+
+COVERAGE = Study(
+    name="coverage",
+    summary="How often intervals of calibration errors cover, and false alarms of the gate and the verdict.",
+    run=_run,
+    options=(DATA, OUT, SEEDS, TABLE),
+    pages=(PAGE,),
+    records=("coverage-runs.jsonl",),
+    small=_small,
+)

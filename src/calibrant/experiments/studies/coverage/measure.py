@@ -1,0 +1,289 @@
+"""Test sets judged batch by batch: every batch adds some sets to every cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant.evaluation.judging.class_table import null_of_events
+from calibrant.evaluation.judging.measure import change, measure
+from calibrant.evaluation.judging.noise import Noise, draw_noise
+from calibrant.evaluation.judging.parts import CLASSES_OF, parts_of
+from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
+from calibrant.evaluation.judging.replicates import replicate
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.quantities.quantity import EVENT, Kind, Quantity
+from calibrant.evaluation.quantities.roster import ROSTER
+from calibrant.evaluation.resampling.intervals import centred_interval
+from calibrant.evaluation.resampling.resamples import Resamples
+from calibrant.experiments.means import rounded
+from calibrant.experiments.records import Record, Records
+from calibrant.experiments.studies.coverage import truth
+from calibrant.experiments.studies.coverage.populations import Normal, Stated, redrawn, stated
+from calibrant.experiments.studies.coverage.settings import ASKED_FOR, DEFAULT, RARE, SLOW, Method, Setting
+from calibrant.predictions import Predictions
+
+FORMS = {each.key: each for each in ROSTER}
+RECORDS = "coverage-runs.jsonl"
+Found = dict[str, dict[str, float]]
+"""By the quantity's key: value, low, high, without_chance, p."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """Where sets come from, and how large they are."""
+
+    classes: int
+    samples: int
+    scale: float | None = None
+    file: str | None = None
+    stated: Stated | None = None
+    after: float | None = None
+    """Of differences the scale after; `scale` is the one before."""
+
+    @property
+    def title(self) -> str:
+        """By which its records are known."""
+        return ", ".join(f"{name} {value}" for name, value in vars(self).items() if value is not None)
+
+    @property
+    def stream(self) -> tuple[int, ...]:
+        """Where its random numbers come from."""
+        return tuple(self.title.encode())
+
+
+def cells_of(setting: Setting, folder: Path | None) -> Iterator[Cell]:
+    """All cells but those of differences."""
+    for classes in setting.classes:
+        for samples in setting.samples:
+            for scale in setting.scales:
+                yield Cell(classes=classes, samples=samples, scale=scale)
+    if folder is None:
+        return
+    for file in setting.files:
+        for what in ("as in the file", "the truth"):
+            classes = redrawn(folder / file, setting.method.bandwidth, what).stated.shape[1]
+            yield Cell(classes=classes, samples=setting.file_samples, file=file, stated=what)
+
+
+def changes_of(setting: Setting) -> Iterator[Cell]:
+    """The cells of differences."""
+    for classes in setting.changed_classes:
+        for samples in setting.samples:
+            for before, after in setting.changes:
+                yield Cell(classes=classes, samples=samples, scale=before, after=after)
+
+
+def run_coverage(
+    store: Path,
+    *,
+    folder: Path | None,
+    seeds: Sequence[int],
+    setting: Setting = DEFAULT,
+    tell: Callable[[str], None] = print,
+) -> list[Record]:
+    """A batch of each seed in every cell, unless the store has it; all records."""
+    records, method = Records(store / RECORDS), setting.method
+    cells, changes = list(cells_of(setting, folder)), list(changes_of(setting))
+    true = {cell: _truth(records, cell, folder, method) for cell in cells}
+    for cell in changes:
+        for scale in (cell.scale, cell.after):
+            one = Cell(classes=cell.classes, samples=cell.samples, scale=scale)
+            true[one] = _truth(records, one, folder, method)
+    for seed in seeds:
+        for cell in cells:
+            records.get(
+                f"sets, seed {seed}, {cell.title}, {method}",
+                lambda seed=seed, cell=cell: {
+                    "seed": seed,
+                    "cell": vars(cell),
+                    "truth": true[cell],
+                    **_batch(cell, folder, method, seed),
+                },
+            )
+        for cell in changes:
+            records.get(
+                f"changes, seed {seed}, {cell.title}, {method}",
+                lambda seed=seed, cell=cell: {
+                    "seed": seed,
+                    "cell": vars(cell),
+                    "truth": _difference(true, cell),
+                    "changes": _changes(cell, method, seed),
+                },
+            )
+        tell(f"coverage: batch {seed}, {method.sets} more sets in each of {len(cells)} cells")
+    return finished(store, setting)
+
+
+def finished(store: Path, setting: Setting = DEFAULT) -> list[Record]:
+    """The batches that the store has, of this method."""
+    end = f", {setting.method}"
+    return [
+        record
+        for record in Records(store / RECORDS).all()
+        if record["key"].endswith(end) and not record["key"].startswith("truth")
+    ]
+
+
+def _truth(records: Records, cell: Cell, folder: Path | None, method: Method) -> Mapping[str, float]:
+    """The errors of the population of a cell."""
+    source = replace(cell, samples=0)
+    how = [method.spread, method.num_bins, method.truth_samples, method.bandwidth]
+
+    def compute() -> dict[str, Any]:
+        if cell.scale is not None:
+            return {"truth": truth.normal_truth(cell.classes, cell.scale, method)}
+        population = _redrawn(cell, folder, method)
+        return {"truth": truth.redrawn_truth(population, method.num_bins)}
+
+    return records.get(f"truth, {source.title}, {how}", compute)["truth"]
+
+
+def _difference(true: Mapping[Cell, Mapping[str, float]], cell: Cell) -> dict[str, float]:
+    """The true errors after less those before."""
+    before, after = (
+        true[Cell(classes=cell.classes, samples=cell.samples, scale=scale)]
+        for scale in (cell.scale, cell.after)
+    )
+    return {key: after[key] - before[key] for key in before}
+
+
+def _redrawn(cell: Cell, folder: Path | None, method: Method) -> Any:
+    if folder is None or cell.file is None or cell.stated is None:
+        raise ValueError(f"{cell.title} needs the folder of the data.")
+    return redrawn(folder / cell.file, method.bandwidth, cell.stated)
+
+
+def _batch(cell: Cell, folder: Path | None, method: Method, seed: int) -> dict[str, Any]:
+    """Some sets of a cell; of each quantity the results, set by set."""
+    rng = np.random.default_rng((seed, *cell.stream))
+    errors: dict[str, dict[str, list[float | None]]] = {}
+    centred: dict[str, dict[str, list[float | None]]] = {}
+    parts: dict[str, list[float | None]] = {}
+    for number in range(method.sets):
+        predictions = _predictions(cell, folder, method, rng)
+        left_out = _left_out(method, seed, number)
+        procedure = procedure_of(predictions.kind, method, int(rng.integers(1 << 30)))
+        found, adjusted = judged(predictions, procedure, left_out)
+        _add(errors, found)
+        if number == 0:
+            _add(centred, resampled(predictions, procedure))
+        for name, p in adjusted.items():
+            parts.setdefault(name, []).append(rounded(p, 6))
+    return {"errors": errors, "centred": centred, "parts": parts}
+
+
+def _left_out(method: Method, seed: int, number: int) -> set[str]:
+    """What is not measured on a set of a batch."""
+    left_out = set[str](RARE if number else ())
+    if (seed + 1) % method.rarely:
+        left_out.add(SLOW)
+    if number % 2:
+        left_out.add("smce")
+    return left_out
+
+
+def _predictions(cell: Cell, folder: Path | None, method: Method, rng: np.random.Generator) -> Predictions:
+    """A test set."""
+    if cell.scale is None:
+        return _redrawn(cell, folder, method).draw(cell.samples, rng)
+    logits, labels = Normal(cell.classes, method.spread).draw(cell.samples, rng)
+    return stated(logits, labels, cell.scale)
+
+
+def procedure_of(kind: Kind, method: Method, seed: int) -> Procedure:
+    """How a set is judged."""
+    return Procedure(
+        kind=kind,
+        num_bins=method.num_bins,
+        num_resamples=method.resamples,
+        num_draws=method.num_draws,
+        level=method.level,
+        seed=seed,
+    )
+
+
+def judged(
+    predictions: Predictions, procedure: Procedure, left_out: Collection[str] = ()
+) -> tuple[Found, dict[str, float]]:
+    """Errors with their intervals and p-values, and the adjusted p-values of the verdict's parts."""
+    asked = [key for key in ASKED_FOR if key not in left_out]
+    reduced = reduce_predictions(predictions, procedure.num_bins, metrics=asked)
+    noise = draw_noise(reduced, procedure)
+    found: Found = {}
+    for key, form in _forms(reduced, procedure.kind).items():
+        if key in left_out:
+            continue
+        inverted, null = noise.inverted(form), noise.null(form)
+        if inverted is None or null is None:
+            raise RuntimeError(f"{key} has no interval")
+        estimate = inverted.estimate(reduced.values[form.key], form.bounds)
+        numbers = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+        numbers |= {"without_chance": estimate.without_chance, "p": null.p_value}
+        found[key] = {name: value for name, value in numbers.items() if value is not None}
+    return found, _parts(noise)
+
+
+def _parts(noise: Noise) -> dict[str, float]:
+    """The adjusted p-values of the verdict's parts."""
+    reduced, procedure = noise.reduced, noise.procedure
+    of_classes = noise.classes
+    if procedure.kind == "binary":
+        of_classes = null_of_events(reduced.events[EVENT], noise.drawn[EVENT])
+    wanted = {FORMS["ece"].key, CLASSES_OF[procedure.kind][1]}
+    errors = {each.key: noise.errors(each) for each in reduced.quantities if each.key in wanted}
+    drawn = {key: each for key, each in errors.items() if each is not None}
+    return {part.name: part.adjusted_p for part in parts_of(reduced, procedure, drawn, of_classes)}
+
+
+def resampled(predictions: Predictions, procedure: Procedure) -> dict[str, dict[str, float]]:
+    """The centred bootstrap's intervals."""
+    reduced = reduce_predictions(predictions, procedure.num_bins)
+    resamples = Resamples(reduced.num_samples, procedure.num_resamples, (procedure.seed,))
+    replicates = replicate(reduced, procedure.num_bins, resamples)
+    found: dict[str, dict[str, float]] = {}
+    for key, form in _forms(reduced, procedure.kind).items():
+        value = reduced.values[form.key]
+        interval = centred_interval(value, replicates[form.key], procedure.level, form.bounds)
+        if interval is not None:
+            found[key] = {"low": interval[0], "high": interval[1]}
+    return found
+
+
+def _changes(cell: Cell, method: Method, seed: int) -> dict[str, dict[str, list[float | None]]]:
+    """Differences on some sets: value, ends, and without chance."""
+    rng = np.random.default_rng((seed, *cell.stream))
+    changes: dict[str, dict[str, list[float | None]]] = {}
+    for _ in range(method.changed_sets):
+        logits, labels = Normal(cell.classes, method.spread).draw(cell.samples, rng)
+        both = [stated(logits, labels, scale) for scale in (cell.scale, cell.after) if scale is not None]
+        procedure = procedure_of(both[0].kind, method, int(rng.integers(1 << 30)))
+        reduced = [reduce_predictions(each, procedure.num_bins) for each in both]
+        before, after = (measure(each, procedure) for each in reduced)
+        found = change(after, before, procedure.level)
+        forms = _forms(reduced[0], procedure.kind)
+        picked: dict[str, dict[str, float]] = {}
+        for key, form in forms.items():
+            each = found[form.key]
+            numbers = {"value": each.value, "low": each.low, "high": each.high}
+            picked[key] = {name: value for name, value in numbers.items() if value is not None}
+        _add(changes, picked)
+    return changes
+
+
+def _forms(reduced: Reduced, kind: Kind) -> dict[str, Quantity]:
+    """The form in which each error is shown first: of two classes that of the positive one, if it has one."""
+    classes = 2 if kind == "binary" else 3
+    forms = {key: FORMS[key].forms(kind)[0] for key in truth.keys_of(classes)}
+    return {key: form for key, form in forms.items() if form.key in reduced.values}
+
+
+def _add(lists: dict[str, dict[str, list[float | None]]], found: Mapping[str, Mapping[str, float]]) -> None:
+    for key, numbers in found.items():
+        kept = lists.setdefault(key, {})
+        for name, value in numbers.items():
+            kept.setdefault(name, []).append(rounded(value, 6))

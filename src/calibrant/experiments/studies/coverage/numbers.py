@@ -1,0 +1,134 @@
+"""What the test sets show, cell by cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from calibrant.experiments.means import rounded
+from calibrant.experiments.records import Record
+from calibrant.experiments.studies.coverage.settings import ERRORS, Setting
+
+Lists = Mapping[str, Sequence[float]]
+
+
+def numbers_of(records: Sequence[Record], setting: Setting) -> dict[str, Any]:
+    """Of each cell and quantity how many sets there were, and which share of them was how."""
+    cells: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        cells.setdefault(tuple(record["cell"].values()), []).append(record)
+    found = [sorted(batches, key=lambda batch: batch["seed"]) for batches in cells.values()]
+    limit = round(1 - setting.method.level, 12)
+    return {
+        "setting": asdict(setting.method),
+        "batches": max(len(batches) for batches in found),
+        "cells": [_cell(batches, limit) for batches in found if "errors" in batches[0]],
+        "changes": [_changes(batches) for batches in found if "changes" in batches[0]],
+    }
+
+
+def _cell(batches: Sequence[Record], limit: float) -> dict[str, Any]:
+    cell, truth = batches[0]["cell"], batches[0]["truth"]
+    fails = {
+        name: [p < limit for batch in batches for p in batch["parts"][name]] for name in batches[0]["parts"]
+    }
+    return {
+        **{name: cell[name] for name in ("classes", "samples", "scale", "file", "stated")},
+        "sets": sum(len(next(iter(batch["parts"].values()))) for batch in batches),
+        "errors": {key: _error(batches, key, truth[key], limit) for key in _keys(batches, "errors")},
+        "verdict": {
+            "alarms": _share([any(each) for each in zip(*fails.values(), strict=True)]),
+            "parts": {name: _share(each) for name, each in fails.items()},
+        },
+    }
+
+
+def _keys(batches: Sequence[Record], where: str) -> Iterator[str]:
+    known = {key for batch in batches for key in batch[where]}
+    return (key for key in ERRORS if key in known)
+
+
+def _error(batches: Sequence[Record], key: str, truth: float, limit: float) -> dict[str, Any]:
+    lists = _lists(batches, "errors", key)
+    real = [p <= limit + 1e-12 for p in lists["p"]]
+    off_zero = [low > 0 for low in lists["low"]]
+    return {
+        **_coverage(lists, truth),
+        "without_chance": _mean(lists["without_chance"]),
+        "real": _share(real),
+        "disagree": _share([one != other for one, other in zip(real, off_zero, strict=True)]),
+        "centred": _centred(batches, key, truth),
+    }
+
+
+def _coverage(lists: Lists, truth: float) -> dict[str, Any]:
+    """Which share of intervals covers, lies above and lies below the truth; ends may be rounded."""
+    ends = list(zip(lists["low"], lists["high"], strict=True))
+    above = [low > truth + 1e-9 for low, _ in ends]
+    below = [high < truth - 1e-9 for _, high in ends]
+    return {
+        "sets": len(ends),
+        "covered": _share([not (one or other) for one, other in zip(above, below, strict=True)]),
+        "above": _share(above),
+        "below": _share(below),
+        "width": _mean([high - low for low, high in ends]),
+        "value": _mean(lists["value"]),
+        "truth": rounded(truth),
+    }
+
+
+def _centred(batches: Sequence[Record], key: str, truth: float) -> dict[str, Any] | None:
+    """The centred bootstrap where it was made, and the width of the other interval on the same sets."""
+    both = [batch for batch in batches if key in batch["centred"]]
+    if not both:
+        return None
+    lists = _lists(both, "centred", key)
+    widths = [high - low for low, high in zip(lists["low"], lists["high"], strict=True)]
+    mine: list[float] = []
+    for batch in both:
+        first = len(batch["centred"][key]["low"])
+        ends = zip(batch["errors"][key]["low"][:first], batch["errors"][key]["high"][:first], strict=True)
+        mine += [high - low for low, high in ends]
+    covered = [
+        low - 1e-9 <= truth <= high + 1e-9 for low, high in zip(lists["low"], lists["high"], strict=True)
+    ]
+    return {
+        "sets": len(widths),
+        "covered": _share(covered),
+        "width": _mean(widths),
+        "inverted_width": _mean(mine),
+    }
+
+
+def _changes(batches: Sequence[Record]) -> dict[str, Any]:
+    cell, truth = batches[0]["cell"], batches[0]["truth"]
+    found: dict[str, Any] = {}
+    for key in _keys(batches, "changes"):
+        lists = _lists(batches, "changes", key)
+        clear = [low > 0 or high < 0 for low, high in zip(lists["low"], lists["high"], strict=True)]
+        found[key] = {**_coverage(lists, truth[key]), "clear": _share(clear)}
+    return {
+        **{name: cell[name] for name in ("classes", "samples")},
+        "before": cell["scale"],
+        "after": cell["after"],
+        "errors": found,
+    }
+
+
+def _lists(batches: Sequence[Record], where: str, key: str) -> dict[str, list[float]]:
+    """The lists of all batches, one after the other."""
+    joined: dict[str, list[float]] = {}
+    for batch in batches:
+        for name, values in batch[where].get(key, {}).items():
+            joined.setdefault(name, []).extend(values)
+    return joined
+
+
+def _share(which: Sequence[bool]) -> float:
+    return round(sum(which) / len(which), 8)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return rounded(math.fsum(values) / len(values), 6) if values else None

@@ -1,0 +1,107 @@
+"""What users stumbled over, at the keyboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.calibrators.choice.usual import usual_candidates
+from calibrant.evaluation.fitting.templates import Labelled, cross_fit, templates
+from calibrant.predictions import Predictions
+from command_line import call
+
+FEW = {"bootstrap": 100, "null_draws": 60}
+
+
+def test_three_samples_get_a_calibrator_and_a_warning(tmp_path: Path) -> None:
+    """Too few to choose by: temperature scaling, and the option that takes another."""
+    np.savez(tmp_path / "p.npz", logits=[[1.0, 2, 0], [2, 0, 0], [0, 1, 4]], labels=[0, 0, 1])
+    done = call("fit", "p.npz", "--all", "-o", "c.safetensors", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "3 samples are too few to choose a calibrator by (at least 20): temperature" in done.stdout
+    assert "--method takes another" in done.stdout
+    assert calibrant.load_calibrator(tmp_path / "c.safetensors").name == "temperature"
+
+
+@pytest.mark.parametrize(
+    ("bad", "remedy"),
+    [
+        (-np.inf, "give probabilities as `probs`, which may be 0"),
+        (np.inf, "float64"),
+        (np.nan, "leave that row out"),
+    ],
+)
+def test_logits_that_are_not_finite_get_a_remedy(tmp_path: Path, bad: float, remedy: str) -> None:
+    """One sentence with the row and what to do."""
+    logits = np.zeros((4, 3))
+    logits[2, 1] = bad
+    np.savez(tmp_path / "p.npz", logits=logits, labels=[0, 1, 2, 0])
+    done = call("evaluate", "p.npz", folder=tmp_path)
+    assert done.returncode == 2
+    assert f"row 2 holds {bad}" in done.stderr
+    assert remedy in done.stderr
+
+
+def model(seed: int, *, sharpness: float, accurate: float) -> Predictions:
+    """Ten classes; right in a share of cases, with confidences that are too high by the sharpness."""
+    rng = np.random.default_rng(seed)
+    labels, told = (
+        np.arange(600) % 4,
+        np.where(rng.random(600) < accurate, np.arange(600) % 4, 3 - np.arange(600) % 4),
+    )
+    logits = np.zeros((600, 4))
+    logits[np.arange(600), told] = sharpness * np.log(3 * accurate / (1 - accurate))
+    return Predictions(logits=logits, labels=labels)
+
+
+def test_the_lower_accuracy_is_said() -> None:
+    """The model with the lowest error is right less often, and the headline does not hide it."""
+    honest, sharp = model(0, sharpness=1.0, accurate=0.6), model(1, sharpness=2.0, accurate=0.9)
+    verdict = calibrant.compare([("honest", honest), ("sharp", sharp)], **FEW).verdict
+    assert "Lowest calibration error: honest" in verdict
+    assert "The accuracy of honest, 0.5" in verdict
+    assert ", is lower than that of sharp, 0.9" in verdict
+    alike = calibrant.compare([("one", honest), ("other", model(0, sharpness=1.5, accurate=0.6))], **FEW)
+    assert "accuracy" not in alike.verdict
+
+
+def test_rounding_is_no_difference() -> None:
+    """Probabilities that differ by rounding are equal, not better beyond noise."""
+    logits = model(0, sharpness=1.5, accurate=0.7)
+    probs = Predictions(probs=logits.probs, labels=logits.labels)
+    assert "beyond noise" not in calibrant.compare([("logits", logits), ("probs", probs)], **FEW).verdict
+
+
+def test_few_wrong_decisions_fit_few_numbers() -> None:
+    """Vector scaling of ten classes has twenty numbers, and needs as many wrong decisions."""
+    assert "vector" in usual_candidates("multiclass", 4000, 10, wrong=20)
+    assert "vector" not in usual_candidates("multiclass", 4000, 10, wrong=19)
+    assert "isotonic" not in usual_candidates("multiclass", 4000, 10, wrong=19)
+    assert usual_candidates("binary", 4000, wrong=0) == ("temperature", "platt", "beta")
+
+
+def test_nearly_separable_data_are_not_made_worse() -> None:
+    """Whatever is recommended has no worse NLL on the test samples, unless an error is clearly better."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        labels = rng.integers(0, 5, 600)
+        logits = rng.normal(size=(600, 5))
+        logits[np.arange(600), labels] += 8
+        wrong = rng.random(600) > 0.99
+        logits[wrong, (labels[wrong] + 1) % 5] += 12
+        given = Predictions(logits=logits, labels=labels, split=np.arange(600) % 2)
+        found = calibrant.evaluate(given, **FEW)
+        first, chosen = found.arms[0], found.arm(found.verdict.recommended)
+        lower = chosen is not first and chosen.change["ece"].high < 0
+        assert lower or chosen.metrics["nll"].value <= first.metrics["nll"].value
+
+
+def test_cross_fitting_tells_how_far_it_is() -> None:
+    """Of a long fit each fold is told."""
+    (template,) = templates(["temperature"], "multiclass")
+    given, told = model(0, sharpness=2.0, accurate=0.7), list[float]()
+    cross_fit(template, Labelled.of(given), np.arange(600) % 4, told.append)
+    assert told == [0.25, 0.5, 0.75, 1.0]

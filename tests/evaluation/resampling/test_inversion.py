@@ -1,0 +1,153 @@
+"""Intervals of calibration errors: consistent with chance, and true to their level."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from calibrant import Predictions, evaluate
+from calibrant.evaluation import check
+from calibrant.evaluation.resampling.event_cells import PLACES, EventCells, Kernel, joined
+from calibrant.evaluation.resampling.events import Events, binned_error
+from calibrant.evaluation.resampling.inversion import Inverted, invert, upper_tail
+from calibrant.evaluation.resampling.null import draw_null
+
+KERNELS: tuple[Kernel, ...] = get_args(Kernel)
+
+
+def events(rng: np.random.Generator, num: int, factor: float) -> tuple[Events, Events]:
+    """Log-odds stated ``factor`` times too large: with outcomes, and with their probabilities instead."""
+    log_odds = rng.normal(size=num) * 1.5
+    true, stated = 1 / (1 + np.exp(-log_odds)), 1 / (1 + np.exp(-factor * log_odds))
+    return Events(stated, (rng.random(num) < true).astype(float)), Events(stated, true)
+
+
+def interval(given: Events, kernel: Kernel, num_draws: int = 200, seed: int = 0) -> tuple[Inverted, float]:
+    """The interval and the p-value against calibration, from the same draws."""
+    cells = EventCells(given, 15)
+    drawn = draw_null(cells, 15, num_draws, (seed,), num_kept=num_draws)
+    part = cells.cells(kernel)
+    noise = np.ascontiguousarray(drawn.sums[:, cells.rows(PLACES[kernel])])
+    p_value = (1 + int((part.error(noise) >= part.observed - 1e-12).sum())) / (1 + num_draws)
+    return invert(part, noise, 0.95), p_value
+
+
+@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel != "kernel"])
+def test_zero_is_left_out_exactly_where_the_error_is_beyond_chance(kernel: Kernel) -> None:
+    """Of 40 samples, some far off and some calibrated, none is called real and given zero, or the reverse."""
+    rng = np.random.default_rng(1)
+    seen = set()
+    for model in range(40):
+        found, p_value = interval(events(rng, 150, (1, 1.4, 2)[model % 3])[0], kernel, 99, model)
+        assert (found.low > 0) == (p_value <= 0.05)
+        assert 0 <= found.low <= found.without_chance <= found.high
+        seen.add(found.low > 0)
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize(("kernel", "factor"), [("width l1", 1.0), ("width l1", 1.2), ("smooth", 1.2)])
+def test_true_errors_are_covered(kernel: Kernel, factor: float) -> None:
+    """In 60 samples the true error lies in at least 52 intervals; of true 95 % fewer do in 1 case of 500."""
+    rng = np.random.default_rng(2)
+    true = EventCells(events(rng, 100_000, factor)[1], 15).cells(kernel).observed
+    given = [events(rng, 300, factor)[0] for _ in range(60)]
+    found = [interval(each, kernel, 100, model)[0] for model, each in enumerate(given)]
+    assert sum(each.low <= true <= each.high for each in found) >= 52
+    freed = float(np.mean([each.without_chance for each in found]))
+    plain = float(np.mean([EventCells(each, 15).cells(kernel).observed for each in given]))
+    assert abs(freed - true) < abs(plain - true)  # most of what chance adds is taken off
+
+
+def test_a_model_that_is_certain_and_wrong_has_an_interval() -> None:
+    """Draws under calibration have no noise where 1 is stated; that of the gap found is added."""
+    outcomes = np.append(np.ones(190), np.zeros(10))
+    found, _ = interval(Events(np.ones(200), outcomes), "width l1")
+    assert 0.01 < found.low < 0.05 < found.high < 0.10
+    assert found.without_chance == pytest.approx(0.05, abs=0.003)
+
+
+def test_a_large_error_has_the_interval_of_a_share() -> None:
+    """One bin, far off: the binomial standard error, to 3.5 standard errors of a quantile of 1000 draws."""
+    rng = np.random.default_rng(3)
+    outcomes = (rng.random(1000) < 0.5).astype(float)
+    found, _ = interval(Events(np.full(1000, 0.8), outcomes), "width l1", 1000)
+    gap, reach = 0.8 - outcomes.mean(), 1.96 * np.sqrt(0.25 / 1000)
+    assert found.low == pytest.approx(gap - reach, abs=0.15 * reach)
+    assert found.high == pytest.approx(gap + reach, abs=0.15 * reach)
+
+
+def test_nothing_to_tell_is_an_interval_of_nothing() -> None:
+    """Certain and right in every case: no gap, no noise, zero."""
+    found, _ = interval(Events(np.ones(20), np.ones(20)), "width l1")
+    assert (found.low, found.without_chance, found.high) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_errors_of_sums_are_those_of_samples(weighted: bool) -> None:
+    """With ties that the ends of bins divide, the sums over bins give the errors of the samples."""
+    rng = np.random.default_rng(4)
+    stated = np.round(rng.random(200), 1)
+    weights = rng.integers(0, 4, 200).astype(float) if weighted else None
+    given = Events(stated, (rng.random(200) < 0.5).astype(float), weights)
+    cells = EventCells(given, 7)
+    for kernel, binning, norm in (
+        ("width l1", "width", "l1"),
+        ("mass l1", "mass", "l1"),
+        ("width l2", "width", "l2"),
+        ("width max", "width", "max"),
+    ):
+        expected = binned_error(stated, given.outcomes, weights, num_bins=7, binning=binning, norm=norm)
+        assert cells.cells(kernel).observed == pytest.approx(expected, abs=1e-12)
+    over, under = (cells.cells(kernel).observed for kernel in ("width over", "width under"))
+    assert over + under == pytest.approx(cells.cells("width l1").observed)
+
+
+def test_several_events_are_averaged() -> None:
+    """The joined cells of two labels have the mean of their errors, with and without noise."""
+    rng = np.random.default_rng(5)
+    parts = [EventCells(events(rng, 100, 1.5)[0], 15).cells("smooth") for _ in range(2)]
+    both = joined(parts)
+    assert both.observed == pytest.approx(np.mean([part.observed for part in parts]))
+    gaps = both.gaps
+    assert len(gaps) == 30
+    assert both.variances(gaps).sum() == pytest.approx(
+        sum(part.variances(half).sum() for part, half in zip(parts, np.split(gaps, 2), strict=True))
+    )
+
+
+def test_variances_are_those_of_drawn_outcomes() -> None:
+    """With gaps the residual sums of 400 fresh samples vary as is said, to 4 standard errors."""
+    rng = np.random.default_rng(6)
+    drawn = np.array([EventCells(events(rng, 200, 1.8)[0], 5).cells("width l1").found for _ in range(400)])
+    cells = EventCells(events(rng, 20_000, 1.8)[1], 5).cells("width l1")
+    np.testing.assert_allclose(
+        drawn.var(axis=0), 100 * cells.variances(cells.gaps), rtol=4 * (2 / 400) ** 0.5
+    )
+
+
+def test_tails_are_those_of_feldman_and_cousins() -> None:
+    """Their table of 90 % intervals: 1 has the upper limit 2.64, so it is the lower end for that mean."""
+    reach, normal = 2.64 - 1.0, NormalDist()
+    accepted = 1 - upper_tail(2.64, 0.9) - normal.cdf(-reach)
+    assert accepted == pytest.approx(0.9, abs=2e-3)
+    assert upper_tail(0.0, 0.9) == pytest.approx(0.1)
+    assert upper_tail(9.0, 0.9) == pytest.approx(0.05)
+
+
+def test_intervals_gate_and_chance_agree() -> None:
+    """At a limit of zero the gate fails exactly where the interval of the ECE leaves out zero."""
+    seen = set()
+    for model in range(6):
+        rng = np.random.default_rng(model)
+        given, _ = events(rng, 400, (1, 2)[model % 2])
+        predictions = Predictions(confidence=given.confidences, correct=given.outcomes, split=np.ones(400))
+        arm = evaluate(predictions, calibrators=[], bootstrap=2, null_draws=99).arms[0]
+        gate = check(predictions, {"ece": 0.0}, bootstrap=99)  # as many draws
+        low = arm.metrics["ece"].low
+        assert low is not None
+        assert (low > 0) == (gate.checks[0].outcome == "fail") == (arm.null[0].p_value <= 0.05)
+        seen.add(low > 0)
+    assert seen == {True, False}

@@ -1,0 +1,170 @@
+"""The coverage study, small: true errors, redrawn labels, and what is counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant import metrics
+from calibrant.evaluation.judging.measure import against_chance, measure
+from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.quantities.kolmogorov_smirnov import value as largest_sum
+from calibrant.experiments.studies.coverage import COVERAGE, PAGE
+from calibrant.experiments.studies.coverage.claims import Share, claims
+from calibrant.experiments.studies.coverage.measure import RECORDS, judged, procedure_of, run_coverage
+from calibrant.experiments.studies.coverage.numbers import numbers_of
+from calibrant.experiments.studies.coverage.populations import Normal, draw_labels, smoothed, stated
+from calibrant.experiments.studies.coverage.settings import Method, Setting
+from calibrant.experiments.studies.coverage.truth import event_errors, normal_truth
+from calibrant.experiments.study import Session
+
+SMALL = Setting(
+    method=Method(num_draws=40, sets=2, resamples=20, truth_samples=2000, changed_sets=1),
+    classes=(3,),
+    samples=(60,),
+    scales=(1.0, 1.3),
+    changed_classes=(),
+)
+
+
+@pytest.mark.parametrize("ties", [False, True], ids=["distinct", "tied"])
+def test_true_errors_are_the_metrics_where_the_truth_is_certain(ties: bool) -> None:
+    """With outcomes for true probabilities every error is the public one; smECE but for its cells."""
+    rng = np.random.default_rng(0)
+    confidence = rng.random(300).round(1 if ties else 12)
+    outcomes = (rng.random(300) < confidence**2).astype(np.float64)
+    found = event_errors(confidence, outcomes, 15)
+    given = torch.from_numpy(confidence), torch.from_numpy(outcomes).long()
+    public = {
+        "ece": metrics.expected_calibration_error(*given, num_bins=15),
+        "adaptive_ece": metrics.expected_calibration_error(*given, num_bins=15, binning="mass"),
+        "l2_ece": metrics.expected_calibration_error(*given, num_bins=15, norm="l2"),
+        "mce": metrics.maximum_calibration_error(*given, num_bins=15),
+        "smce": metrics.smooth_calibration_error(*given),
+        "over_confidence_error": metrics.over_confidence_error(*given, num_bins=15),
+        "under_confidence_error": metrics.under_confidence_error(*given, num_bins=15),
+    }
+    assert {key: found[key] for key in public} == pytest.approx(
+        {key: value.item() for key, value in public.items()}, abs=1e-12
+    )
+    assert found["kolmogorov_smirnov"] == pytest.approx(
+        largest_sum(confidence, outcomes, None, 15), abs=1e-12
+    )
+    assert found["smooth_ece"] == pytest.approx(metrics.smooth_ece(*given).item(), abs=1e-3)
+    assert set(found) == {*public, "kolmogorov_smirnov", "smooth_ece"}
+
+
+def test_true_class_wise_error_is_the_mean_over_the_classes() -> None:
+    """Pooled over classes that are alike, it is what many labels give."""
+    logits, labels = Normal(4, 1.5).draw(60_000, np.random.default_rng(1))
+    probs = torch.from_numpy(1.6 * logits).softmax(dim=1)
+    drawn = metrics.classwise_calibration_error(probs, torch.from_numpy(labels), num_bins=15).item()
+    true = normal_truth(4, 1.6, Method(truth_samples=60_000))
+    assert true["classwise_ece"] == pytest.approx(drawn, abs=0.003)
+    assert true["classwise_ece"] > 0.02
+    assert set(normal_truth(4, 1.0, Method()).values()) == {0.0}
+
+
+def test_labels_have_their_probabilities() -> None:
+    """The shares drawn are those of the truth."""
+    truth = np.tile([0.2, 0.5, 0.3], (20_000, 1))
+    shares = np.bincount(draw_labels(truth, np.random.default_rng(0))) / 20_000
+    np.testing.assert_allclose(shares, truth[0], atol=0.015)
+
+
+def test_smoothed_truth_moves_to_what_happens() -> None:
+    """Rows sum to one, follow a planted bend, and stay where nothing was seen."""
+    rng = np.random.default_rng(0)
+    positive = rng.random(20_000)
+    probs = np.stack([1 - positive, positive], axis=1)
+    labels = (rng.random(20_000) < positive**2).astype(np.int64)
+    rows = np.array([[0.5, 0.5], [0.2, 0.8]])
+    truth = smoothed(probs, labels, rows, 0.5)
+    np.testing.assert_allclose(truth.sum(axis=1), 1.0)
+    np.testing.assert_allclose(truth[:, 1], rows[:, 1] ** 2, atol=0.03)
+    np.testing.assert_array_equal(smoothed(probs[:0], labels[:0], rows, 0.5), rows)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_set_is_judged_as_by_evaluate(classes: int) -> None:
+    """Estimates and the verdict's parts are those of an arm of an evaluation."""
+    logits, labels = Normal(classes, 1.5).draw(200, np.random.default_rng(2))
+    predictions = stated(logits, labels, 1.6)
+    procedure = procedure_of(predictions.kind, SMALL.method, 3)
+    found, parts = judged(predictions, procedure, ("smooth_ece",))
+    arm = measure(reduce_predictions(predictions, 15), procedure)
+    first = "event_" if classes == 2 else ""
+    for key in ("ece", "smce", "adaptive_ece"):
+        estimate = arm.metrics[f"{first}{key}"]
+        assert found[key]["value"] == estimate.value
+        assert (found[key]["low"], found[key]["high"]) == (estimate.low, estimate.high)
+        assert found[key]["without_chance"] == estimate.without_chance
+    chance = against_chance(arm.noise, tuple(map(str, range(classes))))
+    assert parts == {part.name: part.adjusted_p for part in chance.parts}
+    assert ("classwise_ece" in found) == (classes > 2)
+
+
+def test_what_is_counted() -> None:
+    """Intervals above and below the truth, real errors, the old bootstrap, and alarms of any part."""
+    ends = {"value": [0.3, 0.2, 0.1], "low": [0.2, 0.0, 0.0], "high": [0.4, 0.3, 0.05]}
+    lists = {**ends, "without_chance": [0.3, 0.1, 0.0], "p": [0.01, 0.2, 0.05]}
+    record = {
+        "seed": 0,
+        "cell": {"classes": 3, "samples": 60, "scale": 1.3, "file": None, "stated": None, "after": None},
+        "truth": {"ece": 0.1},
+        "errors": {"ece": lists},
+        "centred": {"ece": {"low": [0.0], "high": [0.1]}},
+        "parts": {"top label": [0.01, 0.9, 0.9], "slope": [0.02, 0.04, 0.9]},
+    }
+    (cell,) = numbers_of([record], SMALL)["cells"]
+    error = cell["errors"]["ece"]
+    assert [error[name] for name in ("sets", "covered", "above", "below")] == pytest.approx(
+        [3, 1 / 3, 1 / 3, 1 / 3]
+    )
+    assert error["width"] == pytest.approx((0.2 + 0.3 + 0.05) / 3, abs=1e-6)
+    assert (error["real"], error["disagree"]) == pytest.approx((2 / 3, 1 / 3))
+    assert error["centred"] == {"sets": 1, "covered": 1.0, "width": 0.1, "inverted_width": 0.2}
+    assert cell["verdict"]["alarms"] == pytest.approx(2 / 3)
+    assert cell["verdict"]["parts"] == pytest.approx({"top label": 1 / 3, "slope": 2 / 3})
+
+
+def test_an_aim_is_decided_by_an_interval() -> None:
+    """Kept or missed where Wilson's interval lies on one side; missed among many only by a wider one."""
+    assert Share(value=480 / 500, sets=500).at_least(0.91) == "holds"
+    assert Share(value=48 / 50, sets=50).at_least(0.91) == "undecided"
+    assert Share(value=400 / 500, sets=500).at_least(0.91) == "does not hold"
+    low = Share(value=36 / 44, sets=44)
+    assert (low.at_least(0.91), low.at_least(0.91, looks=72)) == ("does not hold", "undecided")
+    high = Share(value=8 / 44, sets=44)
+    assert (high.at_most(0.08), high.at_most(0.08, looks=72)) == ("does not hold", "undecided")
+    assert Share(value=20 / 500, sets=500).at_most(0.08) == "holds"
+    assert Share(value=2 / 50, sets=50).at_most(0.08) == "undecided"
+    assert Share(value=100 / 500, sets=500).at_most(0.08) == "does not hold"
+
+
+def test_batches_add_sets_and_a_page_shows_what_there_is(tmp_path: Path) -> None:
+    """Two cells of two sets, then of four; the page can be written after either."""
+    one = run_coverage(tmp_path, folder=None, seeds=range(1), setting=SMALL, tell=lambda _: None)
+    assert [cell["sets"] for cell in numbers_of(one, SMALL)["cells"]] == [2, 2]
+    before = (tmp_path / RECORDS).read_text(encoding="utf-8")
+    two = run_coverage(tmp_path, folder=None, seeds=range(2), setting=SMALL, tell=lambda _: None)
+    assert (tmp_path / RECORDS).read_text(encoding="utf-8").startswith(before)
+    numbers = numbers_of(two, SMALL)
+    assert [cell["sets"] for cell in numbers["cells"]] == [4, 4]
+    assert {claim.verdict for claim in claims(numbers)} >= {"holds", "undecided"}
+    text = PAGE.write(numbers, tmp_path / "page")[0].read_text(encoding="utf-8")
+    assert "4 in each cell" in text
+    assert "nan" not in text
+
+
+def test_a_table_of_what_is_finished(tmp_path: Path) -> None:
+    """With `--table` nothing is judged, and only what is finished is shown."""
+    run_coverage(tmp_path, folder=None, seeds=range(1), setting=SMALL, tell=lambda _: None)
+    COVERAGE.run(Session(), SMALL, data=None, out=tmp_path, seeds=9, table=tmp_path / "page")
+    numbers = json.loads((tmp_path / "page" / "coverage.json").read_text(encoding="utf-8"))
+    assert numbers["batches"] == 1
+    assert numbers["cells"][0]["sets"] == 2
