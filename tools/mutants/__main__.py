@@ -63,7 +63,8 @@ def run(mutants: Iterable[Mutant], budget: float, workers: int) -> None:
                 importlib.import_module(name)
 
     def one(mutant: Mutant) -> None:
-        done = mutant | trial.outcome(mutant, tests, budget) | {"budget": budget}
+        before = {name: value for name, value in mutant.items() if name != "by"}
+        done = before | trial.outcome(mutant, tests, budget) | {"budget": budget}
         with OUTCOMES.open("a", encoding="utf-8") as file:
             file.write(json.dumps(done) + "\n")
         place = f"{done['file']}:{done['line']}"
