@@ -26,6 +26,7 @@ from calibrant.experiments.studies.coverage.settings import (
 
 NOTHING = "–"
 LOWEST = 3  # cells that are shown of each error
+FEWEST = 20  # sets of a cell that is shown by itself
 ANSWERS: dict[Verdict, str] = {"holds": "yes", "undecided": "undecided", "does not hold": "no"}
 IN_FULL = ("ece", "classwise_ece", "smce", "adaptive_ece", "l2_ece", "mce")
 CHANGED = ("ece", "classwise_ece", "smce", "adaptive_ece", "l2_ece", "mce")
@@ -96,13 +97,14 @@ def _summary_row(numbers: Mapping[str, Any], key: str) -> Iterator[str]:
     shares, alarms = coverage(numbers, key), gate_alarms(calibrated(numbers), key)
     sets = sum(each["sets"] for each in found)
     yield from (TITLES[key], str(len(found)), f"{sets:,}", str(pooled(shares)))
-    yield str(min(shares, key=lambda each: each.value))
+    enough = min(each.sets for each in shares) >= FEWEST
+    yield str(min(shares, key=lambda each: each.value)) if enough else NOTHING
     yield from (
         f"{pooled([Share(value=each[side], sets=each['sets']) for each in found]).value:.3f}"
         for side in ("above", "below")
     )
     yield str(pooled(alarms))
-    yield str(max(alarms, key=lambda each: each.value))
+    yield str(max(alarms, key=lambda each: each.value)) if enough else NOTHING
     centred = [each["centred"] for each in found if each["centred"]]
     if not centred:
         yield from (NOTHING, NOTHING)
