@@ -207,7 +207,7 @@ def upper_tail(shift: float, level: float) -> float:
 
     Example:
         >>> round(upper_tail(0.0, 0.95), 4), round(upper_tail(1.0, 0.95), 4), round(upper_tail(3.0, 0.95), 4)
-        (0.05, 0.0304, 0.025)
+        (0.05, 0.0344, 0.025)
     """
     tails = _tails(level)
     place = min(shift / 4, 1.0) * (len(tails) - 1)
