@@ -183,7 +183,7 @@ def test_claims_cite_all_studies_that_bear_on_them() -> None:
 def test_no_claim_of_a_study_is_passed_over() -> None:
     """Every claim that a study decides stands in a row."""
     known = {name for claim in claims() for name in cited(claim[-1])}
-    assert set(verdicts()) == known
+    assert set(verdicts()) == known, "name each claim of a study in a row of docs/explanation/claims.md"
 
 
 def test_one_disagreement_makes_a_row_mixed() -> None:

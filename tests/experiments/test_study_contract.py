@@ -111,7 +111,7 @@ def test_verdicts_turn_with_the_arms(one: Page) -> None:
     """With the results of the two arms exchanged, a claim that compares them gets the opposite verdict."""
     numbers = committed(one)
     compared = [claim for claim in one.claims(numbers) if claim.arms]
-    assert any(claim.verdict != "undecided" for claim in compared)
+    assert any(claim.verdict != "undecided" for claim in compared), "no claim is decided: take more --seeds"
     for claim in compared:
         assert _turned(one, numbers, claim).verdict == TURNED.get(claim.verdict, "undecided"), claim
         assert _turned(one, numbers, claim).evidence != claim.evidence
