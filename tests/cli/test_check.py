@@ -73,7 +73,10 @@ def test_quiet_prints_only_failures(run, boastful) -> None:
     ("arguments", "words"),
     [
         ((), "there is nothing to check"),
-        (("--max-nll", "1"), "nll cannot be checked: needs the probabilities of all classes"),
+        (
+            ("--max-classwise-ece", "1"),
+            "classwise_ece cannot be checked: needs the probabilities of all classes",
+        ),
         (("--max-ece", "-1"), "must not be negative"),
         (("--max-ece", "5%"), "--max-ece must be a number, as 0.03; got '5%'; write 0.05."),
         (("--min-accuracy", "0,9"), "--min-accuracy must be a number, as 0.03; got '0,9'; write 0.9."),
