@@ -37,10 +37,10 @@ def interval(given: Events, kernel: Kernel, num_draws: int = 200, seed: int = 0)
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel != "kernel"])
 def test_zero_is_left_out_exactly_where_the_error_is_beyond_chance(kernel: Kernel) -> None:
-    """Of 40 samples, some far off and some calibrated, none is called real and given zero, or the reverse."""
+    """Of 24 samples, some far off and some calibrated, none is called real and given zero, or the reverse."""
     rng = np.random.default_rng(1)
     seen = set()
-    for model in range(40):
+    for model in range(24):
         found, p_value = interval(events(rng, 150, (1, 1.4, 2)[model % 3])[0], kernel, 99, model)
         assert (found.low > 0) == (p_value <= 0.05)
         assert 0 <= found.low <= found.without_chance <= found.high
@@ -50,12 +50,12 @@ def test_zero_is_left_out_exactly_where_the_error_is_beyond_chance(kernel: Kerne
 
 @pytest.mark.parametrize(("kernel", "factor"), [("width l1", 1.0), ("width l1", 1.2), ("smooth", 1.2)])
 def test_true_errors_are_covered(kernel: Kernel, factor: float) -> None:
-    """In 60 samples the true error lies in at least 52 intervals; of true 95 % fewer do in 1 case of 500."""
+    """In 30 samples the true error lies in at least 25 intervals; of true 95 % fewer do in 1 case of 300."""
     rng = np.random.default_rng(2)
     true = EventCells(events(rng, 100_000, factor)[1], 15).cells(kernel).observed
-    given = [events(rng, 300, factor)[0] for _ in range(60)]
+    given = [events(rng, 300, factor)[0] for _ in range(30)]
     found = [interval(each, kernel, 100, model)[0] for model, each in enumerate(given)]
-    assert sum(each.low <= true <= each.high for each in found) >= 52
+    assert sum(each.low <= true <= each.high for each in found) >= 25
     freed = float(np.mean([each.without_chance for each in found]))
     plain = float(np.mean([EventCells(each, 15).cells(kernel).observed for each in given]))
     assert abs(freed - true) < abs(plain - true)  # most of what chance adds is taken off
@@ -119,12 +119,12 @@ def test_several_events_are_averaged() -> None:
 
 
 def test_variances_are_those_of_drawn_outcomes() -> None:
-    """With gaps the residual sums of 400 fresh samples vary as is said, to 4 standard errors."""
+    """With gaps the residual sums of 200 fresh samples vary as is said, to 4 standard errors."""
     rng = np.random.default_rng(6)
-    drawn = np.array([EventCells(events(rng, 200, 1.8)[0], 5).cells("width l1").found for _ in range(400)])
+    drawn = np.array([EventCells(events(rng, 200, 1.8)[0], 5).cells("width l1").found for _ in range(200)])
     cells = EventCells(events(rng, 20_000, 1.8)[1], 5).cells("width l1")
     np.testing.assert_allclose(
-        drawn.var(axis=0), 100 * cells.variances(cells.gaps), rtol=4 * (2 / 400) ** 0.5
+        drawn.var(axis=0), 100 * cells.variances(cells.gaps), rtol=4 * (2 / 200) ** 0.5
     )
 
 
