@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from calibrant.evaluation.gate.question import Question
 from calibrant.evaluation.gate.result import Check, Outcome
 from calibrant.evaluation.judging.classes_at_limit import draw_classes_at_limit
 from calibrant.evaluation.judging.measure import Measured, change, measure
-from calibrant.evaluation.judging.noise import draw_noise
+from calibrant.evaluation.judging.noise import Noise, draw_noise
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.phrases import decimals_apart, number
 from calibrant.evaluation.procedure import Procedure
@@ -256,12 +257,15 @@ class Gate:
         )
 
     def _against_chance(self, asked: Question) -> AtLimit:
-        noise = draw_noise(self._reduced, self._procedure)
-        errors, null = noise.errors(asked.form), noise.null(asked.form)
+        errors, null = self._noise.errors(asked.form), self._noise.null(asked.form)
         if errors is None or null is None:
             raise InputError(f"{asked.metric} cannot be checked: its errors under calibration are not drawn.")
         upper = float(np.quantile(errors, self._confidence))
         return AtLimit(mean=null.mean, upper=upper, p_value=null.p_value, num_draws=null.num_draws)
+
+    @cached_property
+    def _noise(self) -> Noise:
+        return draw_noise(self._reduced, self._procedure)
 
     def _judge(self) -> Measured:
         if self._judged is None:

@@ -15,11 +15,11 @@ from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.gap import GAP
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
 from calibrant.evaluation.quantities.shared import binned
-from calibrant.evaluation.resampling.event_cells import PLACES, Cells, EventCells, Kernel, joined
-from calibrant.evaluation.resampling.events import Events, Indices, Matrix
+from calibrant.evaluation.resampling.event_cells import EventCells, Kernel
+from calibrant.evaluation.resampling.events import Events, Indices
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
 from calibrant.evaluation.resampling.inversion import FEWEST_DRAWS, invert
-from calibrant.evaluation.resampling.null import ROUNDING, draw_null, null_error
+from calibrant.evaluation.resampling.null import NullDraws, beyond_chance, draw_null, noise_of, null_error
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Resamples
 from calibrant.evaluation.resampling.statistics import Means
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
@@ -27,7 +27,7 @@ from calibrant.evaluation.result import Estimate, GroupRow, NullError
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, holm
 
 MOST_GROUPS = 100  # the largest ones; names of persons, say, make no table
-_SHOWN = (ACCURACY, MEAN_CONFIDENCE, GAP, ECE)
+_MEANS = (ACCURACY, MEAN_CONFIDENCE, GAP)
 _KERNEL: Kernel = "width l1"  # of the ECE
 
 
@@ -69,12 +69,10 @@ def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
         for event in reduced.events[""]
     )
     ratios = {
-        each.key: (reduced.ratios[each.key][0][rows], reduced.ratios[each.key][1][rows])
-        for each in _SHOWN
-        if each.key in reduced.ratios
+        each.key: (reduced.ratios[each.key][0][rows], reduced.ratios[each.key][1][rows]) for each in _MEANS
     }
     return Reduced(
-        quantities=_SHOWN,
+        quantities=_MEANS,
         weights=None if reduced.weights is None else reduced.weights[rows],
         ratios=ratios,
         events={"": events},
@@ -87,9 +85,8 @@ def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
 def _row(part: Reduced, name: str, procedure: Procedure, num_draws: int, *, place: int) -> GroupRow:
     """A group on its own; ``adjusted_p`` is not adjusted yet."""
     events, level = part.events[""], procedure.level
-    values = part.values | {ECE.key: _error(events, procedure.num_bins)}
-    estimates = _intervals(part, values, procedure, place)
-    null, ece = _error_and_null(events, values[ECE.key], procedure, num_draws, place)
+    values, estimates = part.values, _intervals(part, procedure, place)
+    null, ece = _error_and_null(events, _error(events, procedure.num_bins), procedure, num_draws, place)
     accuracy = wilson_interval(min(1.0, values[ACCURACY.key]), part.effective_samples, level)
     estimates[ACCURACY.key] = Estimate(value=values[ACCURACY.key], low=accuracy[0], high=accuracy[1])
     stated, gap = values[MEAN_CONFIDENCE.key], estimates[GAP.key]
@@ -108,10 +105,9 @@ def _row(part: Reduced, name: str, procedure: Procedure, num_draws: int, *, plac
     )
 
 
-def _intervals(
-    part: Reduced, values: dict[str, float], procedure: Procedure, place: int
-) -> dict[str, Estimate]:
-    """Values with bootstrap intervals; of a single sample there is none."""
+def _intervals(part: Reduced, procedure: Procedure, place: int) -> dict[str, Estimate]:
+    """The means with bootstrap intervals; of a single sample there is none."""
+    values = part.values
     if part.num_samples < 2:
         return {
             name: Estimate(value=value, reason="no interval: one sample") for name, value in values.items()
@@ -123,8 +119,6 @@ def _intervals(
     blocks = [means(counts) for counts in resamples.blocks(SMALL_BLOCK)]
     estimates: dict[str, Estimate] = {}
     for each in part.quantities:
-        if each.key not in part.ratios:
-            continue
         value, replicates = values[each.key], np.concatenate([block[each.key] for block in blocks])
         interval = centred_interval(value, replicates, procedure.level, each.bounds)
         low, high = (None, None) if interval is None else interval
@@ -136,22 +130,17 @@ def _error_and_null(
     events: tuple[Events, ...], observed: float, procedure: Procedure, num_draws: int, place: int
 ) -> tuple[NullError, Estimate]:
     """The error of the group if its probabilities were true, and what the true one may be."""
-    parts: list[Cells] = []
-    sums: list[Matrix] = []
-    drawn = np.zeros(num_draws)
-    for label, event in enumerate(events):
+    places = [EventCells(event, procedure.num_bins) for event in events]
+    drawn: list[NullDraws] = []
+    for label, cells in enumerate(places):
         seed = (*stream_seed(procedure.seed, Stream.GROUPS, place), label + 1)
-        cells = EventCells(event, procedure.num_bins)
-        found = draw_null(cells, procedure.num_bins, num_draws, seed, num_kept=FEWEST_DRAWS)
-        drawn += found.errors[_KERNEL] / len(events)
-        parts.append(cells.cells(_KERNEL))
-        sums.append(found.sums[:, cells.rows(PLACES[_KERNEL])])
-    null = null_error(ECE.key, observed, drawn, procedure.level)
+        drawn.append(draw_null(cells, procedure.num_bins, num_draws, seed, num_kept=FEWEST_DRAWS))
+    errors = sum(draws.errors[_KERNEL] / len(events) for draws in drawn)
+    null = null_error(ECE.key, observed, np.asarray(errors), procedure.level)
     if len(events[0].confidences) < 2:
         return null, Estimate(value=observed, reason="no interval: one sample")
-    real = null.p_value <= 1 - procedure.level + ROUNDING
-    noise = np.concatenate(sums, axis=1)
-    ends = invert(joined(parts), noise, procedure.level, real=real, seed=procedure.seed)
+    real = beyond_chance(null.p_value, procedure.level)
+    ends = invert(*noise_of(places, drawn, _KERNEL), procedure.level, real=real, seed=procedure.seed)
     return null, ends.estimate(observed, ECE.bounds)
 
 

@@ -40,7 +40,6 @@ class Measured:
     reduced: Reduced
     replicates: Mapping[str, Vector]
     deleted: Mapping[str, Vector]  # the values without single samples, where BCa intervals are wanted
-    procedure: Procedure
     noise: Noise
     metrics: dict[str, Estimate]
 
@@ -86,7 +85,7 @@ def measure(
                 intervals=procedure.intervals,
             )
             metrics[name] = _at_ends_of_the_scale(quantity, estimate, reduced, procedure.level)
-    return Measured(reduced, replicates, deleted, procedure, noise, metrics)
+    return Measured(reduced, replicates, deleted, noise, metrics)
 
 
 def _at_ends_of_the_scale(quantity: Quantity, estimate: Estimate, reduced: Reduced, level: float) -> Estimate:
@@ -128,7 +127,7 @@ def change(after: Measured, before: Measured, level: float, *, paired: bool = Tr
                 _deleted_of_change(name, after, before, paired=paired),
                 level=level,
                 bounds=ANYTHING,
-                intervals=after.procedure.intervals,
+                intervals=after.noise.procedure.intervals,
             )
             changes[name] = _without_chance(found, estimate, other)
     return changes

@@ -13,14 +13,22 @@ from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, EventError, Quantity
 from calibrant.evaluation.resampling.drawn_labels import ClassNull
-from calibrant.evaluation.resampling.event_cells import PLACES, Cells, EventCells, Kernel, joined
+from calibrant.evaluation.resampling.event_cells import Cells, EventCells, Kernel
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
 from calibrant.evaluation.resampling.inversion import FEWEST_DRAWS, Inverted, invert, num_noise
-from calibrant.evaluation.resampling.null import ROUNDING, NullDraws, draw_null, draw_values, null_error
+from calibrant.evaluation.resampling.null import (
+    NullDraws,
+    beyond_chance,
+    draw_null,
+    draw_values,
+    noise_of,
+    null_error,
+)
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import NullError
 
 MOST_KEPT = 1 << 24  # residual sums that are kept for all events of an arm: 128 MiB
+SUMS_OF_AN_EVENT = 600  # about: cells of score, and bins of two kinds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +43,16 @@ class Noise:
     _cells: dict[tuple[str, Kernel | None], tuple[Cells, Matrix]] = field(
         default_factory=dict, init=False, repr=False
     )
+    _errors: dict[str, Vector | None] = field(default_factory=dict, init=False, repr=False)
     _inverted: dict[tuple[str, Kernel | None], Inverted] = field(default_factory=dict, init=False, repr=False)
 
     def errors(self, quantity: Quantity) -> Vector | None:
         """The errors under calibration ``(R,)``; ``None`` where they are not drawn."""
+        if quantity.key not in self._errors:
+            self._errors[quantity.key] = self._errors_of(quantity)
+        return self._errors[quantity.key]
+
+    def _errors_of(self, quantity: Quantity) -> Vector | None:
         computed = quantity.computed
         if isinstance(computed, ClassErrors):
             if self.classes is not None:
@@ -86,7 +100,7 @@ class Noise:
         if key not in self._inverted:
             cells, noise = self.target(key)
             null, level = self.null(quantity), self.procedure.level
-            real = None if null is None else null.p_value <= 1 - level + ROUNDING
+            real = None if null is None else beyond_chance(null.p_value, level)
             some = noise[: num_noise(cells.num_cells, len(noise))]
             self._inverted[key] = invert(cells, some, level, real=real, seed=self.procedure.seed)
         return self._inverted[key]
@@ -112,20 +126,16 @@ class Noise:
                 raise RuntimeError("no noise was drawn for the classes")
             return self.classes.cells, self.classes.noise
         if key not in self._cells:
-            places = self.places[prefix]
-            parts = [
-                draws.sums[:, each.rows(PLACES[kernel])]
-                for each, draws in zip(places, self.drawn[prefix], strict=True)
-            ]
-            cells = joined([each.cells(kernel) for each in places])
-            self._cells[key] = cells, np.ascontiguousarray(np.concatenate(parts, axis=1))
+            self._cells[key] = noise_of(self.places[prefix], self.drawn[prefix], kernel)
         return self._cells[key]
 
 
 def draw_noise(reduced: Reduced, procedure: Procedure) -> Noise:
     """Draw what happens from what is stated."""
     pairs = [(event, part) for events in reduced.events.values() for part, event in enumerate(events)]
-    num_kept = min(procedure.num_draws, max(FEWEST_DRAWS, MOST_KEPT // (600 * max(1, len(pairs)))))
+    num_kept = min(
+        procedure.num_draws, max(FEWEST_DRAWS, MOST_KEPT // (SUMS_OF_AN_EVENT * max(1, len(pairs))))
+    )
 
     def draw(pair: tuple[Events, int]) -> tuple[EventCells, NullDraws]:
         cells = EventCells(pair[0], procedure.num_bins)

@@ -171,7 +171,7 @@ class EventCells:
     @cached_property
     def per_mass(self) -> Vector:
         """The inverse of the share of each bin of equal width, 0 where it is empty."""
-        mass = np.asarray(self.matrix[self.rows("width")].sum(axis=1)).ravel() / (self.total)
+        mass = self._cells["width"].mass
         return np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
 
     @cached_property
@@ -203,11 +203,12 @@ class EventCells:
             num_cells=int(cell.max()) + 1,
             num_bins=self.num_bins,
             total_squares=float((self.weights**2).sum()) / total**2,
-            error=lambda sums: np.abs(sums).sum(axis=1),
+            error=_absolute(self),
         )
 
 
 def _indicator(index: Indices, size: int, weights: Vector) -> Any:
+    """Sparse ``(size, N)``: weighted sums over the samples of each index."""
     from scipy.sparse import csr_array
 
     return csr_array((weights, (index, np.arange(len(index)))), shape=(size, len(index)))
@@ -275,7 +276,7 @@ def bin_matrix(events: Events, num_bins: int) -> Any:
     num_samples = len(events.confidences)
     weights = np.ones(num_samples) if events.weights is None else events.weights
     index = width_bins(events.confidences, num_bins)
-    width = csr_array((weights, (index, np.arange(num_samples))), shape=(num_bins, num_samples))
+    width = _indicator(index, num_bins, weights)
 
     given = None if events.weights is None else torch.from_numpy(events.weights)
     order = mass_order(torch.from_numpy(events.confidences), given)

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Matrix, Vector
-from calibrant.evaluation.resampling.null import ROUNDING
+from calibrant.evaluation.resampling.null import ROUNDING, beyond_chance
 from calibrant.evaluation.result import Estimate
 
 STEPS = 8  # halvings of each search, before a straight line
@@ -102,9 +102,8 @@ class _Search:
 
     def result(self, real: bool | None) -> Inverted:
         """All three."""
-        level = self._level
         if real is None:
-            real = self._p_value <= 1 - level + ROUNDING
+            real = beyond_chance(self._p_value, self._level)
         place = self._soft_place()
         middle = self._error(self._soft(place))
         low = 0.0

@@ -48,6 +48,25 @@ def count_tables(probs: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArr
 
 
 @njit
+def _set_guide(table: NDArray[np.float64], guide: NDArray[np.int64]) -> None:
+    """Where to begin in an ascending table, by the first bits of a uniform number."""
+    k = 0
+    for place in range(GUIDE):
+        while table[k] <= place / GUIDE:
+            k += 1
+        guide[place] = k
+
+
+@njit
+def _first_above(uniform: float, table: NDArray[np.float64], guide: NDArray[np.int64]) -> int:
+    """The least k whose table entry exceeds the uniform number."""
+    k = guide[int(uniform * GUIDE)]
+    while table[k] <= uniform:
+        k += 1
+    return k
+
+
+@njit
 def drawn_counts(
     uniform: NDArray[np.float32], tables: NDArray[np.float64], starts: NDArray[np.int64]
 ) -> NDArray[np.float64]:
@@ -62,17 +81,9 @@ def drawn_counts(
             for r in range(num_draws):
                 counts[group, r] = 0.0 if uniform[group, r] < table[0] else 1.0
             continue
-        k = 0
-        for place in range(GUIDE):  # where to begin, by the first bits of the uniform number
-            while table[k] <= place / GUIDE:
-                k += 1
-            guide[place] = k
+        _set_guide(table, guide)
         for r in range(num_draws):
-            u = uniform[group, r]
-            k = guide[int(u * GUIDE)]
-            while table[k] <= u:
-                k += 1
-            counts[group, r] = k
+            counts[group, r] = _first_above(uniform[group, r], table, guide)
     return counts
 
 
@@ -224,14 +235,7 @@ def add_drawn_labels(
         for k in range(num_classes):
             ends[k] /= total
         ends[num_classes - 1] = 2.0  # whatever rounding left of it: no uniform number lies beyond
-        k = 0
-        for place in range(GUIDE):  # where to begin, by the first bits of the uniform number
-            while ends[k] <= place / GUIDE:
-                k += 1
-            guide[place] = k
+        _set_guide(ends, guide)
         for r in range(uniform.shape[1]):
-            u = uniform[i, r]
-            k = guide[int(u * GUIDE)]
-            while ends[k] <= u:
-                k += 1
+            k = _first_above(uniform[i, r], ends, guide)
             sums[k, bins[i, k], r] += mass[i]

@@ -6,14 +6,14 @@ error computed from finitely many samples is never zero, and these draws say how
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
-from calibrant.evaluation.resampling.event_cells import PLACES, EventCells, Kernel
+from calibrant.evaluation.resampling.event_cells import PLACES, Cells, EventCells, Kernel, joined
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 from calibrant.evaluation.result import NullError
@@ -88,6 +88,20 @@ def _alike(events: Events, matrix: Any) -> tuple[Indices, Indices]:
     if events.weights is None:
         same |= np.diff(events.confidences[order]) == 0
     return order, group_starts(np.append(True, ~same))
+
+
+def noise_of(
+    places: Sequence[EventCells], drawn: Sequence[NullDraws], kernel: Kernel
+) -> tuple[Cells, Matrix]:
+    """What an error of these events is computed from, and the residual sums ``(R', M)`` that were kept."""
+    parts = [draws.sums[:, each.rows(PLACES[kernel])] for each, draws in zip(places, drawn, strict=True)]
+    cells = joined([each.cells(kernel) for each in places])
+    return cells, np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+
+def beyond_chance(p_value: float, level: float) -> bool:
+    """Whether an interval of this level leaves out zero."""
+    return p_value <= 1 - level + ROUNDING
 
 
 def null_error(metric: str, observed: float, draws: Vector, level: float) -> NullError:
