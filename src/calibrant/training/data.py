@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
 from calibrant._math.errors import InputError
 from calibrant.data import Dataset, Part, Preparation, load, shrink, split
+from calibrant.training.recipe import Recipe
 from calibrant.training.recipe_sections import DataSection
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingData:
+    """What a recipe trains on, in memory; trainings that share it leave it as it is."""
+
+    dataset: Dataset
+    sha256: str
+    """Fingerprint of the data set."""
+    foreign: Part | None = None
+    """Out-of-distribution samples, for the evaluation."""
+
+
+def read_training_data(recipe: Recipe) -> TrainingData:
+    """All data that a recipe names.
+
+    Raises:
+        InputError: If there are no such data, or they cannot be split so.
+    """
+    dataset, name = read_data(recipe.data), recipe.evaluation.out_of_distribution
+    foreign = read_foreign(name, dataset, downsample=recipe.data.downsample) if name else None
+    return TrainingData(dataset=dataset, sha256=dataset.sha256(), foreign=foreign)
 
 
 def read_data(settings: DataSection) -> Dataset:
