@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from calibrant._math.errors import InputError
-from calibrant.data import Dataset, Part, Preparation, load, shrink, split
+from calibrant.data import Dataset, Geometry, Part, Preparation, load, shrink, split
 from calibrant.training.recipe import Recipe
 from calibrant.training.recipe_sections import DataSection
 
@@ -30,7 +30,7 @@ def read_training_data(recipe: Recipe) -> TrainingData:
         InputError: If there are no such data, or they cannot be split so.
     """
     dataset, name = read_data(recipe.data), recipe.evaluation.out_of_distribution
-    foreign = read_foreign(name, dataset, downsample=recipe.data.downsample) if name else None
+    foreign = read_foreign(name, dataset, recipe.data) if name else None
     return TrainingData(dataset=dataset, sha256=dataset.sha256(), foreign=foreign)
 
 
@@ -41,7 +41,7 @@ def read_data(settings: DataSection) -> Dataset:
         InputError: If there are no such data, or they cannot be split so.
     """
     return split(
-        load(settings.name),
+        load(settings.name, geometry=_geometry(settings)),
         calibration=settings.calibration,
         test=settings.test,
         policy=settings.policy,
@@ -49,18 +49,24 @@ def read_data(settings: DataSection) -> Dataset:
         imbalance=settings.imbalance,
         downsample=settings.downsample,
         seed=settings.seed,
+        memory=int(settings.memory * 2**30),
     )
 
 
-def read_foreign(name: str, dataset: Dataset, *, downsample: int) -> Part:
+def _geometry(settings: DataSection) -> Geometry:
+    return Geometry(size=settings.size, channels=settings.channels)
+
+
+def read_foreign(name: str, dataset: Dataset, settings: DataSection) -> Part:
     """The samples of a set that the network does not know: its test split, or all where it has none.
 
     Raises:
         InputError: If there is no such set, or its samples have another shape than those of ``dataset``.
     """
-    raw = load(name)
+    raw = load(name, geometry=_geometry(settings))
     source = raw.train if raw.test is None else raw.test
-    part = shrink(source.rows(torch.arange(len(source.labels))), downsample)
+    rows = torch.arange(len(source.labels))
+    part = shrink(source.rows(rows, memory=int(settings.memory * 2**30)), settings.downsample)
     shape = tuple(part.inputs.shape[1:])
     if shape != dataset.input_shape:
         raise InputError(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import json
 import os
+import time
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import version
@@ -13,6 +16,8 @@ from typing import Any, ClassVar
 from calibrant import losses
 from calibrant._math.text_form import named, parse_call
 from calibrant.calibrators import build as build_calibrator
+from calibrant.data.fetch import cache_folder
+from calibrant.data.lazy import feed
 from calibrant.evaluation.point_values import point_values
 from calibrant.experiments.tasks.fingerprints import Fingerprints, state_of
 from calibrant.experiments.tasks.task import Outcome, Settings, Task, Tell
@@ -29,6 +34,8 @@ LATER: Mapping[str, object] = {}
 A run whose recipe has that value is known by the same name as before there was the setting.
 """
 
+_COSMETIC = ("data.memory", "evaluation.bootstrap", "evaluation.batch_size")
+"""Settings that change no number, beside those of the hardware."""
 _CALLS = ("model", "loss")
 """Settings written as ``name(setting=value)``."""
 
@@ -58,7 +65,7 @@ class Training(Task):
         """All but where it runs, and how often intervals are resampled, of which there are none."""
         recipe = recipe_of(settings)
         kept = {key: value for key, value in settings.items() if key.partition(".")[0] != "hardware"}
-        for key in ("evaluation.bootstrap", "evaluation.batch_size"):
+        for key in _COSMETIC:
             del kept[key]
         if not recipe.record.dynamics:
             kept = {key: value for key, value in kept.items() if key.partition(".")[0] != "record"}
@@ -93,7 +100,7 @@ class Training(Task):
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
         """Train in the folder, or go on; the checkpoint stays for the caller to delete."""
         recipe = recipe_of(settings)
-        data = _data(_data_key(recipe), json.dumps(_sources(recipe)))
+        data = _data(_data_key(recipe), _sources(recipe))
         listener = _Telling(tell)
         run = train(recipe, folder, listener=listener, data=data, report=False, command="calibrant sweep")
         tell(1.0, "evaluating")
@@ -158,12 +165,21 @@ def _data_key(recipe: Recipe) -> str:
     return json.dumps([recipe.data.model_dump(mode="json"), recipe.evaluation.out_of_distribution])
 
 
-def _sources(recipe: Recipe) -> list[list[Any]]:
-    """The state of the files that the data are read from, and of the package that brings the digits."""
+def _sources(recipe: Recipe) -> str:
+    """The state of the files that the data are read from, as of the last minute."""
     names = [name for name in (recipe.data.name, recipe.evaluation.out_of_distribution) if name]
-    root = os.environ.get("CALIBRANT_DATA")
-    paths = [path for name in names for path in (Path(root) / name if root else Path(name), Path(name))]
-    return [*state_of(path for path in paths if path.exists()), ["scikit-learn", version("scikit-learn")]]
+    return _state(tuple(names), os.environ.get("CALIBRANT_DATA"), int(time.monotonic() // 60))
+
+
+@lru_cache(maxsize=16)
+def _state(names: tuple[str, ...], root: str | None, _minute: int) -> str:
+    """Of the files and folders that sets of these names may be read from, and the package with the digits."""
+    folders = [Path(root)] if root else []
+    folders += [cache_folder()] if importlib.util.find_spec("pooch") else []
+    heads = [name.partition("(")[0].strip() for name in names]
+    paths = [*(Path(name) for name in names), *(folder / head for folder in folders for head in heads)]
+    found = state_of(path for path in paths if path.exists())
+    return json.dumps([found, version("scikit-learn")])
 
 
 @lru_cache(maxsize=2)
@@ -177,12 +193,9 @@ def _data(key: str, _sources: str) -> TrainingData:
 def _digests(data: TrainingData) -> dict[str, str]:
     found = {"data": data.sha256}
     if data.foreign is not None:
-        import hashlib
-
-        import torch
-
-        inputs = data.foreign.inputs.contiguous()
-        found["out_of_distribution"] = hashlib.sha256(inputs.view(torch.uint8).numpy().data).hexdigest()
+        digest = hashlib.sha256()
+        feed(digest, data.foreign.inputs)
+        found["out_of_distribution"] = digest.hexdigest()
     return found
 
 
