@@ -12,6 +12,9 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
 from calibrant.data.files import read_folder, read_jpeg_archive, read_npz
 from calibrant.data.table import RawData, RawPart
+from calibrant.data.text.records import is_text_folder
+from calibrant.data.text.roster import TEXTS, load_texts
+from calibrant.data.text.sets import read_texts
 
 _FASHION = (
     "T-shirt/top",
@@ -29,18 +32,28 @@ _DIGITS = tuple("0123456789")
 _CIFAR = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
-def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> RawData:
+def load(
+    name: str,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    words: int = 20_000,
+    length: int = 1000,
+) -> RawData:
     """Read data by name, from an ``.npz`` file, or from a folder with one folder of images per class.
 
     ``digits`` comes with scikit-learn; the other named sets are read from a folder of data sets, each in the
     folder of its name (``fashion_mnist/fashion_mnist.npz``). An ``.npz`` file holds ``x_train, y_train`` and,
     where there are such splits, ``x_val, y_val`` and ``x_test, y_test``: images ``(N, H, W)`` or
     ``(N, H, W, C)``, or features ``(N, D)``; optionally ``class_names``. A folder of images holds
-    ``train/CLASS/*.png``, with ``val`` and ``test`` alongside, or ``CLASS/*.png`` alone.
+    ``train/CLASS/*.png``, with ``val`` and ``test`` alongside, or ``CLASS/*.png`` alone. A folder of texts
+    holds ``train.jsonl`` (or ``.jsonl.gz``), and perhaps ``val.jsonl`` and ``test.jsonl``: on each line
+    ``{"text": …, "label": …}``.
 
     Args:
         name: A name of :func:`available`, or the path of a file or folder.
         folder: The folder of data sets; without it the environment variable ``CALIBRANT_DATA`` names it.
+        words: For texts, the size of the vocabulary, padding included: the most frequent words.
+        length: For texts, how many words count, from the end; shorter texts are padded.
 
     Raises:
         InputError: If there is no such set, or its content does not fit together.
@@ -52,14 +65,18 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> RawData:
     """
     if name in _NAMED:
         return _NAMED[name](name, folder)
+    if name in TEXTS:
+        return load_texts(name, folder=folder, words=words, length=length)
     path = Path(name)
     if path.suffix == ".npz":
         return read_npz(path)
+    if path.is_dir() and is_text_folder(path):
+        return read_texts(path, name=path.name, words=words, length=length)
     if path.is_dir():
         return read_folder(path)
     raise InputError(
-        f"there is no data set {name!r}{nearest(name, _NAMED)} "
-        "You can also give the path of an .npz file or of a folder of images."
+        f"there is no data set {name!r}{nearest(name, available())} "
+        "You can also give the path of an .npz file or of a folder of images or texts."
     )
 
 
@@ -70,7 +87,7 @@ def available() -> tuple[str, ...]:
         >>> available()[:3]
         ('digits', 'fashion_mnist', 'mnist')
     """
-    return tuple(_NAMED)
+    return (*_NAMED, *TEXTS)
 
 
 Folder = str | os.PathLike[str] | None

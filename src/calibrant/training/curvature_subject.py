@@ -82,7 +82,12 @@ def subject_of_factory(
     recipe = Recipe.read({"model": factory, "loss": loss, "data": {"name": data}}).with_settings(settings)
     dataset = read_data(recipe.data)
     with torch.random.fork_rng(devices=[]):
-        model = build_model(recipe.model, input_shape=dataset.input_shape, num_classes=dataset.num_classes)
+        model = build_model(
+            recipe.model,
+            input_shape=dataset.input_shape,
+            num_classes=dataset.num_classes,
+            vectors=dataset.vectors,
+        )
     try:
         model.load_state_dict(read_weights(Path(weights)))
     except RuntimeError as error:

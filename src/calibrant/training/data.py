@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from calibrant._math.errors import InputError
 from calibrant.data import Dataset, Part, Preparation, load, shrink, split
+from calibrant.data.text.vectors import no_vectors, read_vectors, vectors_path
 from calibrant.training.recipe_sections import DataSection
 
 
 def read_data(settings: DataSection) -> Dataset:
-    """The data that a recipe names, split as it says.
+    """The data that a recipe names, split as it says; texts with the vectors of their words.
 
     Raises:
-        InputError: If there are no such data, or they cannot be split so.
+        InputError: If there are no such data or vectors, or they cannot be split so.
     """
-    return split(
-        load(settings.name),
+    dataset = split(
+        load(settings.name, words=settings.words, length=settings.length),
         calibration=settings.calibration,
         test=settings.test,
         policy=settings.policy,
@@ -25,6 +28,13 @@ def read_data(settings: DataSection) -> Dataset:
         downsample=settings.downsample,
         seed=settings.seed,
     )
+    words = dataset.vocabulary
+    if not words and settings.vectors:
+        raise InputError(f"data.vectors is for texts; {settings.name} has none.")
+    if not words:
+        return dataset
+    found = read_vectors(vectors_path(settings.vectors), words) if settings.vectors else no_vectors(words)
+    return replace(dataset, vectors=found)
 
 
 def read_foreign(name: str, dataset: Dataset, *, downsample: int) -> Part:
@@ -48,6 +58,8 @@ def read_foreign(name: str, dataset: Dataset, *, downsample: int) -> Part:
 def preparation(settings: DataSection, dataset: Dataset) -> Preparation:
     """How the recipe wants the samples prepared."""
     channels = dataset.input_shape[0]
+    if dataset.vectors is not None:
+        return Preparation.none(channels)
     if settings.normalise == "given":
         return Preparation.given(list(settings.mean), list(settings.std), channels)
     return (

@@ -11,6 +11,7 @@ from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import write_report
 from calibrant.reports.commands import with_commands
 from calibrant.training.job import Job
+from calibrant.training.neutral import conventions_of, strikes_neutral, struck_predictions
 from calibrant.training.run import load_run
 from calibrant.training.run_report import detection_of, run_sections
 
@@ -19,12 +20,21 @@ def write_results(job: Job, logits: dict[str, torch.Tensor], facts: dict[str, st
     """Write predictions and report; the evaluation comes last, because it says that the run is finished."""
     folder, settings = job.folder, job.recipe.evaluation
     parts = [job.dataset.calibration, job.dataset.test]
-    Predictions(
-        logits=torch.cat([logits["calibration"], logits["test"]]),
-        labels=torch.cat([part.labels for part in parts]),
-        split=torch.cat([torch.full((len(part),), place) for place, part in enumerate(parts)]),
-        class_names=list(job.dataset.class_names),
-    ).save(folder.predictions)
+    both = torch.cat([logits["calibration"], logits["test"]])
+    labels = torch.cat([part.labels for part in parts])
+    place = torch.cat([torch.full((len(part),), place) for place, part in enumerate(parts)])
+    if settings.sst_binary == "struck":
+        made = struck_predictions(both, labels, place)
+    else:
+        made = Predictions(logits=both, labels=labels, split=place, class_names=list(job.dataset.class_names))
+    made.save(folder.predictions)
+    if strikes_neutral(job.model):
+        found = conventions_of(
+            logits,
+            {name: job.dataset.parts[name].labels for name in ("calibration", "test")},
+            num_bins=settings.num_bins,
+        )
+        folder.write(folder.conventions, json.dumps(found, indent=2) + "\n")
     predictions, foreign, detection = load_predictions(folder.predictions), None, None
     if job.foreign is not None:
         names = list(job.dataset.class_names)
