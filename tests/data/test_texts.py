@@ -109,7 +109,7 @@ def test_a_tree_becomes_rows_with_children_levels_and_labels(treebank) -> None:
 
 def test_the_binary_task_drops_neutral_roots_and_the_fine_one_none(treebank) -> None:
     """Words of dropped trees are known all the same, and case counts."""
-    raw, fine = data.load("sst_trees", folder=treebank), data.load("sst_trees_fine", folder=treebank)
+    raw, fine = data.load("sst_trees", folder=treebank), data.load("sst_trees(fine=True)", folder=treebank)
     assert raw.train.labels.tolist() == [1, 0]
     assert fine.train.labels.tolist() == [3, 2, 0]
     assert raw.class_names == ("negative", "positive")
@@ -187,16 +187,18 @@ def test_a_folder_of_lines_is_a_set_of_texts(tmp_path) -> None:
     """Labels may be words; what is not there is cut from the training texts."""
     lines = [{"text": f"It is {word}!", "label": word} for word in ("good", "bad") * 20]
     write_lines(tmp_path / "mine" / "train.jsonl", lines)
-    found = read_data(DataSection(name=str(tmp_path / "mine"), length=5, test=10, calibration=4))
+    found = read_data(DataSection(name=str(tmp_path / "mine"), test=10, calibration=4))
     assert found.class_names == ("bad", "good")
     assert found.vocabulary[:2] == ("it", "is")
-    assert found.input_shape == (5,)
+    assert found.input_shape == (1000,)
     assert found.vectors is not None
     assert found.vectors.shape == (5, 100)
     assert found.train.inputs.dtype == torch.int32
-    changed = read_data(DataSection(name=str(tmp_path / "mine"), length=5, test=10, calibration=4, words=3))
-    assert changed.vocabulary == ("it", "is")
-    assert changed.sha256() != found.sha256()
+    (tmp_path / "mine").rename(tmp_path / "trec_questions")
+    cut = data.load("trec_questions(words=3, length=5)", folder=tmp_path)
+    assert isinstance(cut, RawTexts)
+    assert cut.vocabulary == ("it", "is")
+    assert cut.train.inputs[torch.tensor([0])].tolist() == [[0, 0, 0, 1, 2]]
 
 
 def test_finsen_is_read_from_its_table(tmp_path) -> None:
@@ -207,7 +209,7 @@ def test_finsen_is_read_from_its_table(tmp_path) -> None:
     path = tmp_path / "finsen" / "FinSen_US_Categorized_Timestamp.csv"
     path.parent.mkdir()
     path.write_text(f"Title,Tag,Time,Content\n{rows}", encoding="utf-8")
-    raw = data.load("finsen", folder=tmp_path, length=6)
+    raw = data.load("finsen(length=6)", folder=tmp_path)
     assert raw.class_names == ("GDP", "Jobs")
     assert torch.bincount(raw.train.labels).tolist() == [9, 9]
     assert isinstance(raw, RawTexts)
@@ -259,9 +261,11 @@ def test_missing_sets_say_where_they_should_be(tmp_path, monkeypatch) -> None:
     monkeypatch.delenv("CALIBRANT_DATA", raising=False)
     with pytest.raises(InputError, match="set CALIBRANT_DATA"):
         data.load("trec_questions")
-    (tmp_path / "newsgroups20").mkdir()
-    with pytest.raises(InputError, match=r"must hold train\.jsonl"):
+    (tmp_path / "newsgroups20" / "alt.atheism").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"has no folder comp\.graphics"):
         data.load("newsgroups20", folder=tmp_path)
+    with pytest.raises(InputError, match=r"must hold train\.jsonl"):
+        read_trees(tmp_path, name="mine")
 
 
 def test_neutral_trees_alone_make_no_binary_set(tmp_path) -> None:

@@ -199,7 +199,7 @@ def test_layers_begin_as_torch_draws_them() -> None:
     [
         ("gp-cnn", (1000,), None, "needs texts"),
         ("gp-cnn", (1, 28, 28), torch.ones(2, 4), "needs texts"),
-        ("gp-cnn", (20,), torch.ones(2, 4), "`data.length` must be 21 or more"),
+        ("gp-cnn", (20,), torch.ones(2, 4), "texts of 21 words or more"),
         ("gp-cnn", (30,), torch.full((2, 4), torch.nan), "set data.vectors"),
         ("gp-cnn(dropout=1.5)", (30,), torch.ones(2, 4), r"\[0, 1\)"),
         ("tree-lstm", (1000,), torch.ones(2, 4), "needs parse trees"),

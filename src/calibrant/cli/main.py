@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -74,6 +75,8 @@ def run() -> None:
     """
     # Read when torch is loaded: threads that wait by spinning starve each other where the cores are shared.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    here = str(Path.cwd())  # where `module:factory` is looked for; last, so that it hides nothing
+    sys.path += [] if here in sys.path else [here]
     warnings.showwarning = lambda message, *_, **__: errors().print(
         f"note: {message}", style="yellow", markup=False, highlight=False
     )

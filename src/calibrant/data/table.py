@@ -10,6 +10,10 @@ import torch
 from torch import Tensor
 
 from calibrant._math.shapes import Float, Int
+from calibrant.data.lazy import LazyImages, feed
+
+RESIDENT_BYTES = 4 * 2**30
+"""A split of images that takes more than this is not decoded at once."""
 
 
 class Inputs(Protocol):
@@ -25,11 +29,17 @@ class RawPart:
     """One split as it is stored, with its labels."""
 
     inputs: Inputs
-    labels: Int[Tensor, " N"]
+    labels: Int[Tensor, " N"] | Int[Tensor, "N C"]
+    """One label per sample; or, multilabel, 0 or 1 for each class."""
+    groups: Int[Tensor, " N"] | None = None
+    """Which samples belong together, such as the images of a patient."""
 
-    def rows(self, rows: Int[Tensor, " n"]) -> Part:
-        """Some of the samples, decoded."""
-        return Part(inputs=self.inputs[rows], labels=self.labels[rows])
+    def rows(self, rows: Int[Tensor, " n"], *, memory: int = RESIDENT_BYTES) -> Part:
+        """Some of the samples, decoded if they take up to ``memory`` bytes."""
+        inputs = self.inputs
+        chosen = inputs.resident(rows, memory) if isinstance(inputs, LazyImages) else inputs[rows]
+        groups = None if self.groups is None else self.groups[rows]
+        return Part(inputs=chosen, labels=self.labels[rows], groups=groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,15 +49,18 @@ class Part:
     Texts ``(N, words)`` and trees ``(N, nodes, 5)`` are int32 and reach the network as they are.
     """
 
-    inputs: Tensor
-    labels: Int[Tensor, " N"]
+    inputs: Tensor | LazyImages
+    """Images of a large split are decoded when they are chosen."""
+    labels: Int[Tensor, " N"] | Int[Tensor, "N C"]
+    groups: Int[Tensor, " N"] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def to(self, device: torch.device) -> Part:
-        """The same on another device."""
-        return Part(inputs=self.inputs.to(device), labels=self.labels.to(device))
+        """The same on another device; what is not decoded stays where it is."""
+        inputs = self.inputs if isinstance(self.inputs, LazyImages) else self.inputs.to(device)
+        return Part(inputs=inputs, labels=self.labels.to(device), groups=self.groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +72,12 @@ class RawData:
     calibration: RawPart | None = None
     test: RawPart | None = None
     class_names: tuple[str, ...]
+
+    @property
+    def parts(self) -> dict[str, RawPart]:
+        """The splits that there are, by name."""
+        parts = {"train": self.train, "calibration": self.calibration, "test": self.test}
+        return {name: part for name, part in parts.items() if part is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,14 +129,18 @@ class Dataset:
         return {name: part for name, part in parts.items() if part is not None}
 
     def sha256(self) -> str:
-        """Fingerprint of every sample and label of every split."""
+        """Fingerprint of every sample and label of every split.
+
+        Images that are decoded when they are needed count by the bytes in memory, or by the names and sizes
+        of their files.
+        """
         digest = hashlib.sha256()
         for name, part in self.parts.items():
-            for tensor in (part.inputs, part.labels):
-                digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
-                digest.update(tensor.cpu().contiguous().view(torch.uint8).numpy().data)
+            for each in (part.inputs, part.labels):
+                digest.update(f"{name} {each.dtype} {tuple(each.shape)} ".encode())
+                feed(digest, each)
         if self.vectors is not None:
-            digest.update(self.vectors.contiguous().view(torch.uint8).numpy().data)
+            feed(digest, self.vectors)
         return digest.hexdigest()
 
     def summary(self) -> str:

@@ -64,7 +64,9 @@ class GPCNN(nn.Module):
                 f"gp-cnn needs texts as rows of word numbers; got inputs of shape {input_shape}."
             )
         if input_shape[0] < _FIELD:
-            raise InputError(f"`data.length` must be {_FIELD} or more for gp-cnn; got {input_shape[0]}.")
+            raise InputError(
+                f"gp-cnn needs texts of {_FIELD} words or more (`length`); got {input_shape[0]}."
+            )
         if len(vectors) > 1 and bool(vectors[1:].isnan().all()):
             raise InputError("gp-cnn does not learn word vectors; set data.vectors to a file of them.")
         self.group = positive("group", group)

@@ -21,6 +21,15 @@ from calibrant.models.cnn import CNN as CNN
 from calibrant.models.resnet import ResNet as ResNet
 from calibrant.models.gp_cnn import GPCNN as GPCNN
 from calibrant.models.tree_lstm import TreeLSTM as TreeLSTM
+from calibrant.models.lenet import LeNet as LeNet
+from calibrant.models.cifar_resnet import CIFARResNet as CIFARResNet
+from calibrant.models.he_resnet import HeResNet as HeResNet
+from calibrant.models.tiny_imagenet_resnet import TinyImageNetResNet as TinyImageNetResNet
+from calibrant.models.wide_resnet import WideResNet as WideResNet
+from calibrant.models.cifar_densenet import CIFARDenseNet as CIFARDenseNet
+from calibrant.models.densenet import DenseNet as DenseNet
+from calibrant.models.vit import ViT as ViT
+from calibrant.models.weights import load_weights as load_weights
 
 MODELS = subclasses(globals(), nn.Module)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from calibrant._math.errors import InputError
-from calibrant.data import Dataset, Part, Preparation, load, shrink, split
+from calibrant.data import Dataset, Geometry, Part, Preparation, load, shrink, split
 from calibrant.data.text.vectors import no_vectors, read_vectors, vectors_path
 from calibrant.training.recipe_sections import DataSection
 
@@ -19,7 +19,7 @@ def read_data(settings: DataSection) -> Dataset:
         InputError: If there are no such data or vectors, or they cannot be split so.
     """
     dataset = split(
-        load(settings.name, words=settings.words, length=settings.length),
+        load(settings.name, geometry=_geometry(settings)),
         calibration=settings.calibration,
         test=settings.test,
         policy=settings.policy,
@@ -27,6 +27,7 @@ def read_data(settings: DataSection) -> Dataset:
         imbalance=settings.imbalance,
         downsample=settings.downsample,
         seed=settings.seed,
+        memory=int(settings.memory * 2**30),
     )
     words = dataset.vocabulary
     if not words and settings.vectors:
@@ -37,15 +38,20 @@ def read_data(settings: DataSection) -> Dataset:
     return replace(dataset, vectors=found)
 
 
-def read_foreign(name: str, dataset: Dataset, *, downsample: int) -> Part:
+def _geometry(settings: DataSection) -> Geometry:
+    return Geometry(size=settings.size, channels=settings.channels)
+
+
+def read_foreign(name: str, dataset: Dataset, settings: DataSection) -> Part:
     """The samples of a set that the network does not know: its test split, or all where it has none.
 
     Raises:
         InputError: If there is no such set, or its samples have another shape than those of ``dataset``.
     """
-    raw = load(name)
+    raw = load(name, geometry=_geometry(settings))
     source = raw.train if raw.test is None else raw.test
-    part = shrink(source.rows(torch.arange(len(source.labels))), downsample)
+    rows = torch.arange(len(source.labels))
+    part = shrink(source.rows(rows, memory=int(settings.memory * 2**30)), settings.downsample)
     shape = tuple(part.inputs.shape[1:])
     if shape != dataset.input_shape:
         raise InputError(

@@ -87,7 +87,7 @@ def train(
     foreign: Part | None = None
     if recipe.evaluation.out_of_distribution:
         name = recipe.evaluation.out_of_distribution
-        foreign = read_foreign(name, dataset, downsample=recipe.data.downsample)
+        foreign = read_foreign(name, dataset, recipe.data)
     # These are built here once so that their errors come before anything is written.
     preparation(recipe.data, dataset)
     build_augmentation(recipe.data.augment, dataset.input_shape)

@@ -35,14 +35,16 @@ class DataSection(Section):
     """Ratio of the first class's training samples to the last one's; 1: as they are."""
     downsample: Count = 1
     """Shrink images by this factor."""
+    size: Annotated[int, Field(ge=0)] = 0
+    """Scale images to so many pixels a side when they are decoded; 0: as they are."""
+    channels: Literal[0, 1, 3] = 0
+    """Make images grey (1) or coloured (3); 0: as they are."""
+    memory: Positive = 4.0
+    """Gigabytes up to which a split of images is decoded at once; larger ones are decoded as needed."""
     normalise: Literal["train", "none", "given"] = "train"
     """By the mean and deviation of the training samples, not at all, or by ``mean`` and ``std``."""
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
-    words: Annotated[int, Field(ge=2)] = 20_000
-    """For texts: size of the vocabulary, padding included; the most frequent words of all splits."""
-    length: Count = 1000
-    """For texts: words that count, from the end; shorter texts are padded in front."""
     vectors: str = ""
     """For texts and trees: a file of word vectors, as GloVe comes or ``.npz``; its path, or its place inside
     the folder ``CALIBRANT_DATA``. If empty, no word has one."""

@@ -18,7 +18,6 @@ from calibrant.data.table import RawPart, RawTexts
 from calibrant.data.text.words import by_frequency, numbered, words_of
 
 Record = Mapping[str, Any]
-_ENDS = (".jsonl", ".jsonl.gz")
 _SPLITS = {
     "train": ("train",),
     "calibration": ("val", "valid", "validation", "dev"),
@@ -34,17 +33,12 @@ def files_of_splits(folder: Path) -> dict[str, Path]:
     """
     found: dict[str, Path] = {}
     for split, names in _SPLITS.items():
-        for path in (folder / f"{name}{end}" for name in names for end in _ENDS):
+        for path in (folder / f"{name}{end}" for name in names for end in (".jsonl", ".jsonl.gz")):
             if path.is_file():
                 found.setdefault(split, path)
     if "train" not in found:
         raise InputError(f"{folder} must hold train.jsonl or train.jsonl.gz, a line of JSON for each text.")
     return found
-
-
-def is_text_folder(folder: Path) -> bool:
-    """Whether there is a training file of JSON lines."""
-    return any((folder / f"train{end}").is_file() for end in _ENDS)
 
 
 def lines_of(path: Path, needed: Sequence[str]) -> list[Record]:

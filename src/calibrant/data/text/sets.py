@@ -38,7 +38,12 @@ _VALIDATION = 900  # Mukhoti et al. (2020), as their code cuts
 
 
 def read_texts(
-    folder: Path, *, name: str, words: int, length: int, class_names: Sequence[str] | None = None
+    folder: Path,
+    *,
+    name: str = "",
+    words: int = 20_000,
+    length: int = 1000,
+    class_names: Sequence[str] | None = None,
 ) -> RawTexts:
     """Texts with labels in ``train.jsonl`` and, where there are such splits, ``val`` and ``test``.
 
@@ -54,7 +59,7 @@ def read_texts(
         split: ([str(record["text"]) for record in lines], labels_of(lines, class_names, path))
         for split, (path, lines) in records.items()
     }
-    return text_data(parts, name=name, class_names=class_names, words=words, length=length)
+    return text_data(parts, name=name or folder.name, class_names=class_names, words=words, length=length)
 
 
 def read_newsgroups(folder: Path, *, name: str, words: int, length: int) -> RawTexts:
