@@ -15,6 +15,7 @@ from calibrant.evaluation.judging.labelled_probs import Calibrate
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.quantities.roster import extras
 from calibrant.predictions import Predictions
+from calibrant.predictions.repair_form import repaired, to_repair
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +59,11 @@ def point_values(
         >>> samples = Predictions(logits=logits, labels=labels, split=np.arange(400) % 2)
         >>> found = point_values(samples, calibrators=["temperature"])
         >>> round(found.values["uncalibrated"]["ece"], 3), round(found.values["temperature"]["ece"], 3)
-        (0.129, 0.047)
+        (0.129, 0.048)
         >>> round(found.parameters["temperature"]["temperature"], 2)
         2.09
     """
-    test, held_out = as_judged(predictions.test), as_judged(predictions.calibration)
+    test, held_out = as_judged(predictions.test), to_repair(predictions.calibration)
     if test.labels is None:
         raise no_labels(predictions)
     wanted = templates(list(calibrators) if calibrators else None, test.kind)
@@ -73,7 +74,10 @@ def point_values(
     failures: dict[str, str] = {}
 
     def judge(name: str, calibrate: Calibrate | None) -> None:
-        reduced = reduce_predictions(test, num_bins, calibrate, metrics=extras())
+        samples = test
+        if calibrate is not None and test.kind == "top_label":
+            samples, calibrate = repaired(test, calibrate(to_repair(test).scores)), None
+        reduced = reduce_predictions(samples, num_bins, calibrate, metrics=extras())
         found = {each.key: reduced.values.get(each.key) for each in reduced.quantities}
         values[name] = {
             key: value if value is not None and math.isfinite(value) else None for key, value in found.items()

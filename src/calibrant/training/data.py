@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from calibrant._math.errors import InputError
 from calibrant.data import Dataset, Geometry, Part, Preparation, load, shrink, split
+from calibrant.data.text.vectors import no_vectors, read_vectors, vectors_path
 from calibrant.training.recipe import Recipe
 from calibrant.training.recipe_sections import DataSection
 
@@ -35,12 +36,12 @@ def read_training_data(recipe: Recipe) -> TrainingData:
 
 
 def read_data(settings: DataSection) -> Dataset:
-    """The data that a recipe names, split as it says.
+    """The data that a recipe names, split as it says; texts with the vectors of their words.
 
     Raises:
-        InputError: If there are no such data, or they cannot be split so.
+        InputError: If there are no such data or vectors, or they cannot be split so.
     """
-    return split(
+    dataset = split(
         load(settings.name, geometry=_geometry(settings)),
         calibration=settings.calibration,
         test=settings.test,
@@ -51,6 +52,13 @@ def read_data(settings: DataSection) -> Dataset:
         seed=settings.seed,
         memory=int(settings.memory * 2**30),
     )
+    words = dataset.vocabulary
+    if not words and settings.vectors:
+        raise InputError(f"data.vectors is for texts; {settings.name} has none.")
+    if not words:
+        return dataset
+    found = read_vectors(vectors_path(settings.vectors), words) if settings.vectors else no_vectors(words)
+    return replace(dataset, vectors=found)
 
 
 def _geometry(settings: DataSection) -> Geometry:
@@ -79,6 +87,8 @@ def read_foreign(name: str, dataset: Dataset, settings: DataSection) -> Part:
 def preparation(settings: DataSection, dataset: Dataset) -> Preparation:
     """How the recipe wants the samples prepared."""
     channels = dataset.input_shape[0]
+    if dataset.vectors is not None:
+        return Preparation.none(channels)
     if settings.normalise == "given":
         return Preparation.given(list(settings.mean), list(settings.std), channels)
     return (

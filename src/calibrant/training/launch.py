@@ -24,12 +24,14 @@ from calibrant.training.interruption import Interruption
 from calibrant.training.job import Job
 from calibrant.training.listener import Listener
 from calibrant.training.loss import build_loss, warn_of_dying_gradients
+from calibrant.training.neutral import check_convention
 from calibrant.training.recipe import Recipe
 from calibrant.training.recipe_sections import HardwareSection
 from calibrant.training.regularizer import build_regularizer
 from calibrant.training.results import is_complete, write_results
 from calibrant.training.run import Run, RunFolder, load_run
 from calibrant.training.run_report import run_facts
+from calibrant.training.schedule import build_optimiser
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -93,9 +95,16 @@ def train(
     build_augmentation(recipe.data.augment, dataset.input_shape)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seeds.derived(recipe.seed, seeds.WEIGHTS))
-        model = build_model(recipe.model, input_shape=dataset.input_shape, num_classes=dataset.num_classes)
+        model = build_model(
+            recipe.model,
+            input_shape=dataset.input_shape,
+            num_classes=dataset.num_classes,
+            vectors=dataset.vectors,
+        )
         loss = build_loss(recipe, dataset)
     build_regularizer(recipe, model, loss)
+    build_optimiser(recipe.optimiser, model)
+    check_convention(recipe, model)
     fabric = _fabric(recipe)
     run_folder.claim(recipe)
     job = Job(

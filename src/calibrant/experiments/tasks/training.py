@@ -52,6 +52,7 @@ class Training(Task):
         "predictions.npz": "logits and labels, calibration and test split, for `calibrant evaluate`",
         "out_of_distribution.npz": "logits of the out-of-distribution samples, where the recipe names some",
         "dynamics/": "recordings of chosen epochs, where the recipe asks for them",
+        "conventions.json": "errors by both conventions, of a network that learns a neutral class",
         "cost.json": "time of a step, where the recipe adds to it",
     }
 
@@ -167,7 +168,8 @@ def _data_key(recipe: Recipe) -> str:
 
 def _sources(recipe: Recipe) -> str:
     """The state of the files that the data are read from, as of the last minute."""
-    names = [name for name in (recipe.data.name, recipe.evaluation.out_of_distribution) if name]
+    named_by_recipe = (recipe.data.name, recipe.data.vectors, recipe.evaluation.out_of_distribution)
+    names = [name for name in named_by_recipe if name]
     return _state(tuple(names), os.environ.get("CALIBRANT_DATA"), int(time.monotonic() // 60))
 
 
@@ -244,6 +246,8 @@ def _outcome(
         more["calibrators_failed"] = dict(found.failures)
     if folder.cost.is_file():
         more["cost"] = json.loads(folder.cost.read_text(encoding="utf-8"))
+    if folder.conventions.is_file():
+        more["conventions"] = json.loads(folder.conventions.read_text(encoding="utf-8"))
     if folder.foreign_predictions.is_file():
         from calibrant.training.run_report import detection_of
 
