@@ -33,9 +33,10 @@ from calibrant.training.run import RunFolder
 from calibrant.training.version import NUMBERS
 
 LATER: Mapping[str, object] = {}
-"""Settings that recipes have gained since version 1 of the numbers, with the value that changes nothing.
+"""Settings that recipes have gained since the present version of the numbers, with the value that changes none.
 
-A run whose recipe has that value is known by the same name as before there was the setting.
+A run whose recipe has that value is known by the same name as before there was the setting. Where ``NUMBERS``
+is raised, they may go from here.
 """
 
 _COSMETIC = ("data.memory", "evaluation.bootstrap", "evaluation.batch_size", "evaluation.calibrators")
