@@ -64,11 +64,15 @@ class Preparation:
         return Preparation(mean=self.mean.to(device), std=self.std.to(device))
 
     def __call__(self, unit: Tensor) -> Tensor:
-        """Prepare a batch that :func:`to_unit` has made floats of."""
+        """Prepare a batch that :func:`to_unit` has made floats of; word numbers stay as they are."""
+        if not unit.is_floating_point():
+            return unit
         shape = (1, -1, *(1,) * (unit.ndim - 2))
         return (unit - self.mean.view(shape)) / self.std.view(shape)
 
 
 def to_unit(inputs: Tensor) -> Tensor:
-    """Bytes divided by 255; floats in float32 as they are."""
+    """Bytes divided by 255; floats in float32 as they are; int32 (word numbers) untouched."""
+    if inputs.dtype == torch.int32:
+        return inputs
     return inputs.float() / 255 if inputs.dtype == torch.uint8 else inputs.float()

@@ -26,6 +26,8 @@ from calibrant.data.images.tiny_imagenet import read_tiny_imagenet
 from calibrant.data.lazy import Geometry, LazyImages, StoredImages
 from calibrant.data.sources import EXTRA_SVHN
 from calibrant.data.table import RawData, RawPart
+from calibrant.data.text.roster import TEXTS
+from calibrant.data.text.sets import read_texts
 from calibrant.data.xrays.chestxray14 import read_chestxray14
 from calibrant.data.xrays.covid import read_chest_xray_covid
 
@@ -38,13 +40,15 @@ def load(
     ``digits`` comes with scikit-learn. Other named sets are read from a folder of data sets, each in the
     folder of its name (``cifar10/cifar-10-python.tar.gz``, ``fashion_mnist/fashion_mnist.npz``); those whose
     checksum is published are otherwise downloaded to a cache. Some names take settings: ``svhn(extra=True)``,
-    ``cifar10-c(corruption="fog", severity=3)``.
+    ``cifar10-c(corruption="fog", severity=3)``; those of texts take ``words``, the size of the vocabulary
+    (20 000, padding included), and ``length``, how many words count, from the end (1000).
 
     A path leads to an ``.npz`` file, to the files of a known set (the archive, or the folder that it unpacks
     to), or to a folder of images. An ``.npz`` file holds ``x_train, y_train`` and, where there are such
     splits, ``x_val, y_val`` and ``x_test, y_test``: images ``(N, H, W)`` or ``(N, H, W, C)``, or features
     ``(N, D)``; optionally ``class_names``. A folder of images holds ``train/CLASS/*.png``, with ``val`` and
-    ``test`` alongside, or ``CLASS/*.png`` alone.
+    ``test`` alongside, or ``CLASS/*.png`` alone. A folder of texts holds ``train.jsonl`` (or ``.jsonl.gz``)
+    and perhaps ``val.jsonl`` and ``test.jsonl``, with ``{"text": …, "label": …}`` on each line.
 
     Args:
         name: A name of :func:`available`, or the path of a file or folder.
@@ -95,7 +99,8 @@ def _named_or_from_path(name: str, folder: Folder) -> RawData:
         return _recognised(path)
     raise InputError(
         f"there is no data set {name!r}{nearest(name, _NAMED)} "
-        "You can also give the path of an .npz file, of an archive of a known set, or of a folder of images."
+        "You can also give the path of an .npz file, of an archive of a known set, or of a folder of images "
+        "or texts."
     )
 
 
@@ -105,6 +110,7 @@ def _recognised(path: Path) -> RawData:
         return (read_tiny_imagenet if path.suffix == ".zip" else read_cifar)(path)
     for marks, read in (
         (("Data_Entry_2017*.csv",), read_chestxray14),
+        (("train.jsonl", "train.jsonl.gz"), read_texts),
         (("wnids.txt", "*/wnids.txt"), read_tiny_imagenet),
         (("train_32x32.mat", "test_32x32.mat"), read_svhn),
         (("*-images?idx3-ubyte*",), read_idx),
@@ -221,4 +227,5 @@ _NAMED: dict[str, Load] = {
     "notmnist_ood": _archive("notmnist_test.npz", class_names=names.LETTERS, keys="x y"),
     "chestxray14": _chestxray14,
     "chest_xray_covid": _archive("chest_xray_224.npz", read=read_chest_xray_covid),
+    **TEXTS,
 }

@@ -12,7 +12,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Int
 from calibrant.data.lazy import LazyImages
 from calibrant.data.prepare import to_unit
-from calibrant.data.table import RESIDENT_BYTES, Dataset, Part, RawData
+from calibrant.data.table import RESIDENT_BYTES, Dataset, Part, RawData, RawTexts
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 Size = int | float
@@ -92,7 +92,9 @@ def split(
         left = left[cut(left, train)]
     parts = {"train": raw.train.rows(torch.from_numpy(left), memory=memory), **cuts}
     shrunk = {name: None if part is None else shrink(part, downsample) for name, part in parts.items()}
-    return Dataset(name=raw.name, class_names=raw.class_names, **_complete(shrunk))
+    vocabulary = raw.vocabulary if isinstance(raw, RawTexts) else ()
+    names = raw.class_names
+    return Dataset(name=raw.name, class_names=names, vocabulary=vocabulary, **_complete(shrunk))
 
 
 def _complete(parts: dict[str, Part | None]) -> dict[str, Any]:

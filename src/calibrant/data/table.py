@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from calibrant._math.shapes import Int
+from calibrant._math.shapes import Float, Int
 from calibrant.data.lazy import LazyImages, feed
 
 RESIDENT_BYTES = 4 * 2**30
@@ -44,7 +44,10 @@ class RawPart:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One split. Images are ``(N, C, H, W)``, uint8 or float; features ``(N, D)`` float."""
+    """One split. Images are ``(N, C, H, W)``, uint8 or float; features ``(N, D)`` float.
+
+    Texts ``(N, words)`` and trees ``(N, nodes, 5)`` are int32 and reach the network as they are.
+    """
 
     inputs: Tensor | LazyImages
     """Images of a large split are decoded when they are chosen."""
@@ -78,6 +81,14 @@ class RawData:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RawTexts(RawData):
+    """Texts or parse trees as they came, their words as numbers."""
+
+    vocabulary: tuple[str, ...]
+    """The words; the first has the number 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dataset:
     """Data ready for training.
 
@@ -91,6 +102,10 @@ class Dataset:
     policy: Part | None
     test: Part
     class_names: tuple[str, ...]
+    vocabulary: tuple[str, ...] = ()
+    """The words of texts; the first has the number 1."""
+    vectors: Float[Tensor, "V D"] | None = None
+    """For texts, vectors of padding and of the words; NaN where a word has none."""
 
     @property
     def num_classes(self) -> int:
@@ -124,6 +139,8 @@ class Dataset:
             for each in (part.inputs, part.labels):
                 digest.update(f"{name} {each.dtype} {tuple(each.shape)} ".encode())
                 feed(digest, each)
+        if self.vectors is not None:
+            feed(digest, self.vectors)
         return digest.hexdigest()
 
     def summary(self) -> str:

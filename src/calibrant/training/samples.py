@@ -37,7 +37,7 @@ class Samples:
         return len(self._parts[name])
 
     def take(self, name: str, rows: Int[Tensor, " n"]) -> tuple[Tensor, Tensor]:
-        """Inputs in [0, 1] and labels of some samples, on the device."""
+        """Inputs in [0, 1], or word numbers, and labels of some samples, on the device."""
         part = self._parts[name]
         labels = part.labels[rows.to(part.labels.device)].to(self._device)
         place = torch.device("cpu") if isinstance(part.inputs, LazyImages) else part.inputs.device
