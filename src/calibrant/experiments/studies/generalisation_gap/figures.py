@@ -57,7 +57,14 @@ def _curves(numbers: Mapping[str, Any], cells: Sequence[Cell], ax: Axes, along: 
             for load, each in zip(numbers["limit"]["loads"], arm["each"], strict=True)
             if min(ends, default=0) * 0.999 <= load <= max(ends, default=0) * 1.001
         ]
-        ax.plot(*zip(*line, strict=True), color=colour, linewidth=1, marker="", label=loss_name(gamma))
+        ax.plot(
+            [place for place, _ in line],
+            [height for _, height in line],
+            color=colour,
+            linewidth=1,
+            marker="",
+            label=loss_name(gamma),
+        )
     ax.grid(alpha=0.3)
 
 
