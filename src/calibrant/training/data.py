@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
 from calibrant._math.errors import InputError
 from calibrant.data import Dataset, Geometry, Part, Preparation, load, shrink, split
 from calibrant.data.text.vectors import no_vectors, read_vectors, vectors_path
+from calibrant.training.recipe import Recipe
 from calibrant.training.recipe_sections import DataSection
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingData:
+    """What a recipe trains on, in memory; trainings that share it leave it as it is."""
+
+    dataset: Dataset
+    sha256: str
+    """Fingerprint of the data set."""
+    foreign: Part | None = None
+    """Out-of-distribution samples, for the evaluation."""
+
+
+def read_training_data(recipe: Recipe) -> TrainingData:
+    """All data that a recipe names.
+
+    Raises:
+        InputError: If there are no such data, or they cannot be split so.
+    """
+    dataset, name = read_data(recipe.data), recipe.foreign_name
+    foreign = read_foreign(name, dataset, recipe.data) if name else None
+    return TrainingData(dataset=dataset, sha256=dataset.sha256(), foreign=foreign)
 
 
 def read_data(settings: DataSection) -> Dataset:
@@ -55,7 +78,7 @@ def read_foreign(name: str, dataset: Dataset, settings: DataSection) -> Part:
     shape = tuple(part.inputs.shape[1:])
     if shape != dataset.input_shape:
         raise InputError(
-            f"evaluation.out_of_distribution must name samples of shape {dataset.input_shape}, as "
+            f"foreign.name must name samples of shape {dataset.input_shape}, as "
             f"{dataset.name} has; those of {name} are {shape}."
         )
     return part
