@@ -1,8 +1,8 @@
 """The numbers that training gives are those of its declared version.
 
 Stores keep runs by that version. Where a test here fails, a recipe gives other numbers than it did: raise
-``NUMBERS`` in ``src/calibrant/training/version.py``, or, where only the metrics of the same trained network have
-changed, ``measures`` of ``src/calibrant/experiments/tasks/training.py``; then write the numbers anew by
+``NUMBERS`` in ``src/calibrant/training/version.py``, or, where only the metrics of the same trained network
+have changed, ``measures`` of ``src/calibrant/experiments/tasks/training.py``; then write the numbers anew by
 ``python tests/training/test_version.py``.
 """
 

@@ -33,7 +33,7 @@ from calibrant.training.run import RunFolder
 from calibrant.training.version import NUMBERS
 
 LATER: Mapping[str, object] = {}
-"""Settings that recipes have gained since the present version of the numbers, with the value that changes none.
+"""Settings that recipes have gained since the present version of the numbers, with what changes none of them.
 
 A run whose recipe has that value is known by the same name as before there was the setting. Where ``NUMBERS``
 is raised, they may go from here.
