@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import torch
 
@@ -10,6 +11,7 @@ from calibrant.evaluation import evaluate
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import write_report
 from calibrant.reports.commands import with_commands
+from calibrant.training.budget import budget_note
 from calibrant.training.job import Job
 from calibrant.training.run import load_run
 from calibrant.training.run_report import detection_of, run_sections
@@ -42,6 +44,8 @@ def write_results(job: Job, logits: dict[str, torch.Tensor], facts: dict[str, st
         command=job.command,
         progress=job.listener.stage,
     )
+    if note := budget_note(job.recipe):
+        evaluation = replace(evaluation, notes=(f"Trained on a {note}.", *evaluation.notes))
     sections = run_sections(
         load_run(folder.path),
         facts=facts,
