@@ -21,7 +21,9 @@ from calibrant.cli.evaluate import evaluate
 from calibrant.cli.fault import report_fault
 from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
+from calibrant.cli.runs import runs
 from calibrant.cli.study import app as study
+from calibrant.cli.sweep import sweep
 from calibrant.cli.terminal import Command, errors
 from calibrant.cli.train import train
 
@@ -32,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (evaluate, fit, apply, compare, check, demo, train, figure, curvature):
+for command in (evaluate, fit, apply, compare, check, demo, train, sweep, runs, figure, curvature):
     app.command(cls=Command)(command)
 app.add_typer(study, name="study")
 

@@ -81,7 +81,12 @@ def subject_of_factory(
     recipe = Recipe.read({"model": factory, "loss": loss, "data": {"name": data}}).with_settings(settings)
     dataset = read_data(recipe.data)
     with torch.random.fork_rng(devices=[]):
-        model = build_model(recipe.model, input_shape=dataset.input_shape, num_classes=dataset.num_classes)
+        model = build_model(
+            recipe.model,
+            input_shape=dataset.input_shape,
+            num_classes=dataset.num_classes,
+            vectors=dataset.vectors,
+        )
     load_weights(model, weights)
     return Subject(
         title=f"{factory}, {weights}",

@@ -16,6 +16,9 @@ from calibrant._math.text_form import nearest, parse_call
 from calibrant.training import recipe_sections as sections
 from calibrant.training.recipe_files import flat, merged, read_content
 
+WITHOUT_EFFECT = frozenset({"hardware", "evaluation", "shift", "foreign"})
+"""Tables that do not change what is trained."""
+
 
 class Recipe(sections.Section):
     """What to train: data, network, loss, optimiser, schedule and seed.
@@ -36,8 +39,9 @@ class Recipe(sections.Section):
     """As ``calibrant.models.build`` takes it, or ``module:factory``."""
     loss: str = "cross-entropy"
     """As ``calibrant.losses.build`` takes it, or ``module:factory``."""
-    reduction: Literal["mean", "sum"] = "mean"
-    """How the loss is reduced over a batch; the sum is the batch size times the mean."""
+    reduction: Literal["mean", "sum", "per-sample"] = "mean"
+    """How the loss is reduced over a batch; the sum is the batch size times the mean. Where a sample has many
+    labels, as a tree has in its nodes, per-sample sums over them and averages over the samples."""
     data: sections.DataSection = sections.DataSection()
     optimiser: sections.OptimiserSection = sections.OptimiserSection()
     schedule: sections.ScheduleSection = sections.ScheduleSection()
@@ -47,6 +51,8 @@ class Recipe(sections.Section):
     hardware: sections.HardwareSection = sections.HardwareSection()
     record: sections.RecordSection = sections.RecordSection()
     evaluation: sections.EvaluationSection = sections.EvaluationSection()
+    shift: sections.ShiftSection = sections.ShiftSection()
+    foreign: sections.ForeignSection = sections.ForeignSection()
     small: dict[str, Any] | None = None
     """Settings that take the place of the others where the budget is small."""
     full: dict[str, Any] | None = None
@@ -58,6 +64,20 @@ class Recipe(sections.Section):
         if ":" not in loss and "reduction" in parse_call(loss)[1]:
             raise ValueError("`loss` must leave `reduction` to the recipe's own setting of that name")
         return loss
+
+    @model_validator(mode="after")
+    def _one_foreign_set(self) -> Recipe:
+        one, other = self.foreign.name, self.evaluation.out_of_distribution
+        if one and other and one != other:
+            raise ValueError(
+                f"`foreign.name` and `evaluation.out_of_distribution` must agree; got {one!r} and {other!r}"
+            )
+        return self
+
+    @property
+    def foreign_name(self) -> str:
+        """The name of the samples of another kind; empty where there are none."""
+        return self.foreign.name or self.evaluation.out_of_distribution
 
     @model_validator(mode="after")
     def _curvature_can_be_differentiated(self) -> Recipe:
@@ -134,13 +154,13 @@ class Recipe(sections.Section):
     def differences(self, other: Recipe) -> list[str]:
         """The settings that make two recipes different runs, as ``loss: 'a' there, 'b' here``.
 
-        Hardware and evaluation make none.
+        Hardware, and what is evaluated in the end, make none.
         """
         mine, theirs = self.settings(), other.settings()
         return [
             f"{key}: {theirs[key]!r} there, {mine[key]!r} here"
             for key in mine
-            if mine[key] != theirs[key] and key.partition(".")[0] not in {"hardware", "evaluation"}
+            if mine[key] != theirs[key] and key.partition(".")[0] not in WITHOUT_EFFECT
         ]
 
 
