@@ -21,6 +21,7 @@ from calibrant.cli.fault import report_fault
 from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
 from calibrant.cli.study import app as study
+from calibrant.cli.table import table
 from calibrant.cli.terminal import Command, errors
 from calibrant.cli.train import train
 
@@ -31,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (evaluate, fit, apply, compare, check, demo, train, figure, curvature):
+for command in (evaluate, fit, apply, compare, check, demo, train, figure, curvature, table):
     app.command(cls=Command)(command)
 app.add_typer(study, name="study")
 
