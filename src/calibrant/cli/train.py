@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -41,10 +41,12 @@ def train(
         Literal["after", "before"],
         typer.Option(help="Choose by validation NLL after temperature scaling, or before."),
     ] = "after",
+    no_network: Annotated[bool, typer.Option("--offline", help="Download no data.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> None:
     """Train what RECIPE says, evaluate it and write everything into one directory; or resume a run."""
-    from calibrant.training import TrainingInterrupted, load_recipe, load_run
+    from calibrant.data import offline
+    from calibrant.training import Run, TrainingInterrupted, load_recipe, load_run
     from calibrant.training import select as select_loss
     from calibrant.training import train as carry_out
     from calibrant.training.display import Display
@@ -72,22 +74,19 @@ def train(
         raise InputError("--loss and --select exclude each other; name all losses in --select.")
     what = file_name(wanted.loss) if candidates is None else "select"
     folder = out or Path("runs") / f"{file.stem}-{what}-seed{wanted.seed}"
-    display = Display(quiet=quiet)
+    told: dict[str, Any] = {"listener": Display(quiet=quiet), "command": command_line()}
     try:
-        if candidates is None:
-            run = carry_out(wanted, folder, listener=display, command=command_line())
-            if not quiet:
-                _show(run)
-            return
-        begin = None if quiet else _announce
-        selection = select_loss(
-            wanted, candidates, folder, by=select_by, listener=display, command=command_line(), begin=begin
-        )
+        with offline(no_network):
+            if candidates is None:
+                done = carry_out(wanted, folder, **told)
+            else:
+                begin = None if quiet else _announce
+                done = select_loss(wanted, candidates, folder, by=select_by, begin=begin, **told)
     except TrainingInterrupted as stop:
         errors().print(f"calibrant: {stop}", markup=False, highlight=False)
         raise typer.Exit(130) from None
     if not quiet:
-        _show_selection(selection, folder)
+        _show(done) if isinstance(done, Run) else _show_selection(done, folder)
 
 
 def _announce(loss: str) -> None:

@@ -35,8 +35,9 @@ class Recipe(sections.Section):
     """As ``calibrant.models.build`` takes it, or ``module:factory``."""
     loss: str = "cross-entropy"
     """As ``calibrant.losses.build`` takes it, or ``module:factory``."""
-    reduction: Literal["mean", "sum"] = "mean"
-    """How the loss is reduced over a batch; the sum is the batch size times the mean."""
+    reduction: Literal["mean", "sum", "per-sample"] = "mean"
+    """How the loss is reduced over a batch; the sum is the batch size times the mean. Where a sample has many
+    labels, as a tree has in its nodes, per-sample sums over them and averages over the samples."""
     data: sections.DataSection = sections.DataSection()
     optimiser: sections.OptimiserSection = sections.OptimiserSection()
     schedule: sections.ScheduleSection = sections.ScheduleSection()

@@ -41,6 +41,7 @@ class RunFolder:
         self.foreign_predictions = self.path / "out_of_distribution.npz"
         self.detection = self.path / "out_of_distribution.json"
         self.cost = self.path / "cost.json"
+        self.conventions = self.path / "conventions.json"
 
     @property
     def holds_run(self) -> bool:
@@ -136,6 +137,8 @@ class RunFolder:
 
 
 CHECKPOINT_FORMAT = 1
+BEST = {"nll": ("calibration_nll_after_temperature", 1), "accuracy": ("calibration_accuracy", -1)}
+"""By what an epoch may be best: an entry of its row, and 1 where lower is better."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +181,14 @@ class Run:
         return found
 
     @property
+    def conventions(self) -> Mapping[str, Any] | None:
+        """Error and ECE with a neutral class struck out or renormalised; None without such a class."""
+        if not self.folder.conventions.is_file():
+            return None
+        found: dict[str, Any] = json.loads(self.folder.conventions.read_text(encoding="utf-8"))
+        return found
+
+    @property
     def kept_row(self) -> Mapping[str, Any]:
         """The row of the epoch whose weights are evaluated: the last, or the best if the recipe keeps that.
 
@@ -188,8 +199,9 @@ class Run:
             raise InputError(f"{self.folder.path} has no finished epoch yet.")
         if self.recipe.training.keep == "last":
             return self.rows[-1]
-        known = [row for row in self.rows if row["calibration_nll_after_temperature"] is not None]
-        return min(known or self.rows[-1:], key=lambda row: row["calibration_nll_after_temperature"] or 0)
+        key, sign = BEST[self.recipe.training.keep_by]
+        known = [row for row in self.rows if row[key] is not None]
+        return min(known or self.rows[-1:], key=lambda row: sign * (row[key] or 0))
 
     def model(self) -> nn.Module:
         """The trained network, in evaluation mode, on the CPU.
@@ -201,8 +213,10 @@ class Run:
         if state is None:
             raise InputError(f"{self.folder.path} has no checkpoint yet.")
         shape, classes = tuple(state["input_shape"]), int(state["num_classes"])
+        known = state.get("vectors_shape")
+        vectors = None if known is None else torch.zeros(known)  # the saved weights have the real ones
         with torch.random.fork_rng(devices=[]):
-            model = build_model(self.recipe.model, input_shape=shape, num_classes=classes)
+            model = build_model(self.recipe.model, input_shape=shape, num_classes=classes, vectors=vectors)
         best = state["best"]
         model.load_state_dict(best["model"] if best is not None and "model" in best else state["model"])
         return model.eval()

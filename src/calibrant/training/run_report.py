@@ -18,6 +18,7 @@ from calibrant.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant.reports.run_sections import Section, Table
 from calibrant.reports.words import number
 from calibrant.training.data import read_data
+from calibrant.training.neutral import convention_section
 from calibrant.training.recipe import Recipe
 from calibrant.training.regularizer import regularizer_facts
 from calibrant.training.run import Run
@@ -88,6 +89,8 @@ def run_sections(
         Section(title="How it was trained", facts={**facts, **cost_facts(run.cost)}),
         panel({"Answer": predictions}, test, class_names),
     ]
+    if run.conventions is not None:
+        found.insert(1, convention_section(run.conventions, run.recipe.evaluation.sst_binary))
     if detection is not None:
         found.append(_foreign_section(detection))
     return (*(each for each in found if each is not None), *dynamics_sections(run.rows, run.snapshots))

@@ -31,7 +31,7 @@ class Samples:
         return len(self._parts[name])
 
     def take(self, name: str, rows: Int[Tensor, " n"]) -> tuple[Tensor, Tensor]:
-        """Inputs in [0, 1] and labels of some samples, on the device."""
+        """Inputs in [0, 1], or word numbers, and labels of some samples, on the device."""
         part = self._parts[name]
         rows = rows.to(part.labels.device)
         return to_unit(part.inputs[rows].to(self._device)), part.labels[rows].to(self._device)

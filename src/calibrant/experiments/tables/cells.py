@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from calibrant._math.errors import InputError
@@ -169,13 +170,9 @@ def _printed(
 ) -> Printed | None:
     if layout.paper is None or quantity.published is None:
         return None
-    metric, stage = quantity.published
-    for fact in facts(layout.paper):
-        if (fact.table, fact.metric, fact.stage) == (layout.table, metric, stage) and _is_fact(
-            layout, fact, keys
-        ):
-            break
-    else:
+    among = _facts(layout.paper, layout.table, *quantity.published)
+    fact = next((each for each in among if _is_fact(layout, each, keys)), None)
+    if fact is None:
         return None
     if not fact.value:
         return Printed(fact=fact, value=None, interval=None)
@@ -183,6 +180,12 @@ def _printed(
     if not values:
         return printed
     return replace(printed, difference=mean_of(list(values.values())).value - float(fact.value))
+
+
+@cache
+def _facts(paper: str, table: str, metric: str, stage: str) -> tuple[Fact, ...]:
+    asked = table, metric, stage
+    return tuple(each for each in facts(paper) if (each.table, each.metric, each.stage) == asked)
 
 
 def _is_fact(layout: Layout, fact: Fact, keys: Mapping[str, Any]) -> bool:
