@@ -51,7 +51,7 @@ def test_only_common_seeds_count() -> None:
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_fewer_than_three_seeds_decide_nothing(count: int) -> None:
     """Without three seeds in common there is no p-value, however large the difference."""
-    found = compare({seed: 100.0 + seed for seed in range(count)}, {seed: 0.0 for seed in range(5)})
+    found = compare({seed: 100.0 + seed for seed in range(count)}, dict.fromkeys(range(5), 0.0))
     assert found.p is None
     assert not found.decided
     assert "undecidable" in found.test
@@ -96,7 +96,7 @@ def test_undecidable_comparisons_are_no_part_of_the_family() -> None:
 
 
 def test_the_best_must_beat_the_nearest() -> None:
-    """The best arm is compared with the one from which it is told apart least; one undecidable one suffices."""
+    """The best is compared with the arm from which it is told apart least; one undecidable one suffices."""
     best = {seed: 1.0 + 0.01 * seed**2 for seed in range(5)}
     far = {seed: 9.0 + 0.1 * (seed % 2) for seed in range(5)}
     near = {seed: 1.01 + 0.05 * (seed % 3) for seed in range(5)}

@@ -102,9 +102,11 @@ def _panel(ax: Axes, curves: Sequence[Curve]) -> None:
 
 def _words_below(ax: Axes, words: Sequence[str]) -> dict[str, float]:
     """A tick for each word; long ones are turned."""
-    turned = max(map(len, words)) > _LONG
-    style = {"rotation": 30, "ha": "right"} if turned else {}
-    ax.set_xticks(range(len(words)), words, **style)
+    ax.set_xticks(range(len(words)), words)
+    if max(map(len, words)) > _LONG:
+        ax.tick_params(axis="x", rotation=30)
+        for label in ax.get_xticklabels():
+            label.set_horizontalalignment("right")
     return {word: float(place) for place, word in enumerate(words)}
 
 

@@ -1,4 +1,4 @@
-"""A table as tidy CSV: a row for each cell, numbers in full."""
+"""A table as tidy CSV: a row for each cell, numbers to twelve digits."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _row(cell: Cell) -> list[object]:
         None if mean is None else mean.value,
         *ends,
         0 if mean is None else mean.n,
-        json.dumps({str(key): value for key, value in cell.values.items()}),
+        json.dumps({str(key): float(f"{value:.12g}") for key, value in cell.values.items()}),
         cell.bracket,
         *(cell.runs.get(status, 0) for status in ("finished", "diverged", "failed")),
         cell.wanted,
@@ -75,4 +75,11 @@ def _row(cell: Cell) -> list[object]:
         None if printed is None else printed.difference,
         "" if fact is None else fact.note,
     ]
-    return ["" if value is None else value for value in found]
+    return [_plain(value) for value in found]
+
+
+def _plain(value: object) -> object:
+    """Twelve digits: the last few are not the same on every machine."""
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return "" if value is None else value
