@@ -30,7 +30,7 @@ def read_training_data(recipe: Recipe) -> TrainingData:
     Raises:
         InputError: If there are no such data, or they cannot be split so.
     """
-    dataset, name = read_data(recipe.data), recipe.evaluation.out_of_distribution
+    dataset, name = read_data(recipe.data), recipe.foreign_name
     foreign = read_foreign(name, dataset, recipe.data) if name else None
     return TrainingData(dataset=dataset, sha256=dataset.sha256(), foreign=foreign)
 
@@ -78,7 +78,7 @@ def read_foreign(name: str, dataset: Dataset, settings: DataSection) -> Part:
     shape = tuple(part.inputs.shape[1:])
     if shape != dataset.input_shape:
         raise InputError(
-            f"evaluation.out_of_distribution must name samples of shape {dataset.input_shape}, as "
+            f"foreign.name must name samples of shape {dataset.input_shape}, as "
             f"{dataset.name} has; those of {name} are {shape}."
         )
     return part

@@ -32,6 +32,7 @@ from calibrant.training.results import is_complete, write_results
 from calibrant.training.run import Run, RunFolder, load_run
 from calibrant.training.run_report import run_facts
 from calibrant.training.schedule import build_optimiser
+from calibrant.training.shift import check_shift, shifted_logits
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -55,9 +56,10 @@ def train(
     The directory gets ``recipe.toml`` (with every default), ``environment.json``, ``metrics.jsonl`` (a line
     per epoch), ``checkpoint.pt``, and at the end ``predictions.npz`` (logits of the calibration and test
     split), ``report.html`` and ``evaluation.json``; where the recipe names samples of another kind, also
-    ``out_of_distribution.npz`` and ``out_of_distribution.json``; where it penalises curvature or minimises
-    sharpness, ``cost.json`` (a step against one of plain cross-entropy). A killed process loses the epoch it
-    was in, Ctrl-C not even that; calling this again resumes from there, on one CPU to the same bits.
+    ``out_of_distribution.npz`` and ``out_of_distribution.json``; where it names corruptions, ``shift/*.npz``
+    and ``shift.json``; where it penalises curvature or minimises sharpness, ``cost.json`` (a step against one
+    of plain cross-entropy). A killed process loses the epoch it was in, Ctrl-C not even that; calling this
+    again resumes from there, on one CPU to the same bits.
 
     Args:
         recipe: What to train.
@@ -90,6 +92,7 @@ def train(
     warn_of_dying_gradients(recipe.loss)
     data = data or read_training_data(recipe)
     dataset = data.dataset
+    check_shift(recipe, dataset)
     # These are built here once so that their errors come before anything is written.
     preparation(recipe.data, dataset)
     build_augmentation(recipe.data.augment, dataset.input_shape)
@@ -123,7 +126,8 @@ def train(
         generators = [fabric.device] if fabric.device.type == "cuda" else []
         # Spawned processes receive Ctrl-C themselves, and this one has to wait for them.
         waiting = Interruption() if recipe.hardware.devices > 1 else nullcontext()
-        with torch.random.fork_rng(devices=generators), waiting:
+        alone = nullcontext() if _is_one_of_many(recipe.hardware) else run_folder.locked()
+        with alone, torch.random.fork_rng(devices=generators), waiting:
             launch: Callable[..., bool | Exception] = fabric.launch
             outcome = launch(_work, _Sealed(job))
     finally:
@@ -168,8 +172,15 @@ def _strategy(hardware: HardwareSection) -> str:
     """How several processes are started: spawned, which works from any program, or by a launcher."""
     if hardware.strategy != "auto" or hardware.devices * hardware.nodes == 1:
         return hardware.strategy
+    return "ddp" if _is_one_of_many(hardware) else "ddp_spawn"
+
+
+def _is_one_of_many(hardware: HardwareSection) -> bool:
+    """Whether a launcher, or Fabric's own, has started other processes for the same training."""
+    if hardware.devices * hardware.nodes == 1:
+        return False
     launched = hardware.nodes > 1 or "TORCHELASTIC_RUN_ID" in os.environ or "SLURM_NTASKS" in os.environ
-    return "ddp" if launched else "ddp_spawn"
+    return launched or hardware.strategy == "ddp"
 
 
 class _Sealed:
@@ -222,11 +233,12 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
         engine.use_kept_weights()
         wanted = ("calibration", "test") if job.foreign is None else ("calibration", "test", "foreign")
         logits = {name: engine.inference.logits(name) for name in wanted}
+        shifted = shifted_logits(job, engine.samples, engine.inference)
         if first:
             cost = engine.learner.cost(engine.batches(0)[0])
             if cost is not None:
                 job.folder.write(job.folder.cost, json.dumps(cost, indent=2) + "\n")
-            write_results(job, logits, facts)
+            write_results(job, logits, facts, shifted)
     if first:
         job.listener.stop()
     return finished

@@ -54,11 +54,17 @@ class DataSection(Section):
     """Decides which samples go into which split; independent of the seed of the training."""
 
 
+def usual_rate(optimiser: str) -> float:
+    """The learning rate that an optimiser has where none is given."""
+    return {"sgd": 0.1, "adagrad": 0.01}.get(optimiser, 0.001)
+
+
 class OptimiserSection(Section):
     """How the weights are updated."""
 
     name: Literal["sgd", "adam", "adamw", "adagrad"] = "sgd"
-    learning_rate: Positive = 0.1
+    learning_rate: Positive = Field(default_factory=lambda known: usual_rate(known.get("name", "sgd")))
+    """If it is not given: 0.1 for sgd, 0.01 for adagrad, 0.001 for adam and adamw."""
     weight_decay: NotNegative = 0.0
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """For sgd."""
@@ -177,6 +183,27 @@ class RecordSection(Section):
     """Epochs whose reliability and gradient norms are recorded; if empty, four evenly spaced ones."""
 
 
+class ShiftSection(Section):
+    """The test images under corruptions (Hendrycks and Dietterich, 2019), judged when the run is finished."""
+
+    corruption: str | tuple[str, ...] = ()
+    """Such as ``gaussian-noise``, or several, or ``all`` fifteen; if empty, none."""
+    severities: tuple[Annotated[int, Field(ge=1, le=5)], ...] = (1, 2, 3, 4, 5)
+    name: str = ""
+    """``cifar10-c`` or ``cifar100-c`` for the published images; if empty, test images are corrupted."""
+    samples: Annotated[int, Field(ge=0)] = 0
+    """Take only so many images, evenly spaced; 0: all."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Decides the random numbers of corruptions that are computed."""
+
+
+class ForeignSection(Section):
+    """Samples of another kind, to be told from the test samples."""
+
+    name: str = ""
+    """Out-of-distribution data, named as in ``data.name``; if empty, none."""
+
+
 class EvaluationSection(Section):
     """How the finished run is evaluated."""
 
@@ -190,7 +217,7 @@ class EvaluationSection(Section):
     """For networks that learn a neutral class beside the two: whether the two are renormalised, or the
     neutral one is struck out and what is left need not sum to one; the report shows both."""
     out_of_distribution: str = ""
-    """Out-of-distribution data, named as in ``data.name``, to be told from the test samples."""
+    """Another way to say ``foreign.name``."""
 
     @model_validator(mode="after")
     def _struck_are_confidences(self) -> EvaluationSection:
