@@ -94,10 +94,12 @@ class Grid:
         found: dict[str, Point] = {}
         excluded = merged = 0
         for axes in _combinations(content, known, source):
-            settings = _complete(task, {**base, **axes}, source)
+            given = {**base, **axes}
+            settings = _complete(task, given, source)
             for override in overrides:
                 if matches(settings, override.when):
-                    settings = _complete(task, {**settings, **override.changes}, source)
+                    given |= override.changes
+                    settings = _complete(task, given, source)
             if any(matches(settings, wanted) for wanted in excludes):
                 excluded += 1
                 continue

@@ -114,6 +114,8 @@ class Recipe(sections.Section):
     def with_settings(self, settings: Sequence[str]) -> Recipe:
         """The recipe with some settings changed, given as ``training.epochs=5`` or ``seed=1``.
 
+        A default that follows from another setting, as the learning rate does from the optimiser, follows it.
+
         Raises:
             InputError: If one has another form, is unknown or has a value that it cannot have.
 
@@ -121,7 +123,8 @@ class Recipe(sections.Section):
             >>> Recipe().with_settings(["optimiser.name=adam", "training.epochs=3"]).optimiser.name
             'adam'
         """
-        content = self.model_dump()
+        tables_of = {name for name, entry in self.model_dump().items() if isinstance(entry, dict)}
+        content = {name: {} for name in tables_of} | self.model_dump(exclude_unset=True)
         for setting in settings:
             key, equals, value = setting.partition("=")
             if not equals or not key.strip():
@@ -130,7 +133,7 @@ class Recipe(sections.Section):
             table: Any = content
             for section in tables:
                 if not isinstance(table.get(section), dict):
-                    known = [name for name, entry in content.items() if isinstance(entry, dict)]
+                    known = sorted(tables_of)
                     raise InputError(
                         f"--set {setting}: there is no table {section!r}{nearest(section, known)}"
                     )
