@@ -241,3 +241,13 @@ def test_every_page_is_run() -> None:
     """No page escapes; the gate's is run by the tests of ``calibrant check``."""
     run = set(re.findall(r'run_page\("(.*?)"', Path(__file__).read_text(encoding="utf-8")))
     assert {path.name for path in PAGES.glob("*.md")} == run | {"gate-in-ci.md"}
+
+
+def test_train_on_texts(tmp_path, monkeypatch, capsys) -> None:
+    """The page's texts are learned from, and its two conventions differ by the neutral fifth."""
+    monkeypatch.setattr("calibrant.training.results.evaluate", functools.partial(evaluate, null_draws=2))
+    monkeypatch.setattr("calibrant.reports.html.report_text", lambda *_given, **_sections: "<!doctype html>")
+    page = run_page("train-on-texts.md", tmp_path, monkeypatch)
+    assert (page["struck"] / page["renormalised"]).tolist()[0] == pytest.approx([0.8, 0.8], abs=1e-6)
+    assert page["run"].predictions.class_names == ("calm", "loud")
+    assert capsys.readouterr().out.splitlines()[-1] == "24"
