@@ -16,11 +16,10 @@ from hypothesis import settings
 # Read when torch is loaded: threads that wait by spinning starve each other on a shared machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-gc.disable()  # while tests are collected
-
 import shapes
 
 shapes.install()
+gc.disable()  # while tests are collected
 
 settings.register_profile("calibrant", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("calibrant")

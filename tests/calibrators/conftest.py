@@ -50,7 +50,7 @@ def roster() -> Any:
 
 @pytest.fixture
 def few_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Search jumping objectives at fewer points, by the same lines, for laws that any number of points keeps."""
+    """Search jumping objectives at fewer points, by the same lines: most laws hold for any number of them."""
     for module, name, step in (
         (focal_searches, "PAPER_GAMMAS", 3),
         (focal_searches, "PAPER_TEMPERATURES", 5),
