@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
 import shlex
@@ -14,6 +15,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from calibrant.evaluation import evaluate
+from calibrant.models import build as build_model
 from command_line import call
 
 PAGES = Path(__file__).parents[1] / "docs" / "how-to"
@@ -120,6 +123,67 @@ def test_hugging_face(tmp_path, monkeypatch, capsys) -> None:
     assert "Choice: use temperature" in capsys.readouterr().out
 
 
+class Elsewhere(nn.Module):
+    """Stands for an image classifier of transformers: logits in an object."""
+
+    def __init__(self, num_labels: int) -> None:
+        super().__init__()
+        self.num_labels = num_labels
+
+    @classmethod
+    def from_pretrained(cls, _: str, *, num_labels: int, ignore_mismatched_sizes: bool) -> Elsewhere:
+        """No download."""
+        assert ignore_mismatched_sizes
+        return cls(num_labels)
+
+    def forward(self, *, pixel_values: Tensor) -> Any:
+        """Zeros."""
+        return SimpleNamespace(logits=pixel_values.new_zeros(len(pixel_values), self.num_labels))
+
+
+def taking_anything(**settings: Any) -> nn.Module:
+    """Stands for a factory of torchvision or timm; the layer remembers what it was given."""
+    layer = nn.Linear(1, settings["num_classes"])
+    layer.settings = settings  # pyright: ignore[reportArgumentType]
+    return layer
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
+def test_your_own_model(tmp_path, monkeypatch) -> None:
+    """The page's commands train its network; factories of other packages are called as its table says."""
+    page = run_page("your-own-model.md", tmp_path, monkeypatch)
+    body = "features.denseblock1.denselayer1.conv1.weight"
+    assert torch.equal(page["network"].get_parameter(body), page["pretrained"].get_parameter(body))
+    text = (PAGES / "your-own-model.md").read_text(encoding="utf-8")
+    # What a report says is no business of this page, and most of the time.
+    monkeypatch.setattr("calibrant.training.results.evaluate", functools.partial(evaluate, null_draws=2))
+    monkeypatch.setattr("calibrant.reports.html.report_text", lambda *_given, **_sections: "<!doctype html>")
+    few = ["evaluation.bootstrap=2", "evaluation.calibrators=['temperature']", "training.epochs=1"]
+    for line in re.findall(r"^\$ calibrant (.*)$", text, flags=re.MULTILINE):
+        more = [word for setting in few for word in ("--set", setting)]
+        done = call(*shlex.split(line), *more, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+    for package, names in (
+        ("torchvision.models", {"resnet18": taking_anything, "vit_b_16": taking_anything}),
+        ("timm", {"create_model": taking_anything}),
+        ("transformers", {"AutoModelForImageClassification": Elsewhere}),
+    ):
+        stand_in = ModuleType(package)
+        vars(stand_in).update(names)
+        monkeypatch.setitem(sys.modules, package, stand_in)
+    monkeypatch.setitem(sys.modules, "torchvision", ModuleType("torchvision"))
+    rows = re.findall(r"^\| t\w+.*? \| `(.*)` \|$", text, flags=re.MULTILINE)
+    built = [build_model(row, input_shape=(3, 32, 32), num_classes=7) for row in rows]
+    assert [each.settings for each in built] == [
+        {"num_classes": 7},
+        {"num_classes": 7, "image_size": 32, "dropout": 0.1},
+        {"num_classes": 7, "model_name": "resnet18", "in_chans": 1},
+    ]
+    monkeypatch.syspath_prepend(tmp_path)
+    hub = build_model("hub_models:pretrained", input_shape=(3, 8, 8), num_classes=4)
+    assert hub(torch.zeros(2, 3, 8, 8)).shape == (2, 4)
+
+
 class Trainer:
     """Stands for Lightning's: the loops that the page relies on."""
 
@@ -177,3 +241,13 @@ def test_every_page_is_run() -> None:
     """No page escapes; the gate's is run by the tests of ``calibrant check``."""
     run = set(re.findall(r'run_page\("(.*?)"', Path(__file__).read_text(encoding="utf-8")))
     assert {path.name for path in PAGES.glob("*.md")} == run | {"gate-in-ci.md"}
+
+
+def test_train_on_texts(tmp_path, monkeypatch, capsys) -> None:
+    """The page's texts are learned from, and its two conventions differ by the neutral fifth."""
+    monkeypatch.setattr("calibrant.training.results.evaluate", functools.partial(evaluate, null_draws=2))
+    monkeypatch.setattr("calibrant.reports.html.report_text", lambda *_given, **_sections: "<!doctype html>")
+    page = run_page("train-on-texts.md", tmp_path, monkeypatch)
+    assert (page["struck"] / page["renormalised"]).tolist()[0] == pytest.approx([0.8, 0.8], abs=1e-6)
+    assert page["run"].predictions.class_names == ("calm", "loud")
+    assert capsys.readouterr().out.splitlines()[-1] == "24"

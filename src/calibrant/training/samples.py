@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.shapes import Int
+from calibrant.data import LazyImages, Part
 from calibrant.data.prepare import to_unit
 from calibrant.training.data import preparation
 from calibrant.training.job import Job
@@ -21,20 +22,26 @@ class Samples:
         images = len(job.dataset.input_shape) == 3
         self.layout = torch.channels_last if hardware.channels_last and images else torch.contiguous_format
         """Memory layout of images, for inputs and network."""
-        place = device if hardware.resident else torch.device("cpu")
-        self._parts = {name: part.to(place) for name, part in job.dataset.parts.items()}
-        if job.foreign is not None:
-            self._parts["foreign"] = job.foreign.to(place)
+        self._place = device if hardware.resident else torch.device("cpu")
+        self._parts: dict[str, Part] = {}
+        foreign = {} if job.foreign is None else {"foreign": job.foreign}
+        for name, part in (job.dataset.parts | foreign).items():
+            self.add(name, part)
+
+    def add(self, name: str, part: Part) -> None:
+        """Take in further samples, under a name of their own or in place of those that had it."""
+        self._parts[name] = part if isinstance(part.inputs, LazyImages) else part.to(self._place)
 
     def count(self, name: str) -> int:
         """How many samples the split holds."""
         return len(self._parts[name])
 
     def take(self, name: str, rows: Int[Tensor, " n"]) -> tuple[Tensor, Tensor]:
-        """Inputs in [0, 1] and labels of some samples, on the device."""
+        """Inputs in [0, 1], or word numbers, and labels of some samples, on the device."""
         part = self._parts[name]
-        rows = rows.to(part.labels.device)
-        return to_unit(part.inputs[rows].to(self._device)), part.labels[rows].to(self._device)
+        labels = part.labels[rows.to(part.labels.device)].to(self._device)
+        place = torch.device("cpu") if isinstance(part.inputs, LazyImages) else part.inputs.device
+        return to_unit(part.inputs[rows.to(place)].to(self._device)), labels
 
     def prepare(self, unit: Tensor) -> Tensor:
         """Normalise inputs in [0, 1] as the recipe says."""
