@@ -13,8 +13,8 @@ from calibrant.experiments.engines.engine import Order
 from calibrant.experiments.engines.perform import give_up, perform
 from calibrant.experiments.grid import Grid
 from calibrant.experiments.item import run_name
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.store import Store, leases
-from calibrant.experiments.store.result import RunResult
 from calibrant.experiments.tasks.fingerprints import Fingerprints, state_of
 from calibrant.experiments.tasks.training import Training
 from toy_task import Toy, toys
