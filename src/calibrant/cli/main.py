@@ -24,6 +24,7 @@ from calibrant.cli.fit import fit
 from calibrant.cli.runs import runs
 from calibrant.cli.study import app as study
 from calibrant.cli.sweep import sweep
+from calibrant.cli.table import table
 from calibrant.cli.terminal import Command, errors
 from calibrant.cli.train import train
 
@@ -34,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (evaluate, fit, apply, compare, check, demo, train, sweep, runs, figure, curvature):
+for command in (evaluate, fit, apply, compare, check, demo, train, sweep, runs, table, figure, curvature):
     app.command(cls=Command)(command)
 app.add_typer(study, name="study")
 
