@@ -24,6 +24,7 @@ from calibrant.training.interruption import Interruption
 from calibrant.training.job import Job
 from calibrant.training.listener import Listener
 from calibrant.training.loss import build_loss, warn_of_dying_gradients
+from calibrant.training.multilabel import check_task
 from calibrant.training.neutral import check_convention
 from calibrant.training.recipe import Recipe
 from calibrant.training.recipe_sections import HardwareSection
@@ -92,7 +93,8 @@ def train(
     warn_of_dying_gradients(recipe.loss)
     data = data or read_training_data(recipe)
     dataset = data.dataset
-    check_shift(recipe, dataset)
+    if not dataset.multilabel:
+        check_shift(recipe, dataset)
     # These are built here once so that their errors come before anything is written.
     preparation(recipe.data, dataset)
     build_augmentation(recipe.data.augment, dataset.input_shape)
@@ -105,6 +107,7 @@ def train(
             vectors=dataset.vectors,
         )
         loss = build_loss(recipe, dataset)
+    check_task(recipe, dataset, loss)
     build_regularizer(recipe, model, loss)
     build_optimiser(recipe.optimiser, model)
     check_convention(recipe, model)

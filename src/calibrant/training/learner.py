@@ -17,6 +17,7 @@ from calibrant.training.inference import logits_of
 from calibrant.training.job import Job
 from calibrant.training.joint_optimiser import RELATIVE_RATE
 from calibrant.training.loss import labels_of_parts
+from calibrant.training.multilabel import right_answers
 from calibrant.training.processes import Processes
 from calibrant.training.regularizer import build_regularizer
 from calibrant.training.samples import Samples
@@ -117,7 +118,7 @@ class Learner:
         return _Pass(logits.detach(), found)
 
     def _sums(self, done: _Pass, labels: Tensor) -> Float[Tensor, " K"]:
-        right = (done.logits.argmax(dim=1) == labels).sum()
+        right = right_answers(done.logits, labels).sum()
         size = torch.tensor(len(labels), device=self._processes.device)
         sums = [done.found.loss.detach().double() * len(labels), right.double(), size.double()]
         if self.regularizer is not None:

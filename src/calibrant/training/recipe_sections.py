@@ -140,7 +140,8 @@ class TrainingSection(Section):
     batch_size: Annotated[int, Field(ge=2)] = 128
     """Counted over all processes."""
     class_weights: Literal["none", "balanced"] = "none"
-    """Whether the loss weights classes by the inverse of their frequency (alpha)."""
+    """Whether the loss weights classes by the inverse of their frequency (alpha); where samples have several
+    labels, both answers of each label, as CheXNet does."""
     drop_last: bool = False
     """Leave out the last batch of an epoch where it is smaller than the others."""
     patience: Annotated[int, Field(ge=0)] = 0

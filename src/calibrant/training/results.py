@@ -105,5 +105,9 @@ def _write_foreign(job: Job, logits: dict[str, torch.Tensor]) -> Predictions | N
     if job.foreign is None:
         return None
     path = job.folder.foreign_predictions
-    Predictions(logits=logits["foreign"], class_names=list(job.dataset.class_names)).save(path)
+    Predictions(
+        logits=logits["foreign"],
+        kind="multilabel" if job.dataset.multilabel else None,
+        class_names=list(job.dataset.class_names),
+    ).save(path)
     return load_predictions(path)

@@ -118,6 +118,7 @@ def detection_of(predictions: Predictions, foreign: Predictions, *, name: str) -
                 out_of_distribution_scores(
                     logits=each.scores.double() if state == "uncalibrated" else repair(each.scores.double()),
                     score=score,
+                    multilabel=predictions.kind == "multilabel",
                 )
                 for each in (test, foreign)
             )
