@@ -13,6 +13,7 @@ from calibrant._math.shapes import Float
 from calibrant.training.job import Job
 from calibrant.training.processes import Processes
 from calibrant.training.samples import Samples
+from calibrant.training.views import averaged, middle, ten_crops
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -33,6 +34,7 @@ class Inference:
         self, fabric: Fabric, job: Job, *, model: nn.Module, processes: Processes, samples: Samples
     ) -> None:
         self._fabric, self._recipe, self._width = fabric, job.recipe, job.dataset.num_classes
+        self._side, self._multilabel = job.recipe.data.crop, job.dataset.multilabel
         self._processes, self._samples = processes, samples
         self.model = model
 
@@ -40,10 +42,22 @@ class Inference:
         """Logits of a whole split in the order of its samples, on the CPU of every process."""
         return self.over(name, lambda inputs, _labels: self.run(inputs), width=self._width)
 
+    def final_logits(self, name: str) -> Float[Tensor, "N C"]:
+        """As :meth:`logits`, or of the mean probabilities of the views that the evaluation asks for."""
+        if self._recipe.evaluation.views == "one":
+            return self.logits(name)
+        return self.over(name, lambda inputs, _labels: self._over_views(inputs), width=self._width)
+
+    @torch.no_grad()
+    def _over_views(self, inputs: Tensor) -> Tensor:
+        """One view after the other, each in a batch of its own, so that memory does not grow with them."""
+        views = [logits_of(self._fabric, self.model, view) for view in ten_crops(inputs, self._side)]
+        return averaged(views, multilabel=self._multilabel)
+
     @torch.no_grad()
     def run(self, inputs: Tensor) -> Tensor:
         """Logits of a batch."""
-        return logits_of(self._fabric, self.model, inputs)
+        return logits_of(self._fabric, self.model, middle(inputs, self._side))
 
     def over(
         self, name: str, compute: Callable[[Tensor, Tensor], Float[Tensor, "n K"]], *, width: int

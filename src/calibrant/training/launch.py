@@ -34,6 +34,7 @@ from calibrant.training.run import Run, RunFolder, load_run
 from calibrant.training.run_report import run_facts
 from calibrant.training.schedule import build_optimiser
 from calibrant.training.shift import check_shift, shifted_logits
+from calibrant.training.views import network_shape
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -97,12 +98,13 @@ def train(
         check_shift(recipe, dataset)
     # These are built here once so that their errors come before anything is written.
     preparation(recipe.data, dataset)
-    build_augmentation(recipe.data.augment, dataset.input_shape)
+    build_augmentation(recipe.data.augment, dataset.input_shape, side=recipe.data.crop)
+    input_shape = network_shape(recipe, dataset)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seeds.derived(recipe.seed, seeds.WEIGHTS))
         model = build_model(
             recipe.model,
-            input_shape=dataset.input_shape,
+            input_shape=input_shape,
             num_classes=dataset.num_classes,
             vectors=dataset.vectors,
         )
@@ -235,7 +237,7 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     if finished and not is_complete(job):
         engine.use_kept_weights()
         wanted = ("calibration", "test") if job.foreign is None else ("calibration", "test", "foreign")
-        logits = {name: engine.inference.logits(name) for name in wanted}
+        logits = {name: engine.inference.final_logits(name) for name in wanted}
         shifted = shifted_logits(job, engine.samples, engine.inference)
         if first:
             cost = engine.learner.cost(engine.batches(0)[0])
