@@ -128,7 +128,8 @@ class ResizedCrop(Augmentation):
     def __init__(self, side: int, *, area: tuple[float, float] = (0.08, 1.0)) -> None:
         if side < 1:
             raise InputError("resized-crop needs data.crop, the side of the square that the network sees.")
-        if not isinstance(area, tuple | list) or len(area) != 2 or not 0 < area[0] <= area[1] <= 1:
+        two = isinstance(area, tuple | list) and len(area) == 2  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not two or not 0 < area[0] <= area[1] <= 1:
             raise InputError(f"`area` must be two shares, 0 < smallest <= largest <= 1; got {area!r}.")
         self.side, self.area = side, tuple(area)
 

@@ -98,6 +98,7 @@ class Engine:
             base=settings.optimiser.learning_rate,
             epoch=epoch,
             epochs=settings.training.epochs,
+            losses=[row["calibration_nll"] for row in self.state.history],
         )
         learner.module.train()
         batches = self.batches(epoch)

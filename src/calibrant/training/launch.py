@@ -17,6 +17,7 @@ import torch
 from calibrant._math.errors import ConvergenceError, InputError
 from calibrant.data import build_augmentation
 from calibrant.models import build as build_model
+from calibrant.models import load_weights
 from calibrant.training import seeds
 from calibrant.training.data import TrainingData, preparation, read_training_data
 from calibrant.training.engine import Engine
@@ -108,6 +109,8 @@ def train(
             num_classes=dataset.num_classes,
             vectors=dataset.vectors,
         )
+        if recipe.training.initial:
+            load_weights(model, recipe.training.initial, skip=recipe.training.initial_skip)
         loss = build_loss(recipe, dataset)
     check_task(recipe, dataset, loss)
     build_regularizer(recipe, model, loss)

@@ -94,11 +94,14 @@ class OptimiserSection(Section):
 class ScheduleSection(Section):
     """How the learning rate changes from epoch to epoch."""
 
-    name: Literal["constant", "steps", "cosine"] = "constant"
+    name: Literal["constant", "steps", "cosine", "plateau"] = "constant"
     milestones: tuple[Count, ...] = ()
     """For steps: completed epochs after which the rate is multiplied by ``factor``."""
     factor: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """For steps."""
+    """For steps and plateau."""
+    patience: Annotated[int, Field(ge=0)] = 5
+    """For plateau: the rate is multiplied by ``factor`` after more epochs than this without a calibration NLL
+    that is lower by 1e-4 of it, as torch's ``ReduceLROnPlateau`` does."""
     floor: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """For cosine: share of the rate that is left at the end."""
     warmup: Annotated[int, Field(ge=0)] = 0
@@ -148,6 +151,11 @@ class TrainingSection(Section):
     labels, both answers of each label, as CheXNet does."""
     drop_last: bool = False
     """Leave out the last batch of an epoch where it is smaller than the others."""
+    initial: str = ""
+    """A file of weights to begin with, as :func:`calibrant.models.load_weights` reads it; if empty, they are
+    drawn."""
+    initial_skip: tuple[str, ...] = ()
+    """Parameters or modules that are drawn all the same, such as ``classifier``."""
     patience: Annotated[int, Field(ge=0)] = 0
     """Stop after this many epochs without a better one; 0: never."""
     keep: Literal["last", "best"] = "last"
