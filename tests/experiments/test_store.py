@@ -13,8 +13,8 @@ from calibrant.experiments.engines.engine import Order
 from calibrant.experiments.engines.perform import give_up, perform
 from calibrant.experiments.grid import Grid
 from calibrant.experiments.item import run_name
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.store import Store, leases
-from calibrant.experiments.store.result import RunResult
 from calibrant.experiments.tasks.fingerprints import Fingerprints, state_of
 from calibrant.experiments.tasks.training import Training
 from toy_task import Toy, toys
@@ -95,6 +95,21 @@ def test_the_lease_of_a_dead_process_is_taken_over(store, monkeypatch) -> None:
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + leases.EXPIRY + 1)
     assert store.claim("run") is not None
+
+
+def test_a_holder_that_was_succeeded_is_told(store, monkeypatch) -> None:
+    """A lease is renewed as long as nobody has taken the run over; then its holder is told once."""
+    told: list[str] = []
+    lease = store.claim("run", lost=lambda: told.append("lost"))
+    later = time.time() + leases.EXPIRY + 1
+    monkeypatch.setattr(time, "time", lambda: later)
+    lease.renew()
+    assert store.leases.holder("run").time == later
+    monkeypatch.setattr(leases, "_is_alive", lambda _number: False)
+    assert store.claim("run") is not None
+    lease.renew()
+    lease.renew()
+    assert told == ["lost"]
 
 
 def test_only_one_takes_over(store, monkeypatch) -> None:

@@ -25,6 +25,7 @@ from calibrant.cli.predict import predict
 from calibrant.cli.runs import runs
 from calibrant.cli.study import app as study
 from calibrant.cli.sweep import sweep
+from calibrant.cli.table import table
 from calibrant.cli.terminal import Command, errors
 from calibrant.cli.train import train
 
@@ -35,7 +36,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (evaluate, fit, apply, compare, check, demo, train, predict, sweep, runs, figure, curvature):
+COMMANDS = (evaluate, fit, apply, compare, check, demo, train, predict, sweep, runs, table, figure, curvature)
+for command in COMMANDS:
     app.command(cls=Command)(command)
 app.add_typer(study, name="study")
 

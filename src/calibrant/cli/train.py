@@ -24,9 +24,15 @@ def train(
     model: Annotated[
         str | None, typer.Option(help='The network, such as "resnet(width=16)", or module:factory.')
     ] = None,
-    data: Annotated[str | None, typer.Option(help="A named set, an .npz file or a folder of images.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="A named set, an .npz file, or a folder of images or texts.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Number of epochs.")] = None,
+    budget: Annotated[
+        Literal["full", "small"],
+        typer.Option(help="small: with the settings of the recipe's table [small], for a few CPU cores."),
+    ] = "full",
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", help="Any setting of the recipe, as section.key=value; may be repeated."),
@@ -46,7 +52,7 @@ def train(
 ) -> None:
     """Train what RECIPE says, evaluate it and write everything into one directory; or resume a run."""
     from calibrant.data import offline
-    from calibrant.training import Run, TrainingInterrupted, load_recipe, load_run
+    from calibrant.training import Run, TrainingInterrupted, at_budget, load_recipe, load_run
     from calibrant.training import select as select_loss
     from calibrant.training import train as carry_out
     from calibrant.training.display import Display
@@ -69,7 +75,7 @@ def train(
         }.items()
         if value is not None
     ]
-    wanted = load_recipe(file).with_settings([*changes, *(setting or [])])
+    wanted = at_budget(load_recipe(file), budget).with_settings([*changes, *(setting or [])])
     if candidates is not None and loss is not None:
         raise InputError("--loss and --select exclude each other; name all losses in --select.")
     what = file_name(wanted.loss) if candidates is None else "select"
@@ -97,10 +103,13 @@ def _show(run: Run) -> None:
     from rich.console import Console
 
     from calibrant.reports import render
+    from calibrant.training.budget import budget_note
     from calibrant.training.step_cost import cost_facts
 
     if run.evaluation is not None:
         render(run.evaluation, Console())
+    if note := budget_note(run.recipe):
+        typer.echo(f"budget:      {note}")
     row = run.kept_row
     value = row["calibration_temperature"]
     best = "" if value is None else f"; its best temperature on the calibration split is {value:.3g}"

@@ -61,7 +61,7 @@ def point_values(
         >>> round(found.values["uncalibrated"]["ece"], 3), round(found.values["temperature"]["ece"], 3)
         (0.129, 0.048)
         >>> round(found.parameters["temperature"]["temperature"], 2)
-        2.09
+        1.87
     """
     test, held_out = as_judged(predictions.test), to_repair(predictions.calibration)
     if test.labels is None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from calibrant.experiments.item import Item
-from calibrant.experiments.store.result import RunResult
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.tasks.fingerprints import canonical
 from calibrant.experiments.tasks.task import Settings, Task
 

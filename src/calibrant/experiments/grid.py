@@ -17,6 +17,7 @@ from calibrant.experiments.matching import Wanted, check_names, matches
 from calibrant.experiments.tasks.fingerprints import Fingerprints, canonical
 from calibrant.experiments.tasks.roster import task_named
 from calibrant.experiments.tasks.task import Settings, Task
+from calibrant.training.recipe_files import flat, read_content
 
 _KEYS = ("task", "recipe", "settings", "axes", "zip", "exclude", "override")
 
@@ -93,10 +94,12 @@ class Grid:
         found: dict[str, Point] = {}
         excluded = merged = 0
         for axes in _combinations(content, known, source):
-            settings = _complete(task, {**base, **axes}, source)
+            given = {**base, **axes}
+            settings = _complete(task, given, source)
             for override in overrides:
                 if matches(settings, override.when):
-                    settings = _complete(task, {**settings, **override.changes}, source)
+                    given |= override.changes
+                    settings = _complete(task, given, source)
             if any(matches(settings, wanted) for wanted in excludes):
                 excluded += 1
                 continue
@@ -162,7 +165,7 @@ class _Override:
                 f'{source}: [[override]] needs both, as in `when = {{ loss = "brier" }}` and '
                 '`set = { "training.epochs" = 30 }`.'
             )
-        return cls(_flat(when), _flat(changes))
+        return cls(flat(when), flat(changes))
 
 
 def _complete(task: Task, settings: Settings, source: str) -> Settings:
@@ -181,26 +184,24 @@ def _base(content: Mapping[str, Any], *, source: str, folder: Path) -> dict[str,
         return {}
     base = content[given[0]]
     if isinstance(base, dict):
-        return _flat(base)
+        return flat(base)
     if not isinstance(base, str) or given[0] != "recipe":
         raise InputError(f"{source}: `{given[0]}` must be a table{' or a path' * (given[0] == 'recipe')}.")
     path = folder / base
     try:
-        text = path.read_text(encoding="utf-8")
-        return _flat(tomllib.loads(text))
+        recipe = read_content(path)
     except FileNotFoundError as error:
         raise InputError(
             f"{source}: there is no recipe {path}; its path is relative to the grid's folder."
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no TOML file: {error}.") from error
+    return flat({key: value for key, value in recipe.items() if key != "small"})
 
 
 def _tables(content: Mapping[str, Any], key: str, source: str) -> list[dict[str, Any]]:
     tables = content.get(key, [])
     if not isinstance(tables, list) or not all(isinstance(each, dict) and each for each in tables):
         raise InputError(f"{source}: write [[{key}]], with double brackets, and settings below it.")
-    return [each if key == "override" else _flat(each) for each in tables]
+    return [each if key == "override" else flat(each) for each in tables]
 
 
 def _combinations(content: Mapping[str, Any], known: Sequence[str], source: str) -> Iterator[dict[str, Any]]:
@@ -211,7 +212,7 @@ def _combinations(content: Mapping[str, Any], known: Sequence[str], source: str)
     columns: list[list[dict[str, Any]]] = []
     seen: list[str] = []
     for table in [
-        *({name: values} for name, values in _flat(axes).items()),
+        *({name: values} for name, values in flat(axes).items()),
         *_tables(content, "zip", source),
     ]:
         check_names(table, known, source)
@@ -230,14 +231,3 @@ def _combinations(content: Mapping[str, Any], known: Sequence[str], source: str)
         raise InputError(f"{source}: [axes] must name settings with lists of values, as `seed = [0, 1]`.")
     for chosen in itertools.product(*columns):
         yield {name: value for each in chosen for name, value in each.items()}
-
-
-def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables in tables as full names; ``[axes.training] epochs = [...]`` is ``"training.epochs"``."""
-    found: dict[str, Any] = {}
-    for name, value in table.items():
-        if isinstance(value, dict):
-            found |= {f"{name}.{key}": inner for key, inner in _flat(value).items()}
-        else:
-            found[name] = value
-    return found

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from calibrant.experiments.engines.engine import Ended, Engine, Event, Order
-from calibrant.experiments.engines.perform import give_up
+from calibrant.experiments.engines.perform import give_up, is_covered
 from calibrant.experiments.item import Item
 from calibrant.experiments.store.store import Store
 
@@ -64,7 +64,7 @@ def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watch
     orders = {item.run: Order(store=store.address, item=item) for item in items}
     deaths: Counter[str] = Counter()
     here = 0
-    pending = _pending(orders, store)
+    pending = pending_of(orders, store)
     try:
         with engine:
             engine.prepare(pending)
@@ -78,7 +78,8 @@ def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watch
                     for event in events:
                         here += isinstance(event, Ended) and event.state == "done"
                         watcher.event(_judged(event, orders, deaths))
-                pending = _pending(orders, store)
+                done = store.done()
+                pending = [order for order in pending if order.item.run not in done]
     finally:
         watcher.stop()
     return _report(orders, store, here)
@@ -94,8 +95,10 @@ def _judged(event: Event, orders: dict[str, Order], deaths: Counter[str]) -> Eve
     return give_up(orders[event.run], f"{event.reason} It was tried {ATTEMPTS} times.")
 
 
-def _pending(orders: dict[str, Order], store: Store) -> list[Order]:
-    done = store.done()
+def pending_of(orders: dict[str, Order], store: Store) -> list[Order]:
+    """What has no result yet, or one that lacks numbers which are asked for."""
+    results = {each.run: each for each in store.results(status=None) if each.run in orders}
+    done = {run for run, result in results.items() if is_covered(result, orders[run].item)}
     return [order for run, order in orders.items() if run not in done]
 
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from calibrant.experiments.estimates import said_time
 from calibrant.experiments.means import mean_of, plus_minus
-from calibrant.experiments.store.result import RunResult
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.tasks.fingerprints import canonical
 
 _COLUMNS = (("error", None, "error %"), ("ece", None, "ECE %"), ("ece", "temperature", "after temperature %"))

@@ -126,7 +126,8 @@ def train(
         generators = [fabric.device] if fabric.device.type == "cuda" else []
         # Spawned processes receive Ctrl-C themselves, and this one has to wait for them.
         waiting = Interruption() if recipe.hardware.devices > 1 else nullcontext()
-        with torch.random.fork_rng(devices=generators), waiting:
+        alone = nullcontext() if _is_one_of_many(recipe.hardware) else run_folder.locked()
+        with alone, torch.random.fork_rng(devices=generators), waiting:
             launch: Callable[..., bool | Exception] = fabric.launch
             outcome = launch(_work, _Sealed(job))
     finally:
@@ -171,8 +172,15 @@ def _strategy(hardware: HardwareSection) -> str:
     """How several processes are started: spawned, which works from any program, or by a launcher."""
     if hardware.strategy != "auto" or hardware.devices * hardware.nodes == 1:
         return hardware.strategy
+    return "ddp" if _is_one_of_many(hardware) else "ddp_spawn"
+
+
+def _is_one_of_many(hardware: HardwareSection) -> bool:
+    """Whether a launcher, or Fabric's own, has started other processes for the same training."""
+    if hardware.devices * hardware.nodes == 1:
+        return False
     launched = hardware.nodes > 1 or "TORCHELASTIC_RUN_ID" in os.environ or "SLURM_NTASKS" in os.environ
-    return "ddp" if launched else "ddp_spawn"
+    return launched or hardware.strategy == "ddp"
 
 
 class _Sealed:

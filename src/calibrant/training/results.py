@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -12,6 +13,7 @@ from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import write_report
 from calibrant.reports.commands import with_commands
 from calibrant.reports.run_sections import Section
+from calibrant.training.budget import budget_note
 from calibrant.training.job import Job
 from calibrant.training.neutral import conventions_of, strikes_neutral, struck_predictions
 from calibrant.training.run import load_run
@@ -49,6 +51,8 @@ def write_results(
         command=job.command,
         progress=job.listener.stage,
     )
+    if note := budget_note(job.recipe):
+        evaluation = replace(evaluation, notes=(f"Trained on a {note}.", *evaluation.notes))
     sections = run_sections(
         load_run(folder.path),
         facts=facts,

@@ -7,7 +7,8 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,29 @@ class RunFolder:
             return False
         others = (entry for entry in self.path.iterdir() if entry != self.recipe)
         return self.environment.is_file() or all(_is_left_over(entry) for entry in others)
+
+    @contextmanager
+    def locked(self) -> Generator[None]:
+        """Keep other processes out while inside; a process that is killed holds nothing.
+
+        Raises:
+            InputError: If another process is training here.
+        """
+        from filelock import FileLock, Timeout
+
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / ".calibrant-lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise InputError(
+                f"{self.path} is in use: another process is training there; wait for it, or choose another "
+                "--out."
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def claim(self, recipe: Recipe) -> None:
         """Create the directory, or take over one that the same recipe made.

@@ -17,6 +17,7 @@ from calibrant.reports import write_report
 from calibrant.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant.reports.run_sections import Section, Table
 from calibrant.reports.words import number
+from calibrant.training.budget import budget_note
 from calibrant.training.data import read_data
 from calibrant.training.neutral import convention_section
 from calibrant.training.recipe import WITHOUT_EFFECT, Recipe
@@ -38,7 +39,9 @@ def run_facts(
     clip = f", gradients clipped at {optimiser.clip_norm:g}" if optimiser.clip_norm else ", no clipping"
     rate = f"{optimiser.name}, learning rate {optimiser.learning_rate:g} ({schedule.name})"
     averaged = "summed over" if recipe.reduction == "sum" else "averaged over"
+    note = budget_note(recipe)
     return {
+        **({} if note is None else {"budget": note}),
         "data": dataset.summary(),
         "model": f"{recipe.model}, {num_parameters:,} parameters",
         "loss": f"{recipe.loss}, {averaged} batches of {training.batch_size}",

@@ -47,8 +47,9 @@ def build_optimiser(settings: OptimiserSection, model: nn.Module) -> Optimizer:
     for wanted in settings.plain:
         under = {name for name in named if name == wanted or name.startswith(f"{wanted}.")}
         if not under:
+            layers = {name.rpartition(".")[0] or name: None for name in named}
             raise InputError(
-                f"optimiser.plain names {wanted!r}, which the network lacks{nearest(wanted, named)}"
+                f"optimiser.plain names {wanted!r}, which the network lacks{nearest(wanted, layers)}"
             )
         chosen |= under
     if len(chosen) == len(named):

@@ -10,7 +10,8 @@ from functools import lru_cache
 
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
 from calibrant.experiments.engines.engine import Ended, Order, Progress
-from calibrant.experiments.store.result import RunResult
+from calibrant.experiments.item import Item
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.store.store import Session, Store
 from calibrant.experiments.tasks.task import Outcome, Tell
 
@@ -39,7 +40,9 @@ def perform(
         return Ended(run=item.run, state="held")
     with lease, without_warnings():
         if item.run in store:
-            return _done(store.result(item.run))
+            result = _measured(store, item)
+            if result is not None:
+                return _done(result)
         session = store.begin(item.run)
         if session.is_complete:  # it was killed before it was moved to the finished ones
             store.publish(item.run)
@@ -50,6 +53,23 @@ def perform(
             session.spend()
             return Ended(run=item.run, state="stopped", reason=str(stop) or None)
         return _done(store.finish(item, session, outcome))
+
+
+def _measured(store: Store, item: Item) -> RunResult | None:
+    """The result that is there, measured again if it lacks numbers; None if the run must be done again."""
+    result = store.result(item.run)
+    if is_covered(result, item):
+        return result
+    try:
+        return store.amend(item, item.task.measure_again(item.settings, result))
+    except FileNotFoundError:
+        store.remove(item.run)
+        return None
+
+
+def is_covered(result: RunResult, item: Item) -> bool:
+    """Whether a result has all numbers that are asked for; one that failed or diverged has none to have."""
+    return result.status != "finished" or item.task.covers(result, item.settings)
 
 
 def give_up(order: Order, reason: str) -> Ended:

@@ -1,92 +1,20 @@
-"""What a finished run leaves: ``result.json``, and how it is read."""
+"""``result.json``: what it holds, and what of it an index keeps."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from calibrant._math.errors import InputError
 from calibrant.experiments.item import Item
-from calibrant.experiments.tasks.task import Outcome, Status
+from calibrant.experiments.result import RunResult
+from calibrant.experiments.tasks.task import Outcome
 
 FORMAT = 1
 """Of ``result.json``, which ``docs/reference/run-result.schema.json`` describes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunResult:
-    """A run that has come to its end.
-
-    Attributes:
-        run: Its name in the store.
-        task: What was done, as ``training``.
-        version: Of the task's numbers.
-        status: ``finished``, ``diverged`` or ``failed``.
-        reason: Why it diverged or failed.
-        settings: All settings, by full names.
-        axes: Those that the grid varied that the run was first part of.
-        inputs: Fingerprints of the data.
-        metrics: Numbers of the test split by stage (``uncalibrated``, then the calibrators) and name; None
-            where a number is not defined.
-        undefined: Why numbers are None, by stage and name.
-        parameters: What was fitted, by stage.
-        wall_seconds: Time that it took, all its sessions together.
-        cpu_seconds: The same of all processor cores together.
-        sessions: How often it was begun or resumed.
-        ended: When it ended, UTC, as ISO 8601.
-        environment: Versions and device.
-        more: What only some tasks have.
-    """
-
-    run: str
-    task: str
-    version: int
-    status: Status
-    reason: str | None
-    settings: Mapping[str, Any]
-    axes: Mapping[str, Any]
-    inputs: Mapping[str, str]
-    metrics: Mapping[str, Mapping[str, float | None]]
-    undefined: Mapping[str, Mapping[str, str]]
-    parameters: Mapping[str, Mapping[str, Any]]
-    wall_seconds: float
-    cpu_seconds: float
-    sessions: int
-    ended: str
-    environment: Mapping[str, Any]
-    more: Mapping[str, Any]
-    _rows: Callable[[], Sequence[Mapping[str, Any]]] = field(default=tuple, repr=False, compare=False)
-    _file: Callable[[str], Path] | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def rows(self) -> Sequence[Mapping[str, Any]]:
-        """What was recorded after each epoch; read from the store when asked for."""
-        return self._rows()
-
-    def value(self, name: str, stage: str | None = None) -> float | None:
-        """A number, or None where it is not defined or the run has no such number.
-
-        Args:
-            name: As ``ece``.
-            stage: As ``temperature``; by default the first.
-        """
-        stage = next(iter(self.metrics), "") if stage is None else stage
-        return self.metrics.get(stage, {}).get(name)
-
-    def file(self, name: str) -> Path:
-        """A file of the run's folder, such as ``predictions.npz``, on this machine.
-
-        Raises:
-            FileNotFoundError: If there is none.
-        """
-        path = None if self._file is None else self._file(name)
-        if path is None or not path.exists():
-            raise FileNotFoundError(f"run {self.run} holds no {name}.")
-        return path
 
 
 _SUMMARY = tuple(each.name for each in fields(RunResult) if each.name[0] != "_")
@@ -104,6 +32,7 @@ def result_content(
             "run": item.run,
             "task": item.task.name,
             "version": item.task.version,
+            "measures": item.task.measures,
             "status": outcome.status,
             "reason": outcome.reason,
             "settings": dict(item.settings),
@@ -121,6 +50,19 @@ def result_content(
             "rows": list(outcome.rows),
         }
     )
+
+
+def amended(content: Mapping[str, Any], item: Item, outcome: Outcome) -> dict[str, Any]:
+    """The content of a result whose run was measured again."""
+    again = {
+        "measures": item.task.measures,
+        "settings": dict(item.settings),
+        "metrics": outcome.metrics,
+        "undefined": outcome.undefined,
+        "parameters": outcome.parameters,
+        "more": {**content["more"], **outcome.more},
+    }
+    return finite({**content, **again})
 
 
 def summary_of(content: bytes, source: str) -> dict[str, Any]:

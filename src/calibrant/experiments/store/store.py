@@ -16,10 +16,11 @@ from typing import Any
 from calibrant._math.errors import InputError
 from calibrant.experiments.item import Item
 from calibrant.experiments.matching import Wanted, matches
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.store.index import Index, Summary
 from calibrant.experiments.store.leases import Holder, Lease, Leases
 from calibrant.experiments.store.places import RESULT_FILE, RUNS, place_at
-from calibrant.experiments.store.result import RunResult, result_content, summary_of
+from calibrant.experiments.store.result import amended, result_content, summary_of
 from calibrant.experiments.tasks.fingerprints import Fingerprints
 from calibrant.experiments.tasks.task import Outcome, Task
 
@@ -157,13 +158,20 @@ class Store:
         session.spend()
         ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         content = result_content(item, outcome, ended=ended, **session.spent)
-        text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+        text = _as_text(content)
         readme = _readme(item.task, outcome.status, item.label, session.folder)
         (session.folder / "README.txt").write_text(readme, encoding="utf-8")
         aside = session.folder / f".calibrant-{RESULT_FILE}"
         aside.write_text(text, encoding="utf-8")
         aside.replace(session.folder / RESULT_FILE)
         self.publish(item.run)
+        return self._result(summary_of(text.encode(), item.run))
+
+    def amend(self, item: Item, outcome: Outcome) -> RunResult:
+        """Replace the numbers of a claimed run that was measured again."""
+        name = f"{RUNS}/{item.run}/{RESULT_FILE}"
+        text = _as_text(amended(json.loads(self.place.read(name) or b"{}"), item, outcome))
+        self.place.write(name, text.encode())
         return self._result(summary_of(text.encode(), item.run))
 
     def publish(self, run: str) -> None:
@@ -229,6 +237,10 @@ class Session:
         """Note the time, at most once in five seconds."""
         if time.monotonic() - self._noted > 5:
             self.spend()
+
+
+def _as_text(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def _readme(task: Task, status: str, label: str, folder: Path) -> str:

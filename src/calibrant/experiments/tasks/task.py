@@ -6,14 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
+from calibrant.experiments.result import RunResult, Status
 from calibrant.experiments.tasks.fingerprints import Fingerprints
 
 Settings: TypeAlias = Mapping[str, Any]
 """Flat, by full names as ``training.epochs``; values that JSON can hold."""
-
-Status: TypeAlias = Literal["finished", "failed", "diverged"]
 
 Tell: TypeAlias = Callable[[float, str], None]
 """Takes the share that is done and a few words, such as ``epoch 3/20  loss 0.41``."""
@@ -59,6 +58,8 @@ class Task(ABC):
     """As a grid names it."""
     version: ClassVar[int]
     """Raised when the same settings give other numbers than before; older runs then no longer count."""
+    measures: ClassVar[int] = 1
+    """Raised when finished runs are measured otherwise than before; they are then measured again."""
     costly: ClassVar[tuple[str, ...]] = ()
     """Settings that decide how long a run takes, beside others that hardly do."""
     files: ClassVar[Mapping[str, str]] = {}
@@ -90,6 +91,20 @@ class Task(ABC):
         """Fingerprints of the data that the numbers depend on, by name; by default there are none."""
         _ = settings, fingerprints
         return {}
+
+    def covers(self, result: RunResult, settings: Settings) -> bool:
+        """Whether a result has all numbers that settings ask for which decide the same run."""
+        _ = settings
+        return result.measures == self.measures
+
+    def measure_again(self, settings: Settings, result: RunResult) -> Outcome:
+        """The numbers of a finished run from what it left, without doing it again.
+
+        Raises:
+            FileNotFoundError: If it did not leave what is needed: the run is done again.
+        """
+        _ = settings
+        raise FileNotFoundError(f"run {result.run} left nothing that could be measured again.")
 
     def threads(self, settings: Settings) -> int:
         """How many processor cores a run keeps busy."""

@@ -7,7 +7,8 @@ import importlib.util
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -18,24 +19,31 @@ from calibrant._math.text_form import named, parse_call
 from calibrant.calibrators import build as build_calibrator
 from calibrant.data.fetch import cache_folder
 from calibrant.data.lazy import feed
+from calibrant.evaluation.fitting.recommend import UNCALIBRATED
+from calibrant.evaluation.fitting.templates import DEFAULTS
 from calibrant.evaluation.point_values import point_values
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.tasks.fingerprints import Fingerprints, state_of
 from calibrant.experiments.tasks.task import Outcome, Settings, Task, Tell
 from calibrant.models.roster import MODELS
-from calibrant.predictions import load_predictions
+from calibrant.predictions import Predictions, load_predictions
 from calibrant.training import Listener, Recipe, train
 from calibrant.training.data import TrainingData, read_training_data
 from calibrant.training.run import RunFolder
 from calibrant.training.version import NUMBERS
 
 LATER: Mapping[str, object] = {}
-"""Settings that recipes have gained since version 1 of the numbers, with the value that changes nothing.
+"""Settings that recipes have gained since the present version of the numbers, with what changes none of them.
 
-A run whose recipe has that value is known by the same name as before there was the setting.
+A run whose recipe has that value is known by the same name as before there was the setting. Where ``NUMBERS``
+is raised, they may go from here.
 """
 
-_COSMETIC = ("data.memory", "evaluation.bootstrap", "evaluation.batch_size")
-"""Settings that change no number, beside those of the hardware."""
+_COSMETIC = ("data.memory", "evaluation.bootstrap", "evaluation.batch_size", "evaluation.calibrators")
+"""Settings that decide no number of the trained network, beside those of the hardware.
+
+A run that lacks a calibrator is measured again, from its predictions.
+"""
 _CALLS = ("model", "loss")
 """Settings written as ``name(setting=value)``."""
 
@@ -86,6 +94,20 @@ class Training(Task):
             fingerprints.get(key, lambda: json.dumps(_digests(read_training_data(recipe))))
         )
         return found
+
+    def covers(self, result: RunResult, settings: Settings) -> bool:
+        """Whether every calibrator was tried, and by the present version of the measures."""
+        known = {*result.metrics, *result.more.get("calibrators_failed", {})}
+        asked = tuple(settings["evaluation.calibrators"]) or DEFAULTS
+        return super().covers(result, settings) and known >= set(asked)
+
+    def measure_again(self, settings: Settings, result: RunResult) -> Outcome:
+        """By the calibrators that are asked for, and those that were before."""
+        recipe = recipe_of(settings)
+        before = [stage for stage in result.metrics if stage != UNCALIBRATED]
+        asked = recipe.evaluation.calibrators or DEFAULTS
+        names = list(dict.fromkeys([*asked, *before]))
+        return _measured(load_predictions(result.file("predictions.npz")), recipe, names)
 
     def threads(self, settings: Settings) -> int:
         """As the recipe says, or one, in each process."""
@@ -226,10 +248,7 @@ def _outcome(
     recipe: Recipe, folder: RunFolder, data: TrainingData, rows: tuple[Mapping[str, Any], ...]
 ) -> Outcome:
     predictions, evaluation = load_predictions(folder.predictions), recipe.evaluation
-    found = point_values(
-        predictions, calibrators=evaluation.calibrators or None, num_bins=evaluation.num_bins
-    )
-    metrics = {stage: _with_error(values) for stage, values in found.values.items()}
+    measured = _measured(predictions, recipe, evaluation.calibrators or DEFAULTS)
     session = json.loads(folder.environment.read_text(encoding="utf-8"))["sessions"][-1]
     more: dict[str, Any] = {
         "inputs": _digests(data),
@@ -242,8 +261,6 @@ def _outcome(
         },
         "counts": {name: len(part) for name, part in data.dataset.parts.items()},
     }
-    if found.failures:
-        more["calibrators_failed"] = dict(found.failures)
     if folder.cost.is_file():
         more["cost"] = json.loads(folder.cost.read_text(encoding="utf-8"))
     if folder.conventions.is_file():
@@ -253,12 +270,17 @@ def _outcome(
 
         foreign = load_predictions(folder.foreign_predictions)
         more["out_of_distribution"] = detection_of(predictions, foreign, name=evaluation.out_of_distribution)
+    return replace(measured, rows=rows, more={**more, **measured.more})
+
+
+def _measured(predictions: Predictions, recipe: Recipe, calibrators: Sequence[str]) -> Outcome:
+    """Every quantity of the test split, as trained and after each calibrator."""
+    found = point_values(predictions, calibrators=calibrators, num_bins=recipe.evaluation.num_bins)
     return Outcome(
-        metrics=metrics,
+        metrics={stage: _with_error(values) for stage, values in found.values.items()},
         undefined=found.reasons,
         parameters=found.parameters,
-        rows=rows,
-        more=more,
+        more={"calibrators_failed": dict(found.failures)} if found.failures else {},
     )
 
 
