@@ -35,7 +35,7 @@ KNOWN = {
 def test_a_real_file_ends_in_a_verdict(data_folder: Path, name: str) -> None:
     """The direction is the known one, and where repair is due it lowers smooth calibration error and NLL."""
     direction, repaired = KNOWN[name]
-    found = evaluate(load_predictions(data_folder / name), bootstrap=100, null_draws=100)
+    found = evaluate(load_predictions(data_folder / name), bootstrap=100, null_draws=80)
     verdict = found.verdict
     if direction is not None:
         assert verdict.direction == direction
