@@ -128,7 +128,7 @@ def test_skeletons_run(section: str) -> None:
 
 def test_there_is_a_section_for_each_kind() -> None:
     """All that is declared once can be added by the page."""
-    kinds = ("loss", "metric", "quantity", "calibrator", "study", "dataset", "network")
+    kinds = ("loss", "metric", "quantity", "calibrator", "study", "task or an engine", "dataset", "network")
     assert list(SECTIONS) == [f"Add a {kind}" for kind in kinds]
 
 

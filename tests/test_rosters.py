@@ -19,6 +19,8 @@ ROSTERS = {
     "models/roster.py": set[str](),
     "evaluation/quantities/roster.py": {"samples.py", "shared.py"},
     "experiments/studies/roster.py": {"demo", "fcl_boundaries"},
+    "experiments/tasks/roster.py": {"fingerprints.py"},
+    "experiments/engines/roster.py": {"cores.py", "perform.py", "pool_worker.py"},
 }
 
 

@@ -24,7 +24,9 @@ def train(
     model: Annotated[
         str | None, typer.Option(help='The network, such as "resnet(width=16)", or module:factory.')
     ] = None,
-    data: Annotated[str | None, typer.Option(help="A named set, an .npz file or a folder of images.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="A named set, an .npz file, or a folder of images or texts.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Number of epochs.")] = None,
     budget: Annotated[
