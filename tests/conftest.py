@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Callable, Generator
@@ -19,11 +20,18 @@ os.environ["CALIBRANT_OFFLINE"] = "1"  # a test that wants a data set finds it, 
 import shapes
 
 shapes.install()
+gc.disable()  # while tests are collected
 
 settings.register_profile("calibrant", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("calibrant")
 
 GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector what stays to the end: modules, tests, the libraries that they import."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

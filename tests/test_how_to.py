@@ -66,6 +66,25 @@ def test_lower_curvature(tmp_path, monkeypatch, capsys) -> None:
     assert flat < plain / 2
 
 
+def test_sweep(tmp_path, monkeypatch, capsys) -> None:
+    """The page's files and commands give its four runs, which its code reads."""
+    text = (PAGES / "sweep.md").read_text(encoding="utf-8")
+    for name, content in re.findall(r"^```toml\n# (\S+)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    printed = []
+    for line in re.findall(r"^\$ calibrant (.*)$", text, flags=re.MULTILINE):
+        more = ["--engine", "serial"] if line.startswith("sweep") else []
+        done = call(*shlex.split(line), *more, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout)
+    assert printed[0].startswith("4 runs\nfinished: 0\n")
+    assert len(printed[3].splitlines()) == 2
+    run_page("sweep.md", tmp_path, monkeypatch)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("focal(gamma=3), seed ") for line in lines)
+
+
 class Words:
     """Stands for a tokenizer: counts of two words."""
 

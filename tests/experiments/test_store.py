@@ -97,6 +97,21 @@ def test_the_lease_of_a_dead_process_is_taken_over(store, monkeypatch) -> None:
     assert store.claim("run") is not None
 
 
+def test_a_holder_that_was_succeeded_is_told(store, monkeypatch) -> None:
+    """A lease is renewed as long as nobody has taken the run over; then its holder is told once."""
+    told: list[str] = []
+    lease = store.claim("run", lost=lambda: told.append("lost"))
+    later = time.time() + leases.EXPIRY + 1
+    monkeypatch.setattr(time, "time", lambda: later)
+    lease.renew()
+    assert store.leases.holder("run").time == later
+    monkeypatch.setattr(leases, "_is_alive", lambda _number: False)
+    assert store.claim("run") is not None
+    lease.renew()
+    lease.renew()
+    assert told == ["lost"]
+
+
 def test_only_one_takes_over(store, monkeypatch) -> None:
     """Of two that find the same dead lease, one gets the run."""
     store.claim("run")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from calibrant.predictions import load_predictions
 from calibrant.training import train
 from calibrant.training.learner import Learner
 
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "run-result.schema.json"
 RECIPE = {
     "model": "mlp(widths=(8,))",
     "data": {"train": 100, "calibration": 80, "test": 120},
@@ -60,6 +62,20 @@ def test_the_run_is_that_of_calibrant_train(done, tmp_path) -> None:
             assert found.value(key, arm) == pytest.approx(estimate.value, abs=1e-12), (arm, key)
         assert found.value("error", arm) == 1 - found.value("accuracy", arm)
     assert found.parameters["temperature"] == judged.arm("temperature").parameters
+
+
+def test_the_result_is_as_documented(done) -> None:
+    """The schema has the keys of the file, no more and no fewer, and their types."""
+    (found,) = done.results()
+    content = json.loads(found.file("result.json").read_text(encoding="utf-8"))
+    properties = json.loads(SCHEMA.read_text(encoding="utf-8"))["properties"]
+    assert list(content) == list(properties)
+    assert properties["format"]["const"] == content["format"]
+    kinds = {"string": str, "integer": int, "number": (int, float), "object": dict, "array": list}
+    for name, declared in properties.items():
+        if isinstance(declared.get("type"), str):
+            assert isinstance(content[name], kinds[declared["type"]]), name
+    assert content["status"] in properties["status"]["enum"]
 
 
 def test_the_folder_holds_what_its_readme_names(done) -> None:

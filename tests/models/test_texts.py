@@ -160,6 +160,16 @@ def test_levels_give_what_nodes_give_one_by_one(network) -> None:
     torch.testing.assert_close(found, roots.log_softmax(dim=1)[:, [0, 2]], rtol=0, atol=1e-12)
 
 
+def test_log_probabilities_are_not_rounded_to_half_precision(network) -> None:
+    """In bfloat16 the shares of two classes leave the third its share to float32's accuracy."""
+    with torch.no_grad():
+        found = network.bfloat16().eval()(forest())
+        network.strikes_neutral = False
+        whole = network(forest()).float().softmax(dim=1)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(1 - found.exp().sum(dim=1), whole[:, 1], rtol=0, atol=1e-6)
+
+
 def test_five_sentiments_have_no_class_beside_them(generator) -> None:
     """The logits of a tree are then those of the layer."""
     model = TreeLSTM((11, 5), 5, vectors=torch.randn(6, 7, generator=generator), memory=4, dropout=0.0)

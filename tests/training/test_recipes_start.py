@@ -99,6 +99,15 @@ def test_losses_and_calibrators_that_a_recipe_names_exist(path) -> None:
         calibrators.build(text)
 
 
+def test_the_page_lists_every_recipe() -> None:
+    """By name; those of CIFAR-100 may be told by those of CIFAR-10. What it lists is there."""
+    page = (RECIPES[0].parent / "README.md").read_text(encoding="utf-8")
+    table = [line for line in page.splitlines() if line.startswith("| `")]
+    listed = {name for line in table for name in re.findall(r"`([\w-]+\w)`", line.split(" | ")[0])}
+    assert [name for name in LOADED if {name, name.replace("100-", "10-")}.isdisjoint(listed)] == []
+    assert listed <= set(LOADED)
+
+
 def test_recipes_of_papers_name_a_source_beside_each_number() -> None:
     """In the files that others extend, every line with a number has a comment that says where it stands."""
     for name in ("cifar10-resnet50", "tiny-imagenet-resnet50"):

@@ -103,8 +103,9 @@ def _show_totals(store: Store, chosen: Sequence[RunResult]) -> None:
 
     counts = Counter(each.status for each in chosen)
     said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items(), reverse=True))
-    cpu = sum(each.cpu_seconds for each in chosen)
-    typer.echo(f"{len(chosen)} runs{f': {said}' if said else ''}; {said_time(cpu)} of processor time")
+    cpu = said_time(sum(each.cpu_seconds for each in chosen))
+    count = f"{len(chosen)} run{'s' * (len(chosen) != 1)}{f': {said}' if said else ''}"
+    typer.echo(f"{count}; {cpu} of processor time")
     open_ = store.unfinished()
     if open_:
         busy = sum(holder is not None for holder in open_.values())
@@ -139,7 +140,11 @@ def _prune(store: Store, chosen: Sequence[RunResult], what: str, *, yes: bool) -
         names = [each.run for each in chosen if each.status == what]
     else:
         names = [each.run for each in chosen]
-    said = f"the predictions of {len(names)} runs" if what == "predictions" else f"{len(names)} runs"
+    said = (
+        f"the predictions of {len(names)} runs"
+        if what == "predictions"
+        else f"{len(names)} run{'s' * (len(names) != 1)}"
+    )
     if not names:
         typer.echo("there is nothing to remove")
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,7 +13,8 @@ from calibrant.cli.terminal import errors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from calibrant.experiments.estimates import Estimates
+    from calibrant.experiments.engines.engine import Engine
+    from calibrant.experiments.grid import Grid
     from calibrant.experiments.item import Item
     from calibrant.experiments.store import Store
 
@@ -58,22 +60,21 @@ def sweep(
     found = load_grid(grid)
     if only:
         found = found.only(read_wanted(only, option="--only"))
+    if dry_run and not _is_there(store):  # looking at a grid makes no store
+        with tempfile.TemporaryDirectory() as empty:
+            _show_plan(found, Store(empty), carrier)
+        return
     runs = Store(store)
+    if dry_run:
+        _show_plan(found, runs, carrier)
+        return
     items = found.items(runs.fingerprints())
     estimates = Estimates(found.task)
     estimates.learn(runs.results())
     if retry is not None:
-        _forget(runs, items, retry, dry_run=dry_run)
-    if not quiet or dry_run:
-        merged = f", {found.num_merged} of which came twice and count once" if found.num_merged else ""
-        excluded = f"; {found.num_excluded} combinations are excluded" if found.num_excluded else ""
-        typer.echo(f"{grid}: {len(items) + found.num_merged} runs{merged}{excluded}")
-    if dry_run:
-        from calibrant.experiments.engines.engine import Order
-
-        carrier.prepare([Order(store=runs.address, item=item) for item in items])
-        _show_plan(runs, items, estimates, carrier.jobs)
-        return
+        _forget(runs, items, retry)
+    if not quiet:
+        typer.echo(f"{grid}: {_said_size(found)}")
     try:
         report = carry_out(items, runs, carrier, watcher=SweepDisplay(estimates, quiet=quiet))
     except KeyboardInterrupt:
@@ -90,34 +91,54 @@ def sweep(
     raise typer.Exit(1 if report.failed else 0)
 
 
-def _forget(store: Store, items: Sequence[Item], retry: str, *, dry_run: bool) -> None:
+def _is_there(store: str) -> bool:
+    return "://" in store or (Path(store) / "runs").is_dir()
+
+
+def _said_size(grid: Grid) -> str:
+    merged = f", of which {grid.num_merged} came twice and count once" if grid.num_merged else ""
+    excluded = f"; {grid.num_excluded} more are excluded" if grid.num_excluded else ""
+    return f"{_count(len(grid.points) + grid.num_merged)}{merged}{excluded}"
+
+
+def _count(number: int) -> str:
+    return f"{number} run{'s' * (number != 1)}"
+
+
+def _forget(store: Store, items: Sequence[Item], retry: str) -> None:
     """Remove the results that are to be had again."""
     wanted = {"failed", "diverged"} if retry == "all" else {retry}
     runs = {item.run for item in items}
     again = [each.run for each in store.results(status=None) if each.status in wanted and each.run in runs]
-    for run in [] if dry_run else again:
+    for run in again:
         store.remove(run)
     if again:
         typer.echo(f"to do again: {len(again)} that {'failed or diverged' if retry == 'all' else retry}")
 
 
-def _show_plan(store: Store, items: Sequence[Item], estimates: Estimates, jobs: int) -> None:
+def _show_plan(grid: Grid, store: Store, engine: Engine) -> None:
     from collections import Counter
 
-    from calibrant.experiments.estimates import said_time
+    from calibrant.experiments.engines.engine import Order
+    from calibrant.experiments.estimates import Estimates, said_time
+    from calibrant.experiments.sweep import pending_of
 
-    runs = {item.run: item for item in items}
-    statuses = Counter(each.status for each in store.results(status=None) if each.run in runs)
-    held = store.leases.held().keys() & runs.keys()
-    todo = [item for item in items if item.run not in store.done()]
+    orders = {item.run: Order(store=store.address, item=item) for item in grid.items(store.fingerprints())}
+    estimates = Estimates(grid.task)
+    estimates.learn(store.results())
+    statuses = Counter(each.status for each in store.results(status=None) if each.run in orders)
+    typer.echo(_said_size(grid))
     for name in ("finished", "diverged", "failed"):
         if statuses[name] or name == "finished":
             typer.echo(f"{name}: {statuses[name]}")
+    held = len(store.leases.held().keys() & orders.keys())
     if held:
-        typer.echo(f"being done by another sweep: {len(held)}")
-    left = estimates.left(todo, jobs) if todo else 0.0
+        typer.echo(f"being done by another sweep: {held}")
+    todo = pending_of(orders, store)
+    engine.prepare(todo)
+    left = estimates.left([order.item for order in todo], engine.jobs)
     time = "nothing is known yet of how long" if left is None else f"about {said_time(left)}"
-    typer.echo(f"to do: {len(todo)}, {jobs} at once; {time}" if todo else "to do: nothing")
+    typer.echo(f"to do: {len(todo)}, {engine.jobs} at once; {time}" if todo else "to do: nothing")
 
 
 def _show_end(store: Store, items: Sequence[Item]) -> None:

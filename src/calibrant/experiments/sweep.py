@@ -78,7 +78,8 @@ def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watch
                     for event in events:
                         here += isinstance(event, Ended) and event.state == "done"
                         watcher.event(_judged(event, orders, deaths))
-                pending = [order for order in pending if order.item.run not in store.done()]
+                done = store.done()
+                pending = [order for order in pending if order.item.run not in done]
     finally:
         watcher.stop()
     return _report(orders, store, here)

@@ -91,7 +91,11 @@ class TreeLSTM(nn.Module):
         if self.training:
             return self.head(self.dropout(torch.cat(hidden)))
         logits = self.head(waiting[1][batch.roots])
-        return logits.log_softmax(dim=1)[:, ::2] if self.strikes_neutral else logits
+        if not self.strikes_neutral:
+            return logits
+        # In half precision the three would not sum to one well enough to tell the neutral share.
+        wide = logits if logits.dtype == torch.float64 else logits.float()
+        return wide.log_softmax(dim=1)[:, ::2]
 
     def training_labels(
         self, inputs: Int[Tensor, "N nodes 5"], _labels: Int[Tensor, " N"]

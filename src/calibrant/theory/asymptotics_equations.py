@@ -27,7 +27,8 @@ _NODES = (120, 240, 480, 960)  # on each of two intervals
 _TABLE, _WIDE = 4001, 30.0  # entries of a loss's table, and the margins up to which it is made first
 _MOST_STEPS, _EXACT = 50, 1e-11  # of Newton's method for the proximal operator
 _SHORTEST = 1e-3  # share of the load that a step of the continuation may be
-_FAR = 1e4
+_FAR, _LOWEST_LOG = 1e7, 100.0  # of a state
+_STEEPEST = 1e4  # weight that a population's minimiser is looked for at
 _AHEAD = 1e-4  # for differences, in the logarithms
 
 
@@ -50,7 +51,7 @@ class Margins(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A loss on equally spaced margins."""
+    """A loss on rising margins."""
 
     margins: Vector
     values: Vector
@@ -93,8 +94,8 @@ class MarginLoss:
         return slope.numpy(), bend.numpy()
 
     def on(self, low: float, high: float) -> Table:
-        """The loss on an interval."""
-        margins = np.linspace(low, high, _TABLE)
+        """The loss on an interval, looked at most closely around zero."""
+        margins = np.sinh(np.linspace(math.asinh(low), math.asinh(high), _TABLE))
         with torch.no_grad():
             values = self._loss(torch.from_numpy(margins), torch.ones(_TABLE, dtype=torch.float64)).numpy()
         return Table(margins, values, *self.derivatives(margins))
@@ -112,7 +113,7 @@ class MarginLoss:
 
 
 class FoldError(ArithmeticError):
-    """The proximal operator has several values where samples are."""
+    """The proximal operator has several values where samples are, or the state is out of reach."""
 
 
 def margins_of(
@@ -201,6 +202,8 @@ class Equations(NamedTuple):
 
     def gaps(self, logs: Vector, *, exact: bool = True) -> Vector:
         """How far they are from holding, at the logarithms of a state."""
+        if not (logs.max() < math.log(_FAR) and logs.min() > -_LOWEST_LOG):
+            raise FoldError("the search has left the states that there are")
         state = State(*np.exp(logs).tolist())
         shares, truth, _, slope, bend = margins_of(self.loss, state, self.signal, self.num_nodes, exact=exact)
         step = state.step
@@ -222,8 +225,6 @@ class Equations(NamedTuple):
             logs = found.x
             turn = np.linalg.inv(self._derivative(logs))
             for _ in range(_MOST_STEPS):
-                if not logs.max() < math.log(_FAR):
-                    return None
                 gaps = self.gaps(logs)
                 if np.abs(gaps).max() < _SOLVED:
                     return State(*np.exp(logs).tolist())
@@ -300,9 +301,9 @@ def _without_load(loss: MarginLoss, signal: float, penalty: float) -> State:
     high = 1.0
     while gap(high) < 0:
         high *= 2
-        if high > _FAR:
+        if high > _STEEPEST:
             raise ConvergenceError("the loss has no minimum in this world even with infinitely many samples.")
-    _, along = bracket(lambda along: gap(along) < 0, 0.0, high, width=high / 1000)  # enough to begin with
+    _, along = bracket(lambda along: gap(along) < 0, 0.0, high, width=high / 64)  # enough to begin with
     slope, bend = loss.derivatives(along * truth)
     step = 1 / (float((shares * bend).sum()) + penalty)
     return State(along, step * math.sqrt(float((shares * slope**2).sum())), step)

@@ -129,8 +129,7 @@ class Lease:
     def __init__(self, place: Place, run: str, number: int, leases: Leases, lost: Callable[[], None]) -> None:
         self._place, self._run, self._number, self._leases, self._lost = place, run, number, leases, lost
         self._token = secrets.token_hex(8)
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._renew, daemon=True)
+        self._guard, self._ended = threading.Lock(), False
         self.name = _name(run, number)
 
     def content(self) -> bytes:
@@ -145,23 +144,55 @@ class Lease:
         return self._leases.newest(self._run) <= self._number
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        _RENEWER.add(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end.set()
-        self._thread.join()
+        _RENEWER.remove(self)
+        with self._guard:
+            self._ended = True
         self._leases.clear(self._run, self._number)
 
-    def _renew(self) -> None:
-        while not self._end.wait(EXPIRY / _BEATS):
-            with suppress(OSError):  # the next time will do
-                if not self.is_ours:
-                    self._lost()
-                    return
+    def renew(self) -> None:
+        """Say that the holder is alive; or, where another has taken over, tell it so."""
+        with self._guard, suppress(OSError):  # the next time will do
+            if self._ended:
+                return
+            if self.is_ours:
                 self._place.write(self.name, self.content())
+            else:
+                self._ended = True
+                self._lost()
+
+
+class _Renewer:
+    """Renews the leases of this process, in a thread that is started with the first of them."""
+
+    def __init__(self) -> None:
+        self._leases: set[Lease] = set()
+        self._thread: threading.Thread | None = None
+
+    def add(self, lease: Lease) -> None:
+        """Renew it from now on."""
+        self._leases.add(lease)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, daemon=True)
+            self._thread.start()
+
+    def remove(self, lease: Lease) -> None:
+        """No longer."""
+        self._leases.discard(lease)
+
+    def _work(self) -> None:
+        while True:
+            time.sleep(EXPIRY / _BEATS)
+            for lease in list(self._leases):
+                lease.renew()
+
+
+_RENEWER = _Renewer()
 
 
 def _name(run: str, number: int) -> str:

@@ -154,9 +154,9 @@ class FolderPlace:
         return self.names(WORK)
 
     def publish(self, run: str) -> None:
-        """Write everything to the disk, then rename."""
+        """Rename, once the result and arrays have reached the disk: a crash leaves all of it or none."""
         source, target = self.work(run), self.path / RUNS / run
-        for path in [*(each for each in source.rglob("*") if each.is_file()), source]:
+        for path in [source / RESULT_FILE, *source.rglob("*.npz")]:
             _to_disk(path)
         try:
             source.rename(target)

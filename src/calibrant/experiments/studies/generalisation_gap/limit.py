@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from calibrant.experiments.means import Mean, mean_of, read_mean, rounded
+from calibrant.experiments.means import LEVEL, Mean, mean_of, read_mean, rounded
 from calibrant.experiments.studies.generalisation_gap.numbers import arm_of, cells_among, load_of
 from calibrant.experiments.studies.generalisation_gap.settings import BY_SIZE, GAMMAS
 
@@ -51,13 +52,18 @@ def comparisons(
 
 
 def _compared(found: Mean, limit: float) -> Comparison:
-    """A standard error is the half width of the interval over Student's quantile."""
     if not found.half_width:
         return Comparison(found, limit, None)
+    error = found.half_width / _quantile(found.n)
+    return Comparison(found, limit, (found.value - limit) / error)
+
+
+@cache
+def _quantile(n: int) -> float:
+    """Student's, by which half an interval is longer than a standard error."""
     from scipy.stats import t
 
-    error = found.half_width / float(t.ppf(0.975, found.n - 1))
-    return Comparison(found, limit, (found.value - limit) / error)
+    return float(t.ppf((1 + LEVEL) / 2, n - 1))
 
 
 def near_limit(numbers: Mapping[str, Any]) -> list[Mean]:
