@@ -20,6 +20,7 @@ from calibrant.models import build as build_model
 from calibrant.training import seeds
 from calibrant.training.data import TrainingData, preparation, read_training_data
 from calibrant.training.engine import Engine
+from calibrant.training.initial import begin_with
 from calibrant.training.interruption import Interruption
 from calibrant.training.job import Job
 from calibrant.training.listener import Listener
@@ -105,6 +106,8 @@ def train(
             vectors=dataset.vectors,
         )
         loss = build_loss(recipe, dataset)
+    if not run_folder.checkpoint.is_file():
+        begin_with(model, recipe.initial)
     build_regularizer(recipe, model, loss)
     build_optimiser(recipe.optimiser, model)
     check_convention(recipe, model)
