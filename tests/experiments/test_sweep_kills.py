@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -71,11 +72,14 @@ def kill(process: subprocess.Popen[bytes], rng: random.Random) -> None:
     """A worker, the driver, or the driver and all its workers at once, as when a machine goes down."""
     workers, which = children(process.pid), rng.choice(["worker", "driver", "all"])
     chosen = {"worker": workers[:1], "driver": [process.pid], "all": [process.pid, *workers]}[which]
-    for pid in chosen:
-        try:
+    end(chosen)
+
+
+def end(pids: list[int]) -> None:
+    """Kill those that are still there."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
 
 
 def starts(folder: Path) -> Counter[str]:
@@ -139,8 +143,7 @@ def test_trainings_that_are_killed_end_in_the_same_bits(tmp_path) -> None:
         while process.poll() is None and not list(work.glob("*/checkpoint.pt")) and time.monotonic() < until:
             time.sleep(0.05)
         time.sleep(rng.uniform(0, 1.5))
-        for pid in [process.pid, *children(process.pid)]:
-            os.kill(pid, signal.SIGKILL)
+        end([process.pid, *children(process.pid)])
         process.wait()
     start(tmp_path, str(tmp_path / "grid.toml")).wait()
     found = {each.run: each for each in store.results()}
