@@ -28,7 +28,12 @@ from calibrant.experiments.tasks.fingerprints import Fingerprints
 from calibrant.experiments.tasks.task import RESULT, Outcome, Settings, Task, Tell
 
 JOBS, SECONDS, EPOCHS, RESULTS = 2, 0.1, 30, 10_000
-BAR = {"cpu_milliseconds_per_run": 10, "index_seconds": 5, "rebuild_seconds": 30, "driver_megabytes": 500}
+BAR = {
+    "cpu_milliseconds_per_run": 10,
+    "index_cpu_seconds": 5,
+    "rebuild_cpu_seconds": 15,
+    "driver_megabytes": 500,
+}
 
 
 class Nothing(Task):
@@ -96,26 +101,26 @@ def result(number: int) -> dict[str, Any]:
 
 
 def index() -> dict[str, float]:
-    """Seconds to read 10,000 results one by one, and from an index that is there."""
+    """CPU seconds to read 10,000 results one by one, and from an index that is there."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)
         for number in range(RESULTS):
             run = Path(folder, "runs", f"{number:020x}")
             run.mkdir()
             (run / "result.json").write_text(json.dumps(result(number), indent=1), encoding="utf-8")
-        began = time.perf_counter()
+        began = time.process_time()
         store.rebuild_index()
-        rebuilt = time.perf_counter() - began
+        rebuilt = time.process_time() - began
         times: list[float] = []
         for _ in range(3):
-            began = time.perf_counter()
+            began = time.process_time()
             assert len(list(Store(folder).results())) == RESULTS  # noqa: S101
-            times.append(time.perf_counter() - began)
+            times.append(time.process_time() - began)
         size = Path(folder, "index.jsonl").stat().st_size / 1e6
         return {
             "results": RESULTS,
-            "rebuild_seconds": rebuilt,
-            "index_seconds": statistics.median(times),
+            "rebuild_cpu_seconds": rebuilt,
+            "index_cpu_seconds": statistics.median(times),
             "index_megabytes": size,
         }
 

@@ -38,6 +38,7 @@ def make_result(
         "cpu_seconds": 2.0,
         "sessions": 1,
         "ended": "2026-01-01T00:00:00+00:00",
+        "measures": 1,
         "environment": {},
         "more": {},
     }

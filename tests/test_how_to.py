@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from calibrant.evaluation import evaluate
 from calibrant.models import build as build_model
+from calibrant.predictions import load_predictions
 from command_line import call
 
 PAGES = Path(__file__).parents[1] / "docs" / "how-to"
@@ -256,10 +257,35 @@ def test_lightning(lightning, tmp_path, monkeypatch) -> None:
         assert 0 < page["module"].logged["val_ece"] < 0.5
 
 
+@pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
+def test_predict(tmp_path, monkeypatch) -> None:
+    """The commands of the first part run, and repair: confidence comes nearer to accuracy."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    run_page("predict.md", tmp_path, monkeypatch)
+    try:
+        first = (
+            (PAGES / "predict.md").read_text(encoding="utf-8").partition("## What the images go through")[0]
+        )
+        for line in re.findall(r"^\$ calibrant (.*)$", first, flags=re.MULTILINE):
+            more = ["--bootstrap", "40"] if line.startswith("evaluate") else []
+            done = call(*shlex.split(line), *more, folder=tmp_path)
+            assert done.returncode == 0, done.stderr
+    finally:
+        sys.modules.pop("my_network", None)
+    gaps: list[float] = []
+    for name in ("predictions.npz", "calibrated.npz"):
+        test = load_predictions(tmp_path / name).test
+        probs = test.probs
+        right = (probs.argmax(dim=1) == test.labels).double().mean()
+        gaps.append(float(probs.double().amax(dim=1).mean() - right))
+    assert gaps[0] > 0.03
+    assert abs(gaps[1]) < gaps[0] / 2
+
+
 def test_every_page_is_run() -> None:
-    """No page escapes; the gate's is run by the tests of ``calibrant check``."""
+    """No page escapes; the gate's and the tables' are run by the tests of these commands."""
     run = set(re.findall(r'run_page\("(.*?)"', Path(__file__).read_text(encoding="utf-8")))
-    assert {path.name for path in PAGES.glob("*.md")} == run | {"gate-in-ci.md"}
+    assert {path.name for path in PAGES.glob("*.md")} == run | {"gate-in-ci.md", "tables.md"}
 
 
 def test_train_on_texts(tmp_path, monkeypatch, capsys) -> None:

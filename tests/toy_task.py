@@ -18,7 +18,7 @@ from calibrant.experiments.tasks.task import RESULT, Outcome, Settings, Task, Te
 if TYPE_CHECKING:
     from calibrant.experiments.grid import Grid
 
-DEFAULTS: Mapping[str, Any] = {"seed": 0, "value": 1.0, "how": "well", "log": "", "seconds": 0.0}
+DEFAULTS: Mapping[str, Any] = {"seed": 0, "value": 1.0, "how": "well", "log": "", "seconds": 0.0, "steps": 1}
 
 
 class Toy(Task):
@@ -34,16 +34,20 @@ class Toy(Task):
         return {**DEFAULTS, **settings}
 
     def deciding(self, settings: Settings) -> Settings:
-        """All but the log and the time."""
-        return {name: value for name, value in settings.items() if name not in {"log", "seconds"}}
+        """All but the log, the time and the steps."""
+        return {name: value for name, value in settings.items() if name not in {"log", "seconds", "steps"}}
 
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
         """Do as ``how`` says."""
         if settings["log"]:
             with Path(settings["log"]).open("a", encoding="utf-8") as file:
                 file.write(f"{settings['value']} {settings['seed']}\n")
-        tell(0.5, "half way")
-        time.sleep(settings["seconds"])
+        saved, steps = folder / "steps", settings["steps"]
+        while (done := len(saved.read_bytes()) if saved.exists() else 0) < steps:
+            time.sleep(settings["seconds"])
+            with saved.open("ab") as file:
+                file.write(b"x")
+            tell((done + 1) / steps, f"step {done + 1}")
         how = settings["how"]
         if how == "diverges":
             raise ConvergenceError("it left all bounds.")

@@ -213,7 +213,7 @@ def test_a_damaged_result_is_named(store) -> None:
 def test_sizes(store) -> None:
     """Every run has its bytes; all of them are those of its files."""
     (found,) = do(store, value=[2.0])
-    files = ["README.txt", "result.json"]
+    files = ["README.txt", "result.json", "steps"]
     assert store.sizes()[found.run] == sum(found.file(name).stat().st_size for name in files)
 
 

@@ -1,12 +1,10 @@
-"""The learning rate on a plateau, and the weights that a training begins with."""
+"""The learning rate on a plateau."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from calibrant import models
-from calibrant._math.errors import InputError
 from calibrant.training import train
 from calibrant.training.recipe_sections import ScheduleSection
 from calibrant.training.schedule import learning_rate
@@ -36,19 +34,3 @@ def test_the_rate_falls_in_a_training_that_learns_nothing(recipe, tmp_path) -> N
     slow = recipe.with_settings([*settings, "optimiser.learning_rate=1e-9", "training.epochs=4"])
     run = train(slow, tmp_path / "run", report=False)
     assert [row["learning_rate"] for row in run.rows] == pytest.approx([1e-9, 1e-9, 1e-10, 1e-11])
-
-
-def test_a_training_begins_with_the_weights_of_a_file(recipe, tmp_path) -> None:
-    """Those that are to be skipped are drawn; a file that does not fit is refused, and nothing written."""
-    network = models.build("mlp(widths=(16,), dropout=0.2)", input_shape=(1, 8, 8), num_classes=10)
-    torch.save(network.state_dict(), tmp_path / "weights.pt")
-    names = list(network.state_dict())
-    last = names[-1].rpartition(".")[0]
-    settings = [f"training.initial={tmp_path / 'weights.pt'}", f"training.initial_skip=['{last}']"]
-    still = recipe.with_settings([*settings, "optimiser.learning_rate=1e-30", "training.epochs=1"])
-    found = train(still, tmp_path / "run", report=False).model().state_dict()
-    same = [name for name in names if torch.equal(found[name], network.state_dict()[name])]
-    assert same == [name for name in names if not name.startswith(f"{last}.")]
-    with pytest.raises(InputError, match="shape"):
-        train(still.with_settings(["model=mlp(widths=(17,))"]), tmp_path / "other")
-    assert not (tmp_path / "other").exists()

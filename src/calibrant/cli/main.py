@@ -21,6 +21,7 @@ from calibrant.cli.evaluate import evaluate
 from calibrant.cli.fault import report_fault
 from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
+from calibrant.cli.predict import predict
 from calibrant.cli.runs import runs
 from calibrant.cli.study import app as study
 from calibrant.cli.sweep import sweep
@@ -35,7 +36,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (evaluate, fit, apply, compare, check, demo, train, sweep, runs, table, figure, curvature):
+COMMANDS = (evaluate, fit, apply, compare, check, demo, train, predict, sweep, runs, table, figure, curvature)
+for command in COMMANDS:
     app.command(cls=Command)(command)
 app.add_typer(study, name="study")
 

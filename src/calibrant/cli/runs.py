@@ -36,11 +36,17 @@ def runs(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking.")] = False,
+    export: Annotated[
+        str | None,
+        typer.Option(
+            help="Send them to a tracker: tensorboard:DIR, mlflow:URI or wandb:DIR (offline); each run once."
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="A line of JSON for each run, all numbers.")
     ] = False,
 ) -> None:
-    """List the runs of STORE, with reasons where they failed; or remove some."""
+    """List the runs of STORE, with reasons where they failed; remove some, or send them to a tracker."""
     from calibrant.experiments.matching import read_wanted
     from calibrant.experiments.store import Store
 
@@ -52,6 +58,11 @@ def runs(
         if prune == "chosen" and not (wanted or statuses):
             raise InputError("--prune chosen removes what --where, --failed or --diverged choose; give one.")
         _prune(found, chosen, prune, yes=yes)
+    elif export is not None:
+        from calibrant.experiments.sinks import export as send
+
+        written = send(export, chosen)
+        typer.echo(f"{written} runs written to {export}, {len(chosen) - written} were there")
     elif as_json:
         for each in chosen:
             typer.echo(json.dumps(_plain(each), allow_nan=False))

@@ -51,16 +51,13 @@ def train(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> None:
     """Train what RECIPE says, evaluate it and write everything into one directory; or resume a run."""
-    from calibrant.data import offline
-    from calibrant.training import Run, TrainingInterrupted, at_budget, load_recipe, load_run
-    from calibrant.training import select as select_loss
-    from calibrant.training import train as carry_out
-    from calibrant.training.display import Display
-    from calibrant.training.loss_selection import file_name
+    from calibrant.training import at_budget, load_recipe
 
     if recipe.is_dir():
         if out is not None and out.resolve() != recipe.resolve():
             raise InputError(f"{recipe} is already a run; resume it without --out, or name a recipe.")
+        from calibrant.training import load_run
+
         file, out = load_run(recipe).folder.recipe, recipe
     else:
         file = recipe
@@ -78,6 +75,14 @@ def train(
     wanted = at_budget(load_recipe(file), budget).with_settings([*changes, *(setting or [])])
     if candidates is not None and loss is not None:
         raise InputError("--loss and --select exclude each other; name all losses in --select.")
+    # What takes seconds to import is imported once the recipe is known to be sound.
+    from calibrant.data import offline
+    from calibrant.training import Run, TrainingInterrupted
+    from calibrant.training import select as select_loss
+    from calibrant.training import train as carry_out
+    from calibrant.training.display import Display
+    from calibrant.training.loss_selection import file_name
+
     what = file_name(wanted.loss) if candidates is None else "select"
     folder = out or Path("runs") / f"{file.stem}-{what}-seed{wanted.seed}"
     told: dict[str, Any] = {"listener": Display(quiet=quiet), "command": command_line()}

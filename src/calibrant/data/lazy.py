@@ -36,12 +36,14 @@ class Geometry:
     size: int = 0
     resize: int = 0
     crop: int = 0
-    channels: Literal[0, 1, 3] = 0
+    channels: int = 0
 
     def __post_init__(self) -> None:
         for name in ("size", "resize", "crop"):
             if getattr(self, name) < 0:
                 raise InputError(f"`{name}` must be 0 or more; got {getattr(self, name)}.")
+        if self.channels not in {0, 1, 3}:
+            raise InputError(f"`channels` must be 1, 3, or 0 for those that there are; got {self.channels}.")
 
     def __bool__(self) -> bool:
         return any((self.size, self.resize, self.crop, self.channels))

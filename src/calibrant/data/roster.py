@@ -117,7 +117,7 @@ def _recognised(path: Path) -> RawData:
         (("*-images?idx3-ubyte*",), read_idx),
         (("data_batch_1*", "*/data_batch_1*", "train.bin", "*/train.bin", "meta", "*/meta"), read_cifar),
     ):
-        if any(any(path.glob(mark)) for mark in marks):
+        if any(found.is_file() for mark in marks for found in path.glob(mark)):
             return read(path)
     return read_folder(path)
 

@@ -12,7 +12,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Int
 from calibrant.data.lazy import LazyImages
 from calibrant.data.prepare import to_unit
-from calibrant.data.table import RESIDENT_BYTES, Dataset, Part, RawData, RawTexts
+from calibrant.data.table import RESIDENT_BYTES, Dataset, Part, RawData, RawPart, RawTexts
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 Size = int | float
@@ -110,10 +110,22 @@ def _count(name: str, size: Size, total: int) -> int:
     number = round(size * total) if isinstance(size, float) and size < 1 else size
     if number != math.floor(number) or not 1 <= number < total:
         raise InputError(
-            f"`{name}` must be a share below 1 or a whole number below the {total} training samples; "
+            f"`{name}` must be a share below 1 or a whole number below the {total} samples there are; "
             f"got {size}."
         )
     return int(number)
+
+
+def chosen_for_calibration(part: RawPart, share: Size, *, seed: int) -> Any:
+    """Mask of the samples of a split that are set apart for calibration, as :func:`split` would cut them.
+
+    Raises:
+        InputError: If the share leaves nothing on one side.
+    """
+    rng, size = np.random.default_rng(seed), _count("calibration", share, len(part.labels))
+    if part.groups is not None:
+        return _cut_groups(part.groups.numpy(), size, rng)
+    return _cut(part.labels.numpy(), size, rng)
 
 
 def _cut(labels: Int[np.ndarray, " N"], size: int, rng: np.random.Generator) -> Any:

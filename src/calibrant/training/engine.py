@@ -102,6 +102,7 @@ class Engine:
         )
         learner.module.train()
         batches = self.batches(epoch)
+        self.samples.plan("train", [self.processes.share(rows) for rows in batches[self.state.batch :]])
         told = time.monotonic()
         for number in range(self.state.batch, len(batches)):
             sums = learner.learn(batches[number], epoch=epoch, batch=number)

@@ -13,7 +13,7 @@ from calibrant._math.shapes import Float
 from calibrant.training.job import Job
 from calibrant.training.processes import Processes
 from calibrant.training.samples import Samples
-from calibrant.training.views import averaged, middle, ten_crops
+from calibrant.training.views import AsJudged, middle
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -44,20 +44,16 @@ class Inference:
 
     def final_logits(self, name: str) -> Float[Tensor, "N C"]:
         """As :meth:`logits`, or of the mean probabilities of the views that the evaluation asks for."""
-        if self._recipe.evaluation.views == "one":
-            return self.logits(name)
-        return self.over(name, lambda inputs, _labels: self._over_views(inputs), width=self._width)
+        judged = AsJudged(self._of_view, self._recipe, multilabel=self._multilabel)
+        return self.over(name, lambda inputs, _labels: judged(inputs), width=self._width)
 
-    @torch.no_grad()
-    def _over_views(self, inputs: Tensor) -> Tensor:
-        """One view after the other, each in a batch of its own, so that memory does not grow with them."""
-        views = [logits_of(self._fabric, self.model, view) for view in ten_crops(inputs, self._side)]
-        return averaged(views, multilabel=self._multilabel)
-
-    @torch.no_grad()
     def run(self, inputs: Tensor) -> Tensor:
-        """Logits of a batch."""
-        return logits_of(self._fabric, self.model, middle(inputs, self._side))
+        """Logits of a batch, seen as after each epoch."""
+        return self._of_view(middle(inputs, self._side))
+
+    @torch.no_grad()
+    def _of_view(self, view: Tensor) -> Tensor:
+        return logits_of(self._fabric, self.model, view)
 
     def over(
         self, name: str, compute: Callable[[Tensor, Tensor], Float[Tensor, "n K"]], *, width: int
@@ -71,6 +67,7 @@ class Inference:
         batches = list(torch.arange(total).split(size))
         self._processes.share_buffers(self.model)
         self.model.eval()
+        self._samples.plan(name, batches[rank::world])
         done: list[Tensor] = []
         for rows in batches[rank::world]:
             inputs, labels = self._samples.take(name, rows)

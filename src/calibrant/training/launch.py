@@ -17,10 +17,10 @@ import torch
 from calibrant._math.errors import ConvergenceError, InputError
 from calibrant.data import build_augmentation
 from calibrant.models import build as build_model
-from calibrant.models import load_weights
 from calibrant.training import seeds
 from calibrant.training.data import TrainingData, preparation, read_training_data
 from calibrant.training.engine import Engine
+from calibrant.training.initial import begin_with
 from calibrant.training.interruption import Interruption
 from calibrant.training.job import Job
 from calibrant.training.listener import Listener
@@ -109,10 +109,10 @@ def train(
             num_classes=dataset.num_classes,
             vectors=dataset.vectors,
         )
-        if recipe.training.initial:
-            load_weights(model, recipe.training.initial, skip=recipe.training.initial_skip)
         loss = build_loss(recipe, dataset)
     check_task(recipe, dataset, loss)
+    if not run_folder.checkpoint.is_file():
+        begin_with(model, recipe.initial)
     build_regularizer(recipe, model, loss)
     build_optimiser(recipe.optimiser, model)
     check_convention(recipe, model)

@@ -43,6 +43,7 @@ class Recipe(sections.Section):
     """How the loss is reduced over a batch; the sum is the batch size times the mean. Where a sample has many
     labels, as a tree has in its nodes, per-sample sums over them and averages over the samples."""
     data: sections.DataSection = sections.DataSection()
+    initial: sections.InitialSection = sections.InitialSection()
     optimiser: sections.OptimiserSection = sections.OptimiserSection()
     schedule: sections.ScheduleSection = sections.ScheduleSection()
     curvature: sections.CurvatureSection = sections.CurvatureSection()

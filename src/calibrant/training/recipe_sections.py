@@ -63,6 +63,22 @@ def usual_rate(optimiser: str) -> float:
     return {"sgd": 0.1, "adagrad": 0.01}.get(optimiser, 0.001)
 
 
+class InitialSection(Section):
+    """The weights to begin with."""
+
+    weights: str = ""
+    """A file that gives them by name: its path, or its place inside the folder ``CALIBRANT_DATA``. If empty,
+    the seed draws them."""
+    skip: tuple[str, ...] = ()
+    """Parameters or modules that the seed draws all the same, such as the last layer for other classes."""
+
+    @model_validator(mode="after")
+    def _something_is_skipped(self) -> InitialSection:
+        if self.skip and not self.weights:
+            raise ValueError("`skip` goes with `weights`")
+        return self
+
+
 class OptimiserSection(Section):
     """How the weights are updated."""
 
@@ -151,11 +167,6 @@ class TrainingSection(Section):
     labels, both answers of each label, as CheXNet does."""
     drop_last: bool = False
     """Leave out the last batch of an epoch where it is smaller than the others."""
-    initial: str = ""
-    """A file of weights to begin with, as :func:`calibrant.models.load_weights` reads it; if empty, they are
-    drawn."""
-    initial_skip: tuple[str, ...] = ()
-    """Parameters or modules that are drawn all the same, such as ``classifier``."""
     patience: Annotated[int, Field(ge=0)] = 0
     """Stop after this many epochs without a better one; 0: never."""
     keep: Literal["last", "best"] = "last"

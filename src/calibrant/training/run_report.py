@@ -43,12 +43,16 @@ def run_facts(
     return {
         **({} if note is None else {"budget": note}),
         "data": dataset.summary(),
-        "model": f"{recipe.model}, {num_parameters:,} parameters",
+        "model": f"{recipe.model}, {num_parameters:,} parameters{_begun(recipe)}",
         "loss": f"{recipe.loss}, {averaged} batches of {training.batch_size}",
         "optimiser": f"{rate}, weight decay {optimiser.weight_decay:g}{clip}",
         **regularizer_facts(recipe),
         "runs on": f"{device}, processes: {processes}, {training.precision}",
     }
+
+
+def _begun(recipe: Recipe) -> str:
+    return f", beginning with {recipe.initial.weights}" if recipe.initial.weights else ""
 
 
 def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from calibrant._math.shapes import Int
 from calibrant.data import LazyImages, Part
+from calibrant.data.loading import Plan
 from calibrant.data.prepare import to_unit
 from calibrant.training.data import preparation
 from calibrant.training.job import Job
@@ -24,6 +27,7 @@ class Samples:
         """Memory layout of images, for inputs and network."""
         self._place = device if hardware.resident else torch.device("cpu")
         self._parts: dict[str, Part] = {}
+        self._plans: dict[str, Plan] = {}
         foreign = {} if job.foreign is None else {"foreign": job.foreign}
         for name, part in (job.dataset.parts | foreign).items():
             self.add(name, part)
@@ -31,6 +35,13 @@ class Samples:
     def add(self, name: str, part: Part) -> None:
         """Take in further samples, under a name of their own or in place of those that had it."""
         self._parts[name] = part if isinstance(part.inputs, LazyImages) else part.to(self._place)
+        self._plans.pop(name, None)
+
+    def plan(self, name: str, batches: Sequence[Int[Tensor, " n"]]) -> None:
+        """Say which batches will be taken next, so that images can be decoded before they are needed."""
+        inputs = self._parts[name].inputs
+        if isinstance(inputs, LazyImages):
+            self._plans[name] = Plan(inputs, batches)
 
     def count(self, name: str) -> int:
         """How many samples the split holds."""
@@ -40,8 +51,12 @@ class Samples:
         """Inputs in [0, 1], or word numbers, and labels of some samples, on the device."""
         part = self._parts[name]
         labels = part.labels[rows.to(part.labels.device)].to(self._device)
-        place = torch.device("cpu") if isinstance(part.inputs, LazyImages) else part.inputs.device
-        return to_unit(part.inputs[rows.to(place)].to(self._device)), labels
+        if isinstance(part.inputs, LazyImages):
+            plan = self._plans.get(name)
+            inputs = part.inputs[rows.cpu()] if plan is None else plan.take(rows.cpu())
+        else:
+            inputs = part.inputs[rows.to(part.inputs.device)]
+        return to_unit(inputs.to(self._device)), labels
 
     def prepare(self, unit: Tensor) -> Tensor:
         """Normalise inputs in [0, 1] as the recipe says."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from calibrant._math.errors import InputError
@@ -77,6 +77,25 @@ def averaged(views: Sequence[Float[Tensor, "N C"]], *, multilabel: bool) -> Floa
     else:
         made = _log_mean(stacked.log_softmax(dim=2))
     return made.to(views[0].dtype)
+
+
+class AsJudged(nn.Module):
+    """A trained network with the views of its recipe's evaluation: whole images in, logits out.
+
+    Views come one after the other, each in a batch of its own, so that memory does not grow with them.
+    """
+
+    def __init__(self, network: Callable[[Tensor], Tensor], recipe: Recipe, *, multilabel: bool) -> None:
+        super().__init__()
+        self.network = network
+        self._side, self._views, self._multilabel = recipe.data.crop, recipe.evaluation.views, multilabel
+
+    def forward(self, images: Tensor) -> Float[Tensor, "N C"]:
+        """Logits of one view, or of the mean probabilities of ten."""
+        if self._views == "one":
+            return self.network(middle(images, self._side))
+        views = [self.network(view) for view in ten_crops(images, self._side)]
+        return averaged(views, multilabel=self._multilabel)
 
 
 def _log_mean(logarithms: Float[Tensor, "V N C"]) -> Float[Tensor, "N C"]:

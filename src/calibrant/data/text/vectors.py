@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import file_or_data
 from calibrant._math.shapes import Float
 
 
@@ -57,14 +57,13 @@ def vectors_path(name: str) -> Path:
     Raises:
         InputError: If there is no such file.
     """
-    root = os.environ.get("CALIBRANT_DATA")
-    for path in (Path(name), *([Path(root) / name] if root else [])):
-        if path.is_file():
-            return path
-    raise InputError(
-        f"data.vectors must name a file of word vectors, by its path or inside the folder CALIBRANT_DATA; "
-        f"there is no {name}."
-    )
+    path = file_or_data(name)
+    if path is None:
+        raise InputError(
+            "data.vectors must name a file of word vectors, by its path or inside the folder CALIBRANT_DATA; "
+            f"there is no {name}."
+        )
+    return path
 
 
 def _from_archive(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from calibrant import losses
+from calibrant._math.files import file_or_data
 from calibrant._math.text_form import named, parse_call
 from calibrant.calibrators import build as build_calibrator
 from calibrant.data.fetch import cache_folder
@@ -32,7 +33,13 @@ from calibrant.training.data import TrainingData, read_training_data
 from calibrant.training.run import RunFolder
 from calibrant.training.version import NUMBERS
 
-LATER: Mapping[str, object] = {}
+LATER: Mapping[str, object] = {
+    "initial.weights": "",
+    "initial.skip": [],
+    "data.crop": 0,
+    "evaluation.views": "one",
+    "schedule.patience": 5,
+}
 """Settings that recipes have gained since the present version of the numbers, with what changes none of them.
 
 A run whose recipe has that value is known by the same name as before there was the setting. Where ``NUMBERS``
@@ -87,12 +94,16 @@ class Training(Task):
         return kept if processes == 1 else {**kept, "processes": processes}  # each sees its share of a batch
 
     def inputs(self, settings: Settings, fingerprints: Fingerprints) -> Mapping[str, str]:
-        """Of the data set as it is split, and of out-of-distribution samples."""
+        """Of the data set as it is split, of out-of-distribution samples, and of weights to begin with."""
         recipe = recipe_of(settings)
         key = [_data_key(recipe), _sources(recipe), NUMBERS, version("torch"), version("numpy")]
         found: dict[str, str] = json.loads(
             fingerprints.get(key, lambda: json.dumps(_digests(read_training_data(recipe))))
         )
+        weights = file_or_data(recipe.initial.weights) if recipe.initial.weights else None
+        if weights is not None:
+            with weights.open("rb") as file:
+                found["initial weights"] = hashlib.file_digest(file, "sha256").hexdigest()
         return found
 
     def covers(self, result: RunResult, settings: Settings) -> bool:
@@ -185,12 +196,12 @@ def _check(loss: str, model: str, calibrators: tuple[str, ...]) -> None:
 
 def _data_key(recipe: Recipe) -> str:
     """All settings that decide the data."""
-    return json.dumps([recipe.data.model_dump(mode="json"), recipe.evaluation.out_of_distribution])
+    return json.dumps([recipe.data.model_dump(mode="json"), recipe.foreign_name])
 
 
 def _sources(recipe: Recipe) -> str:
     """The state of the files that the data are read from, as of the last minute."""
-    named_by_recipe = (recipe.data.name, recipe.data.vectors, recipe.evaluation.out_of_distribution)
+    named_by_recipe = (recipe.data.name, recipe.data.vectors, recipe.foreign_name, recipe.initial.weights)
     names = [name for name in named_by_recipe if name]
     return _state(tuple(names), os.environ.get("CALIBRANT_DATA"), int(time.monotonic() // 60))
 
