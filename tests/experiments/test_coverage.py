@@ -13,6 +13,7 @@ from calibrant import metrics
 from calibrant.evaluation.judging.measure import against_chance, measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.quantities.kolmogorov_smirnov import value as largest_sum
+from calibrant.evaluation.verdict.finding import find
 from calibrant.experiments.studies.coverage import COVERAGE, PAGE
 from calibrant.experiments.studies.coverage.claims import Share, claims
 from calibrant.experiments.studies.coverage.measure import RECORDS, judged, procedure_of, run_coverage
@@ -20,6 +21,7 @@ from calibrant.experiments.studies.coverage.numbers import numbers_of
 from calibrant.experiments.studies.coverage.populations import Normal, draw_labels, smoothed, stated
 from calibrant.experiments.studies.coverage.settings import Method, Setting
 from calibrant.experiments.studies.coverage.truth import event_errors, normal_truth
+from calibrant.experiments.studies.coverage.verdicts import judged_parts, word
 from calibrant.experiments.study import Session
 
 SMALL = Setting(
@@ -95,7 +97,7 @@ def test_a_set_is_judged_as_by_evaluate(classes: int) -> None:
     logits, labels = Normal(classes, 1.5).draw(200, np.random.default_rng(2))
     predictions = stated(logits, labels, 1.6)
     procedure = procedure_of(predictions.kind, SMALL.method, 3)
-    found, parts = judged(predictions, procedure, ("smooth_ece",))
+    found, noise = judged(predictions, procedure, ("smooth_ece",))
     arm = measure(reduce_predictions(predictions, 15), procedure)
     first = "event_" if classes == 2 else ""
     for key in ("ece", "smce", "adaptive_ece"):
@@ -104,7 +106,9 @@ def test_a_set_is_judged_as_by_evaluate(classes: int) -> None:
         assert (found[key]["low"], found[key]["high"]) == (estimate.low, estimate.high)
         assert found[key]["without_chance"] == estimate.without_chance
     chance = against_chance(arm.noise, tuple(map(str, range(classes))))
-    assert parts == {part.name: part.adjusted_p for part in chance.parts}
+    verdict = judged_parts(noise)
+    assert verdict == chance.parts
+    assert word(noise, verdict).partition(":")[0] == find(arm, verdict, 0.95).direction
     assert ("classwise_ece" in found) == (classes > 2)
 
 

@@ -21,6 +21,7 @@ from calibrant.evaluation.quantities.quantity import EVENT
 from calibrant.evaluation.quantities.roster import check_metrics
 from calibrant.evaluation.resampling.at_limit import draw_at_limit
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
+from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
 
@@ -241,7 +242,7 @@ def _by_chance(
         confidence=procedure.level,
         seed=procedure.seed,
     )
-    return drawn.p_value > 1 - procedure.level
+    return not beyond_chance(drawn.p_value, procedure.level)
 
 
 def _ranked(

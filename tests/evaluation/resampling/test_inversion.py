@@ -42,7 +42,7 @@ def test_zero_is_left_out_exactly_where_the_error_is_beyond_chance(kernel: Kerne
     seen = set()
     for model in range(24):
         found, p_value = interval(events(rng, 150, (1, 1.4, 2)[model % 3])[0], kernel, 99, model)
-        assert (found.low > 0) == (p_value <= 0.05)
+        assert (found.low > 0) == (p_value < 0.05)
         assert 0 <= found.low <= found.without_chance <= found.high
         seen.add(found.low > 0)
     assert seen == {True, False}
