@@ -115,7 +115,7 @@ def test_a_set_is_judged_as_by_evaluate(classes: int) -> None:
 def test_what_is_counted() -> None:
     """Intervals above and below the truth, real errors, the old bootstrap, and alarms of any part."""
     ends = {"value": [0.3, 0.2, 0.1], "low": [0.2, 0.0, 0.0], "high": [0.4, 0.3, 0.05]}
-    lists = {**ends, "without_chance": [0.3, 0.1, 0.0], "p": [0.01, 0.2, 0.05]}
+    lists = {**ends, "without_chance": [0.3, 0.1, 0.0], "p": [0.01, 0.02, 0.05]}
     record = {
         "seed": 0,
         "cell": {"classes": 3, "samples": 60, "scale": 1.3, "file": None, "stated": None, "after": None},
@@ -123,6 +123,7 @@ def test_what_is_counted() -> None:
         "errors": {"ece": lists},
         "centred": {"ece": {"low": [0.0], "high": [0.1]}},
         "parts": {"top label": [0.01, 0.9, 0.9], "slope": [0.02, 0.04, 0.9]},
+        "words": ["over-confident", "undecided: few samples", "calibrated"],
     }
     (cell,) = numbers_of([record], SMALL)["cells"]
     error = cell["errors"]["ece"]
@@ -133,6 +134,7 @@ def test_what_is_counted() -> None:
     assert (error["real"], error["disagree"]) == pytest.approx((2 / 3, 1 / 3))
     assert error["centred"] == {"sets": 1, "covered": 1.0, "width": 0.1, "inverted_width": 0.2}
     assert cell["verdict"]["alarms"] == pytest.approx(2 / 3)
+    assert cell["verdict"]["words"]["undecided: few samples"] == pytest.approx(1 / 3)
     assert cell["verdict"]["parts"] == pytest.approx({"top label": 1 / 3, "slope": 2 / 3})
 
 

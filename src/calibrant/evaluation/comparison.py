@@ -10,6 +10,7 @@ from calibrant.evaluation.alarms import alarms, other_notes
 from calibrant.evaluation.arguments import GROUPS_NOTE, as_judged, check_pairs, few_resamples_note
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
+from calibrant.evaluation.measured_coverage import coverage_of
 from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
 from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.procedure import Procedure
@@ -138,6 +139,7 @@ def compare(
         versions=versions(),
         command=command,
         warnings=tuple(warnings),
+        coverage=coverage_of(procedure, found[0].metrics),
     )
 
 

@@ -151,3 +151,15 @@ def test_intervals_gate_and_chance_agree() -> None:
         assert (low > 0) == (gate.checks[0].outcome == "fail") == (arm.null[0].p_value <= 0.05)
         seen.add(low > 0)
     assert seen == {True, False}
+
+
+@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel != "kernel"])
+def test_what_is_real_has_a_low_end_above_zero(kernel: Kernel) -> None:
+    """Also where the draws of the search do not say so: here the error was called real by others."""
+    given = events(np.random.default_rng(4), 120, 1.0)[0]
+    cells = EventCells(given, 15)
+    drawn = draw_null(cells, 15, 50, (0,), num_kept=50)
+    noise = np.ascontiguousarray(drawn.sums[:, cells.rows(PLACES[kernel])])
+    part = cells.cells(kernel)
+    assert invert(part, noise, 0.95, real=True).low > 0
+    assert invert(part, noise, 0.95, real=False).low == 0
