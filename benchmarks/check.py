@@ -181,6 +181,24 @@ def curvature(content: dict[str, Any]) -> Iterator[Held]:
                 )
 
 
+def sweep(content: dict[str, Any]) -> Iterator[Held]:
+    """What a sweep costs beside its runs."""
+    bar, index, short = content["bar"], content["index"], content["short_runs"]
+    took, most = content["overhead"]["cpu_milliseconds_per_run"], bar["cpu_milliseconds_per_run"]
+    yield Held("sweep", "a run of nothing, CPU time", f"{took:.1f} ms", f"≤ {most} ms", took <= most)
+    count = f"{index['results']:,} results"
+    for key, work in (
+        ("index_cpu_seconds", "read by the index, CPU time"),
+        ("rebuild_cpu_seconds", "read one by one, CPU time"),
+    ):
+        yield Held(
+            "sweep", f"{count}, {work}", f"{index[key]:.1f} s", f"≤ {bar[key]} s", index[key] <= bar[key]
+        )
+    memory, most = short["driver_megabytes"], bar["driver_megabytes"]
+    work = f"memory of a sweep of {short['runs']:,} runs, beside its workers"
+    yield Held("sweep", work, f"{memory:.0f} MB", f"≤ {most} MB", memory <= most)
+
+
 READERS: dict[str, Callable[[dict[str, Any]], Iterator[Held]]] = {
     "metrics": metrics,
     "losses": losses,
@@ -189,6 +207,7 @@ READERS: dict[str, Callable[[dict[str, Any]], Iterator[Held]]] = {
     "import_time": import_time,
     "growth": growth,
     "curvature": curvature,
+    "sweep": sweep,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import os
 import random
@@ -54,7 +55,8 @@ def _surroundings_restored(folder: Path, arguments: list[str]) -> Iterator[None]
     threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         patch.chdir(folder)
-        patch.syspath_prepend(folder)
+        patch.setattr(sys, "path", [entry for entry in sys.path if entry])  # as the installed command has it
+        importlib.invalidate_caches()
         patch.setattr(sys, "argv", ["calibrant", *arguments])
         _filter_warnings_as_python_does()
         try:

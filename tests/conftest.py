@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Callable, Generator
@@ -14,15 +15,23 @@ from hypothesis import settings
 
 # Read when torch is loaded: threads that wait by spinning starve each other on a shared machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ["CALIBRANT_OFFLINE"] = "1"  # a test that wants a data set finds it, or says so
 
 import shapes
 
 shapes.install()
+gc.disable()  # while tests are collected
 
 settings.register_profile("calibrant", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("calibrant")
 
 GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector what stays to the end: modules, tests, the libraries that they import."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

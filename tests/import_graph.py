@@ -7,6 +7,7 @@ know what it names.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -40,6 +41,12 @@ def import_graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
     return graph
 
 
+@functools.cache
+def package_graph() -> dict[str, set[str]]:
+    """What each file of the package imports from it; to be read only."""
+    return import_graph(read_package(Path(__file__).parents[1] / "src" / PACKAGE))
+
+
 def circles(graph: Graph) -> dict[str, list[list[str]]]:
     """The circles among the files and subfolders of each folder; folders without one are left out.
 
@@ -70,10 +77,17 @@ def _imported_names(tree: ast.AST) -> Iterator[str]:
                 yield from (alias.name for alias in names if alias.name != PACKAGE)
             case ast.ImportFrom(module=str(module), level=0, names=names):
                 yield from (f"{module}.{alias.name}" for alias in names)
-            case ast.Attribute() if id(node) not in inner:
+            case ast.Attribute() if id(node) not in inner and _begins_with(node, PACKAGE):
                 yield ast.unparse(node)
             case _:
                 pass
+
+
+def _begins_with(node: ast.expr, name: str) -> bool:
+    """Whether a dotted name begins with that name."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _longest_prefix(name: str, files: Mapping[str, str]) -> str | None:
@@ -151,5 +165,4 @@ def with_picture(page: str, graph: Graph) -> str:
 
 
 if __name__ == "__main__":
-    drawn = import_graph(read_package(Path(__file__).parents[1] / "src" / PACKAGE))
-    PAGE.write_text(with_picture(PAGE.read_text(encoding="utf-8"), drawn), encoding="utf-8")
+    PAGE.write_text(with_picture(PAGE.read_text(encoding="utf-8"), package_graph()), encoding="utf-8")

@@ -43,7 +43,7 @@ EXEMPT: dict[str, str] = {
 }
 """Beginnings of ``module:qualified name`` of what is not checked, and why."""
 
-MOST = 20  # calls of a function that are checked in one test; later ones see the same shapes, or nearly so
+MOST = 6  # calls of a function that are checked in one test; later ones see the same shapes, or nearly so
 
 _calls: dict[FunctionType, int] | None = None  # in the test that runs, if it is checked
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import calibrant
-from import_graph import circles, import_graph, read_package, rooms
+from import_graph import circles, import_graph, package_graph, read_package, rooms
 
 SOURCE = Path(calibrant.__file__).parent
 TEXTS = read_package(SOURCE)
@@ -34,7 +34,7 @@ FLOOR_OF = {room: floor for floor, members in enumerate(FLOORS) for room in memb
 @pytest.fixture(scope="module")
 def graph() -> dict[str, set[str]]:
     """What each file of the package imports."""
-    return import_graph(TEXTS)
+    return package_graph()
 
 
 def arrows_up(graph: dict[str, set[str]]) -> dict[str, set[str]]:

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-import calibrant
-from import_graph import import_graph, read_package, rooms, with_picture
+from import_graph import package_graph, rooms, with_picture
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("CONTRIBUTING.md", "docs/architecture.md")
@@ -70,7 +69,7 @@ def test_a_path_that_is_gone_is_noticed() -> None:
 
 def test_the_picture_is_drawn_from_the_imports() -> None:
     """Drawn anew, the page is the same; ``python tests/import_graph.py`` redraws it."""
-    graph = import_graph(read_package(Path(calibrant.__file__).parent))
+    graph = package_graph()
     page = TEXTS["docs/architecture.md"]
     assert with_picture(page, graph) == page
     assert with_picture(page, graph | {"losses/focal.py": {"data/roster.py"}}) != page
@@ -78,7 +77,7 @@ def test_the_picture_is_drawn_from_the_imports() -> None:
 
 def test_every_room_is_described() -> None:
     """The page's table has a row for each room, and no other."""
-    graph = import_graph(read_package(Path(calibrant.__file__).parent))
+    graph = package_graph()
     told = {cells[0].strip("`") for cells in rows(TEXTS["docs/architecture.md"])}
     there = {f"src/calibrant/{room}" for room in rooms(graph) if room != "__init__.py"}
     assert {path for path in told if path.startswith("src/")} == there
@@ -129,7 +128,7 @@ def test_skeletons_run(section: str) -> None:
 
 def test_there_is_a_section_for_each_kind() -> None:
     """All that is declared once can be added by the page."""
-    kinds = ("loss", "metric", "quantity", "calibrator", "study", "dataset", "network")
+    kinds = ("loss", "metric", "quantity", "calibrator", "study", "task or an engine", "dataset", "network")
     assert list(SECTIONS) == [f"Add a {kind}" for kind in kinds]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
 import shlex
@@ -14,6 +15,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from calibrant.evaluation import evaluate
+from calibrant.models import build as build_model
+from calibrant.predictions import load_predictions
 from command_line import call
 
 PAGES = Path(__file__).parents[1] / "docs" / "how-to"
@@ -61,6 +65,25 @@ def test_lower_curvature(tmp_path, monkeypatch, capsys) -> None:
     run_page("lower-curvature.md", tmp_path, monkeypatch)
     plain, flat = (float(line.split()[0]) for line in capsys.readouterr().out.splitlines())
     assert flat < plain / 2
+
+
+def test_sweep(tmp_path, monkeypatch, capsys) -> None:
+    """The page's files and commands give its four runs, which its code reads."""
+    text = (PAGES / "sweep.md").read_text(encoding="utf-8")
+    for name, content in re.findall(r"^```toml\n# (\S+)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    printed = []
+    for line in re.findall(r"^\$ calibrant (.*)$", text, flags=re.MULTILINE):
+        more = ["--engine", "serial"] if line.startswith("sweep") else []
+        done = call(*shlex.split(line), *more, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout)
+    assert printed[0].startswith("4 runs\nfinished: 0\n")
+    assert len(printed[3].splitlines()) == 2
+    run_page("sweep.md", tmp_path, monkeypatch)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("focal(gamma=3), seed ") for line in lines)
 
 
 class Words:
@@ -120,6 +143,67 @@ def test_hugging_face(tmp_path, monkeypatch, capsys) -> None:
     assert "Choice: use temperature" in capsys.readouterr().out
 
 
+class Elsewhere(nn.Module):
+    """Stands for an image classifier of transformers: logits in an object."""
+
+    def __init__(self, num_labels: int) -> None:
+        super().__init__()
+        self.num_labels = num_labels
+
+    @classmethod
+    def from_pretrained(cls, _: str, *, num_labels: int, ignore_mismatched_sizes: bool) -> Elsewhere:
+        """No download."""
+        assert ignore_mismatched_sizes
+        return cls(num_labels)
+
+    def forward(self, *, pixel_values: Tensor) -> Any:
+        """Zeros."""
+        return SimpleNamespace(logits=pixel_values.new_zeros(len(pixel_values), self.num_labels))
+
+
+def taking_anything(**settings: Any) -> nn.Module:
+    """Stands for a factory of torchvision or timm; the layer remembers what it was given."""
+    layer = nn.Linear(1, settings["num_classes"])
+    layer.settings = settings  # pyright: ignore[reportArgumentType]
+    return layer
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
+def test_your_own_model(tmp_path, monkeypatch) -> None:
+    """The page's commands train its network; factories of other packages are called as its table says."""
+    page = run_page("your-own-model.md", tmp_path, monkeypatch)
+    body = "features.denseblock1.denselayer1.conv1.weight"
+    assert torch.equal(page["network"].get_parameter(body), page["pretrained"].get_parameter(body))
+    text = (PAGES / "your-own-model.md").read_text(encoding="utf-8")
+    # What a report says is no business of this page, and most of the time.
+    monkeypatch.setattr("calibrant.training.results.evaluate", functools.partial(evaluate, null_draws=2))
+    monkeypatch.setattr("calibrant.reports.html.report_text", lambda *_given, **_sections: "<!doctype html>")
+    few = ["evaluation.bootstrap=2", "evaluation.calibrators=['temperature']", "training.epochs=1"]
+    for line in re.findall(r"^\$ calibrant (.*)$", text, flags=re.MULTILINE):
+        more = [word for setting in few for word in ("--set", setting)]
+        done = call(*shlex.split(line), *more, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+    for package, names in (
+        ("torchvision.models", {"resnet18": taking_anything, "vit_b_16": taking_anything}),
+        ("timm", {"create_model": taking_anything}),
+        ("transformers", {"AutoModelForImageClassification": Elsewhere}),
+    ):
+        stand_in = ModuleType(package)
+        vars(stand_in).update(names)
+        monkeypatch.setitem(sys.modules, package, stand_in)
+    monkeypatch.setitem(sys.modules, "torchvision", ModuleType("torchvision"))
+    rows = re.findall(r"^\| t\w+.*? \| `(.*)` \|$", text, flags=re.MULTILINE)
+    built = [build_model(row, input_shape=(3, 32, 32), num_classes=7) for row in rows]
+    assert [each.settings for each in built] == [
+        {"num_classes": 7},
+        {"num_classes": 7, "image_size": 32, "dropout": 0.1},
+        {"num_classes": 7, "model_name": "resnet18", "in_chans": 1},
+    ]
+    monkeypatch.syspath_prepend(tmp_path)
+    hub = build_model("hub_models:pretrained", input_shape=(3, 8, 8), num_classes=4)
+    assert hub(torch.zeros(2, 3, 8, 8)).shape == (2, 4)
+
+
 class Trainer:
     """Stands for Lightning's: the loops that the page relies on."""
 
@@ -173,7 +257,42 @@ def test_lightning(lightning, tmp_path, monkeypatch) -> None:
         assert 0 < page["module"].logged["val_ece"] < 0.5
 
 
+@pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
+def test_predict(tmp_path, monkeypatch) -> None:
+    """The commands of the first part run, and repair: confidence comes nearer to accuracy."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    run_page("predict.md", tmp_path, monkeypatch)
+    try:
+        first = (
+            (PAGES / "predict.md").read_text(encoding="utf-8").partition("## What the images go through")[0]
+        )
+        for line in re.findall(r"^\$ calibrant (.*)$", first, flags=re.MULTILINE):
+            more = ["--bootstrap", "40"] if line.startswith("evaluate") else []
+            done = call(*shlex.split(line), *more, folder=tmp_path)
+            assert done.returncode == 0, done.stderr
+    finally:
+        sys.modules.pop("my_network", None)
+    gaps: list[float] = []
+    for name in ("predictions.npz", "calibrated.npz"):
+        test = load_predictions(tmp_path / name).test
+        probs = test.probs
+        right = (probs.argmax(dim=1) == test.labels).double().mean()
+        gaps.append(float(probs.double().amax(dim=1).mean() - right))
+    assert gaps[0] > 0.03
+    assert abs(gaps[1]) < gaps[0] / 2
+
+
 def test_every_page_is_run() -> None:
-    """No page escapes; the gate's is run by the tests of ``calibrant check``."""
+    """No page escapes; the gate's and the tables' are run by the tests of these commands."""
     run = set(re.findall(r'run_page\("(.*?)"', Path(__file__).read_text(encoding="utf-8")))
-    assert {path.name for path in PAGES.glob("*.md")} == run | {"gate-in-ci.md"}
+    assert {path.name for path in PAGES.glob("*.md")} == run | {"gate-in-ci.md", "tables.md"}
+
+
+def test_train_on_texts(tmp_path, monkeypatch, capsys) -> None:
+    """The page's texts are learned from, and its two conventions differ by the neutral fifth."""
+    monkeypatch.setattr("calibrant.training.results.evaluate", functools.partial(evaluate, null_draws=2))
+    monkeypatch.setattr("calibrant.reports.html.report_text", lambda *_given, **_sections: "<!doctype html>")
+    page = run_page("train-on-texts.md", tmp_path, monkeypatch)
+    assert (page["struck"] / page["renormalised"]).tolist()[0] == pytest.approx([0.8, 0.8], abs=1e-6)
+    assert page["run"].predictions.class_names == ("calm", "loud")
+    assert capsys.readouterr().out.splitlines()[-1] == "24"

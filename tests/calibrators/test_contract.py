@@ -20,8 +20,11 @@ from calibrant import CalibrantWarning, InputError, NotFittedError, load_calibra
 from calibrant.calibrators import Calibrator, PlattScaling, TemperatureScaling, available
 from calibrant.calibrators.fitting.samples import Samples
 
-# Fits on little data have reason to warn; what they warn of is tested where it belongs.
-pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
+pytestmark = [
+    # Fits on little data have reason to warn; what they warn of is tested where it belongs.
+    pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning"),
+    pytest.mark.usefixtures("few_points"),
+]
 
 Make = Callable[..., Any]
 

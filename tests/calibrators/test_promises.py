@@ -35,6 +35,7 @@ def overdone(name: str) -> Calibrator:
     return Overdone()
 
 
+@pytest.mark.usefixtures("few_points")
 @pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 def test_coarse_ones_undo_a_planted_map(coarse_entry: Any, kind: str, calibrated: Make) -> None:
     """Steps and jumping objectives bring probabilities back, or warn that they won by making all alike.

@@ -16,7 +16,6 @@ from calibrant import losses
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
 from calibrant.curvature import HessianOperator
-from calibrant.models import build
 from calibrant.training import Recipe, load_run, train
 from calibrant.training import curvature_measurement as core
 from calibrant.training import curvature_subject as subjects
@@ -133,25 +132,6 @@ def test_a_network_of_one_s_own(trained: Path, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"weights.pt", "found.json", "spectrum.svg"}
 
 
-def test_weights_of_every_form(tmp_path: Path) -> None:
-    """A state dictionary, one inside a checkpoint, and safetensors; other files are refused."""
-    from safetensors.torch import save_file
-
-    state = build("mlp(widths=(2,))", input_shape=(3,), num_classes=2).state_dict()
-    torch.save({"epoch": 3, "model": state}, tmp_path / "checkpoint.pt")
-    save_file(state, tmp_path / "weights.safetensors")
-    for name in ("checkpoint.pt", "weights.safetensors"):
-        found = subjects.read_weights(tmp_path / name)
-        assert found.keys() == state.keys()
-        assert all(torch.equal(found[key], state[key]) for key in state)
-    torch.save([1, 2], tmp_path / "list.pt")
-    (tmp_path / "text.pt").write_text("no weights")
-    with pytest.raises(InputError, match="must hold tensors by name"):
-        subjects.read_weights(tmp_path / "list.pt")
-    with pytest.raises(InputError, match="cannot be read as weights"):
-        subjects.read_weights(tmp_path / "text.pt")
-
-
 def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path: Path) -> None:
     """Scheduled focal loss is measured with the exponent of its last epoch."""
     scheduled = RECIPE.with_settings(['loss="scheduled-focal(gammas=(5.0, 1.0), milestones=(1,))"'])
@@ -182,7 +162,7 @@ def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path: Path) -> 
         ),
         (
             ("calibrant.models.mlp:MLP", "--weights", "other.pt", "--data", "digits", "--loss", "brier"),
-            "other.pt holds no weights of calibrant.models.mlp:MLP",
+            "other.pt must hold the weights of this MLP",
         ),
         (("run", "--figure", "x.svg", "--no-density"), "--no-density leaves out"),
         (("run", "--json", "x.txt"), "must end in .json"),

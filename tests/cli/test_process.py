@@ -21,6 +21,8 @@ CALLS = {
     "check": (("check", "p.npz", "--max-ece", "0.001"), 1, "FAIL: "),
     "demo": (("demo", "--seed", "-1"), 2, "--seed"),
     "train": (("train", "absent.toml"), 2, "absent.toml"),
+    "sweep": (("sweep", "absent.toml"), 2, "absent.toml"),
+    "runs": (("runs", "absent"), 2, "absent holds no store of runs"),
     "study": (("study", "--list"), 0, "losses"),
     "figure": (("figure", "--list"), 0, "landscape"),
     "curvature": (("curvature", "absent"), 2, "there is no run absent"),

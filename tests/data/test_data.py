@@ -187,10 +187,13 @@ def test_unknown_data_are_named(monkeypatch, tmp_path) -> None:
     with pytest.raises(InputError, match="did you mean 'digits'"):
         data.load("digts")
     monkeypatch.delenv("CALIBRANT_DATA", raising=False)
-    with pytest.raises(InputError, match="set CALIBRANT_DATA"):
+    monkeypatch.setenv("CALIBRANT_CACHE", str(tmp_path))
+    with pytest.raises(
+        InputError, match=r"set CALIBRANT_DATA .* can be downloaded from .* not while offline"
+    ):
         data.load("mnist")
     with pytest.raises(InputError, match="no such file"):
-        data.load("mnist", folder=tmp_path)
+        data.load("pneumoniamnist", folder=tmp_path)
     with pytest.raises(InputError, match="no augmentation 'flop'"):
         data.build_augmentation(["flop"], (1, 4, 4))
     (tmp_path / "a.npz").write_bytes(b"nonsense")

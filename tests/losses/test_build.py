@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from calibrant import losses
+from calibrant._math.errors import InputError
 
 
 def test_every_name_builds_its_module() -> None:
@@ -55,3 +56,19 @@ def test_public_names_resolve() -> None:
     }
     modules = {name.removesuffix("Loss").lower() for name in losses.__all__ if name.endswith("Loss")}
     assert functions | {"scheduledfocal"} == modules  # the schedule is focal loss itself
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "focal-calibration(gamma=2, weight=0.5)",
+            "`weight` holds class weights, a tensor that a text cannot give",
+        ),
+        ("focal(gamma='x')", r"focal\(gamma='x'\): `gamma` must be a number; got 'x'"),
+    ],
+)
+def test_values_of_the_wrong_type_are_wrong_input(text, words) -> None:
+    """A recipe's mistake is one sentence, not a fault of the program."""
+    with pytest.raises(InputError, match=words):
+        losses.build(text)

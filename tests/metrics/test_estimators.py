@@ -110,13 +110,18 @@ def expected_square(n: int, power: float, num_bins: int) -> float:
 @pytest.mark.parametrize("power", [1.0, 2.0])
 @pytest.mark.parametrize(("n", "num_bins"), [(20, 5), (200, 15)])
 def test_the_square_is_unbiased(n: int, num_bins: int, power: float, weighted: bool) -> None:
-    """Over 2000 samples the mean is within 4 standard errors of the truth; that of the plug-in is far off."""
+    """Over 2000 samples the mean is within 4 standard errors of the truth; that of the plug-in is far off.
+
+    So far that a quarter of the samples tells.
+    """
     rng = np.random.default_rng(5)
     ours, plug_in = [], []
-    for _ in range(2000):
+    for sample in range(2000):
         c, y, w = draws(rng, n, power)
         weights = w if weighted else None
         ours.append(metrics.squared_calibration_error(c, y, num_bins=num_bins, weights=weights).item())
+        if sample % 4:
+            continue
         error = metrics.expected_calibration_error(c, y, num_bins=num_bins, norm="l2", weights=weights)
         plug_in.append(error.item() ** 2)
     truth = expected_square(n, power, num_bins)

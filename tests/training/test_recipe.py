@@ -91,3 +91,12 @@ def test_files_that_are_no_toml_are_named(tmp_path) -> None:
     (tmp_path / "bad.toml").write_text("seed = = 1")
     with pytest.raises(InputError, match=r"bad.toml is no TOML file: .*line 1"):
         load_recipe(tmp_path / "bad.toml")
+
+
+def test_the_learning_rate_follows_the_optimiser_unless_it_is_given() -> None:
+    """Adam does not get SGD's rate, whichever way it is asked for; a rate that is given stays."""
+    assert Recipe().optimiser.learning_rate == 0.1
+    assert Recipe().with_settings(["optimiser.name=adam"]).optimiser.learning_rate == 0.001
+    assert Recipe.read({"optimiser": {"name": "adagrad"}}).optimiser.learning_rate == 0.01
+    given = Recipe.read({"optimiser": {"learning_rate": 0.3}})
+    assert given.with_settings(["optimiser.name=adamw"]).optimiser.learning_rate == 0.3

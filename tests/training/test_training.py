@@ -19,6 +19,7 @@ from calibrant.training.data import read_data
 from calibrant.training.learner import Learner
 from calibrant.training.loss import build_loss, warn_of_dying_gradients
 from calibrant.training.recipe_sections import ScheduleSection
+from calibrant.training.run import RunFolder
 from calibrant.training.schedule import learning_rate
 
 pytestmark = pytest.mark.usefixtures("short_reports")
@@ -420,3 +421,9 @@ def test_a_folder_without_a_run_is_refused(tmp_path) -> None:
     """Reading a run back needs one."""
     with pytest.raises(InputError, match="holds no run"):
         load_run(tmp_path)
+
+
+def test_two_processes_do_not_train_in_one_folder(recipe, tmp_path) -> None:
+    """The second is refused, and a killed first one holds nothing."""
+    with RunFolder(tmp_path).locked(), pytest.raises(InputError, match="another process is training there"):
+        train(recipe, tmp_path)

@@ -91,3 +91,10 @@ def _shown(path: str | os.PathLike[str]) -> str:
     """A path as it stands in a message, cut where it is too long for one."""
     text = str(path)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def file_or_data(name: str) -> Path | None:
+    """The file of that path, or the one there is inside the folder that ``CALIBRANT_DATA`` names."""
+    root = os.environ.get("CALIBRANT_DATA")
+    paths = (Path(name), *([Path(root) / name] if root else []))
+    return next((path for path in paths if path.is_file()), None)

@@ -32,8 +32,6 @@ class IsotonicBlocks(NamedTuple):
 
 def isotonic_blocks(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> IsotonicBlocks:
     """Regress outcomes ``(N,)`` on scores ``(N,)``; samples of weight zero do not count."""
-    from scipy.optimize import isotonic_regression  # heavy
-
     if weights is not None and not weights.all():
         counted = weights > 0
         scores, outcomes, weights = scores[counted], outcomes[counted], weights[counted]
@@ -43,6 +41,13 @@ def isotonic_blocks(scores: Vector, outcomes: Vector, weights: Vector | None = N
     points = ranked[distinct]
     masses = np.ones(len(order)) if weights is None else weights[order]
     masses, sums = (np.add.reduceat(part, distinct) for part in (masses, masses * outcomes[order]))
+    return blocks_of_points(points, masses, sums)
+
+
+def blocks_of_points(points: Vector, masses: Vector, sums: Vector) -> IsotonicBlocks:
+    """Regress on ascending points, no two alike, the weights there and the weighted sums of outcomes."""
+    from scipy.optimize import isotonic_regression  # heavy
+
     fitted: Any = isotonic_regression(sums / masses, weights=masses)
     starts = fitted.blocks[:-1]
     weight, total = np.add.reduceat(masses, starts), np.add.reduceat(sums, starts)

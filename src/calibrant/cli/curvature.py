@@ -29,7 +29,8 @@ def curvature(
         Path | None, typer.Option(help="With a factory: its weights, .safetensors or .pt.")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="With a factory: a named set, an .npz file or a folder of images.")
+        str | None,
+        typer.Option(help="With a factory: a named set, an .npz file, or a folder of images or texts."),
     ] = None,
     loss: Annotated[
         str | None, typer.Option(help='With a factory: what it was trained with, such as "focal(gamma=3)".')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,7 +21,11 @@ from calibrant.cli.evaluate import evaluate
 from calibrant.cli.fault import report_fault
 from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
+from calibrant.cli.predict import predict
+from calibrant.cli.runs import runs
 from calibrant.cli.study import app as study
+from calibrant.cli.sweep import sweep
+from calibrant.cli.table import table
 from calibrant.cli.terminal import Command, errors
 from calibrant.cli.train import train
 
@@ -31,7 +36,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (evaluate, fit, apply, compare, check, demo, train, figure, curvature):
+COMMANDS = (evaluate, fit, apply, compare, check, demo, train, predict, sweep, runs, table, figure, curvature)
+for command in COMMANDS:
     app.command(cls=Command)(command)
 app.add_typer(study, name="study")
 
@@ -74,6 +80,8 @@ def run() -> None:
     """
     # Read when torch is loaded: threads that wait by spinning starve each other where the cores are shared.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    here = str(Path.cwd())  # where `module:factory` is looked for; last, so that it hides nothing
+    sys.path += [] if here in sys.path else [here]
     warnings.showwarning = lambda message, *_, **__: errors().print(
         f"note: {message}", style="yellow", markup=False, highlight=False
     )

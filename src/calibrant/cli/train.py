@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -24,9 +24,15 @@ def train(
     model: Annotated[
         str | None, typer.Option(help='The network, such as "resnet(width=16)", or module:factory.')
     ] = None,
-    data: Annotated[str | None, typer.Option(help="A named set, an .npz file or a folder of images.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="A named set, an .npz file, or a folder of images or texts.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Number of epochs.")] = None,
+    budget: Annotated[
+        Literal["full", "small"],
+        typer.Option(help="small: with the settings of the recipe's table [small], for a few CPU cores."),
+    ] = "full",
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", help="Any setting of the recipe, as section.key=value; may be repeated."),
@@ -41,18 +47,17 @@ def train(
         Literal["after", "before"],
         typer.Option(help="Choose by validation NLL after temperature scaling, or before."),
     ] = "after",
+    no_network: Annotated[bool, typer.Option("--offline", help="Download no data.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> None:
     """Train what RECIPE says, evaluate it and write everything into one directory; or resume a run."""
-    from calibrant.training import TrainingInterrupted, load_recipe, load_run
-    from calibrant.training import select as select_loss
-    from calibrant.training import train as carry_out
-    from calibrant.training.display import Display
-    from calibrant.training.loss_selection import file_name
+    from calibrant.training import at_budget, load_recipe
 
     if recipe.is_dir():
         if out is not None and out.resolve() != recipe.resolve():
             raise InputError(f"{recipe} is already a run; resume it without --out, or name a recipe.")
+        from calibrant.training import load_run
+
         file, out = load_run(recipe).folder.recipe, recipe
     else:
         file = recipe
@@ -67,27 +72,32 @@ def train(
         }.items()
         if value is not None
     ]
-    wanted = load_recipe(file).with_settings([*changes, *(setting or [])])
+    wanted = at_budget(load_recipe(file), budget).with_settings([*changes, *(setting or [])])
     if candidates is not None and loss is not None:
         raise InputError("--loss and --select exclude each other; name all losses in --select.")
+    # What takes seconds to import is imported once the recipe is known to be sound.
+    from calibrant.data import offline
+    from calibrant.training import Run, TrainingInterrupted
+    from calibrant.training import select as select_loss
+    from calibrant.training import train as carry_out
+    from calibrant.training.display import Display
+    from calibrant.training.loss_selection import file_name
+
     what = file_name(wanted.loss) if candidates is None else "select"
     folder = out or Path("runs") / f"{file.stem}-{what}-seed{wanted.seed}"
-    display = Display(quiet=quiet)
+    told: dict[str, Any] = {"listener": Display(quiet=quiet), "command": command_line()}
     try:
-        if candidates is None:
-            run = carry_out(wanted, folder, listener=display, command=command_line())
-            if not quiet:
-                _show(run)
-            return
-        begin = None if quiet else _announce
-        selection = select_loss(
-            wanted, candidates, folder, by=select_by, listener=display, command=command_line(), begin=begin
-        )
+        with offline(no_network):
+            if candidates is None:
+                done = carry_out(wanted, folder, **told)
+            else:
+                begin = None if quiet else _announce
+                done = select_loss(wanted, candidates, folder, by=select_by, begin=begin, **told)
     except TrainingInterrupted as stop:
         errors().print(f"calibrant: {stop}", markup=False, highlight=False)
         raise typer.Exit(130) from None
     if not quiet:
-        _show_selection(selection, folder)
+        _show(done) if isinstance(done, Run) else _show_selection(done, folder)
 
 
 def _announce(loss: str) -> None:
@@ -98,10 +108,13 @@ def _show(run: Run) -> None:
     from rich.console import Console
 
     from calibrant.reports import render
+    from calibrant.training.budget import budget_note
     from calibrant.training.step_cost import cost_facts
 
     if run.evaluation is not None:
         render(run.evaluation, Console())
+    if note := budget_note(run.recipe):
+        typer.echo(f"budget:      {note}")
     row = run.kept_row
     value = row["calibration_temperature"]
     best = "" if value is None else f"; its best temperature on the calibration split is {value:.3g}"

@@ -1,8 +1,7 @@
-"""Reading data from files."""
+"""Reading arrays of samples from ``.npz`` files."""
 
 from __future__ import annotations
 
-import io
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,20 +9,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from calibrant._math.errors import InputError
-from calibrant._math.text_form import nearest
 from calibrant.data.table import RawData, RawPart
 
 Array = np.ndarray[Any, Any]
 
-_PICTURES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"})
-_SPLITS: dict[str, tuple[str, ...]] = {
+SPLITS: dict[str, tuple[str, ...]] = {
     "train": ("train", "training"),
     "calibration": ("val", "valid", "validation", "calibration"),
     "test": ("test",),
 }
+"""What the splits are called in files and folders."""
 
 
 def read_npz(
@@ -34,9 +31,9 @@ def read_npz(
     Raises:
         InputError: If the file cannot be read, lacks the training data, or its arrays do not fit together.
     """
-    arrays = _arrays(path)
+    arrays = read_arrays(path)
     found: dict[str, RawPart] = {}
-    for split, words in _SPLITS.items():
+    for split, words in SPLITS.items():
         for word in words:
             x, y = (key.format(word) for key in keys.split())
             if x in arrays and y in arrays and split not in found:
@@ -50,79 +47,16 @@ def read_npz(
         raise InputError(f"{path.name} must hold {x!r} and {y!r}; it holds {', '.join(arrays) or 'nothing'}.")
     if class_names is None:
         class_names = _class_names(arrays, found)
-    _check_parts(found, len(class_names), path.name)
+    check_labels(found, len(class_names), path.name)
     return RawData(name=name or path.stem, class_names=tuple(class_names), **found)
 
 
-def read_folder(path: Path) -> RawData:
-    """Read ``train/CLASS/*.png`` (with ``val`` and ``test`` alongside), or ``CLASS/*.png``.
+def read_arrays(path: Path) -> Mapping[str, Array]:
+    """The arrays of an ``.npz`` file.
 
     Raises:
-        InputError: If there are no images, they differ in size, or a class is not among the training ones.
+        InputError: If it cannot be read.
     """
-    splits = {
-        split: path / word for split, words in _SPLITS.items() for word in words if (path / word).is_dir()
-    } or {"train": path}
-    if "train" not in splits:
-        raise InputError(f"{path} has folders of splits but none called train.")
-    class_names = tuple(sorted(folder.name for folder in splits["train"].iterdir() if folder.is_dir()))
-    if len(class_names) < 2:
-        raise InputError(f"{splits['train']} must hold a folder of images for each of at least two classes.")
-    listed = {split: _listed(folder, class_names) for split, folder in splits.items()}
-    grey = all(_is_grey(file) for files in listed.values() for file, _ in files)
-    found = {
-        split: RawPart(
-            inputs=_pictures([file for file, _ in files], "L" if grey else "RGB", splits[split]),
-            labels=torch.tensor([label for _, label in files]),
-        )
-        for split, files in listed.items()
-    }
-    _check_parts(found, len(class_names), path.name)
-    return RawData(name=path.name, class_names=class_names, **found)
-
-
-def read_jpeg_archive(path: Path, *, name: str, class_names: Sequence[str]) -> RawData:
-    """Read an ``.npz`` file of JPEG bytes laid end to end; an image is decoded when it is chosen.
-
-    Raises:
-        InputError: If the file cannot be read or lacks an array.
-    """
-    arrays = _arrays(path)
-    found: dict[str, RawPart] = {}
-    for split in ("train", "test"):
-        wanted = [f"{word}_{split}" for word in ("jpeg", "offset", "y")]
-        missing = [key for key in wanted if key not in arrays]
-        if missing:
-            raise InputError(f"{path.name} has no {missing[0]!r}; it holds {', '.join(arrays)}.")
-        bytes_, offsets, labels = (arrays[key] for key in wanted)
-        found[split] = RawPart(
-            inputs=JpegImages(bytes_, offsets), labels=torch.from_numpy(labels.astype(np.int64))
-        )
-    return RawData(name=name, class_names=tuple(class_names), **found)
-
-
-class JpegImages:
-    """Images of one size as JPEG bytes: image i is ``content[offsets[i]:offsets[i + 1]]``."""
-
-    def __init__(self, content: Array, offsets: Array) -> None:
-        self.content, self.offsets = content, offsets
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, rows: Tensor) -> Tensor:
-        """Decode some images to uint8 ``(n, 3, H, W)``."""
-        from PIL import Image
-
-        decoded: list[Array] = []
-        for row in rows.tolist():
-            content = self.content[self.offsets[row] : self.offsets[row + 1]].tobytes()
-            with Image.open(io.BytesIO(content)) as image:
-                decoded.append(np.asarray(image.convert("RGB")))
-        return torch.from_numpy(np.stack(decoded)).permute(0, 3, 1, 2).contiguous()
-
-
-def _arrays(path: Path) -> Mapping[str, Array]:
     if not path.is_file():
         raise InputError(f"{path} does not exist.")
     try:
@@ -169,8 +103,12 @@ def _class_names(arrays: Mapping[str, Array], found: Mapping[str, RawPart]) -> t
     return tuple(str(number) for number in range(max(int(part.labels.max()) for part in found.values()) + 1))
 
 
-def _check_parts(found: Mapping[str, RawPart], num_classes: int, file: str) -> None:
-    """Refuse labels out of range."""
+def check_labels(found: Mapping[str, RawPart], num_classes: int, file: str) -> None:
+    """Refuse labels out of range.
+
+    Raises:
+        InputError: If one is.
+    """
     if num_classes < 2:
         raise InputError(f"{file} must have at least two classes; got {num_classes}.")
     for split, part in found.items():
@@ -179,42 +117,3 @@ def _check_parts(found: Mapping[str, RawPart], num_classes: int, file: str) -> N
             raise InputError(
                 f"{file}: labels must lie in 0 … {num_classes - 1}; the {split} split has {low} … {high}."
             )
-
-
-def _listed(folder: Path, class_names: Sequence[str]) -> list[tuple[Path, int]]:
-    """Every picture with the number of its class, in the order of names."""
-    files: list[tuple[Path, int]] = []
-    for kind in sorted(entry for entry in folder.iterdir() if entry.is_dir()):
-        if kind.name not in class_names:
-            raise InputError(f"{kind} is not a class of the training images{nearest(kind.name, class_names)}")
-        label = class_names.index(kind.name)
-        pictures = sorted(file for file in kind.iterdir() if file.suffix.lower() in _PICTURES)
-        if not pictures:
-            raise InputError(f"{kind} holds no images ({', '.join(sorted(_PICTURES))}).")
-        files += [(file, label) for file in pictures]
-    return files
-
-
-def _is_grey(file: Path) -> bool:
-    from PIL import Image
-
-    with Image.open(file) as image:
-        return image.mode in {"1", "L"}
-
-
-def _pictures(files: Sequence[Path], mode: str, folder: Path) -> Tensor:
-    """Decode pictures of the same size to uint8 ``(N, C, H, W)``."""
-    from PIL import Image
-
-    decoded: list[Array] = []
-    for file in files:
-        with Image.open(file) as image:
-            decoded.append(np.asarray(image.convert(mode)))
-        if decoded[-1].shape != decoded[0].shape:
-            (height, width), (first, second) = decoded[-1].shape[:2], decoded[0].shape[:2]
-            raise InputError(
-                f"the images in {folder} must all have the same size: {files[0].name} has {second} × {first} "
-                f"pixels, {file.name} has {width} × {height}; scale them first."
-            )
-    stacked = torch.from_numpy(np.stack(decoded))
-    return stacked[:, None] if stacked.ndim == 3 else stacked.permute(0, 3, 1, 2).contiguous()

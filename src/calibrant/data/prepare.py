@@ -9,6 +9,9 @@ from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
+from calibrant.data.lazy import LazyImages
+
+_BLOCK, _ENOUGH = 4096, 8192
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,12 +22,17 @@ class Preparation:
     std: Float[Tensor, " C"]
 
     @classmethod
-    def fitted(cls, inputs: Tensor) -> Preparation:
-        """With the mean and deviation of the training samples ``inputs``; a constant stays as it is."""
+    def fitted(cls, inputs: Tensor | LazyImages) -> Preparation:
+        """With the mean and deviation of the training samples ``inputs``; a constant stays as it is.
+
+        Of images that are decoded when they are needed, 8192 evenly spaced ones stand for all.
+        """
+        if isinstance(inputs, LazyImages) and len(inputs) > _ENOUGH:
+            inputs = inputs.chosen(torch.linspace(0, len(inputs) - 1, _ENOUGH).long())
         count, total, squares = 0, 0.0, 0.0
         axes = (0, *range(2, inputs.ndim))
-        for block in inputs.split(4096):  # a float64 copy of everything could be large
-            wide = to_unit(block).double()
+        for first in range(0, len(inputs), _BLOCK):  # a float64 copy of everything could be large
+            wide = to_unit(inputs[first : first + _BLOCK]).double()
             total = total + wide.sum(axes)
             squares = squares + wide.square().sum(axes)
             count += wide.numel() // wide.shape[1]
@@ -56,11 +64,15 @@ class Preparation:
         return Preparation(mean=self.mean.to(device), std=self.std.to(device))
 
     def __call__(self, unit: Tensor) -> Tensor:
-        """Prepare a batch that :func:`to_unit` has made floats of."""
+        """Prepare a batch that :func:`to_unit` has made floats of; word numbers stay as they are."""
+        if not unit.is_floating_point():
+            return unit
         shape = (1, -1, *(1,) * (unit.ndim - 2))
         return (unit - self.mean.view(shape)) / self.std.view(shape)
 
 
 def to_unit(inputs: Tensor) -> Tensor:
-    """Bytes divided by 255; floats in float32 as they are."""
+    """Bytes divided by 255; floats in float32 as they are; int32 (word numbers) untouched."""
+    if inputs.dtype == torch.int32:
+        return inputs
     return inputs.float() / 255 if inputs.dtype == torch.uint8 else inputs.float()

@@ -9,7 +9,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from calibrant._math.shapes import Int
+from calibrant._math.shapes import Float, Int
+from calibrant.data.lazy import LazyImages, feed
+
+RESIDENT_BYTES = 4 * 2**30
+"""A split of images that takes more than this is not decoded at once."""
 
 
 class Inputs(Protocol):
@@ -25,26 +29,38 @@ class RawPart:
     """One split as it is stored, with its labels."""
 
     inputs: Inputs
-    labels: Int[Tensor, " N"]
+    labels: Int[Tensor, " N"] | Int[Tensor, "N C"]
+    """One label per sample; or, multilabel, 0 or 1 for each class."""
+    groups: Int[Tensor, " N"] | None = None
+    """Which samples belong together, such as the images of a patient."""
 
-    def rows(self, rows: Int[Tensor, " n"]) -> Part:
-        """Some of the samples, decoded."""
-        return Part(inputs=self.inputs[rows], labels=self.labels[rows])
+    def rows(self, rows: Int[Tensor, " n"], *, memory: int = RESIDENT_BYTES) -> Part:
+        """Some of the samples, decoded if they take up to ``memory`` bytes."""
+        inputs = self.inputs
+        chosen = inputs.resident(rows, memory) if isinstance(inputs, LazyImages) else inputs[rows]
+        groups = None if self.groups is None else self.groups[rows]
+        return Part(inputs=chosen, labels=self.labels[rows], groups=groups)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One split. Images are ``(N, C, H, W)``, uint8 or float; features ``(N, D)`` float."""
+    """One split. Images are ``(N, C, H, W)``, uint8 or float; features ``(N, D)`` float.
 
-    inputs: Tensor
-    labels: Int[Tensor, " N"]
+    Texts ``(N, words)`` and trees ``(N, nodes, 5)`` are int32 and reach the network as they are.
+    """
+
+    inputs: Tensor | LazyImages
+    """Images of a large split are decoded when they are chosen."""
+    labels: Int[Tensor, " N"] | Int[Tensor, "N C"]
+    groups: Int[Tensor, " N"] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def to(self, device: torch.device) -> Part:
-        """The same on another device."""
-        return Part(inputs=self.inputs.to(device), labels=self.labels.to(device))
+        """The same on another device; what is not decoded stays where it is."""
+        inputs = self.inputs if isinstance(self.inputs, LazyImages) else self.inputs.to(device)
+        return Part(inputs=inputs, labels=self.labels.to(device), groups=self.groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +72,20 @@ class RawData:
     calibration: RawPart | None = None
     test: RawPart | None = None
     class_names: tuple[str, ...]
+
+    @property
+    def parts(self) -> dict[str, RawPart]:
+        """The splits that there are, by name."""
+        parts = {"train": self.train, "calibration": self.calibration, "test": self.test}
+        return {name: part for name, part in parts.items() if part is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawTexts(RawData):
+    """Texts or parse trees as they came, their words as numbers."""
+
+    vocabulary: tuple[str, ...]
+    """The words; the first has the number 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +102,10 @@ class Dataset:
     policy: Part | None
     test: Part
     class_names: tuple[str, ...]
+    vocabulary: tuple[str, ...] = ()
+    """The words of texts; the first has the number 1."""
+    vectors: Float[Tensor, "V D"] | None = None
+    """For texts, vectors of padding and of the words; NaN where a word has none."""
 
     @property
     def num_classes(self) -> int:
@@ -95,12 +129,18 @@ class Dataset:
         return {name: part for name, part in parts.items() if part is not None}
 
     def sha256(self) -> str:
-        """Fingerprint of every sample and label of every split."""
+        """Fingerprint of every sample and label of every split.
+
+        Images that are decoded when they are needed count by the bytes in memory, or by the names and sizes
+        of their files.
+        """
         digest = hashlib.sha256()
         for name, part in self.parts.items():
-            for tensor in (part.inputs, part.labels):
-                digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
-                digest.update(tensor.cpu().contiguous().view(torch.uint8).numpy().data)
+            for each in (part.inputs, part.labels):
+                digest.update(f"{name} {each.dtype} {tuple(each.shape)} ".encode())
+                feed(digest, each)
+        if self.vectors is not None:
+            feed(digest, self.vectors)
         return digest.hexdigest()
 
     def summary(self) -> str:

@@ -90,7 +90,7 @@ def _arm(
         null=chance.null,
         curves=chance.curves,
         classes=chance.classes,
-        shapes=shapes_of_arm(reduced, procedure.kind, level=procedure.level, seed=procedure.seed),
+        shapes=shapes_of_arm(reduced, procedure),
         groups=group_rows(reduced, test.groups, procedure),
         parts=chance.parts,
     )

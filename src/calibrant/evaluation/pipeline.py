@@ -111,8 +111,9 @@ def evaluate(
             class 1. Two columns ``(N, 2)`` are judged as its one number ``(N,)`` would be.
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
-        null_draws: Draws under perfect calibration; with fewer than ``1 / (1 - level)`` times the number of
-            parts no error can count as real, which is noted.
+        null_draws: Draws under perfect calibration, of which the bands of reliability diagrams take 200 at
+            most; with fewer than ``1 / (1 - level)`` times the number of parts no error can count as real,
+            which is noted.
         level: Level of every interval, and one minus the share of calibrated models that are called
             miscalibrated.
         intervals: Of calibration errors, ``"inverted"`` tests, or bootstrap intervals: ``"centred"``,

@@ -7,8 +7,9 @@ Every loss takes what cross-entropy takes (``weight``, ``ignore_index``, ``reduc
 
 from torch import nn
 
+from calibrant._math.errors import InputError
 from calibrant._math.rosters import public_names, subclasses
-from calibrant._math.text_form import build_from
+from calibrant._math.text_form import build_from, parse_call
 from calibrant.losses.cross_entropy import *
 from calibrant.losses.focal import *
 from calibrant.losses.scheduled_focal import *
@@ -51,8 +52,8 @@ def build(text: str) -> nn.Module:
         The module.
 
     Raises:
-        InputError: If the text is malformed, or a name or a setting is unknown; the message names the
-            nearest.
+        InputError: If the text is malformed, a name or a setting is unknown (the message names the nearest),
+            or a setting has a value that it cannot have.
 
     Example:
         >>> build("focal-calibration(gamma=2, calibration_weight=0.5)")
@@ -61,7 +62,15 @@ def build(text: str) -> nn.Module:
         Traceback (most recent call last):
         calibrant._math.errors.InputError: loss 'focal' has no setting 'gama'; did you mean 'gamma'?
     """
-    return build_from(text, _LOSSES, what="loss")
+    if "weight" in parse_call(text)[1]:
+        raise InputError(
+            f"{text}: `weight` holds class weights, a tensor that a text cannot give; in a recipe set "
+            "training.class_weights, and for the weight of a penalty see the loss's other settings."
+        )
+    try:
+        return build_from(text, _LOSSES, what="loss")
+    except TypeError as error:
+        raise InputError(f"{text}: {error}") from error
 
 
 __all__ = public_names(globals())  # pyright: ignore[reportUnsupportedDunderAll]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from calibrant._math.errors import InputError
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 def positive(name: str, value: object) -> int:
@@ -38,3 +42,18 @@ def image_shape(name: str, shape: tuple[int, ...], *, least: int = 1) -> tuple[i
         )
     channels, height, width = shape
     return channels, height, width
+
+
+def one_of(name: str, value: object, known: Mapping[Key, Value]) -> Value:
+    """The entry of ``known`` under ``value``."""
+    found = [entry for key, entry in known.items() if key == value]
+    if not found:
+        raise InputError(f"`{name}` must be one of {', '.join(map(repr, known))}; got {value!r}.")
+    return found[0]
+
+
+def blocks_of_depth(depth: object) -> int:
+    """Blocks a stage of a network of three stages, two layers a block, a first and a last layer."""
+    if isinstance(depth, bool) or not isinstance(depth, int) or depth < 8 or (depth - 2) % 6:
+        raise InputError(f"`depth` must be 6 n + 2, such as 20, 26 or 110; got {depth!r}.")
+    return (depth - 2) // 6

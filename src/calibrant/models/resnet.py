@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from torch import Tensor, nn
@@ -16,13 +17,9 @@ class ResNet(nn.Module):
     Each stage after the first halves the image and doubles the channels; where the shape changes the shortcut
     is a 1 × 1 convolution with batch normalisation.
 
-    ===================================================  ==================================
-    ``blocks=(3, 3, 3), width=16`` (default)             ResNet-20 of He et al.
-    ``blocks=(18, 18, 18), width=16``                    ResNet-110 of He et al.
-    ``blocks=(2, 2, 2, 2), width=64``                    ResNet-18
-    ``blocks=(3, 4, 6, 3), width=64, bottleneck=True``   ResNet-50
-    ``blocks=(3, 4, 26, 3), width=64, bottleneck=True``  "ResNet-110" of Mukhoti et al.
-    ===================================================  ==================================
+    The networks of the papers have names of their own: ``he-resnet``, ``cifar-resnet``,
+    ``tiny-imagenet-resnet`` and ``wide-resnet``. Weights of the usual implementations
+    (``layer1.0.conv1``) are loaded by their names.
 
     Args:
         input_shape: Channels, height and width of one image.
@@ -31,6 +28,8 @@ class ResNet(nn.Module):
         width: Channels of the first stage.
         bottleneck: Blocks of 1 × 1, 3 × 3 and 1 × 1 convolutions with four times the channels at the end,
             instead of two 3 × 3.
+        stem: Channels of the first convolution; None: as many as the first stage's ``width``.
+        pool: The last maps are averaged over ``pool`` × ``pool`` cells each.
 
     Raises:
         InputError: If a setting is out of range or the inputs are no images.
@@ -52,25 +51,41 @@ class ResNet(nn.Module):
         blocks: Sequence[int] = (3, 3, 3),
         width: int = 16,
         bottleneck: bool = False,
+        stem: int | None = None,
+        pool: int = 1,
     ) -> None:
         super().__init__()
-        channels, _, _ = image_shape("resnet", input_shape)
+        channels, _, _ = image_shape(type(self).__name__, input_shape)
         depths, first = positives("blocks", blocks, least=1), positive("width", width)
         block = _Bottleneck if bottleneck else _Basic
-        self.stem = nn.Sequential(*_convolution(channels, first, 3), nn.ReLU())
-        given, stages = first, list[nn.Module]()
+        given = first if stem is None else positive("stem", stem)
+        self.blocks = depths
+        self.stem = nn.Sequential(*_convolution(channels, given, 3), nn.ReLU())
+        stages = list[nn.Module]()
         for stage, depth in enumerate(depths):
             inner = first * 2**stage
             for position in range(depth):
                 stages.append(block(given, inner, stride=2 if stage > 0 and position == 0 else 1))
                 given = inner * block.expansion
         self.stages = nn.Sequential(*stages)
-        self.pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
-        self.head = nn.Linear(given, positive("num_classes", num_classes))
+        self.pool = nn.Sequential(nn.AdaptiveAvgPool2d(positive("pool", pool)), nn.Flatten())
+        self.head = nn.Linear(given * pool**2, positive("num_classes", num_classes))
 
     def forward(self, inputs: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N C"]:
         """Logits."""
         return self.head(self.pool(self.stages(self.stem(inputs))))
+
+    def own_name(self, name: str) -> str:
+        """What a parameter is called here that other implementations call ``layer2.0.conv1.weight``."""
+        part, _, rest = name.partition(".")
+        if found := re.fullmatch(r"layer(\d+)\.(\d+)\.(.+)", name):
+            stage, position, inner = int(found[1]), int(found[2]), found[3]
+            inner = re.sub(r"^conv(\d)\.", lambda each: f"body.{3 * int(each[1]) - 3}.", inner)
+            inner = re.sub(r"^bn(\d)\.", lambda each: f"body.{3 * int(each[1]) - 2}.", inner)
+            inner = re.sub(r"^downsample\.", "shortcut.", inner)
+            return f"stages.{sum(self.blocks[: stage - 1]) + position}.{inner}"
+        start = {"conv1": "stem.0", "bn1": "stem.1", "fc": "head", "linear": "head"}.get(part, part)
+        return f"{start}.{rest}" if rest else start
 
 
 class _Block(nn.Module):

@@ -10,14 +10,26 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
 from calibrant._math.rosters import public_names, subclasses
+from calibrant._math.shapes import Float
 from calibrant._math.text_form import build_from, nearest, parse_call
 from calibrant.models.mlp import MLP as MLP
 from calibrant.models.cnn import CNN as CNN
 from calibrant.models.resnet import ResNet as ResNet
+from calibrant.models.gp_cnn import GPCNN as GPCNN
+from calibrant.models.tree_lstm import TreeLSTM as TreeLSTM
+from calibrant.models.lenet import LeNet as LeNet
+from calibrant.models.cifar_resnet import CIFARResNet as CIFARResNet
+from calibrant.models.he_resnet import HeResNet as HeResNet
+from calibrant.models.tiny_imagenet_resnet import TinyImageNetResNet as TinyImageNetResNet
+from calibrant.models.wide_resnet import WideResNet as WideResNet
+from calibrant.models.cifar_densenet import CIFARDenseNet as CIFARDenseNet
+from calibrant.models.densenet import DenseNet as DenseNet
+from calibrant.models.vit import ViT as ViT
+from calibrant.models.weights import load_weights as load_weights
 
 MODELS = subclasses(globals(), nn.Module)
 
@@ -34,35 +46,50 @@ def available() -> tuple[str, ...]:
     return tuple(MODELS)
 
 
-def build(text: str, *, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+def build(
+    text: str,
+    *,
+    input_shape: tuple[int, ...],
+    num_classes: int,
+    vectors: Float[Tensor, "V D"] | None = None,
+) -> nn.Module:
     """Make a network from its name, followed by settings in brackets if need be.
 
     Args:
         text: Such as ``mlp(widths=(64, 64))`` or ``resnet(blocks=(3, 3, 3), width=16)``; or a function of
             your own as ``module:factory`` or ``module:factory(setting=value)``, which is given
-            ``input_shape`` and ``num_classes`` if it has parameters of these names.
-        input_shape: Shape of one sample: (channels, height, width), or (features,).
+            ``input_shape``, ``num_classes`` and, for texts, ``vectors`` if it has parameters of these names.
+        input_shape: Shape of one sample: (channels, height, width), (features,), (words,) or (nodes, 5).
         num_classes: How many logits to give.
+        vectors: For texts and trees, the vectors of their words; NaN where a word has none.
 
     Returns:
         A module that maps ``(N, *input_shape)`` to logits ``(N, num_classes)``, initialised from torch's
         global generator.
 
     Raises:
-        InputError: If the name or a setting is unknown or out of range, or the factory cannot be imported or
-            does not return a module.
+        InputError: If the name or a setting is unknown or out of range, the network is not for such data, or
+            the factory cannot be imported or does not return a module.
 
     Example:
         >>> build("mlp(widths=(4,))", input_shape=(2,), num_classes=3).layers[1]
         Linear(in_features=2, out_features=4, bias=True)
     """
-    given = {"input_shape": input_shape, "num_classes": num_classes}
+    given: dict[str, Any] = {"input_shape": input_shape, "num_classes": num_classes}
+    if vectors is not None:
+        given["vectors"] = vectors
     if _ELSEWHERE.fullmatch(text):
         model = imported(text, given)
         if not isinstance(model, nn.Module):
             raise InputError(f"{text} must give a torch.nn.Module; got {type(model).__name__}.")
         return model
-    makers = {name: partial(kind, input_shape, num_classes) for name, kind in MODELS.items()}
+    readers = [name for name, kind in MODELS.items() if "vectors" in inspect.signature(kind).parameters]
+    if vectors is not None and parse_call(text)[0] in set(MODELS) - set(readers):
+        raise InputError(f"{text} does not read texts; the networks for texts are {', '.join(readers)}.")
+    makers = {
+        name: partial(kind, input_shape, num_classes, **{"vectors": vectors} if name in readers else {})
+        for name, kind in MODELS.items()
+    }
     return build_from(text, makers, what="model")
 
 

@@ -73,19 +73,19 @@ def report_text(
     if isinstance(found, Evaluation):
         with drawing_style():
             return (
-                _templates()
+                templates()
                 .get_template("evaluation.html")
                 .render(_evaluation_context(with_commands(found)) | given)
             )
     if isinstance(found, Comparison):
         with drawing_style():
-            return _templates().get_template("comparison.html").render(_comparison_context(found) | given)
+            return templates().get_template("comparison.html").render(_comparison_context(found) | given)
     msg = f"`found` must be an Evaluation or a Comparison; got {type(found).__name__}."
     raise TypeError(msg)
 
 
 @cache
-def _templates() -> Environment:
+def templates() -> Environment:
     """Everything that is filled in is escaped, and a name that is missing is an error."""
     environment = Environment(
         loader=PackageLoader("calibrant.reports"),

@@ -4,6 +4,7 @@ Functions of NumPy arrays or torch tensors; values are tensors without gradients
 """
 
 from calibrant._math.rosters import public_names
+from calibrant.theory.asymptotics import *
 from calibrant.theory.confidence import *
 from calibrant.theory.confidence_region import *
 from calibrant.theory.decomposition import *

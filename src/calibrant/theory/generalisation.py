@@ -111,15 +111,10 @@ class LogisticWorld:
             Quadrature with 240 nodes each way: smooth quantities to 1e-10, the calibration error to 1e-5 if
             the stated and the true probabilities cross.
         """
-        if weights.shape != (self.num_features,):
-            raise InputError(f"`weights` must have shape ({self.num_features},); got {tuple(weights.shape)}.")
-        size = torch.linalg.vector_norm(weights.double()).item()
-        if not (math.isfinite(size) and size > 0):
-            raise InputError("`weights` must be finite and not all zero.")
-        along = weights[0].double().item() / size
+        size = self._norm_of(weights)
         nodes, shares = _half_line()
         scores = size * nodes
-        true = self._posterior(scores, along, size)
+        true = self.posterior(weights, scores)
         stated = scores if link is None else link(scores)
         probs = stated.sigmoid()
         surprise = torch.nn.functional.softplus(stated, threshold=40.0) - true * stated
@@ -142,13 +137,37 @@ class LogisticWorld:
             1 / inverse if inverse > 1e-9 else math.inf,
         )
 
-    def _posterior(self, scores: Tensor, along: float, size: float) -> Tensor:
-        """True probability of the event where the model's score is given."""
+    def posterior(self, weights: Float[Tensor, " D"], log_odds: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
+        """True probability of the event where a linear model states these log-odds.
+
+        Args:
+            weights: Weights of the features; the model's log-odds are t = w x.
+            log_odds: Values of t.
+
+        Raises:
+            InputError: If there is not one weight per feature, or all are zero.
+
+        Example:
+            >>> world = LogisticWorld(num_features=2, signal=2.0)
+            >>> log_odds = torch.tensor([0.0, 1.0], dtype=torch.float64)
+            >>> log_odds.sigmoid(), world.posterior(torch.tensor([2.0, 1.0]), log_odds)
+            (tensor([0.5000, 0.7311], dtype=torch.float64), tensor([0.5000, 0.6648], dtype=torch.float64))
+        """
+        size = self._norm_of(weights)
+        along = weights[0].double().item() / size
         spread = self.signal * math.sqrt(max(1 - along**2, 0.0))
         half, shares = _half_line()
-        centre = (self.signal * along / size) * scores[:, None]
+        centre = (self.signal * along / size) * log_odds.double()[:, None]
         both = ((centre + spread * half).sigmoid() + (centre - spread * half).sigmoid()) / 2
         return both @ shares
+
+    def _norm_of(self, weights: Float[Tensor, " D"]) -> float:
+        if weights.shape != (self.num_features,):
+            raise InputError(f"`weights` must have shape ({self.num_features},); got {tuple(weights.shape)}.")
+        size = torch.linalg.vector_norm(weights.double()).item()
+        if not (math.isfinite(size) and size > 0):
+            raise InputError("`weights` must be finite and not all zero.")
+        return size
 
 
 def fit_linear(
@@ -196,7 +215,7 @@ def fit_linear(
 
     size, steps = math.inf, 0
     while steps < _MAX_STEPS:
-        slope, bend = _derivatives(loss, rows @ weights, truth)
+        slope, bend = derivatives(loss, rows @ weights, truth)
         gradient = rows.T @ slope / len(rows) + penalty * weights
         size = torch.linalg.vector_norm(gradient).item()
         if size <= _SETTLED or torch.linalg.vector_norm(weights).item() > _DIVERGED:
@@ -223,7 +242,7 @@ def _step_length(value: Callable[[Tensor], float], at: Tensor, direction: Tensor
     return 0.0
 
 
-def _derivatives(loss: SampleLoss, log_odds: Tensor, outcomes: Tensor) -> tuple[Tensor, Tensor]:
+def derivatives(loss: SampleLoss, log_odds: Tensor, outcomes: Tensor) -> tuple[Tensor, Tensor]:
     """Each sample's first and second derivative in its log-odds."""
     scores = log_odds.detach().requires_grad_(True)
     values = loss(scores, outcomes)

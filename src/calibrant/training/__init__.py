@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from calibrant._math.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from calibrant.training.budget import at_budget
     from calibrant.training.launch import TrainingInterrupted, train
     from calibrant.training.listener import Listener
     from calibrant.training.loss_selection import Selection, alternatives, select
@@ -18,6 +19,7 @@ __all__ = [
     "Selection",
     "TrainingInterrupted",
     "alternatives",
+    "at_budget",
     "load_recipe",
     "load_run",
     "select",
@@ -28,6 +30,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     __all__,
     {
+        "budget": ["at_budget"],
         "launch": ["TrainingInterrupted", "train"],
         "listener": ["Listener"],
         "recipe": ["Recipe", "load_recipe"],

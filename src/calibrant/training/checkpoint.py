@@ -29,7 +29,7 @@ class State:
     """Completed batches of the current one."""
     history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     best: dict[str, Any] | None = None
-    """Epoch and NLL after temperature scaling of the best epoch so far, with its weights where kept."""
+    """Number and NLL (or accuracy) of the best epoch so far, with its weights where kept."""
     stopped: bool = False
     """Whether patience ran out."""
 
@@ -47,6 +47,7 @@ def save(job: Job, state: State, learner: Learner, processes: Processes) -> None
         "data_sha256": job.data_sha256,
         "input_shape": list(job.dataset.input_shape),
         "num_classes": job.dataset.num_classes,
+        "vectors_shape": None if job.dataset.vectors is None else list(job.dataset.vectors.shape),
         **vars(state),
         "sums": sums,
         **learner.state_dict(),

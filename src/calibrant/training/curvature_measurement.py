@@ -209,9 +209,14 @@ def _batches(
     prepare = preparation(subject.recipe.data, subject.dataset)
     dtype = next(subject.model.parameters()).dtype
     return [
-        (prepare(to_unit(part.inputs[some])).to(device, dtype), part.labels[some].to(device))
+        (_as_given(prepare(to_unit(part.inputs[some])), dtype).to(device), part.labels[some].to(device))
         for some in rows.split(effort.batch_size)
     ], total
+
+
+def _as_given(inputs: Tensor, dtype: torch.dtype) -> Tensor:
+    """In the network's precision, unless they are word numbers."""
+    return inputs.to(dtype) if inputs.is_floating_point() else inputs
 
 
 def _share_of(progress: Progress, number: int, count: int, name: str) -> _Step:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from calibrant._math.errors import InputError
-from calibrant._math.files import DAMAGE
 from calibrant.data import Dataset
 from calibrant.models import build as build_model
+from calibrant.models import load_weights
 from calibrant.training.data import read_data
 from calibrant.training.loss import FollowsEpochs, build_loss
 from calibrant.training.recipe import Recipe
@@ -82,12 +81,13 @@ def subject_of_factory(
     recipe = Recipe.read({"model": factory, "loss": loss, "data": {"name": data}}).with_settings(settings)
     dataset = read_data(recipe.data)
     with torch.random.fork_rng(devices=[]):
-        model = build_model(recipe.model, input_shape=dataset.input_shape, num_classes=dataset.num_classes)
-    try:
-        model.load_state_dict(read_weights(Path(weights)))
-    except RuntimeError as error:
-        what = " ".join(str(error).split())
-        raise InputError(f"{weights} holds no weights of {factory}: {what[:300]}") from error
+        model = build_model(
+            recipe.model,
+            input_shape=dataset.input_shape,
+            num_classes=dataset.num_classes,
+            vectors=dataset.vectors,
+        )
+    load_weights(model, weights)
     return Subject(
         title=f"{factory}, {weights}",
         recipe=recipe,
@@ -95,30 +95,6 @@ def subject_of_factory(
         loss=build_loss(recipe, dataset),
         dataset=dataset,
     )
-
-
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file, by name; nothing in the file is executed.
-
-    Raises:
-        InputError: If it cannot be read or holds other things.
-    """
-    if not path.is_file():
-        raise InputError(f"there is no file of weights {path}.")
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            return load_file(path)
-        found: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except DAMAGE as error:
-        raise InputError(f"{path} cannot be read as weights: {str(error).splitlines()[0]}") from error
-    if isinstance(found, Mapping):
-        for key in ("model", "state_dict"):
-            found = found[key] if isinstance(found.get(key), Mapping) else found
-    if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
-        raise InputError(f"{path} must hold tensors by name, as model.state_dict() gives them.")
-    return dict(found)
 
 
 def _loss_of_run(run: Run, dataset: Dataset) -> nn.Module:

@@ -22,6 +22,7 @@ from calibrant.training.job import Job
 from calibrant.training.learner import Learner, on_cpu
 from calibrant.training.loss import FollowsConfidences, FollowsEpochs
 from calibrant.training.processes import Processes
+from calibrant.training.run import BEST
 from calibrant.training.samples import Samples
 from calibrant.training.schedule import learning_rate
 
@@ -77,7 +78,10 @@ class Engine:
         order = torch.randperm(
             self.samples.count("train"), generator=seeds.generator(self.recipe.seed, seeds.ORDER, epoch)
         )
-        batches = list(order.split(self.recipe.training.batch_size))
+        size = self.recipe.training.batch_size
+        batches = list(order.split(size))
+        if self.recipe.training.drop_last and len(batches) > 1 and len(batches[-1]) < size:
+            batches.pop()
         # Batch normalisation needs two samples in each process.
         if len(batches) > 1 and len(batches[-1]) < 2 * self.processes.count:
             batches.pop()
@@ -96,6 +100,7 @@ class Engine:
         )
         learner.module.train()
         batches = self.batches(epoch)
+        self.samples.plan("train", [self.processes.share(rows) for rows in batches[self.state.batch :]])
         told = time.monotonic()
         for number in range(self.state.batch, len(batches)):
             sums = learner.learn(batches[number], epoch=epoch, batch=number)
@@ -139,7 +144,7 @@ class Engine:
         row = self.processes.of_first(row)  # so that all processes stop, or continue, together
         state.epoch, state.batch, state.sums = state.epoch + 1, 0, torch.zeros_like(state.sums)
         state.history.append(row)
-        self._compare_with_best(row["calibration_nll_after_temperature"])
+        self._compare_with_best(row)
         self.save()
         if self.processes.first:
             self.job.folder.append_row(row)
@@ -179,11 +184,14 @@ class Engine:
                 self.job.folder.write_snapshot(epoch, tables, norms)
         return {"dynamics": found}
 
-    def _compare_with_best(self, nll: float | None) -> None:
+    def _compare_with_best(self, row: dict[str, Any]) -> None:
         """Remember the best epoch, and stop when it is too long ago."""
         state, training = self.state, self.recipe.training
-        if nll is not None and (state.best is None or nll < state.best["nll"]):
-            state.best = {"epoch": state.epoch, "nll": nll}
+        by = training.keep_by
+        key, sign = BEST[by]
+        value = row[key]
+        if value is not None and (state.best is None or sign * value < sign * state.best[by]):
+            state.best = {"epoch": state.epoch, by: value}
             if training.keep == "best":
                 state.best["model"] = on_cpu(self.learner.model.state_dict(), copied=True)
         best_epoch = 0 if state.best is None else state.best["epoch"]

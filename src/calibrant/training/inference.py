@@ -57,6 +57,7 @@ class Inference:
         batches = list(torch.arange(total).split(size))
         self._processes.share_buffers(self.model)
         self.model.eval()
+        self._samples.plan(name, batches[rank::world])
         done: list[Tensor] = []
         for rows in batches[rank::world]:
             inputs, labels = self._samples.take(name, rows)

@@ -26,3 +26,5 @@ class Job:
     folder: RunFolder
     listener: Listener
     command: str | None
+    report: bool
+    """Whether the finished network is evaluated and reported on, beyond its predictions."""

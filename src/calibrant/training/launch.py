@@ -15,21 +15,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from calibrant._math.errors import ConvergenceError, InputError
-from calibrant.data import Part, build_augmentation
+from calibrant.data import build_augmentation
 from calibrant.models import build as build_model
 from calibrant.training import seeds
-from calibrant.training.data import preparation, read_data, read_foreign
+from calibrant.training.data import TrainingData, preparation, read_training_data
 from calibrant.training.engine import Engine
+from calibrant.training.initial import begin_with
 from calibrant.training.interruption import Interruption
 from calibrant.training.job import Job
 from calibrant.training.listener import Listener
 from calibrant.training.loss import build_loss, warn_of_dying_gradients
+from calibrant.training.neutral import check_convention
 from calibrant.training.recipe import Recipe
 from calibrant.training.recipe_sections import HardwareSection
 from calibrant.training.regularizer import build_regularizer
-from calibrant.training.results import write_results
+from calibrant.training.results import is_complete, write_results
 from calibrant.training.run import Run, RunFolder, load_run
 from calibrant.training.run_report import run_facts
+from calibrant.training.schedule import build_optimiser
+from calibrant.training.shift import check_shift, shifted_logits
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -45,27 +49,33 @@ def train(
     *,
     listener: Listener | None = None,
     command: str | None = None,
+    data: TrainingData | None = None,
+    report: bool = True,
 ) -> Run:
     """Train by a recipe in a directory, or resume the training that was begun there.
 
     The directory gets ``recipe.toml`` (with every default), ``environment.json``, ``metrics.jsonl`` (a line
     per epoch), ``checkpoint.pt``, and at the end ``predictions.npz`` (logits of the calibration and test
     split), ``report.html`` and ``evaluation.json``; where the recipe names samples of another kind, also
-    ``out_of_distribution.npz`` and ``out_of_distribution.json``; where it penalises curvature or minimises
-    sharpness, ``cost.json`` (a step against one of plain cross-entropy). A killed process loses the epoch it
-    was in, Ctrl-C not even that; calling this again resumes from there, on one CPU to the same bits.
+    ``out_of_distribution.npz`` and ``out_of_distribution.json``; where it names corruptions, ``shift/*.npz``
+    and ``shift.json``; where it penalises curvature or minimises sharpness, ``cost.json`` (a step against one
+    of plain cross-entropy). A killed process loses the epoch it was in, Ctrl-C not even that; calling this
+    again resumes from there, on one CPU to the same bits.
 
     Args:
         recipe: What to train.
         folder: The directory; created if it does not exist.
         listener: Told how it goes.
         command: The command line to record, if there was one.
+        data: What the recipe trains on, where it is in memory already.
+        report: Whether the finished network is evaluated with intervals and reported on; if not, its
+            predictions are the last that is written, and ``Run.evaluation`` is None.
 
     Returns:
         The finished run.
 
     Raises:
-        InputError: If the recipe cannot be carried out, or the directory belongs to another one.
+        InputError: If the recipe cannot be carried out, or the directory belongs to another one or is in use.
         ConvergenceError: If the loss or the logits stopped being finite.
         TypeError: If ``recipe`` is not a recipe.
         TrainingInterrupted: After Ctrl-C or SIGTERM, once everything is saved.
@@ -81,37 +91,46 @@ def train(
     listener = listener or Listener()
     run_folder = RunFolder(folder)
     warn_of_dying_gradients(recipe.loss)
-    dataset = read_data(recipe.data)
-    foreign: Part | None = None
-    if recipe.evaluation.out_of_distribution:
-        name = recipe.evaluation.out_of_distribution
-        foreign = read_foreign(name, dataset, downsample=recipe.data.downsample)
+    data = data or read_training_data(recipe)
+    dataset = data.dataset
+    check_shift(recipe, dataset)
     # These are built here once so that their errors come before anything is written.
     preparation(recipe.data, dataset)
     build_augmentation(recipe.data.augment, dataset.input_shape)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seeds.derived(recipe.seed, seeds.WEIGHTS))
-        model = build_model(recipe.model, input_shape=dataset.input_shape, num_classes=dataset.num_classes)
+        model = build_model(
+            recipe.model,
+            input_shape=dataset.input_shape,
+            num_classes=dataset.num_classes,
+            vectors=dataset.vectors,
+        )
         loss = build_loss(recipe, dataset)
+    if not run_folder.checkpoint.is_file():
+        begin_with(model, recipe.initial)
     build_regularizer(recipe, model, loss)
+    build_optimiser(recipe.optimiser, model)
+    check_convention(recipe, model)
     fabric = _fabric(recipe)
     run_folder.claim(recipe)
     job = Job(
         recipe=recipe,
         dataset=dataset,
-        foreign=foreign,
-        data_sha256=dataset.sha256(),
+        foreign=data.foreign,
+        data_sha256=data.sha256,
         model=model,
         loss=loss,
         folder=run_folder,
         listener=listener,
         command=command,
+        report=report,
     )
     try:
         generators = [fabric.device] if fabric.device.type == "cuda" else []
         # Spawned processes receive Ctrl-C themselves, and this one has to wait for them.
         waiting = Interruption() if recipe.hardware.devices > 1 else nullcontext()
-        with torch.random.fork_rng(devices=generators), waiting:
+        alone = nullcontext() if _is_one_of_many(recipe.hardware) else run_folder.locked()
+        with alone, torch.random.fork_rng(devices=generators), waiting:
             launch: Callable[..., bool | Exception] = fabric.launch
             outcome = launch(_work, _Sealed(job))
     finally:
@@ -156,8 +175,15 @@ def _strategy(hardware: HardwareSection) -> str:
     """How several processes are started: spawned, which works from any program, or by a launcher."""
     if hardware.strategy != "auto" or hardware.devices * hardware.nodes == 1:
         return hardware.strategy
+    return "ddp" if _is_one_of_many(hardware) else "ddp_spawn"
+
+
+def _is_one_of_many(hardware: HardwareSection) -> bool:
+    """Whether a launcher, or Fabric's own, has started other processes for the same training."""
+    if hardware.devices * hardware.nodes == 1:
+        return False
     launched = hardware.nodes > 1 or "TORCHELASTIC_RUN_ID" in os.environ or "SLURM_NTASKS" in os.environ
-    return "ddp" if launched else "ddp_spawn"
+    return launched or hardware.strategy == "ddp"
 
 
 class _Sealed:
@@ -206,15 +232,16 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
         )
         job.listener.start(epoch=engine.state.epoch, epochs=job.recipe.training.epochs, facts=facts)
     finished = engine.fit()
-    if finished and not job.folder.evaluation.is_file():
+    if finished and not is_complete(job):
         engine.use_kept_weights()
         wanted = ("calibration", "test") if job.foreign is None else ("calibration", "test", "foreign")
         logits = {name: engine.inference.logits(name) for name in wanted}
+        shifted = shifted_logits(job, engine.samples, engine.inference)
         if first:
             cost = engine.learner.cost(engine.batches(0)[0])
             if cost is not None:
                 job.folder.write(job.folder.cost, json.dumps(cost, indent=2) + "\n")
-            write_results(job, logits, facts)
+            write_results(job, logits, facts, shifted)
     if first:
         job.listener.stop()
     return finished

@@ -15,6 +15,8 @@ from calibrant.data import build_augmentation
 from calibrant.training import seeds
 from calibrant.training.inference import logits_of
 from calibrant.training.job import Job
+from calibrant.training.joint_optimiser import RELATIVE_RATE
+from calibrant.training.loss import labels_of_parts
 from calibrant.training.processes import Processes
 from calibrant.training.regularizer import build_regularizer
 from calibrant.training.samples import Samples
@@ -42,7 +44,7 @@ class Learner:
         if samples.layout is torch.channels_last:
             to_layout: Any = self.model.to
             to_layout(memory_format=torch.channels_last)
-        optimiser = build_optimiser(job.recipe.optimiser, self.model.parameters())
+        optimiser = build_optimiser(job.recipe.optimiser, self.model)
         wrapped: Any = torch.compile(self.model) if job.recipe.hardware.compile else self.model
         self.module, self.optimiser = fabric.setup(wrapped, optimiser)
         self.loss = job.loss.to(processes.device)
@@ -59,7 +61,7 @@ class Learner:
     @learning_rate.setter
     def learning_rate(self, rate: float) -> None:
         for group in self.optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get(RELATIVE_RATE, 1.0)
 
     @property
     def no_sums(self) -> Float[Tensor, " K"]:
@@ -70,8 +72,8 @@ class Learner:
         """Learn from one batch, of which this process takes its share.
 
         Returns:
-            Sums over the share: loss, correct answers and samples; then, where curvature is penalised, trace
-            and penalised samples.
+            Sums over the share: loss, correct answers and samples, or their labelled parts; then, where
+            curvature is penalised, trace and penalised samples.
         """
         clip = self._recipe.optimiser.clip_norm
         inputs, labels = self._samples.take("train", self._processes.share(rows))
@@ -82,12 +84,16 @@ class Learner:
                 inputs = augmentation.apply(inputs, self._processes.share(drawn))
         # Gradients are averaged over the processes, whose shares may differ by one sample.
         scale = len(labels) * self._processes.count / len(rows)
+        targets = labels_of_parts(self.model, inputs, labels)
+        parts = len(targets) / len(labels)
         if self._recipe.reduction == "sum":
-            scale *= len(rows)
+            scale *= len(rows) * parts
+        elif self._recipe.reduction == "per-sample":
+            scale *= parts
         passes: list[_Pass] = []
 
         def backward() -> Tensor:
-            passes.append(self._backward(self._samples.prepare(inputs), labels, scale))
+            passes.append(self._backward(self._samples.prepare(inputs), targets, scale))
             return passes[-1].found.loss
 
         _ = backward() if self.sam is None else self.sam.gradients(backward)
@@ -95,7 +101,7 @@ class Learner:
             self._fabric.clip_gradients(self.module, self.optimiser, max_norm=clip, error_if_nonfinite=False)
         self.optimiser.step()
         self.optimiser.zero_grad()
-        return self._sums(passes[0], labels)
+        return self._sums(passes[0], targets)
 
     def _backward(self, inputs: Tensor, labels: Tensor, scale: float) -> _Pass:
         """Gradients of a process's share of a batch."""
@@ -139,7 +145,7 @@ class Learner:
                 self.loss,
                 run=run,
                 inputs=self._samples.prepare(inputs),
-                labels=labels,
+                labels=labels_of_parts(self.model, inputs, labels),
             )
 
     def state_dict(self) -> dict[str, Any]:

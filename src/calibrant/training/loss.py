@@ -35,6 +35,20 @@ class FollowsConfidences(Protocol):
         """An epoch is over: confidences on held-out samples, and whether the network was right."""
 
 
+@runtime_checkable
+class LabelsParts(Protocol):
+    """A network that, in training, gives logits for parts of its samples, such as the nodes of trees."""
+
+    def training_labels(self, inputs: Tensor, labels: Tensor, /) -> Tensor:
+        """The labels of the parts, a row for each row of the logits."""
+        ...
+
+
+def labels_of_parts(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    """What the logits of a training batch are compared with: the labels, or those of the samples' parts."""
+    return model.training_labels(inputs, labels) if isinstance(model, LabelsParts) else labels
+
+
 def build_loss(recipe: Recipe, dataset: Dataset) -> nn.Module:
     """The loss that a recipe names, as a mean over the batch (turned into a sum later where wanted).
 

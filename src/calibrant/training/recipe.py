@@ -14,6 +14,10 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest, parse_call
 from calibrant.training import recipe_sections as sections
+from calibrant.training.recipe_files import flat, merged, read_content
+
+WITHOUT_EFFECT = frozenset({"hardware", "evaluation", "shift", "foreign"})
+"""Tables that do not change what is trained."""
 
 
 class Recipe(sections.Section):
@@ -35,9 +39,11 @@ class Recipe(sections.Section):
     """As ``calibrant.models.build`` takes it, or ``module:factory``."""
     loss: str = "cross-entropy"
     """As ``calibrant.losses.build`` takes it, or ``module:factory``."""
-    reduction: Literal["mean", "sum"] = "mean"
-    """How the loss is reduced over a batch; the sum is the batch size times the mean."""
+    reduction: Literal["mean", "sum", "per-sample"] = "mean"
+    """How the loss is reduced over a batch; the sum is the batch size times the mean. Where a sample has many
+    labels, as a tree has in its nodes, per-sample sums over them and averages over the samples."""
     data: sections.DataSection = sections.DataSection()
+    initial: sections.InitialSection = sections.InitialSection()
     optimiser: sections.OptimiserSection = sections.OptimiserSection()
     schedule: sections.ScheduleSection = sections.ScheduleSection()
     curvature: sections.CurvatureSection = sections.CurvatureSection()
@@ -46,6 +52,12 @@ class Recipe(sections.Section):
     hardware: sections.HardwareSection = sections.HardwareSection()
     record: sections.RecordSection = sections.RecordSection()
     evaluation: sections.EvaluationSection = sections.EvaluationSection()
+    shift: sections.ShiftSection = sections.ShiftSection()
+    foreign: sections.ForeignSection = sections.ForeignSection()
+    small: dict[str, Any] | None = None
+    """Settings that take the place of the others where the budget is small."""
+    full: dict[str, Any] | None = None
+    """Settings whose place they took, in a recipe that was scaled to a small budget."""
 
     @field_validator("loss")
     @classmethod
@@ -53,6 +65,20 @@ class Recipe(sections.Section):
         if ":" not in loss and "reduction" in parse_call(loss)[1]:
             raise ValueError("`loss` must leave `reduction` to the recipe's own setting of that name")
         return loss
+
+    @model_validator(mode="after")
+    def _one_foreign_set(self) -> Recipe:
+        one, other = self.foreign.name, self.evaluation.out_of_distribution
+        if one and other and one != other:
+            raise ValueError(
+                f"`foreign.name` and `evaluation.out_of_distribution` must agree; got {one!r} and {other!r}"
+            )
+        return self
+
+    @property
+    def foreign_name(self) -> str:
+        """The name of the samples of another kind; empty where there are none."""
+        return self.foreign.name or self.evaluation.out_of_distribution
 
     @model_validator(mode="after")
     def _curvature_can_be_differentiated(self) -> Recipe:
@@ -65,6 +91,13 @@ class Recipe(sections.Section):
             raise ValueError(f"`training.precision` {precision} does not go with `curvature.weight` above 0")
         if self.sam.rho > 0 and precision == "16-mixed":
             raise ValueError(f"`training.precision` {precision} does not go with `sam.rho` above 0")
+        return self
+
+    @model_validator(mode="after")
+    def _small_is_a_recipe_too(self) -> Recipe:
+        if self.small is not None:
+            content = self.model_dump(exclude={"small", "full"})
+            Recipe.read(merged(content, self.small), source="[small]")
         return self
 
     @classmethod
@@ -82,6 +115,8 @@ class Recipe(sections.Section):
     def with_settings(self, settings: Sequence[str]) -> Recipe:
         """The recipe with some settings changed, given as ``training.epochs=5`` or ``seed=1``.
 
+        A default that follows from another setting, as the learning rate does from the optimiser, follows it.
+
         Raises:
             InputError: If one has another form, is unknown or has a value that it cannot have.
 
@@ -89,7 +124,8 @@ class Recipe(sections.Section):
             >>> Recipe().with_settings(["optimiser.name=adam", "training.epochs=3"]).optimiser.name
             'adam'
         """
-        content = self.model_dump()
+        tables_of = {name for name, entry in self.model_dump().items() if isinstance(entry, dict)}
+        content = {name: {} for name in tables_of} | self.model_dump(exclude_unset=True)
         for setting in settings:
             key, equals, value = setting.partition("=")
             if not equals or not key.strip():
@@ -98,7 +134,7 @@ class Recipe(sections.Section):
             table: Any = content
             for section in tables:
                 if not isinstance(table.get(section), dict):
-                    known = [name for name, entry in content.items() if isinstance(entry, dict)]
+                    known = sorted(tables_of)
                     raise InputError(
                         f"--set {setting}: there is no table {section!r}{nearest(section, known)}"
                     )
@@ -108,52 +144,41 @@ class Recipe(sections.Section):
 
     def to_toml(self) -> str:
         """Every setting, also those left at their defaults, as TOML."""
-        content = self.model_dump(mode="json")
+        content = self.model_dump(mode="json", exclude_none=True)
         tables = {name: entry for name, entry in content.items() if isinstance(entry, dict)}
         lines = [_line(name, entry) for name, entry in content.items() if name not in tables]
         for name, table in tables.items():
-            lines += ["", f"[{name}]", *(_line(key, value) for key, value in table.items())]
+            lines += ["", f"[{name}]", *(_line(key, value) for key, value in flat(table).items())]
         return "\n".join(lines) + "\n"
 
     def settings(self) -> dict[str, Any]:
         """Every setting by its full name, as in ``training.epochs``."""
-        return _flat(self.model_dump(mode="json"))
+        return flat(self.model_dump(mode="json", exclude={"small", "full"}))
 
     def differences(self, other: Recipe) -> list[str]:
         """The settings that make two recipes different runs, as ``loss: 'a' there, 'b' here``.
 
-        Hardware and evaluation make none.
+        Hardware, and what is evaluated in the end, make none.
         """
         mine, theirs = self.settings(), other.settings()
         return [
             f"{key}: {theirs[key]!r} there, {mine[key]!r} here"
             for key in mine
-            if mine[key] != theirs[key] and key.partition(".")[0] not in {"hardware", "evaluation"}
+            if mine[key] != theirs[key] and key.partition(".")[0] not in WITHOUT_EFFECT
         ]
 
 
 def load_recipe(path: str | os.PathLike[str]) -> Recipe:
     """Read a recipe from a TOML file.
 
+    A file may begin with ``extends = "base.toml"``, a path relative to it; its settings then stand over those
+    of that recipe, which may extend a third.
+
     Raises:
         InputError: If it is no TOML, or a setting is unknown or has a value that it cannot have.
         OSError: If the file cannot be read.
     """
-    try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no TOML file: {error}.") from error
-    return Recipe.read(content, source=str(path))
-
-
-def _flat(content: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, entry in content.items():
-        if isinstance(entry, dict):
-            flat |= {f"{name}.{key}": value for key, value in entry.items()}
-        else:
-            flat[name] = entry
-    return flat
+    return Recipe.read(read_content(Path(path)), source=str(path))
 
 
 def _value(text: str) -> Any:
@@ -182,7 +207,8 @@ def _sentence(error: ValidationError, content: Mapping[str, Any]) -> str:
     path = path[: 2 if known.get(path[0] if path else "") else 1] if path else []
     reason = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
-        return f"{'.'.join(path) + ': ' if path else ''}{reason.rstrip('.')}."
+        end = "" if reason.endswith(("?", ".")) else "."
+        return f"{'.'.join(path) + ': ' if path else ''}{reason}{end}"
     given: Any = content
     for key in path:
         given = given[key] if isinstance(given, Mapping) and key in given else None

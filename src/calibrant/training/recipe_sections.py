@@ -22,7 +22,7 @@ class DataSection(Section):
     """What to train on."""
 
     name: str = "digits"
-    """A named set, the path of an ``.npz`` file, or of a folder of images."""
+    """A named set, the path of an ``.npz`` file, or of a folder of images or texts."""
     calibration: Size = 0.1
     """Training samples (a share if below 1) held out where the data have no such split."""
     test: Size = 0.2
@@ -35,21 +35,52 @@ class DataSection(Section):
     """Ratio of the first class's training samples to the last one's; 1: as they are."""
     downsample: Count = 1
     """Shrink images by this factor."""
+    size: Annotated[int, Field(ge=0)] = 0
+    """Scale images to so many pixels a side when they are decoded; 0: as they are."""
+    channels: Literal[0, 1, 3] = 0
+    """Make images grey (1) or coloured (3); 0: as they are."""
+    memory: Positive = 4.0
+    """Gigabytes up to which a split of images is decoded at once; larger ones are decoded as needed."""
     normalise: Literal["train", "none", "given"] = "train"
     """By the mean and deviation of the training samples, not at all, or by ``mean`` and ``std``."""
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
+    vectors: str = ""
+    """For texts and trees: a file of word vectors, as GloVe comes or ``.npz``; its path, or its place inside
+    the folder ``CALIBRANT_DATA``. If empty, no word has one."""
     augment: tuple[str, ...] = ()
     """Random changes to training images: ``crop(padding=4)``, ``flip``."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Decides which samples go into which split; independent of the seed of the training."""
 
 
+def usual_rate(optimiser: str) -> float:
+    """The learning rate that an optimiser has where none is given."""
+    return {"sgd": 0.1, "adagrad": 0.01}.get(optimiser, 0.001)
+
+
+class InitialSection(Section):
+    """The weights to begin with."""
+
+    weights: str = ""
+    """A file that gives them by name: its path, or its place inside the folder ``CALIBRANT_DATA``. If empty,
+    the seed draws them."""
+    skip: tuple[str, ...] = ()
+    """Parameters or modules that the seed draws all the same, such as the last layer for other classes."""
+
+    @model_validator(mode="after")
+    def _something_is_skipped(self) -> InitialSection:
+        if self.skip and not self.weights:
+            raise ValueError("`skip` goes with `weights`")
+        return self
+
+
 class OptimiserSection(Section):
     """How the weights are updated."""
 
-    name: Literal["sgd", "adam", "adamw"] = "sgd"
-    learning_rate: Positive = 0.1
+    name: Literal["sgd", "adam", "adamw", "adagrad"] = "sgd"
+    learning_rate: Positive = Field(default_factory=lambda known: usual_rate(known.get("name", "sgd")))
+    """If it is not given: 0.1 for sgd, 0.01 for adagrad, 0.001 for adam and adamw."""
     weight_decay: NotNegative = 0.0
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """For sgd."""
@@ -57,6 +88,11 @@ class OptimiserSection(Section):
     """For sgd."""
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
     """For adam and adamw."""
+    plain: tuple[str, ...] = ()
+    """Parameters or modules, such as ``words``, that plain gradient descent updates instead, without weight
+    decay."""
+    plain_rate: Positive = 0.1
+    """Its learning rate, which the schedule changes alike."""
     clip_norm: NotNegative = 0.0
     """Gradients longer than this are scaled down to it; 0: never."""
 
@@ -121,10 +157,15 @@ class TrainingSection(Section):
     """Counted over all processes."""
     class_weights: Literal["none", "balanced"] = "none"
     """Whether the loss weights classes by the inverse of their frequency (alpha)."""
+    drop_last: bool = False
+    """Leave out the last batch of an epoch where it is smaller than the others."""
     patience: Annotated[int, Field(ge=0)] = 0
-    """Stop after this many epochs without a lower calibration NLL after temperature scaling; 0: never."""
+    """Stop after this many epochs without a better one; 0: never."""
     keep: Literal["last", "best"] = "last"
-    """Which weights are evaluated: those of the last epoch, or of the epoch with the lowest such NLL."""
+    """Which weights are evaluated: those of the last epoch, or of the best."""
+    keep_by: Literal["nll", "accuracy"] = "nll"
+    """Which epoch is best: by the lowest calibration NLL after temperature scaling, or the highest accuracy
+    on the calibration split; the first of equals."""
     precision: Literal["32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true"] = "32-true"
 
 
@@ -158,6 +199,27 @@ class RecordSection(Section):
     """Epochs whose reliability and gradient norms are recorded; if empty, four evenly spaced ones."""
 
 
+class ShiftSection(Section):
+    """The test images under corruptions (Hendrycks and Dietterich, 2019), judged when the run is finished."""
+
+    corruption: str | tuple[str, ...] = ()
+    """Such as ``gaussian-noise``, or several, or ``all`` fifteen; if empty, none."""
+    severities: tuple[Annotated[int, Field(ge=1, le=5)], ...] = (1, 2, 3, 4, 5)
+    name: str = ""
+    """``cifar10-c`` or ``cifar100-c`` for the published images; if empty, test images are corrupted."""
+    samples: Annotated[int, Field(ge=0)] = 0
+    """Take only so many images, evenly spaced; 0: all."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Decides the random numbers of corruptions that are computed."""
+
+
+class ForeignSection(Section):
+    """Samples of another kind, to be told from the test samples."""
+
+    name: str = ""
+    """Out-of-distribution data, named as in ``data.name``; if empty, none."""
+
+
 class EvaluationSection(Section):
     """How the finished run is evaluated."""
 
@@ -167,5 +229,17 @@ class EvaluationSection(Section):
     num_bins: Count = 15
     batch_size: Count = 512
     """Batch size where nothing is learned."""
+    sst_binary: Literal["renormalised", "struck"] = "renormalised"
+    """For networks that learn a neutral class beside the two: whether the two are renormalised, or the
+    neutral one is struck out and what is left need not sum to one; the report shows both."""
     out_of_distribution: str = ""
-    """Out-of-distribution data, named as in ``data.name``, to be told from the test samples."""
+    """Another way to say ``foreign.name``."""
+
+    @model_validator(mode="after")
+    def _struck_are_confidences(self) -> EvaluationSection:
+        if self.sst_binary == "struck" and (self.calibrators or self.out_of_distribution):
+            raise ValueError(
+                "`sst_binary` struck gives confidences, which go with neither `calibrators` nor "
+                "`out_of_distribution`"
+            )
+        return self

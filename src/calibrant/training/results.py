@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -10,27 +12,34 @@ from calibrant.evaluation import evaluate
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import write_report
 from calibrant.reports.commands import with_commands
+from calibrant.reports.run_sections import Section
+from calibrant.training.budget import budget_note
 from calibrant.training.job import Job
+from calibrant.training.neutral import conventions_of, strikes_neutral, struck_predictions
 from calibrant.training.run import load_run
 from calibrant.training.run_report import detection_of, run_sections
+from calibrant.training.shift import Shifted, ShiftResults, shift_section
 
 
-def write_results(job: Job, logits: dict[str, torch.Tensor], facts: dict[str, str]) -> None:
+def is_complete(job: Job) -> bool:
+    """Whether everything is there that the job leaves behind."""
+    return (job.folder.evaluation if job.report else job.folder.predictions).is_file()
+
+
+def write_results(
+    job: Job, logits: dict[str, torch.Tensor], facts: dict[str, str], shifted: Sequence[Shifted]
+) -> None:
     """Write predictions and report; the evaluation comes last, because it says that the run is finished."""
     folder, settings = job.folder, job.recipe.evaluation
-    parts = [job.dataset.calibration, job.dataset.test]
-    Predictions(
-        logits=torch.cat([logits["calibration"], logits["test"]]),
-        labels=torch.cat([part.labels for part in parts]),
-        split=torch.cat([torch.full((len(part),), place) for place, part in enumerate(parts)]),
-        class_names=list(job.dataset.class_names),
-    ).save(folder.predictions)
-    predictions, foreign, detection = load_predictions(folder.predictions), None, None
-    if job.foreign is not None:
-        names = list(job.dataset.class_names)
-        Predictions(logits=logits["foreign"], class_names=names).save(folder.foreign_predictions)
-        foreign = load_predictions(folder.foreign_predictions)
-        detection = detection_of(predictions, foreign, name=settings.out_of_distribution)
+    foreign = _write_foreign(job, logits)
+    _write_conventions(job, logits)
+    _write_predictions(job, logits)
+    predictions, detection = load_predictions(folder.predictions), None
+    shift = _write_shifted(job, predictions, shifted)
+    if not job.report:
+        return
+    if foreign is not None:
+        detection = detection_of(predictions, foreign, name=job.recipe.foreign_name)
         folder.write(folder.detection, json.dumps(detection, indent=2) + "\n")
     evaluation = evaluate(
         predictions,
@@ -42,6 +51,8 @@ def write_results(job: Job, logits: dict[str, torch.Tensor], facts: dict[str, st
         command=job.command,
         progress=job.listener.stage,
     )
+    if note := budget_note(job.recipe):
+        evaluation = replace(evaluation, notes=(f"Trained on a {note}.", *evaluation.notes))
     sections = run_sections(
         load_run(folder.path),
         facts=facts,
@@ -49,6 +60,50 @@ def write_results(job: Job, logits: dict[str, torch.Tensor], facts: dict[str, st
         test=job.dataset.test,
         class_names=job.dataset.class_names,
         detection=detection,
+        shift=shift,
     )
     write_report(evaluation, folder.report, after=sections)
     folder.write(folder.evaluation, with_commands(evaluation).to_json() + "\n")
+
+
+def _write_shifted(job: Job, clean: Predictions, shifted: Sequence[Shifted]) -> Section | None:
+    """Predictions and numbers of the shifted sets, if the recipe has any."""
+    if not shifted:
+        return None
+    results = ShiftResults(job, clean)
+    for place, each in enumerate(shifted):
+        job.listener.stage(f"judging {each.shift.corruption} {each.shift.severity}", place / len(shifted))
+        results.add(each)
+    return shift_section(results.write())
+
+
+def _write_predictions(job: Job, logits: dict[str, torch.Tensor]) -> None:
+    parts = [job.dataset.calibration, job.dataset.test]
+    both = torch.cat([logits["calibration"], logits["test"]])
+    labels = torch.cat([part.labels for part in parts])
+    place = torch.cat([torch.full((len(part),), place) for place, part in enumerate(parts)])
+    if job.recipe.evaluation.sst_binary == "struck":
+        made = struck_predictions(both, labels, place)
+    else:
+        made = Predictions(logits=both, labels=labels, split=place, class_names=list(job.dataset.class_names))
+    made.save(job.folder.predictions)
+
+
+def _write_conventions(job: Job, logits: dict[str, torch.Tensor]) -> None:
+    """The numbers by both conventions, of a network that learns a neutral class."""
+    if strikes_neutral(job.model):
+        found = conventions_of(
+            logits,
+            {name: job.dataset.parts[name].labels for name in ("calibration", "test")},
+            num_bins=job.recipe.evaluation.num_bins,
+        )
+        job.folder.write(job.folder.conventions, json.dumps(found, indent=2) + "\n")
+
+
+def _write_foreign(job: Job, logits: dict[str, torch.Tensor]) -> Predictions | None:
+    """What the network says of out-of-distribution samples, where there are any."""
+    if job.foreign is None:
+        return None
+    path = job.folder.foreign_predictions
+    Predictions(logits=logits["foreign"], class_names=list(job.dataset.class_names)).save(path)
+    return load_predictions(path)

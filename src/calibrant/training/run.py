@@ -7,7 +7,8 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,9 @@ class RunFolder:
         self.foreign_predictions = self.path / "out_of_distribution.npz"
         self.detection = self.path / "out_of_distribution.json"
         self.cost = self.path / "cost.json"
+        self.shift = self.path / "shift"
+        self.shift_numbers = self.path / "shift.json"
+        self.conventions = self.path / "conventions.json"
 
     @property
     def holds_run(self) -> bool:
@@ -49,6 +53,29 @@ class RunFolder:
             return False
         others = (entry for entry in self.path.iterdir() if entry != self.recipe)
         return self.environment.is_file() or all(_is_left_over(entry) for entry in others)
+
+    @contextmanager
+    def locked(self) -> Generator[None]:
+        """Keep other processes out while inside; a process that is killed holds nothing.
+
+        Raises:
+            InputError: If another process is training here.
+        """
+        from filelock import FileLock, Timeout
+
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / ".calibrant-lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise InputError(
+                f"{self.path} is in use: another process is training there; wait for it, or choose another "
+                "--out."
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def claim(self, recipe: Recipe) -> None:
         """Create the directory, or take over one that the same recipe made.
@@ -136,6 +163,8 @@ class RunFolder:
 
 
 CHECKPOINT_FORMAT = 1
+BEST = {"nll": ("calibration_nll_after_temperature", 1), "accuracy": ("calibration_accuracy", -1)}
+"""By what an epoch may be best: an entry of its row, and 1 where lower is better."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +207,14 @@ class Run:
         return found
 
     @property
+    def conventions(self) -> Mapping[str, Any] | None:
+        """Error and ECE with a neutral class struck out or renormalised; None without such a class."""
+        if not self.folder.conventions.is_file():
+            return None
+        found: dict[str, Any] = json.loads(self.folder.conventions.read_text(encoding="utf-8"))
+        return found
+
+    @property
     def kept_row(self) -> Mapping[str, Any]:
         """The row of the epoch whose weights are evaluated: the last, or the best if the recipe keeps that.
 
@@ -188,8 +225,9 @@ class Run:
             raise InputError(f"{self.folder.path} has no finished epoch yet.")
         if self.recipe.training.keep == "last":
             return self.rows[-1]
-        known = [row for row in self.rows if row["calibration_nll_after_temperature"] is not None]
-        return min(known or self.rows[-1:], key=lambda row: row["calibration_nll_after_temperature"] or 0)
+        key, sign = BEST[self.recipe.training.keep_by]
+        known = [row for row in self.rows if row[key] is not None]
+        return min(known or self.rows[-1:], key=lambda row: sign * (row[key] or 0))
 
     def model(self) -> nn.Module:
         """The trained network, in evaluation mode, on the CPU.
@@ -201,8 +239,10 @@ class Run:
         if state is None:
             raise InputError(f"{self.folder.path} has no checkpoint yet.")
         shape, classes = tuple(state["input_shape"]), int(state["num_classes"])
+        known = state.get("vectors_shape")
+        vectors = None if known is None else torch.zeros(known)  # the saved weights have the real ones
         with torch.random.fork_rng(devices=[]):
-            model = build_model(self.recipe.model, input_shape=shape, num_classes=classes)
+            model = build_model(self.recipe.model, input_shape=shape, num_classes=classes, vectors=vectors)
         best = state["best"]
         model.load_state_dict(best["model"] if best is not None and "model" in best else state["model"])
         return model.eval()

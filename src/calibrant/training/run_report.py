@@ -17,11 +17,14 @@ from calibrant.reports import write_report
 from calibrant.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant.reports.run_sections import Section, Table
 from calibrant.reports.words import number
+from calibrant.training.budget import budget_note
 from calibrant.training.data import read_data
-from calibrant.training.recipe import Recipe
+from calibrant.training.neutral import convention_section
+from calibrant.training.recipe import WITHOUT_EFFECT, Recipe
 from calibrant.training.regularizer import regularizer_facts
 from calibrant.training.run import Run
 from calibrant.training.sample_images import panel
+from calibrant.training.shift import shift_section
 from calibrant.training.step_cost import cost_facts
 
 SCORES = ("entropy", "max_probability")
@@ -36,14 +39,20 @@ def run_facts(
     clip = f", gradients clipped at {optimiser.clip_norm:g}" if optimiser.clip_norm else ", no clipping"
     rate = f"{optimiser.name}, learning rate {optimiser.learning_rate:g} ({schedule.name})"
     averaged = "summed over" if recipe.reduction == "sum" else "averaged over"
+    note = budget_note(recipe)
     return {
+        **({} if note is None else {"budget": note}),
         "data": dataset.summary(),
-        "model": f"{recipe.model}, {num_parameters:,} parameters",
+        "model": f"{recipe.model}, {num_parameters:,} parameters{_begun(recipe)}",
         "loss": f"{recipe.loss}, {averaged} batches of {training.batch_size}",
         "optimiser": f"{rate}, weight decay {optimiser.weight_decay:g}{clip}",
         **regularizer_facts(recipe),
         "runs on": f"{device}, processes: {processes}, {training.precision}",
     }
+
+
+def _begun(recipe: Recipe) -> str:
+    return f", beginning with {recipe.initial.weights}" if recipe.initial.weights else ""
 
 
 def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) -> None:
@@ -56,7 +65,7 @@ def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) ->
     if run.evaluation is None:
         raise InputError(f"{folder.path} is not finished, so it has no report.")
     session = json.loads(folder.environment.read_text(encoding="utf-8"))["sessions"][-1]
-    detection = folder.detection
+    detection, shifts = folder.detection, folder.shift_numbers
     sections = run_sections(
         run,
         facts=run_facts(
@@ -70,6 +79,7 @@ def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) ->
         test=dataset.test,
         class_names=dataset.class_names,
         detection=json.loads(detection.read_text(encoding="utf-8")) if detection.is_file() else None,
+        shift=shift_section(json.loads(shifts.read_text(encoding="utf-8"))) if shifts.is_file() else None,
     )
     write_report(run.evaluation, folder.report, after=[*sections, *further])
 
@@ -82,12 +92,16 @@ def run_sections(
     test: Part,
     class_names: tuple[str, ...],
     detection: Mapping[str, Any] | None,
+    shift: Section | None = None,
 ) -> tuple[Section, ...]:
-    """How it was trained, some images with its answers, foreign samples, and how it learned."""
+    """How it was trained, some images with its answers, shifted and foreign samples, and how it learned."""
     found = [
         Section(title="How it was trained", facts={**facts, **cost_facts(run.cost)}),
         panel({"Answer": predictions}, test, class_names),
+        shift,
     ]
+    if run.conventions is not None:
+        found.insert(1, convention_section(run.conventions, run.recipe.evaluation.sst_binary))
     if detection is not None:
         found.append(_foreign_section(detection))
     return (*(each for each in found if each is not None), *dynamics_sections(run.rows, run.snapshots))
@@ -164,7 +178,7 @@ def _differences(runs: Mapping[str, Run]) -> Section | None:
     differing = [
         key
         for key in first
-        if key.partition(".")[0] not in {"hardware", "evaluation", "record"}
+        if key.partition(".")[0] not in {*WITHOUT_EFFECT, "record"}
         and any(each[key] != first[key] for each in flat.values())
     ]
     if not differing:

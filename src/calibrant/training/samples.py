@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from calibrant._math.shapes import Int
+from calibrant.data import LazyImages, Part
+from calibrant.data.loading import Plan
 from calibrant.data.prepare import to_unit
 from calibrant.training.data import preparation
 from calibrant.training.job import Job
@@ -21,20 +25,38 @@ class Samples:
         images = len(job.dataset.input_shape) == 3
         self.layout = torch.channels_last if hardware.channels_last and images else torch.contiguous_format
         """Memory layout of images, for inputs and network."""
-        place = device if hardware.resident else torch.device("cpu")
-        self._parts = {name: part.to(place) for name, part in job.dataset.parts.items()}
-        if job.foreign is not None:
-            self._parts["foreign"] = job.foreign.to(place)
+        self._place = device if hardware.resident else torch.device("cpu")
+        self._parts: dict[str, Part] = {}
+        self._plans: dict[str, Plan] = {}
+        foreign = {} if job.foreign is None else {"foreign": job.foreign}
+        for name, part in (job.dataset.parts | foreign).items():
+            self.add(name, part)
+
+    def add(self, name: str, part: Part) -> None:
+        """Take in further samples, under a name of their own or in place of those that had it."""
+        self._parts[name] = part if isinstance(part.inputs, LazyImages) else part.to(self._place)
+        self._plans.pop(name, None)
+
+    def plan(self, name: str, batches: Sequence[Int[Tensor, " n"]]) -> None:
+        """Say which batches will be taken next, so that images can be decoded before they are needed."""
+        inputs = self._parts[name].inputs
+        if isinstance(inputs, LazyImages):
+            self._plans[name] = Plan(inputs, batches)
 
     def count(self, name: str) -> int:
         """How many samples the split holds."""
         return len(self._parts[name])
 
     def take(self, name: str, rows: Int[Tensor, " n"]) -> tuple[Tensor, Tensor]:
-        """Inputs in [0, 1] and labels of some samples, on the device."""
+        """Inputs in [0, 1], or word numbers, and labels of some samples, on the device."""
         part = self._parts[name]
-        rows = rows.to(part.labels.device)
-        return to_unit(part.inputs[rows].to(self._device)), part.labels[rows].to(self._device)
+        labels = part.labels[rows.to(part.labels.device)].to(self._device)
+        if isinstance(part.inputs, LazyImages):
+            plan = self._plans.get(name)
+            inputs = part.inputs[rows.cpu()] if plan is None else plan.take(rows.cpu())
+        else:
+            inputs = part.inputs[rows.to(part.inputs.device)]
+        return to_unit(inputs.to(self._device)), labels
 
     def prepare(self, unit: Tensor) -> Tensor:
         """Normalise inputs in [0, 1] as the recipe says."""

@@ -9,6 +9,9 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from calibrant._math.errors import InputError
+from calibrant._math.text_form import nearest
+from calibrant.training.joint_optimiser import JointOptimiser
 from calibrant.training.recipe_sections import OptimiserSection, ScheduleSection
 
 
@@ -31,9 +34,39 @@ def learning_rate(schedule: ScheduleSection, *, base: float, epoch: int, epochs:
     return base
 
 
-def build_optimiser(settings: OptimiserSection, parameters: Iterable[nn.Parameter]) -> Optimizer:
-    """The optimiser that the recipe asks for."""
+def build_optimiser(settings: OptimiserSection, model: nn.Module) -> Optimizer:
+    """The optimiser that the recipe asks for.
+
+    Raises:
+        InputError: If there is nothing under a name in ``plain``, or nothing else.
+    """
+    if not settings.plain:
+        return _optimiser(settings, model.parameters())
+    named = dict(model.named_parameters())
+    chosen: set[str] = set()
+    for wanted in settings.plain:
+        under = {name for name in named if name == wanted or name.startswith(f"{wanted}.")}
+        if not under:
+            layers = {name.rpartition(".")[0] or name: None for name in named}
+            raise InputError(
+                f"optimiser.plain names {wanted!r}, which the network lacks{nearest(wanted, layers)}"
+            )
+        chosen |= under
+    if len(chosen) == len(named):
+        raise InputError("optimiser.plain must leave parameters to the optimiser; take sgd for all of them.")
+    return JointOptimiser(
+        [
+            _optimiser(settings, [value for name, value in named.items() if name not in chosen]),
+            torch.optim.SGD([named[name] for name in named if name in chosen], lr=settings.plain_rate),
+        ],
+        rates=[1.0, settings.plain_rate / settings.learning_rate],
+    )
+
+
+def _optimiser(settings: OptimiserSection, parameters: Iterable[nn.Parameter]) -> Optimizer:
     rate, decay = settings.learning_rate, settings.weight_decay
+    if settings.name == "adagrad":
+        return torch.optim.Adagrad(parameters, lr=rate, weight_decay=decay)
     if settings.name == "sgd":
         return torch.optim.SGD(
             parameters, lr=rate, momentum=settings.momentum, weight_decay=decay, nesterov=settings.nesterov

@@ -90,7 +90,7 @@ def _steps(
     recipe: Recipe, model: nn.Module, value: Callable[[_Criterion], Tensor], loss: nn.Module
 ) -> dict[str, Callable[[], object]]:
     """A step of cross-entropy, of the recipe's loss alone, and of that with everything the recipe adds."""
-    optimiser = build_optimiser(recipe.optimiser, model.parameters())
+    optimiser = build_optimiser(recipe.optimiser, model)
     for group in optimiser.param_groups:
         group["lr"] = 0.0
     every_batch = recipe.model_copy(update={"curvature": recipe.curvature.model_copy(update={"every": 1})})

@@ -27,7 +27,10 @@ from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.objectives import objective_value
 from calibrant.calibrators.fitting.samples import Samples
 
-pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning"),
+    pytest.mark.usefixtures("few_points"),
+]
 
 
 def drawn(num_samples: int = 300, *, gamma: float = 0.0, seed: int = 0) -> tuple[Tensor, Tensor]:

@@ -38,6 +38,7 @@ def random_problem(seed: int, num_samples: int, num_classes: int, scale: float) 
 SIZES = [(num_samples, num_classes) for num_samples in (2, 15, 60) for num_classes in (2, 5)]
 
 
+@pytest.mark.usefixtures("few_points")
 @pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("search", ["full", "line", "fine-line", "grid"])

@@ -15,9 +15,9 @@ from calibrant.reports import smooth_diagram
 
 def test_band_has_the_width_of_binomial_noise() -> None:
     """Of one stated probability p the curve is the mean outcome: its spread is sqrt(p (1 - p) / N)."""
-    band = smooth_consistency_band(np.full(400, 0.3), bandwidth=0.05, num_points=11, num_draws=1500)
+    band = smooth_consistency_band(np.full(400, 0.3), bandwidth=0.05, num_points=11, num_draws=600)
     half = 1.96 * np.sqrt(0.3 * 0.7 / 400)
-    assert np.allclose(np.subtract(band.high, band.low) / 2, half, rtol=0.08)  # quantiles of 1500 draws
+    assert np.allclose(np.subtract(band.high, band.low) / 2, half, rtol=0.08)  # quantiles of 600 draws
     assert np.allclose(band.positions, 0.3, atol=1e-6)
 
 
@@ -28,7 +28,7 @@ def test_calibrated_curves_lie_in_the_band_and_others_do_not() -> None:
 
     def share_inside(truth: np.ndarray) -> float:
         curve = smooth_reliability_curve(probs, (rng.random(3000) < truth).astype(int), num_points=101)
-        band = smooth_consistency_band(probs, bandwidth=curve.bandwidth)
+        band = smooth_consistency_band(probs, bandwidth=curve.bandwidth, num_draws=60)
         found = np.array(curve.outcome, dtype=float)
         return float(np.mean((found >= band.low) & (found <= band.high)))
 

@@ -22,7 +22,7 @@ from calibrant.predictions import Kind, Predictions
 
 Maker = Callable[..., Predictions]
 KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")
-QUICK: dict[str, Any] = {"bootstrap": 200, "null_draws": 200}
+QUICK: dict[str, Any] = {"bootstrap": 100, "null_draws": 100}
 JARGON = (
     "bootstrap",
     "percentile",

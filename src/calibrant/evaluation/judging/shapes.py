@@ -7,15 +7,16 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._math.isotonic import isotonic_blocks
+from calibrant._math.isotonic import blocks_of_points
 from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
 from calibrant.evaluation.resampling.events import Events, Vector, pool
 from calibrant.evaluation.resampling.intervals import normal_interval
 from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.evaluation.resampling.resamples import block_bounds
 from calibrant.evaluation.resampling.streams import Stream, generator
-from calibrant.evaluation.result import Band, Estimate, Kind, SelectiveRisk, Shapes, Witness
+from calibrant.evaluation.result import Band, Estimate, SelectiveRisk, Shapes, Witness
 from calibrant.metrics import (
     RiskCoverageCurve,
     RocCurve,
@@ -27,27 +28,33 @@ from calibrant.metrics.out_of_distribution import Detection, Ranking
 
 MOST_POINTS = 200  # of one curve
 BAND_POINTS = 101
-BAND_DRAWS = 200
+BAND_DRAWS = 200  # at most
 MOST_DRAWN = 1 << 22  # numbers held at once
 MOST_GROUPS = 2_000  # of neighbouring samples, regressed as one
 STRAIGHT = 1e-9
 
 
-def shapes_of_arm(reduced: Reduced, kind: Kind, *, level: float, seed: int) -> tuple[Shapes, ...]:
+def shapes_of_arm(reduced: Reduced, procedure: Procedure) -> tuple[Shapes, ...]:
     """The diagrams of all samples: of the positive class and the top label, or of all labels together."""
+    kind, level, seed = procedure.kind, procedure.level, procedure.seed
+    draws = min(BAND_DRAWS, procedure.num_draws)
+
+    def of(name: str, event: Events, decision: Events | None) -> Shapes:
+        return shapes_of(name, event, decision, level=level, seed=seed, draws=draws)
+
     top = reduced.events[""]
     if kind == "multilabel":
         event = pool(top)
         sure = np.maximum(event.confidences, 1 - event.confidences)
         right = ((event.confidences > 0.5) == (event.outcomes > 0)).astype(np.float64)
-        return (shapes_of("all labels", event, Events(sure, right, event.weights), level=level, seed=seed),)
-    found = (shapes_of("top label", top[0], top[0], level=level, seed=seed),)
-    if kind != "binary":
-        return found
-    return (shapes_of("positive class", reduced.events["event_"][0], None, level=level, seed=seed), *found)
+        return (of("all labels", event, Events(sure, right, event.weights)),)
+    found = (of("top label", top[0], top[0]),)
+    return (of("positive class", reduced.events["event_"][0], None), *found) if kind == "binary" else found
 
 
-def shapes_of(name: str, event: Events, decision: Events | None, *, level: float, seed: int) -> Shapes:
+def shapes_of(
+    name: str, event: Events, decision: Events | None, *, level: float, seed: int, draws: int = BAND_DRAWS
+) -> Shapes:
     """The diagrams of one event, and of the decisions that are made of it, if any.
 
     ``event`` is judged as it stands. ``decision`` holds confidences of answers and whether they were right.
@@ -58,18 +65,18 @@ def shapes_of(name: str, event: Events, decision: Events | None, *, level: float
     return Shapes(
         name=name,
         corp=corp_reliability_curve(probs, outcomes, weights=event.weights),
-        band=consistency_band(event, level=level, seed=seed),
+        band=consistency_band(event, level=level, seed=seed, draws=draws),
         witness=Witness(value=witness.value, points=tuple(points.tolist()), values=tuple(values.tolist())),
         selection=None if decision is None else selection(decision, level),
         roc=None if decision is event else _roc(event),
     )
 
 
-def consistency_band(event: Events, *, level: float, seed: int) -> Band:
+def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAND_DRAWS) -> Band:
     """Pointwise range of the CORP curve when every outcome is drawn from its stated probability.
 
-    At each of 101 equally spaced positions between the lowest and the highest probability, from 200 draws;
-    beyond these the curve is not defined.
+    At each of 101 equally spaced positions between the lowest and the highest probability; beyond these the
+    curve is not defined.
     """
     order = np.argsort(event.confidences)
     stated = event.confidences[order]
@@ -87,13 +94,13 @@ def consistency_band(event: Events, *, level: float, seed: int) -> Band:
     points = np.add.reduceat(mass * stated, starts) / weights
     positions = np.linspace(points[0], points[-1], BAND_POINTS)
     rng = generator(seed, Stream.NULL, part=1_000_003)  # a part of its own, far from those of the labels
-    curves = np.empty((BAND_DRAWS, BAND_POINTS))
+    curves = np.empty((draws, BAND_POINTS))
     drawn = [
         np.add.reduceat(share * counts.draw(rng, stop - start), places, axis=0).T
-        for start, stop in block_bounds(BAND_DRAWS, MOST_DRAWN // len(share))
+        for start, stop in block_bounds(draws, MOST_DRAWN // len(share))
     ]
     for curve, outcomes in zip(curves, np.concatenate(drawn), strict=True):
-        curve[:] = isotonic_blocks(points, outcomes / weights, weights).at(positions)
+        curve[:] = blocks_of_points(points, weights, outcomes).at(positions)
     low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return Band(
         positions=tuple(positions.tolist()), low=tuple(low.tolist()), high=tuple(np.minimum(high, 1).tolist())

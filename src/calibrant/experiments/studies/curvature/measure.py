@@ -202,7 +202,7 @@ def _samples(setting: Setting, seed: int) -> tuple[Measured, Batch, int]:
     prepare = Preparation.fitted(data.train.inputs)
 
     def batch(part: Part) -> Batch:
-        return prepare(to_unit(part.inputs)), part.labels
+        return prepare(to_unit(part.inputs[:])), part.labels
 
     training, test = batch(data.train), batch(data.test)
     first = slice(setting.measured)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from calibrant.experiments.studies.generalisation_gap import settings
 from calibrant.experiments.studies.generalisation_gap.claims import claims, swapped
-from calibrant.experiments.studies.generalisation_gap.numbers import words
+from calibrant.experiments.studies.generalisation_gap.words import words
 from calibrant.experiments.study import OUT, PAGES, SEEDS, Page, Session, Study
 
 PAGE = Page(

@@ -7,6 +7,7 @@ from typing import Any
 
 from calibrant.experiments.claims import Claim, above, all_of, below, compared, exchanged, within
 from calibrant.experiments.means import mean_of, paired_difference, plus_minus, read_mean
+from calibrant.experiments.studies.generalisation_gap.limit import MANY, near_limit
 from calibrant.experiments.studies.generalisation_gap.numbers import (
     arm_of,
     cells_among,
@@ -33,6 +34,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
         _fixed_factor(numbers),
         _better(heavy, "better-heavy", "largest"),
         _better(light, "better-light", "smallest"),
+        *_limit(numbers),
     ]
 
 
@@ -145,3 +147,23 @@ def _better(cell: Cell, key: str, which: str) -> Claim:
         evidence=f"calibration error at d / n = {load_of(cell):.3g} in points: {said}",
         arms=("1", "0"),
     )
+
+
+def _limit(numbers: Mapping[str, Any]) -> list[Claim]:
+    """Where samples are many; nothing where no cell has many."""
+    ratios_to_limit = near_limit(numbers)
+    if not ratios_to_limit:
+        return []
+    bounds = {"low": 1 - SAME_TEMPERATURE, "high": 1 + SAME_TEMPERATURE}
+    values = [each.value for each in ratios_to_limit]
+    return [
+        Claim(
+            key="limit",
+            source="the aim",
+            statement="The limit for infinitely many samples and features gives the temperature",
+            verdict=all_of(within(each, **bounds) for each in ratios_to_limit),
+            evidence=f"from {MANY} samples on the temperature needed on new samples is {min(values):.3f} to "
+            f"{max(values):.3f} times the limit's, by means over seeds, in {len(values)} cells and losses; "
+            f"{SAME_TEMPERATURE:.0%} more or less is allowed",
+        )
+    ]

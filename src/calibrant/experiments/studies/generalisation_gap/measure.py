@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch import Tensor
 from calibrant import theory
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.focal_map import focal_map_log_odds
+from calibrant.experiments.means import rounded
 from calibrant.experiments.records import Record, Records
 from calibrant.experiments.studies.generalisation_gap.numbers import numbers_of
 from calibrant.experiments.studies.generalisation_gap.settings import CELLS, GAMMAS, SIGNAL, Cell
@@ -49,12 +51,7 @@ def _run(cell: Cell, seed: int) -> dict[str, Any]:
 
 def _arm(world: theory.LogisticWorld, features: Tensor, outcomes: Tensor, gamma: float) -> dict[str, Any]:
     """One loss on one sample; nothing but the fact where it has no minimum."""
-
-    def loss(log_odds: Tensor, truth: Tensor) -> Tensor:
-        logits = torch.stack([torch.zeros_like(log_odds), log_odds], 1)
-        return focal_loss(logits, truth.long(), gamma=gamma, reduction="none")
-
-    fit = theory.fit_linear(features, outcomes, loss)
+    fit = theory.fit_linear(features, outcomes, _focal(gamma))
     if not fit.converged:
         return {"gamma": gamma, "converged": False}
     scores = features @ fit.weights
@@ -64,11 +61,24 @@ def _arm(world: theory.LogisticWorld, features: Tensor, outcomes: Tensor, gamma:
     return {
         "gamma": gamma,
         "converged": True,
+        "along": fit.weights[0].item(),
+        "norm": torch.linalg.vector_norm(fit.weights).item(),
         "train": _on_sample(scores, outcomes),
         "train_mapped": _on_sample(mapped, outcomes),
         "test": _named(test),
+        "test_scaled": _named(world.performance(fit.weights, link=lambda t: t / test.temperature)),
         "test_mapped": _named(after),
     }
+
+
+def _focal(gamma: float) -> Callable[[Tensor, Tensor], Tensor]:
+    """Focal loss of log-odds."""
+
+    def loss(log_odds: Tensor, truth: Tensor) -> Tensor:
+        logits = torch.stack([torch.zeros_like(log_odds), log_odds], 1)
+        return focal_loss(logits, truth.long(), gamma=gamma, reduction="none")
+
+    return loss
 
 
 def _on_sample(log_odds: Tensor, outcomes: Tensor) -> dict[str, float | None]:
@@ -98,4 +108,51 @@ def results(records: Sequence[Record]) -> dict[str, Any]:
     best = theory.LogisticWorld(num_features=1, signal=SIGNAL).performance(torch.tensor([SIGNAL]))
     closest = {gamma: theory.closest_temperature(gamma, 2).temperature for gamma in GAMMAS[1:]}
     world = {"accuracy": best.accuracy, "cross_entropy": best.cross_entropy}
-    return numbers_of(records, world, closest)
+    loads = sorted({record["num_features"] / record["num_samples"] for record in records})
+    return numbers_of(records, world, closest, _limits(loads))
+
+
+def _limits(loads: Sequence[float]) -> dict[str, Any]:
+    """What the theory says for many samples and features, at these loads and between them."""
+    threshold = theory.separability_threshold(SIGNAL)
+    between = [math.sqrt(one * other) for one, other in itertools.pairwise(loads)] if len(loads) > 2 else []
+    reached = [load for load in sorted((*loads, *between)) if load < threshold]
+    return {
+        "threshold": rounded(threshold),
+        "loads": [rounded(load) for load in reached],
+        "calibrating": [_calibrating(load) for load in reached],
+        "arms": [{"gamma": gamma, "each": [_limit(gamma, load) for load in reached]} for gamma in GAMMAS],
+    }
+
+
+@cache
+def _limit(gamma: float, load: float) -> dict[str, float | None]:
+    """One loss in the limit."""
+    found = theory.asymptotic_fit(_focal(gamma), load=load, signal=SIGNAL)
+    mapped = found.world.performance(found.weights, link=lambda t: focal_map_log_odds(t, gamma))
+    shown = {
+        "alignment": found.alignment,
+        "norm": found.norm,
+        "train_temperature": found.train.temperature,
+        "test_temperature": found.test.temperature,
+        "test_overconfidence": found.test.overconfidence,
+        "test_calibration_error": found.test.calibration_error,
+        "test_cross_entropy": found.test.cross_entropy,
+        "scaled_cross_entropy": found.scaled.cross_entropy,
+        "mapped_test_overconfidence": mapped.overconfidence,
+        "instability": found.instability,
+        "least_curvature": found.least_curvature,
+    }
+    return {name: rounded(value) for name, value in shown.items()}
+
+
+@cache
+def _calibrating(load: float) -> dict[str, float | None]:
+    """The exponent that needs no temperature, and how well calibrated it is."""
+    gamma = theory.calibrating_gamma(_focal, load=load, signal=SIGNAL)
+    found = theory.asymptotic_fit(_focal(gamma), load=load, signal=SIGNAL)
+    return {
+        "exponent": rounded(gamma),
+        "test_calibration_error": rounded(found.test.calibration_error),
+        "test_overconfidence": rounded(found.test.overconfidence),
+    }

@@ -18,4 +18,11 @@ class Cell:
 
 BY_SAMPLES = tuple(Cell(num_samples=n, num_features=40) for n in (200, 400, 800, 1600, 3200))
 BY_CAPACITY = tuple(Cell(num_samples=800, num_features=d) for d in (2, 10, 20, 40, 80, 120))
-CELLS = tuple(dict.fromkeys((*BY_SAMPLES, *BY_CAPACITY)))
+BY_SIZE = (
+    *(Cell(num_samples=10 * d, num_features=d) for d in (10, 40, 160, 640)),
+    *(Cell(num_samples=5 * d, num_features=d) for d in (40, 160, 640)),
+)
+"""Two loads, each at sizes four times apart: how fast the limit is reached."""
+CELLS = tuple(dict.fromkeys((*BY_SAMPLES, *BY_CAPACITY, *BY_SIZE)))
+COMPOSED = (0, 1, 2, 4)
+"""Places in :data:`BY_SAMPLES` of the cells whose temperatures are multiplied on the page."""

@@ -36,8 +36,14 @@ def _run(
     from calibrant.experiments.studies.temperature_line.figures import draw_figure
 
     folder = None if data is None else data_folder(data)  # without it, only the networks on digits
+    small = worlds is not None
     records = measure.run_temperature_line(
-        out, folder=folder, seeds=range(seeds), worlds=worlds or measure.WORLDS, tell=session.tell
+        out,
+        folder=folder,
+        seeds=range(seeds),
+        worlds=worlds if small else measure.WORLDS,
+        divisions=1 if small else measure.DIVISIONS,
+        tell=session.tell,
     )
     numbers = numbers_of(records)
     return PAGE.write(numbers, table or out, [draw_figure(numbers)])

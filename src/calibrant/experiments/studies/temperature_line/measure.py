@@ -131,7 +131,8 @@ def _fashion(setting: Setting, seed: int, folder: Path | None) -> Digits:
     source = load("fashion_mnist", folder=folder).train
     order = np.random.default_rng(seed).permutation(len(source.labels))
     part = source.rows(torch.from_numpy(order[: setting.num_training + _HELD_OUT]))
-    pixels = part.inputs if part.inputs.is_floating_point() else part.inputs / 255
+    inputs = part.inputs[:]
+    pixels = inputs if inputs.is_floating_point() else inputs / 255
     places = torch.arange(len(part.labels))[None]
     first, last = setting.num_training, setting.num_training + setting.num_calibration
     return Digits(

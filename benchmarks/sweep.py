@@ -1,0 +1,169 @@
+"""What sweeps cost beside the runs themselves: time for each run, the index of a large store, memory.
+
+Run: ``python benchmarks/sweep.py``, a few minutes. Runs of nothing and of a tenth of a second go through the
+pool of two processes; the index is that of 10,000 results of a training of thirty epochs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from environment import environment, write
+
+from calibrant.experiments.engines.engine import Engine
+from calibrant.experiments.engines.pool import Pool
+from calibrant.experiments.engines.serial import Serial
+from calibrant.experiments.item import Item, make_item
+from calibrant.experiments.store import Store
+from calibrant.experiments.sweep import sweep
+from calibrant.experiments.tasks.fingerprints import Fingerprints
+from calibrant.experiments.tasks.task import RESULT, Outcome, Settings, Task, Tell
+
+JOBS, SECONDS, EPOCHS, RESULTS = 2, 0.1, 30, 10_000
+BAR = {
+    "cpu_milliseconds_per_run": 10,
+    "index_cpu_seconds": 5,
+    "rebuild_cpu_seconds": 15,
+    "driver_megabytes": 500,
+}
+
+
+class Nothing(Task):
+    """Takes as long as it is told, and computes nothing."""
+
+    name: ClassVar[str] = "nothing"
+    version: ClassVar[int] = 1
+
+    def complete(self, settings: Settings) -> Settings:
+        """All there is."""
+        return settings
+
+    def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
+        """Wait."""
+        _ = folder, tell
+        time.sleep(settings["seconds"])
+        return Outcome(metrics={RESULT: {"number": settings["number"]}})
+
+
+def items(count: int, seconds: float) -> Sequence[Item]:
+    settings = [{"number": number, "seconds": seconds} for number in range(count)]
+    return [make_item(Nothing(), each, each, Fingerprints()) for each in settings]
+
+
+def timed(engine: Engine, count: int, seconds: float) -> float:
+    """Seconds of a sweep, with the start of its workers."""
+    with tempfile.TemporaryDirectory() as folder, engine:
+        store = Store(folder)
+        began = time.perf_counter()
+        sweep(items(count, seconds), store, engine)
+        return time.perf_counter() - began
+
+
+def result(number: int) -> dict[str, Any]:
+    """What a training of thirty epochs leaves: as many settings, stages, quantities and rows as that has."""
+    stages = ("uncalibrated", "temperature", "focal-temperature")
+    row = {
+        f"calibration_{name}": 0.123456789012345
+        for name in ("accuracy", "nll", "ece", "temperature", "after")
+    }
+    return {
+        "format": 1,
+        "run": f"{number:020x}",
+        "task": "training",
+        "version": 1,
+        "measures": 1,
+        "status": "finished",
+        "reason": None,
+        "settings": {f"section.setting_{place}": f"value {place}" for place in range(75)} | {"seed": number},
+        "axes": {"seed": number},
+        "inputs": {"data": "0" * 64},
+        "metrics": {
+            stage: {f"quantity_{place}": 0.1 + place / 777 for place in range(27)} for stage in stages
+        },
+        "undefined": {},
+        "parameters": {"temperature": {"temperature": 1.2345}},
+        "wall_seconds": 12.3,
+        "cpu_seconds": 12.1,
+        "sessions": 1,
+        "ended": "2026-01-01T00:00:00+00:00",
+        "environment": {"torch": "2", "device": "cpu"},
+        "more": {"counts": {"train": 1000}},
+        "rows": [{"epoch": epoch, "train_loss": 0.123456789, **row} for epoch in range(EPOCHS)],
+    }
+
+
+def index() -> dict[str, float]:
+    """CPU seconds to read 10,000 results one by one, and from an index that is there."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(folder)
+        for number in range(RESULTS):
+            run = Path(folder, "runs", f"{number:020x}")
+            run.mkdir()
+            (run / "result.json").write_text(json.dumps(result(number), indent=1), encoding="utf-8")
+        began = time.process_time()
+        store.rebuild_index()
+        rebuilt = time.process_time() - began
+        times: list[float] = []
+        for _ in range(3):
+            began = time.process_time()
+            assert len(list(Store(folder).results())) == RESULTS  # noqa: S101
+            times.append(time.process_time() - began)
+        size = Path(folder, "index.jsonl").stat().st_size / 1e6
+        return {
+            "results": RESULTS,
+            "rebuild_cpu_seconds": rebuilt,
+            "index_cpu_seconds": statistics.median(times),
+            "index_megabytes": size,
+        }
+
+
+def main() -> None:
+    empty = 500
+    load = os.getloadavg()[0]
+    start = timed(Pool(jobs=JOBS), JOBS, 0.0)
+    began = time.process_time()
+    timed(Serial(), empty, 0.0)
+    cpu = 1000 * (time.process_time() - began) / empty
+    overhead: dict[str, Any] = {
+        "runs": empty,
+        "jobs": JOBS,
+        "pool_start_seconds": start,
+        "pool_milliseconds_per_run": 1000 * (timed(Pool(jobs=JOBS), empty, 0.0) - start) / empty,
+        "serial_milliseconds_per_run": 1000 * timed(Serial(), empty, 0.0) / empty,
+        "cpu_milliseconds_per_run": cpu,
+        "load_before": load,
+    }
+    print(overhead)
+    count = 1000
+    took = timed(Pool(jobs=JOBS), count, SECONDS)
+    short = {
+        "runs": count,
+        "seconds_each": SECONDS,
+        "jobs": JOBS,
+        "seconds": took,
+        "ideal": count * SECONDS / JOBS,
+    }
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(short, f"{memory:.0f} MB")
+    found = index()
+    print(found)
+    content = {
+        "environment": environment("calibrant"),
+        "overhead": overhead,
+        "short_runs": {**short, "driver_megabytes": memory},
+        "index": found,
+        "bar": BAR,
+    }
+    print("written:", write("sweep", content))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""``calibrant predict``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from calibrant._math.errors import InputError
+from calibrant.cli.terminal import check_output, progress
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from calibrant.data import Geometry, Preparation, RawData
+    from calibrant.training import Run
+
+
+def predict(
+    model: Annotated[
+        str,
+        typer.Argument(help="The network: module:factory, a name such as lenet, or the directory of a run."),
+    ],
+    data: Annotated[str, typer.Argument(help="A named set, a file, or a folder of images.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write the predictions to.")],
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Weights to load by name: .safetensors, or a state dictionary.")
+    ] = None,
+    split: Annotated[
+        Literal["train", "calibration", "test", "all"] | None,
+        typer.Option(help="Which split. Default: test, or all where there is none."),
+    ] = None,
+    calibration: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="Share of the samples (a number from 2 on) to mark for calibration where the data have no "
+            "such split; 0: none.",
+        ),
+    ] = 0.2,
+    seed: Annotated[int, typer.Option(min=0, help="Decides which are marked.")] = 0,
+    size: Annotated[int, typer.Option(min=0, help="Scale images to so many pixels a side.")] = 0,
+    resize: Annotated[
+        int, typer.Option(min=0, help="Scale the shorter side of images to so many pixels.")
+    ] = 0,
+    crop: Annotated[int, typer.Option(min=0, help="Cut the middle square of so many pixels out.")] = 0,
+    channels: Annotated[int, typer.Option(help="1: grey, 3: colour, 0: as they are.")] = 0,
+    mean: Annotated[
+        str | None, typer.Option(help="Mean of each channel in [0, 1], as 0.485,0.456,0.406.")
+    ] = None,
+    std: Annotated[str | None, typer.Option(help="Deviation of each channel.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Samples in a batch.")] = 128,
+    device: Annotated[
+        str, typer.Option(help="cpu, cuda, cuda:1 or mps; auto: a GPU if there is one.")
+    ] = "auto",
+    precision: Annotated[
+        Literal["float32", "bfloat16", "float16"], typer.Option(help="Of the network's arithmetic.")
+    ] = "float32",
+    no_network: Annotated[bool, typer.Option("--offline", help="Download no data.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
+) -> None:
+    """Let MODEL predict DATA, and write what evaluate, fit, compare and the others read."""
+    check_output(out, option="--out")
+    from calibrant.data import Geometry, load, offline
+    from calibrant.training.prediction import Wanted, predict
+    from calibrant.training.run import load_run
+
+    geometry = Geometry(size=size, resize=resize, crop=crop, channels=channels)
+    run = load_run(model) if Path(model).is_dir() else None
+    with progress(f"reading {data}", quiet=quiet) as tell, offline(no_network):
+        if run is not None:
+            _refuse_with_run({"--size": size, "--resize": resize, "--crop": crop, "--channels": channels,
+                              "--mean": mean, "--std": std, "--checkpoint": checkpoint})  # fmt: skip
+            geometry = _geometry_of(run)
+        raw = load(data, geometry=geometry)
+        found = predict(
+            _network(model, run, raw, checkpoint),
+            raw,
+            wanted=Wanted(
+                split=split,
+                calibration=calibration if calibration < 1 else int(calibration),
+                downsample=1 if run is None else run.recipe.data.downsample,
+                seed=seed,
+            ),
+            preparation=_preparation(run, mean, std),
+            batch_size=batch_size,
+            device=device,
+            precision=precision,
+            progress=tell,
+        )
+        found.save(out)
+    if not quiet:
+        marked = "" if found.split is None else f", {found.calibration.num_samples} of them for calibration"
+        typer.echo(f"{raw.name}: {found.num_samples} samples{marked}; {len(raw.class_names)} classes")
+        typer.echo(f"predictions: {out}")
+        typer.echo(f"next: calibrant evaluate {out}")
+
+
+def _refuse_with_run(given: dict[str, object]) -> None:
+    for option, value in given.items():
+        if value:
+            raise InputError(f"{option} is not for a run, which prepares samples as its recipe says.")
+
+
+def _geometry_of(run: Run) -> Geometry:
+    from calibrant.data import Geometry
+
+    return Geometry(size=run.recipe.data.size, channels=run.recipe.data.channels)
+
+
+def _network(text: str, run: Run | None, raw: RawData, checkpoint: Path | None) -> nn.Module:
+    """The network, for inputs and classes of the data."""
+    from calibrant.models import build, load_weights
+
+    if run is not None:
+        return run.model()
+    shape = tuple(raw.train.rows(_first()).inputs.shape[1:])
+    model = build(text, input_shape=shape, num_classes=len(raw.class_names))
+    if checkpoint is not None:
+        load_weights(model, checkpoint)
+    return model
+
+
+def _first() -> Tensor:
+    import torch
+
+    return torch.arange(1)
+
+
+def _preparation(run: Run | None, mean: str | None, std: str | None) -> Preparation | None:
+    """What is done to inputs in [0, 1]."""
+    from calibrant.data import Preparation
+    from calibrant.training.data import preparation, read_data
+
+    if run is not None:
+        return preparation(run.recipe.data, read_data(run.recipe.data))
+    if (mean is None) != (std is None):
+        raise InputError("--mean and --std go together; got one of them.")
+    if mean is None or std is None:
+        return None
+    means, deviations = _numbers(mean, "--mean"), _numbers(std, "--std")
+    return Preparation.given(means, deviations, len(means))
+
+
+def _numbers(text: str, option: str) -> list[float]:
+    try:
+        return [float(each) for each in text.split(",")]
+    except ValueError:
+        raise InputError(f"{option} must be numbers with commas between them; got {text!r}.") from None

@@ -1,0 +1,160 @@
+"""``calibrant runs``."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from calibrant._math.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from calibrant.experiments.store import RunResult, Store
+
+_MOST = 40  # rows of the table
+
+
+def runs(
+    store: Annotated[str, typer.Argument(help="A store of runs: a folder, or an address.")],
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", help='Only these, as "loss=focal*" or "seed=0|1"; may be repeated.'),
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only runs that failed, and why.")] = False,
+    diverged: Annotated[bool, typer.Option("--diverged", help="Only runs that diverged, and why.")] = False,
+    prune: Annotated[
+        Literal["failed", "diverged", "unfinished", "predictions", "old", "chosen"] | None,
+        typer.Option(
+            "--prune",
+            help="Remove failed or diverged runs, unfinished ones that no sweep is at, predictions (the "
+            "numbers stay), runs of older versions of the numbers, or all that --where chooses.",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking.")] = False,
+    export: Annotated[
+        str | None,
+        typer.Option(
+            help="Send them to a tracker: tensorboard:DIR, mlflow:URI or wandb:DIR (offline); each run once."
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A line of JSON for each run, all numbers.")
+    ] = False,
+) -> None:
+    """List the runs of STORE, with reasons where they failed; remove some, or send them to a tracker."""
+    from calibrant.experiments.matching import read_wanted
+    from calibrant.experiments.store import Store
+
+    found = Store(store, create=False)
+    wanted = read_wanted(where or [], option="--where")
+    statuses = [name for name, asked in (("failed", failed), ("diverged", diverged)) if asked]
+    chosen = [each for each in found.results(wanted, status=None) if not statuses or each.status in statuses]
+    if prune is not None:
+        if prune == "chosen" and not (wanted or statuses):
+            raise InputError("--prune chosen removes what --where, --failed or --diverged choose; give one.")
+        _prune(found, chosen, prune, yes=yes)
+    elif export is not None:
+        from calibrant.experiments.sinks import export as send
+
+        written = send(export, chosen)
+        typer.echo(f"{written} runs written to {export}, {len(chosen) - written} were there")
+    elif as_json:
+        for each in chosen:
+            typer.echo(json.dumps(_plain(each), allow_nan=False))
+    else:
+        _show(found, chosen, reasons=bool(statuses))
+
+
+def _plain(result: RunResult) -> dict[str, Any]:
+    return {each.name: getattr(result, each.name) for each in fields(result) if each.name[0] != "_"}
+
+
+def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    axes = list(dict.fromkeys(name for each in chosen for name in each.axes))
+    numbers = {"error": "{:.4f}", "ece": "{:.4f}", "nll": "{:.4f}"}
+    shown = [name for name in numbers if any(each.value(name) is not None for each in chosen)]
+    table = Table("run", *axes, "status", *(["reason"] if reasons else [*shown, "seconds"]))
+    for each in chosen[: None if reasons else _MOST]:
+        settings = ["" if name not in each.settings else str(each.settings[name]) for name in axes]
+        values = [_number(each.value(name), numbers[name]) for name in shown]
+        cells = [each.reason or ""] if reasons else [*values, f"{each.wall_seconds:.1f}"]
+        table.add_row(each.run, *settings, each.status, *cells)
+    if chosen:
+        Console().print(table)
+    if not reasons and len(chosen) > _MOST:
+        typer.echo(f"and {len(chosen) - _MOST} more; choose by --where, or take all by --json")
+    if not reasons:
+        for each in chosen:
+            if each.status != "finished":
+                typer.echo(f"{each.run} {each.status}: {each.reason}")
+    _show_totals(store, chosen)
+
+
+def _show_totals(store: Store, chosen: Sequence[RunResult]) -> None:
+    from calibrant.experiments.estimates import said_time
+
+    counts = Counter(each.status for each in chosen)
+    said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items(), reverse=True))
+    cpu = said_time(sum(each.cpu_seconds for each in chosen))
+    count = f"{len(chosen)} run{'s' * (len(chosen) != 1)}{f': {said}' if said else ''}"
+    typer.echo(f"{count}; {cpu} of processor time")
+    open_ = store.unfinished()
+    if open_:
+        busy = sum(holder is not None for holder in open_.values())
+        typer.echo(f"{len(open_)} unfinished, {busy} of them being done")
+    sizes = store.sizes()
+    runs = [size for run, size in sizes.items() if run]
+    largest = f", the largest {_bytes(max(runs))}" if runs else ""
+    typer.echo(f"on disk: {_bytes(sum(sizes.values()))}; runs {_bytes(sum(runs))}{largest}")
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else form.format(value)
+
+
+def _bytes(size: int) -> str:
+    value, units = float(size), ["bytes", "kB", "MB", "GB", "TB"]
+    while value >= 1000 and len(units) > 1:
+        value, units = value / 1000, units[1:]
+    return f"{value:.0f} {units[0]}" if units[0] == "bytes" else f"{value:.1f} {units[0]}"
+
+
+def _prune(store: Store, chosen: Sequence[RunResult], what: str, *, yes: bool) -> None:
+    from calibrant.experiments.tasks.roster import TASKS
+
+    if what == "unfinished":
+        names = [run for run, holder in store.unfinished().items() if holder is None]
+    elif what == "old":
+        names = [
+            each.run for each in chosen if each.task in TASKS and each.version < TASKS[each.task].version
+        ]
+    elif what in {"failed", "diverged"}:
+        names = [each.run for each in chosen if each.status == what]
+    else:
+        names = [each.run for each in chosen]
+    said = (
+        f"the predictions of {len(names)} runs"
+        if what == "predictions"
+        else f"{len(names)} run{'s' * (len(names) != 1)}"
+    )
+    if not names:
+        typer.echo("there is nothing to remove")
+        return
+    if not yes:
+        typer.confirm(f"remove {said} from {store.address}?", abort=True)
+    for run in names:
+        if what == "predictions":
+            store.remove_file(run, "predictions.npz")
+        elif what == "unfinished":
+            store.abandon(run)
+        else:
+            store.remove(run)
+    typer.echo(f"removed {said}")

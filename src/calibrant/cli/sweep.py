@@ -1,0 +1,156 @@
+"""``calibrant sweep``."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from calibrant.cli.terminal import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from calibrant.experiments.engines.engine import Engine
+    from calibrant.experiments.grid import Grid
+    from calibrant.experiments.item import Item
+    from calibrant.experiments.store import Store
+
+STORE = typer.Option(
+    "--store", help="A folder, or an address such as s3://bucket/store.", envvar="CALIBRANT_STORE"
+)
+
+
+def sweep(
+    grid: Annotated[Path, typer.Argument(help="A grid (.toml): a recipe and the settings to vary.")],
+    store: Annotated[str, STORE] = "store",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say how many runs there are, and how long they will take.")
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", min=1, help="Runs at once. Default: as many as the cores hold."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", help='Only these runs, as "loss=focal*" or "seed=0|1"; may be repeated.'),
+    ] = None,
+    retry: Annotated[
+        Literal["failed", "diverged", "all"] | None,
+        typer.Option("--retry", help="Do runs again that have failed, diverged, or either."),
+    ] = None,
+    engine: Annotated[str, typer.Option(help="What does the runs: pool, or serial.")] = "pool",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
+) -> None:
+    """Do every run of GRID that STORE does not hold yet; stopped at any time, it goes on from there.
+
+    Exit code 1 says that runs failed; diverged ones have not.
+    """
+    from calibrant.experiments.engines.roster import build_engine
+    from calibrant.experiments.estimates import Estimates
+    from calibrant.experiments.grid import load_grid
+    from calibrant.experiments.matching import read_wanted
+    from calibrant.experiments.store import Store
+    from calibrant.experiments.sweep import sweep as carry_out
+    from calibrant.experiments.sweep_display import SweepDisplay
+
+    carrier = build_engine(engine, jobs=jobs)
+    found = load_grid(grid)
+    if only:
+        found = found.only(read_wanted(only, option="--only"))
+    if dry_run and not _is_there(store):  # looking at a grid makes no store
+        with tempfile.TemporaryDirectory() as empty:
+            _show_plan(found, Store(empty), carrier)
+        return
+    runs = Store(store)
+    if dry_run:
+        _show_plan(found, runs, carrier)
+        return
+    items = found.items(runs.fingerprints())
+    estimates = Estimates(found.task)
+    estimates.learn(runs.results())
+    if retry is not None:
+        _forget(runs, items, retry)
+    if not quiet:
+        typer.echo(f"{grid}: {_said_size(found)}")
+    try:
+        report = carry_out(items, runs, carrier, watcher=SweepDisplay(estimates, quiet=quiet))
+    except KeyboardInterrupt:
+        count = len(runs.done() & {item.run for item in items})
+        errors().print(
+            f"calibrant: stopped with {count} of {len(items)} runs finished; what was begun is saved, and "
+            "the same command goes on.",
+            markup=False,
+            highlight=False,
+        )
+        raise typer.Exit(130) from None
+    if not quiet:
+        _show_end(runs, items)
+    raise typer.Exit(1 if report.failed else 0)
+
+
+def _is_there(store: str) -> bool:
+    return "://" in store or (Path(store) / "runs").is_dir()
+
+
+def _said_size(grid: Grid) -> str:
+    merged = f", of which {grid.num_merged} came twice and count once" if grid.num_merged else ""
+    excluded = f"; {grid.num_excluded} more are excluded" if grid.num_excluded else ""
+    return f"{_count(len(grid.points) + grid.num_merged)}{merged}{excluded}"
+
+
+def _count(number: int) -> str:
+    return f"{number} run{'s' * (number != 1)}"
+
+
+def _forget(store: Store, items: Sequence[Item], retry: str) -> None:
+    """Remove the results that are to be had again."""
+    wanted = {"failed", "diverged"} if retry == "all" else {retry}
+    runs = {item.run for item in items}
+    again = [each.run for each in store.results(status=None) if each.status in wanted and each.run in runs]
+    for run in again:
+        store.remove(run)
+    if again:
+        typer.echo(f"to do again: {len(again)} that {'failed or diverged' if retry == 'all' else retry}")
+
+
+def _show_plan(grid: Grid, store: Store, engine: Engine) -> None:
+    from collections import Counter
+
+    from calibrant.experiments.engines.engine import Order
+    from calibrant.experiments.estimates import Estimates, said_time
+    from calibrant.experiments.sweep import pending_of
+
+    orders = {item.run: Order(store=store.address, item=item) for item in grid.items(store.fingerprints())}
+    estimates = Estimates(grid.task)
+    estimates.learn(store.results())
+    statuses = Counter(each.status for each in store.results(status=None) if each.run in orders)
+    typer.echo(_said_size(grid))
+    for name in ("finished", "diverged", "failed"):
+        if statuses[name] or name == "finished":
+            typer.echo(f"{name}: {statuses[name]}")
+    held = len(store.leases.held().keys() & orders.keys())
+    if held:
+        typer.echo(f"being done by another sweep: {held}")
+    todo = pending_of(orders, store)
+    engine.prepare(todo)
+    left = estimates.left([order.item for order in todo], engine.jobs)
+    time = "nothing is known yet of how long" if left is None else f"about {said_time(left)}"
+    typer.echo(f"to do: {len(todo)}, {engine.jobs} at once; {time}" if todo else "to do: nothing")
+
+
+def _show_end(store: Store, items: Sequence[Item]) -> None:
+    from rich.console import Console
+
+    from calibrant.experiments.sweep_summary import summary_table
+
+    found = {each.run: each for each in store.results(status=None)}
+    results = [found[item.run] for item in items if item.run in found]
+    Console().print(summary_table(results))
+    for status in ("diverged", "failed"):
+        count = sum(each.status == status for each in results)
+        if count:
+            typer.echo(f"{status}: {count}; `calibrant runs {store.address} --{status}` shows why")
+    typer.echo(f"store: {store.address}")

@@ -1,0 +1,170 @@
+"""``calibrant table``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from calibrant._math.errors import InputError
+from calibrant.cli.terminal import check_output
+
+if TYPE_CHECKING:
+    from calibrant.experiments.store import RunResult
+    from calibrant.experiments.tables import Options, Table
+    from calibrant.experiments.tables.comparisons import Correction, Test
+
+_PICTURES = (".svg", ".png", ".pdf")
+
+
+def table(
+    store: Annotated[
+        str | None, typer.Argument(help="A store of runs: a folder, or an address.", show_default=False)
+    ] = None,
+    layout: Annotated[
+        str | None,
+        typer.Option(help="What it shows: a name of --list, or a .toml file. Default: what varies, as rows."),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the layouts.")] = False,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="terminal, markdown, latex, csv or html. Default: by the ending of --output, else terminal.",
+        ),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write.")] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="ARM", help="Compare all with this arm, paired, as --against cross-entropy."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help='Only these runs, as "loss=focal*" or "seed=0|1"; may be repeated.'),
+    ] = None,
+    grid: Annotated[
+        Path | None, typer.Option(help="The grid (.toml) of the store, to say which runs are missing.")
+    ] = None,
+    test: Annotated[
+        str, typer.Option(help="Paired test: t, or sign-flip, which is exact and needs 6 seeds or more.")
+    ] = "t",
+    correction: Annotated[
+        str, typer.Option(help="For many tests: holm, benjamini-hochberg or none.")
+    ] = "holm",
+    whole: Annotated[bool, typer.Option("--whole", help="Keep the rows without runs.")] = False,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="QUANTITY",
+            help="Draw this instead, as ece, nll@temperature or parameter:temperature; may be repeated.",
+        ),
+    ] = None,
+    x: Annotated[
+        str | None,
+        typer.Option("--x", metavar="SETTING", help="With --figure: draw it against this setting."),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="SETTING", help="With --figure: a curve for each of its values.")
+    ] = None,
+) -> None:
+    """Make a table, or a figure, of the runs in STORE: means over seeds, with intervals and tests.
+
+    Layouts of the papers' tables set the published numbers beside them.
+    """
+    from calibrant.experiments.tables.layout import layout_named, layouts
+
+    if listed:
+        for name in layouts():
+            typer.echo(f"{name}  {layout_named(name).title}")
+        return
+    if store is None:
+        raise InputError("which store? Give its folder, or --list for the layouts.")
+    results = _results(store, where)
+    if figure or x:
+        _draw(results, figure or [], x, by, output)
+        return
+    check_output(output, option="--output")
+    from calibrant._math.checks import check_choice
+    from calibrant.experiments.tables import Options, build_table
+    from calibrant.experiments.tables.comparisons import CORRECTIONS, TESTS
+    from calibrant.experiments.tables.without_layout import usual_layout
+
+    check_choice("--test", test, TESTS)
+    check_choice("--correction", correction, CORRECTIONS)
+    options: Options = Options(
+        against=against,
+        test=cast("Test", test),
+        correction=cast("Correction", correction),
+        whole=whole,
+        wanted=None if grid is None else _wanted(grid, where),
+    )
+    chosen = layout_named(layout) if layout else usual_layout(results)
+    _write(build_table(chosen, results, options), form, output)
+
+
+def _results(store: str, where: list[str] | None) -> list[RunResult]:
+    """All runs that are chosen, the failed and diverged ones too."""
+    from calibrant.experiments.matching import check_names, read_wanted
+    from calibrant.experiments.store import Store
+
+    everything = list(Store(store, create=False).results(status=None))
+    if not everything:
+        raise InputError(f"{store} holds no finished run; `calibrant sweep` adds some.")
+    wanted = read_wanted(where or [], option="--where")
+    check_names(wanted, dict.fromkeys(name for each in everything for name in each.settings), "--where")
+    from calibrant.experiments.matching import matches
+
+    found = [each for each in everything if matches(each.settings, wanted)]
+    if not found:
+        raise InputError(f"--where leaves none of the {len(everything)} runs.")
+    return found
+
+
+def _wanted(grid: Path, where: list[str] | None) -> list[dict[str, object]]:
+    from calibrant.experiments.grid import load_grid
+    from calibrant.experiments.matching import matches, read_wanted
+
+    wanted = read_wanted(where or [], option="--where")
+    settings = [dict(point.settings) for point in load_grid(grid).points]
+    return [each for each in settings if matches(each, wanted)]
+
+
+def _write(made: Table, form: str | None, output: Path | None) -> None:
+    from rich.console import Console
+
+    from calibrant._math.files import write_text
+    from calibrant.experiments.tables.formats import FORMATS, format_named
+    from calibrant.experiments.tables.formats.terminal import rendered
+
+    usual = next(
+        (name for name, each in FORMATS.items() if output and each.ending == output.suffix.lower()),
+        "terminal",
+    )
+    chosen = format_named(form or usual)
+    if output is not None:
+        write_text(output, chosen.write(made))
+        typer.echo(output)
+        return
+    console = Console()
+    if chosen.name == "terminal" and console.is_terminal:
+        console.print(rendered(made, width=console.width))
+    else:
+        typer.echo(chosen.write(made), nl=False)
+
+
+def _draw(
+    results: list[RunResult], quantities: list[str], across: str | None, by: str | None, output: Path | None
+) -> None:
+    if across is None or not quantities:
+        raise InputError("--figure and --x go together, as in --figure ece --x optimiser.learning_rate.")
+    path = output or Path("table.svg")
+    check_output(path, option="--output", endings=_PICTURES)
+    from calibrant.experiments.tables.figures import draw, quantity_of
+    from calibrant.reports.figures.drawing import save_figure
+
+    finished = [each for each in results if each.status == "finished"]
+    save_figure(draw(finished, [quantity_of(each) for each in quantities], across, by=by), path)
+    typer.echo(path)
+    if len(finished) < len(results):
+        typer.echo(f"{len(results) - len(finished)} runs diverged or failed and are not drawn.")

@@ -1,0 +1,154 @@
+"""Files of a set in a folder or in a tar or zip archive, read in place: nothing is unpacked to disk.
+
+An archive whose entries have absolute paths, climb out by ``..`` or link elsewhere is refused, although
+nothing would be written there: it is not what its authors published.
+"""
+
+from __future__ import annotations
+
+import lzma
+import tarfile
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from calibrant._math.errors import InputError
+
+ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
+LARGEST = 2**30  # bytes of a single file that a set of images may hold
+_DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError)
+
+
+class Files(ABC):
+    """The files of a set by their names, wherever they lie; a name includes its folders, with slashes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """All of them."""
+
+    @abstractmethod
+    def read(self, name: str) -> bytes:
+        """The content of one."""
+
+    def find(self, last: str) -> str | None:
+        """The name of the file whose path ends in ``last``; None where there is none."""
+        wanted = PurePosixPath(last).parts
+        found = (name for name in self.names() if PurePosixPath(name).parts[-len(wanted) :] == wanted)
+        return next(found, None)
+
+    def content(self, last: str, *, what: str) -> bytes:
+        """The content of the file whose path ends in ``last``.
+
+        Raises:
+            InputError: If there is none, which is told as a missing ``what``.
+        """
+        name = self.find(last)
+        if name is None:
+            raise InputError(f"{self.path} has no {last}, so {what} is missing.")
+        return self.read(name)
+
+
+class _Folder(Files):
+    def names(self) -> list[str]:
+        return sorted(
+            entry.relative_to(self.path).as_posix() for entry in self.path.rglob("*") if entry.is_file()
+        )
+
+    def find(self, last: str) -> str | None:
+        places = (each for depth in ("", "*/", "*/*/") for each in sorted(self.path.glob(depth + last)))
+        return next((each.relative_to(self.path).as_posix() for each in places if each.is_file()), None)
+
+    def read(self, name: str) -> bytes:
+        return (self.path / name).read_bytes()
+
+
+class _Tar(Files):
+    def __init__(self, path: Path, archive: tarfile.TarFile) -> None:
+        super().__init__(path)
+        self._archive = archive
+        self._members = {each.name: each for each in archive.getmembers() if not each.isdir()}
+        refuse_tricks(path, [each.name for each in archive.getmembers()])
+        for member in self._members.values():
+            if not member.isfile():
+                raise InputError(
+                    f"{path} is refused: {member.name!r} in it is a link or a device, not a file."
+                )
+
+    def names(self) -> list[str]:
+        return list(self._members)
+
+    def read(self, name: str) -> bytes:
+        member = self._members[name]
+        check_size(self.path, name, member.size)
+        file = self._archive.extractfile(member)
+        content = b"" if file is None else file.read()
+        if len(content) != member.size:
+            raise EOFError(f"{name} is cut off")
+        return content
+
+
+class _Zip(Files):
+    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
+        super().__init__(path)
+        self._archive = archive
+        refuse_tricks(path, archive.namelist())
+
+    def names(self) -> list[str]:
+        return [name for name in self._archive.namelist() if not name.endswith("/")]
+
+    def read(self, name: str) -> bytes:
+        check_size(self.path, name, self._archive.getinfo(name).file_size)
+        return self._archive.read(name)
+
+
+@contextmanager
+def opened(path: Path) -> Generator[Files]:
+    """The files of a folder or of an archive.
+
+    Raises:
+        InputError: If there is no such file, or the archive is damaged or its entries lead elsewhere.
+    """
+    if path.is_dir():
+        yield _Folder(path)
+        return
+    if not path.is_file():
+        raise InputError(f"{path} does not exist.")
+    try:
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path) as archive:
+                yield _Zip(path, archive)
+        else:
+            with tarfile.open(path) as archive:
+                yield _Tar(path, archive)
+    except InputError:
+        raise
+    except _DAMAGE as error:
+        raise InputError(f"{path} is damaged or cut off ({error}); delete it and get it again.") from error
+
+
+def refuse_tricks(path: Path, names: Iterable[str]) -> None:
+    """Refuse names that lead out of the folder that an archive would be unpacked to.
+
+    Raises:
+        InputError: If one does.
+    """
+    for name in names:
+        plain = name.replace("\\", "/")
+        if plain.startswith("/") or ":" in plain.split("/", maxsplit=1)[0] or ".." in plain.split("/"):
+            raise InputError(f"{path} is refused: {name!r} in it leads out of the archive's own folder.")
+
+
+def check_size(path: Path, name: str, size: int) -> None:
+    """Refuse a file that unpacks to more than any real set holds.
+
+    Raises:
+        InputError: If it does.
+    """
+    if size > LARGEST:
+        raise InputError(f"{path} is refused: {name!r} in it unpacks to {size} bytes.")

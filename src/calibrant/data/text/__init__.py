@@ -1,0 +1,1 @@
+"""Texts and parse trees: readers, words, vocabularies and word vectors."""

@@ -1,0 +1,90 @@
+"""Word vectors from a file."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import file_or_data
+from calibrant._math.shapes import Float
+
+
+def read_vectors(path: Path, vocabulary: Sequence[str]) -> Float[Tensor, "V D"]:
+    """Vectors of padding and of the words of a vocabulary; NaN for those that the file does not know.
+
+    The file is an ``.npz`` of ``words`` and ``vectors``, or text as GloVe comes: a word and its numbers on
+    each line. Where a word is unknown as it is written, its lower-case form counts. Row 0, padding, is zero.
+
+    Raises:
+        InputError: If the file cannot be read, or knows none of the words.
+    """
+    wanted = {form for word in vocabulary for form in (word, word.lower())}
+    try:
+        known = _from_archive(path, wanted) if path.suffix == ".npz" else _from_lines(path, wanted)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"{path} cannot be read as word vectors ({error}); it must be GloVe's text, or an .npz file of "
+            "words and vectors."
+        ) from error
+    if not known:
+        raise InputError(f"{path} knows none of the {len(vocabulary)} words; take vectors of this language.")
+    size = len(next(iter(known.values())))
+    found = np.full((len(vocabulary) + 1, size), np.nan, dtype=np.float32)
+    found[0] = 0.0
+    for row, word in enumerate(vocabulary, start=1):
+        vector = known.get(word, known.get(word.lower()))
+        if vector is not None:
+            found[row] = vector
+    return torch.from_numpy(found)
+
+
+def no_vectors(vocabulary: Sequence[str], size: int = 100) -> Float[Tensor, "V D"]:
+    """What :func:`read_vectors` gives where no word is known."""
+    found = torch.full((len(vocabulary) + 1, size), torch.nan)
+    found[0] = 0.0
+    return found
+
+
+def vectors_path(name: str) -> Path:
+    """A file of word vectors: a path, or one inside the folder that ``CALIBRANT_DATA`` names.
+
+    Raises:
+        InputError: If there is no such file.
+    """
+    path = file_or_data(name)
+    if path is None:
+        raise InputError(
+            "data.vectors must name a file of word vectors, by its path or inside the folder CALIBRANT_DATA; "
+            f"there is no {name}."
+        )
+    return path
+
+
+def _from_archive(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:
+    with np.load(path, allow_pickle=False) as archive:
+        words, vectors = archive["words"], archive["vectors"]
+    if vectors.ndim != 2 or len(words) != len(vectors):
+        raise ValueError(f"{len(words)} words, vectors of shape {vectors.shape}")
+    rows = {str(word): row for row, word in enumerate(words) if str(word) in wanted}
+    return {word: vectors[row].astype(np.float32) for word, row in rows.items()}
+
+
+def _from_lines(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:
+    known: dict[str, np.ndarray] = {}
+    size = 0
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            word, *rest = line.rstrip().split(" ")
+            size = size or len(rest)
+            # GloVe 840B has a few "words" with spaces, which no tokenizer here makes.
+            if word in wanted and len(rest) == size:
+                known[word] = np.array(rest, dtype=np.float32)
+            elif len(rest) < size or size < 2:
+                raise ValueError(f"line {number} holds a word and {len(rest)} numbers")
+    return known

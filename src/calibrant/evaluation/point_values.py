@@ -1,0 +1,98 @@
+"""The quantities without intervals: what many runs are summarised by, in a fraction of the time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from calibrant.calibrators import Calibrator
+from calibrant.evaluation.arguments import as_judged, no_labels
+from calibrant.evaluation.fitting.recommend import UNCALIBRATED
+from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled, templates
+from calibrant.evaluation.judging.labelled_probs import Calibrate
+from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.quantities.roster import extras
+from calibrant.predictions import Predictions
+from calibrant.predictions.repair_form import repaired, to_repair
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointValues:
+    """Every quantity of the test split, as the predictions came and after each calibrator.
+
+    Attributes:
+        values: By arm (``"uncalibrated"``, then the calibrators) and key; None where there is no value.
+        reasons: Why there is none, by arm and key.
+        parameters: What was fitted, by arm.
+        failures: Why a calibrator could not be fitted, by arm.
+    """
+
+    values: Mapping[str, Mapping[str, float | None]]
+    reasons: Mapping[str, Mapping[str, str]]
+    parameters: Mapping[str, Mapping[str, Any]]
+    failures: Mapping[str, str]
+
+
+def point_values(
+    predictions: Predictions,
+    *,
+    calibrators: Sequence[str | Calibrator] | None = None,
+    num_bins: int = 15,
+) -> PointValues:
+    """Fit calibrators on the calibration split and compute every quantity on the test split.
+
+    Args:
+        predictions: With both splits.
+        calibrators: By name or as objects; by default temperature and focal temperature scaling.
+        num_bins: Bins of the binned errors.
+
+    Raises:
+        InputError: If there are no labels, no calibration split, or a calibrator is for other predictions.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> labels = rng.integers(3, size=400)
+        >>> logits = 4 * np.eye(3)[labels] + 3 * rng.normal(size=(400, 3))
+        >>> samples = Predictions(logits=logits, labels=labels, split=np.arange(400) % 2)
+        >>> found = point_values(samples, calibrators=["temperature"])
+        >>> round(found.values["uncalibrated"]["ece"], 3), round(found.values["temperature"]["ece"], 3)
+        (0.129, 0.048)
+        >>> round(found.parameters["temperature"]["temperature"], 2)
+        1.87
+    """
+    test, held_out = as_judged(predictions.test), to_repair(predictions.calibration)
+    if test.labels is None:
+        raise no_labels(predictions)
+    wanted = templates(list(calibrators) if calibrators else None, test.kind)
+    data = Labelled.of(held_out)
+    values: dict[str, Mapping[str, float | None]] = {}
+    reasons: dict[str, Mapping[str, str]] = {}
+    parameters: dict[str, Mapping[str, Any]] = {}
+    failures: dict[str, str] = {}
+
+    def judge(name: str, calibrate: Calibrate | None) -> None:
+        samples = test
+        if calibrate is not None and test.kind == "top_label":
+            samples, calibrate = repaired(test, calibrate(to_repair(test).scores)), None
+        reduced = reduce_predictions(samples, num_bins, calibrate, metrics=extras())
+        found = {each.key: reduced.values.get(each.key) for each in reduced.quantities}
+        values[name] = {
+            key: value if value is not None and math.isfinite(value) else None for key, value in found.items()
+        }
+        missing = [key for key, value in values[name].items() if value is None]
+        if missing:
+            reasons[name] = {key: reduced.reasons.get(key, f"it is {found[key]}") for key in missing}
+
+    judge(UNCALIBRATED, None)
+    for template in wanted:
+        try:
+            fitted = template.fit(data)
+        except FIT_FAILURES as error:
+            failures[template.name] = str(error)
+            continue
+        parameters[template.name] = dict(fitted.fit_result_.parameters)
+        judge(template.name, fitted.predict_proba)
+    return PointValues(values=values, reasons=reasons, parameters=parameters, failures=failures)

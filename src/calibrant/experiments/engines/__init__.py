@@ -1,0 +1,1 @@
+"""Engines carry runs to workers and their news back; the store alone decides what is done."""

@@ -1,0 +1,34 @@
+"""An engine without workers: one run after the other in this process, to look closely at a run."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Generator, Sequence
+
+from calibrant.experiments.engines.engine import Ended, Engine, Event, Order
+from calibrant.experiments.engines.perform import perform
+
+
+class Serial(Engine):
+    """One run after the other, in this process."""
+
+    def __init__(self, *, jobs: int | None = None) -> None:
+        _ = jobs
+        self.jobs = 1
+
+    def run(self, orders: Sequence[Order]) -> Generator[Event]:
+        """Do the runs; how far each is cannot be told meanwhile."""
+        for order in orders:
+            try:
+                ended = perform(order)
+            except OSError:
+                raise
+            except Exception as error:
+                said = traceback.format_exception_only(error)[-1].strip()
+                ended = Ended(run=order.item.run, state="died", reason=said)
+            yield ended
+            if ended.state == "stopped":
+                raise KeyboardInterrupt(ended.reason or "")
+
+    def close(self) -> None:
+        """There are no workers."""

@@ -1,0 +1,233 @@
+"""A grid: every combination of the values of some settings, read from TOML."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from calibrant._math.errors import InputError
+from calibrant._math.text_form import nearest
+from calibrant.experiments.item import Item, make_item
+from calibrant.experiments.matching import Wanted, check_names, matches
+from calibrant.experiments.tasks.fingerprints import Fingerprints, canonical
+from calibrant.experiments.tasks.roster import task_named
+from calibrant.experiments.tasks.task import Settings, Task
+from calibrant.training.recipe_files import flat, read_content
+
+_KEYS = ("task", "recipe", "settings", "axes", "zip", "exclude", "override")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One combination.
+
+    Attributes:
+        axes: The settings that the grid varies, with their values here.
+        settings: All settings, complete; of a training ``calibrant.experiments.tasks.training.recipe_of``
+            gives the recipe.
+    """
+
+    axes: Mapping[str, Any]
+    settings: Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """Every combination of the values of some settings.
+
+    Attributes:
+        task: What is done at each point.
+        points: In order: the first axis varies slowest.
+        num_excluded: How many combinations the grid excludes.
+        num_merged: How many more came to the same settings as an earlier one.
+
+    Example:
+        >>> grid = Grid.read({"axes": {"loss": ["brier", "focal(gamma=3)"], "seed": [0, 1]}})
+        >>> [tuple(point.axes.values()) for point in grid.points][1:3]
+        [('brier', 1), ('focal(gamma=3)', 0)]
+        >>> Grid.read({"axes": {"sead": [0]}})
+        Traceback (most recent call last):
+        calibrant._math.errors.InputError: grid: there is no setting sead; did you mean 'seed'?
+    """
+
+    task: Task
+    points: tuple[Point, ...]
+    num_excluded: int = 0
+    num_merged: int = 0
+
+    @classmethod
+    def read(
+        cls,
+        content: Mapping[str, Any],
+        *,
+        task: Task | None = None,
+        source: str = "grid",
+        folder: str | os.PathLike[str] = ".",
+    ) -> Grid:
+        """Validate ``content``, as TOML gives it.
+
+        Args:
+            content: The grid.
+            task: What is done at each point; by default what ``content`` names.
+            source: Named in messages.
+            folder: Where paths begin.
+
+        Raises:
+            InputError: If the grid has another form, or a setting is unknown or has a value that it cannot
+                have.
+        """
+        for key in content:
+            if key not in _KEYS:
+                raise InputError(f"{source}: there is no entry {key!r}{nearest(key, _KEYS)}")
+        task = task or task_named(str(content.get("task", "training")))
+        base = _base(content, source=source, folder=Path(folder))
+        known = list(_complete(task, base, source))
+        excludes = _tables(content, "exclude", source)
+        overrides = [_Override.read(each, source) for each in _tables(content, "override", source)]
+        for wanted in [*excludes, *(each.when for each in overrides)]:
+            check_names(wanted, known, source)
+        found: dict[str, Point] = {}
+        excluded = merged = 0
+        for axes in _combinations(content, known, source):
+            given = {**base, **axes}
+            settings = _complete(task, given, source)
+            for override in overrides:
+                if matches(settings, override.when):
+                    given |= override.changes
+                    settings = _complete(task, given, source)
+            if any(matches(settings, wanted) for wanted in excludes):
+                excluded += 1
+                continue
+            name = canonical(task.deciding(settings))
+            if name in found:
+                merged += 1
+            else:
+                found[name] = Point(axes={key: settings[key] for key in axes}, settings=settings)
+        if not found:
+            raise InputError(f"{source}: the grid holds no runs; every combination is excluded.")
+        return cls(task=task, points=tuple(found.values()), num_excluded=excluded, num_merged=merged)
+
+    def only(self, wanted: Wanted) -> Grid:
+        """The points whose settings have these values.
+
+        Raises:
+            InputError: If there is no such setting, or no such point.
+        """
+        check_names(wanted, self.points[0].settings, "--only")
+        points = tuple(point for point in self.points if matches(point.settings, wanted))
+        if not points:
+            raise InputError(f"--only leaves none of the {len(self.points)} runs.")
+        return replace(self, points=points)
+
+    def items(self, fingerprints: Fingerprints | None = None) -> tuple[Item, ...]:
+        """The runs, named; reads data whose fingerprint is not known.
+
+        Raises:
+            InputError: If there are no such data.
+        """
+        known = fingerprints or Fingerprints()
+        return tuple(make_item(self.task, point.settings, point.axes, known) for point in self.points)
+
+
+def load_grid(path: str | os.PathLike[str]) -> Grid:
+    """Read a grid from a TOML file.
+
+    Raises:
+        InputError: If it is no TOML, or :meth:`Grid.read` refuses it.
+        OSError: If the file cannot be read.
+    """
+    path = Path(path)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is no TOML file: {error}.") from error
+    return Grid.read(content, source=str(path), folder=path.parent)
+
+
+@dataclass(frozen=True)
+class _Override:
+    when: Wanted
+    changes: Settings
+
+    @classmethod
+    def read(cls, table: Mapping[str, Any], source: str) -> _Override:
+        for key in table:
+            if key not in {"when", "set"}:
+                raise InputError(f"{source}: [[override]] has `when` and `set`; got {key!r}.")
+        when, changes = table.get("when"), table.get("set")
+        if not isinstance(when, dict) or not isinstance(changes, dict) or not when or not changes:
+            raise InputError(
+                f'{source}: [[override]] needs both, as in `when = {{ loss = "brier" }}` and '
+                '`set = { "training.epochs" = 30 }`.'
+            )
+        return cls(flat(when), flat(changes))
+
+
+def _complete(task: Task, settings: Settings, source: str) -> Settings:
+    try:
+        return task.complete(settings)
+    except InputError as error:
+        raise InputError(f"{source}: {str(error).removeprefix('grid: ')}") from None
+
+
+def _base(content: Mapping[str, Any], *, source: str, folder: Path) -> dict[str, Any]:
+    """The settings that all points share, as far as they are given."""
+    given = [key for key in ("recipe", "settings") if key in content]
+    if len(given) > 1:
+        raise InputError(f"{source}: `recipe` and [settings] exclude each other.")
+    if not given:
+        return {}
+    base = content[given[0]]
+    if isinstance(base, dict):
+        return flat(base)
+    if not isinstance(base, str) or given[0] != "recipe":
+        raise InputError(f"{source}: `{given[0]}` must be a table{' or a path' * (given[0] == 'recipe')}.")
+    path = folder / base
+    try:
+        recipe = read_content(path)
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{source}: there is no recipe {path}; its path is relative to the grid's folder."
+        ) from error
+    return flat({key: value for key, value in recipe.items() if key != "small"})
+
+
+def _tables(content: Mapping[str, Any], key: str, source: str) -> list[dict[str, Any]]:
+    tables = content.get(key, [])
+    if not isinstance(tables, list) or not all(isinstance(each, dict) and each for each in tables):
+        raise InputError(f"{source}: write [[{key}]], with double brackets, and settings below it.")
+    return [each if key == "override" else flat(each) for each in tables]
+
+
+def _combinations(content: Mapping[str, Any], known: Sequence[str], source: str) -> Iterator[dict[str, Any]]:
+    """Values of the axes, the first one varying slowest; what is zipped varies together."""
+    axes = content.get("axes", {})
+    if not isinstance(axes, dict):
+        raise InputError(f"{source}: write [axes], with single brackets, and lists of values below it.")
+    columns: list[list[dict[str, Any]]] = []
+    seen: list[str] = []
+    for table in [
+        *({name: values} for name, values in flat(axes).items()),
+        *_tables(content, "zip", source),
+    ]:
+        check_names(table, known, source)
+        for name, values in table.items():
+            if not isinstance(values, list) or not values:
+                raise InputError(f"{source}: {name} must be a list of values, as in [0, 1]; got {values!r}.")
+            if name in seen:
+                raise InputError(f"{source}: {name} is an axis twice.")
+            seen.append(name)
+        sizes = {name: len(values) for name, values in table.items()}
+        if len(set(sizes.values())) > 1:
+            shown = ", ".join(f"{size} of {name}" for name, size in sizes.items())
+            raise InputError(f"{source}: [[zip]] must have as many values of each; got {shown}.")
+        columns.append([dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)])
+    if not columns:
+        raise InputError(f"{source}: [axes] must name settings with lists of values, as `seed = [0, 1]`.")
+    for chosen in itertools.product(*columns):
+        yield {name: value for each in chosen for name, value in each.items()}

@@ -1,0 +1,84 @@
+"""Which settings are meant: ``loss=focal*``, in grids and on the command line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from calibrant._math.errors import InputError
+from calibrant._math.text_form import nearest
+
+Wanted: TypeAlias = Mapping[str, Any]
+"""Settings with the value that they must have, or a list of values; in texts ``*`` stands for anything."""
+
+
+def matches(settings: Mapping[str, Any], wanted: Wanted) -> bool:
+    """Whether every setting has the value, or one of the values.
+
+    Example:
+        >>> matches({"loss": "focal(gamma=3)", "seed": 1}, {"loss": "focal*", "seed": [0, 1]})
+        True
+        >>> matches({"loss": "focal(gamma=3)", "seed": 1}, {"seed": 2})
+        False
+    """
+    return all(_has(settings.get(name), value) for name, value in wanted.items())
+
+
+def check_names(wanted: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Refuse settings that there are not.
+
+    Raises:
+        InputError: Naming the nearest.
+    """
+    names = list(known)
+    for name in wanted:
+        if name not in names:
+            raise InputError(f"{where}: there is no setting {name}{nearest(name, names)}")
+
+
+def read_wanted(texts: Sequence[str], *, option: str) -> dict[str, Any]:
+    """``name=value`` as options give it; ``|`` stands between alternatives.
+
+    Raises:
+        InputError: If one has another form.
+
+    Example:
+        >>> read_wanted(["loss=focal*", "seed=0|1"], option="--only")
+        {'loss': 'focal*', 'seed': [0, 1]}
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise InputError(f'{option} must have the form "setting=value"; got {text!r}.')
+        values = [_value(each.strip()) for each in value.split("|")]
+        found[name.strip()] = values if len(values) > 1 else values[0]
+    return found
+
+
+def _has(value: Any, wanted: Any) -> bool:
+    if isinstance(value, list | tuple):
+        value = list(value)
+        if isinstance(wanted, list) and value == wanted:
+            return True
+    elif isinstance(wanted, list):
+        return any(_has(value, each) for each in wanted)
+    if isinstance(value, str) and isinstance(wanted, str):
+        pattern = "".join({"*": ".*", "?": "."}.get(each, re.escape(each)) for each in wanted)
+        return re.fullmatch(pattern, value, flags=re.DOTALL) is not None
+    return (type(value) is type(wanted) and value == wanted) or (
+        _are_numbers(value, wanted) and value == wanted
+    )
+
+
+def _are_numbers(*values: object) -> bool:
+    return all(isinstance(each, int | float) and not isinstance(each, bool) for each in values)
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

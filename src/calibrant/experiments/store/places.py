@@ -1,0 +1,306 @@
+"""Where a store lies: a folder of this machine, or any address that fsspec knows."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import atomic_write, said_of
+
+RUNS, WORK, LEASES, INDEX = "runs", "work", "leases", "index.jsonl"
+RESULT_FILE = "result.json"
+_COPIES = ".copies"
+
+
+class Place(Protocol):
+    """Files by names with slashes; each is whole or not there."""
+
+    address: str
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file, or None if there is none."""
+        ...
+
+    def write(self, name: str, content: bytes) -> None:
+        """Replace a file."""
+        ...
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Make a file; False if there is one, whoever made it."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Remove a file or a folder with all in it, if there is one."""
+        ...
+
+    def names(self, folder: str) -> list[str]:
+        """What lies in a folder, by name."""
+        ...
+
+    def stamps(self) -> dict[str, str]:
+        """The finished runs, each with something that changes when its result does."""
+        ...
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of every finished run, and of everything else together under the empty name."""
+        ...
+
+    def work(self, run: str) -> Path:
+        """The folder of this machine in which a run is done; there from its first start to its end."""
+        ...
+
+    def unfinished(self) -> list[str]:
+        """Runs that were begun and not finished, as far as this machine knows."""
+        ...
+
+    def publish(self, run: str) -> None:
+        """Make the folder in which a run was done, complete with its result, that of a finished run."""
+        ...
+
+    def local(self, run: str, name: str) -> Path:
+        """A file of a finished run on this machine, copied here if need be."""
+        ...
+
+
+def place_at(address: str | os.PathLike[str], *, create: bool = True) -> Place:
+    """The place of that address: a path, or a URL such as ``s3://bucket/store``.
+
+    Raises:
+        InputError: If there is nothing there and it is not to be created, or fsspec lacks what it needs.
+    """
+    if "://" in str(address):
+        return ObjectPlace(str(address))
+    path = Path(address)
+    if not create and not (path / RUNS).is_dir():
+        raise InputError(f"{path} holds no store of runs; `calibrant sweep GRID --store {path}` makes one.")
+    return FolderPlace(path)
+
+
+class FolderPlace:
+    """A folder of this machine, or of a file system that several share."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.address = str(path)
+        with said_of(path, "used as a store"):
+            for name in (RUNS, WORK, LEASES):
+                (path / name).mkdir(parents=True, exist_ok=True)
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file, or None."""
+        try:
+            return (self.path / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Replace a file."""
+        with atomic_write(self.path / name) as temporary:
+            temporary.write_bytes(content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Make a file, unless there is one."""
+        try:
+            with (self.path / name).open("xb") as file:
+                file.write(content)
+        except FileExistsError:
+            return False
+        return True
+
+    def delete(self, name: str) -> None:
+        """Remove a file or folder; a folder vanishes at once, under its name."""
+        path = self.path / name
+        if path.is_dir():
+            aside = Path(tempfile.mkdtemp(prefix=".calibrant-", dir=self.path / WORK))
+            with suppress(FileNotFoundError):
+                path.rename(aside / "removed")
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+    def names(self, folder: str) -> list[str]:
+        """What lies in a folder."""
+        with suppress(FileNotFoundError):
+            return [each for each in os.listdir(self.path / folder) if not each.startswith(".")]  # noqa: PTH208
+        return []
+
+    def stamps(self) -> dict[str, str]:
+        """Finished runs, by the time of their result."""
+        found: dict[str, str] = {}
+        for run in self.names(RUNS):
+            with suppress(OSError):
+                found[run] = str((self.path / RUNS / run / RESULT_FILE).stat().st_mtime_ns)
+        return found
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes by run."""
+        found = {run: _size(self.path / RUNS / run) for run in self.names(RUNS)}
+        return {**found, "": _size(self.path) - sum(found.values())}
+
+    def work(self, run: str) -> Path:
+        """Beside the finished runs, so that one rename finishes it."""
+        return self.path / WORK / run
+
+    def unfinished(self) -> list[str]:
+        """Folders of runs that were begun."""
+        return self.names(WORK)
+
+    def publish(self, run: str) -> None:
+        """Rename, once the result and arrays have reached the disk: a crash leaves all of it or none."""
+        source, target = self.work(run), self.path / RUNS / run
+        for path in [source / RESULT_FILE, *source.rglob("*.npz")]:
+            _to_disk(path)
+        try:
+            source.rename(target)
+        except OSError as error:
+            if error.errno not in {errno.ENOTEMPTY, errno.EEXIST} and not target.is_dir():
+                raise
+            shutil.rmtree(source)  # finished by another, who took this run over
+        _to_disk(target.parent)
+
+    def local(self, run: str, name: str) -> Path:
+        """Where the file is."""
+        return self.path / RUNS / run / name
+
+
+class ObjectPlace:
+    """An address that fsspec knows; runs are done in a folder of this machine and copied there."""
+
+    def __init__(self, address: str) -> None:
+        import fsspec
+
+        try:
+            system, root = fsspec.core.url_to_fs(address)
+        except (ImportError, ValueError) as error:
+            raise InputError(f"{address} cannot be used: {str(error).splitlines()[0]}") from error
+        self._system: Any = system
+        self._system.use_listings_cache = False
+        self._root = str(root).rstrip("/")
+        self.address = address.rstrip("/")
+        digest = hashlib.sha256(self.address.encode()).hexdigest()[:16]
+        base = os.environ.get("CALIBRANT_SCRATCH") or Path(tempfile.gettempdir()) / "calibrant"
+        self._scratch = Path(base) / digest
+
+    def read(self, name: str) -> bytes | None:
+        """The content of an object, or None."""
+        try:
+            content: bytes = self._system.cat_file(self._path(name))
+        except FileNotFoundError:
+            return None
+        return content
+
+    def write(self, name: str, content: bytes) -> None:
+        """Put an object."""
+        self._system.pipe_file(self._path(name), content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Put an object, unless there is one."""
+        try:
+            self._system.pipe_file(self._path(name), content, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def delete(self, name: str) -> None:
+        """Remove an object, or all whose names begin so; a result goes first."""
+        shutil.rmtree(self._scratch / _COPIES / name.removeprefix(f"{RUNS}/"), ignore_errors=True)
+        with suppress(FileNotFoundError):
+            self._system.rm_file(self._path(f"{name}/{RESULT_FILE}"))
+        with suppress(FileNotFoundError):
+            self._system.rm(self._path(name), recursive=True)
+
+    def names(self, folder: str) -> list[str]:
+        """What lies below a name."""
+        return sorted({name.partition("/")[0] for name, _ in self._below(folder)})
+
+    def stamps(self) -> dict[str, str]:
+        """Finished runs, by what the system says of their result."""
+        found: dict[str, str] = {}
+        for name, facts in self._below(RUNS):
+            run, _, file = name.partition("/")
+            if file == RESULT_FILE:
+                known = [facts.get(key) for key in ("ETag", "LastModified", "created", "mtime", "size")]
+                found[run] = " ".join(str(each) for each in known if each is not None)
+        return found
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes by run."""
+        found: dict[str, int] = {"": 0}
+        for name, facts in self._below(""):
+            parts = name.split("/")
+            run = parts[1] if parts[0] == RUNS and len(parts) > 2 else ""
+            found[run] = found.get(run, 0) + int(facts.get("size") or 0)
+        return found
+
+    def work(self, run: str) -> Path:
+        """In the folder for temporary files, or that which CALIBRANT_SCRATCH names."""
+        return self._scratch / run
+
+    def unfinished(self) -> list[str]:
+        """Of this machine."""
+        found = self._scratch.iterdir() if self._scratch.is_dir() else ()
+        return [each.name for each in found if each.name != _COPIES]
+
+    def publish(self, run: str) -> None:
+        """Copy all files, the result last."""
+        source = self.work(run)
+        files = sorted(
+            (each for each in source.rglob("*") if each.is_file()), key=lambda p: p.name == RESULT_FILE
+        )
+        for file in files:
+            name = file.relative_to(source).as_posix()
+            self._system.pipe_file(self._path(f"{RUNS}/{run}/{name}"), file.read_bytes())
+        shutil.rmtree(source)
+
+    def local(self, run: str, name: str) -> Path:
+        """A copy in the folder for temporary files."""
+        target = self._scratch / _COPIES / run / name
+        if not target.is_file():
+            content = self.read(f"{RUNS}/{run}/{name}")
+            if content is None:
+                raise FileNotFoundError(f"{self.address}/{RUNS}/{run} holds no {name}.")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        return target
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
+
+    def _below(self, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Objects below a name, with what the system says of them."""
+        start = self._path(name)
+        try:
+            found: dict[str, dict[str, Any]] = self._system.find(start, detail=True)
+        except FileNotFoundError:
+            return
+        prefix = str(self._system._strip_protocol(start)).rstrip("/") + "/"
+        for path, facts in found.items():
+            yield path.removeprefix(prefix), facts
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for each in folder.rglob("*"):
+        with suppress(OSError):
+            total += each.lstat().st_size if each.is_file() else 0
+    return total
+
+
+def _to_disk(path: Path) -> None:
+    """Have the system write a file or folder to the disk, where it can."""
+    if os.name == "nt" and path.is_dir():
+        return
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,95 @@
+"""``result.json``: what it holds, and what of it an index keeps."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from calibrant._math.errors import InputError
+from calibrant.experiments.item import Item
+from calibrant.experiments.result import RunResult
+from calibrant.experiments.tasks.task import Outcome
+
+FORMAT = 1
+"""Of ``result.json``, which ``docs/reference/run-result.schema.json`` describes."""
+
+
+_SUMMARY = tuple(each.name for each in fields(RunResult) if each.name[0] != "_")
+
+
+def result_content(
+    item: Item, outcome: Outcome, *, wall_seconds: float, cpu_seconds: float, sessions: int, ended: str
+) -> dict[str, Any]:
+    """What ``result.json`` holds."""
+    more = dict(outcome.more)
+    inputs = more.pop("inputs", item.inputs)
+    return finite(
+        {
+            "format": FORMAT,
+            "run": item.run,
+            "task": item.task.name,
+            "version": item.task.version,
+            "measures": item.task.measures,
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "settings": dict(item.settings),
+            "axes": dict(item.axes),
+            "inputs": inputs,
+            "metrics": outcome.metrics,
+            "undefined": outcome.undefined,
+            "parameters": outcome.parameters,
+            "wall_seconds": round(wall_seconds, 3),
+            "cpu_seconds": round(cpu_seconds, 3),
+            "sessions": sessions,
+            "ended": ended,
+            "environment": more.pop("environment", {}),
+            "more": more,
+            "rows": list(outcome.rows),
+        }
+    )
+
+
+def amended(content: Mapping[str, Any], item: Item, outcome: Outcome) -> dict[str, Any]:
+    """The content of a result whose run was measured again."""
+    again = {
+        "measures": item.task.measures,
+        "settings": dict(item.settings),
+        "metrics": outcome.metrics,
+        "undefined": outcome.undefined,
+        "parameters": outcome.parameters,
+        "more": {**content["more"], **outcome.more},
+    }
+    return finite({**content, **again})
+
+
+def summary_of(content: bytes, source: str) -> dict[str, Any]:
+    """What an index keeps of a result: all but the rows.
+
+    Raises:
+        InputError: If it is no result that this version of calibrant can read.
+    """
+    try:
+        found = json.loads(content)
+        if found["format"] != FORMAT:
+            raise InputError(
+                f"{source} is of format {found['format']}; this version of calibrant reads format {FORMAT}."
+            )
+        return {name: found[name] for name in _SUMMARY}
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{source} is not the result of a run.") from error
+
+
+def finite(value: Any) -> Any:
+    """The same with None for numbers that JSON cannot hold, and lists for tuples."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return value

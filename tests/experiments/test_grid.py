@@ -1,0 +1,128 @@
+"""Grids: which runs they hold, and what is refused in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from calibrant._math.errors import InputError
+from calibrant.experiments.grid import Grid, load_grid
+from calibrant.experiments.matching import matches, read_wanted
+from calibrant.experiments.tasks.training import recipe_of
+from toy_task import toy_grid
+
+GRIDS = Path(__file__).parents[2] / "grids"
+
+
+def test_the_first_axis_varies_slowest_and_zipped_ones_together() -> None:
+    """The order of the runs is that of nested loops; a zip is one axis."""
+    grid = toy_grid({"seed": [0, 1]}, zip=[{"value": [2.0, 3.0], "how": ["a", "b"]}])
+    assert [tuple(point.axes.values()) for point in grid.points] == [
+        (0, 2.0, "a"),
+        (0, 3.0, "b"),
+        (1, 2.0, "a"),
+        (1, 3.0, "b"),
+    ]
+
+
+def test_exclusions_and_overrides() -> None:
+    """An override changes the points that it names, and exclusions see what it made of them."""
+    grid = toy_grid(
+        {"seed": [0, 1], "how": ["a", "bb"]},
+        override=[{"when": {"how": "b*", "seed": 1}, "set": {"value": 5.0}}],
+        exclude=[{"how": "a", "seed": [0, 7]}],
+    )
+    assert [(point.settings["how"], point.settings["value"]) for point in grid.points] == [
+        ("bb", 1.0),
+        ("a", 1.0),
+        ("bb", 5.0),
+    ]
+    assert grid.num_excluded == 1
+    assert len(grid.only({"value": 5.0}).points) == 1
+    with pytest.raises(InputError, match="--only leaves none of the 3 runs"):
+        grid.only({"value": 6.0})
+
+
+def test_settings_that_come_twice_count_once() -> None:
+    """Losses spelled differently are the same run; hardware makes no other run, a seed does."""
+    grid = Grid.read(
+        {
+            "axes": {
+                "loss": ["focal(gamma=3)", "focal( gamma = 3.0 )"],
+                "hardware.threads": [1, 2],
+                "seed": [0, 1],
+            }
+        }
+    )
+    assert (len(grid.points), grid.num_merged) == (2, 6)
+
+
+def test_recipes_by_path_and_as_tables(tmp_path) -> None:
+    """A path is relative to the grid; a table is the recipe itself; a point gives a whole recipe."""
+    (tmp_path / "base.toml").write_text("[training]\nepochs = 7\n")
+    (tmp_path / "grid.toml").write_text('recipe = "base.toml"\n[axes]\n"data.seed" = [3]\n')
+    recipe = recipe_of(load_grid(tmp_path / "grid.toml").points[0].settings)
+    assert (recipe.training.epochs, recipe.data.seed) == (7, 3)
+    inline = Grid.read({"recipe": {"training": {"epochs": 7}}, "axes": {"data": {"seed": [3]}}})
+    assert recipe_of(inline.points[0].settings) == recipe
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"axis": {}}, r"grid: there is no entry 'axis'; did you mean 'axes'\?"),
+        ({"axes": {}}, r"\[axes\] must name settings with lists of values"),
+        ({"axes": {"seed": 3}}, r"seed must be a list of values, as in \[0, 1\]; got 3"),
+        ({"axes": {"sead": [3]}}, r"there is no setting sead; did you mean 'seed'\?"),
+        ({"axes": {"seed": [-1]}}, r"grid: seed is -1, but input should be greater than or equal to 0"),
+        ({"axes": {"loss": ["focl"]}}, r"there is no loss 'focl'; did you mean 'focal'\?"),
+        (
+            {"axes": {"loss": ["focal(gama=1)"]}},
+            r"loss 'focal' has no setting 'gama'; did you mean 'gamma'\?",
+        ),
+        ({"axes": {"model": ["resnett"]}}, r"there is no model 'resnett'; did you mean 'resnet'\?"),
+        ({"axes": {"evaluation.calibrators": [["temprature"]]}}, r"did you mean 'temperature'\?"),
+        ({"axes": {"seed": [0]}, "zip": [{"seed": [1]}]}, "seed is an axis twice"),
+        (
+            {"zip": [{"seed": [1], "loss": ["brier", "mdca"]}]},
+            "as many values of each; got 1 of seed, 2 of loss",
+        ),
+        ({"axes": {"seed": [0]}, "exclude": {"seed": 0}}, r"write \[\[exclude\]\], with double brackets"),
+        ({"axes": {"seed": [0]}, "exclude": [{"seed": 0}]}, "every combination is excluded"),
+        ({"axes": {"seed": [0]}, "exclude": [{"sed": 0}]}, r"there is no setting sed; did you mean 'seed'\?"),
+        ({"axes": {"seed": [0]}, "override": [{"when": {"seed": 0}}]}, r"\[\[override\]\] needs both"),
+        ({"axes": {"seed": [0]}, "override": [{"if": {}}]}, "has `when` and `set`; got 'if'"),
+        (
+            {"axes": {"seed": [0]}, "recipe": "none.toml"},
+            "there is no recipe none.toml; its path is relative",
+        ),
+        ({"axes": {"seed": [0]}, "recipe": {}, "settings": {}}, "exclude each other"),
+        ({"axes": {"seed": [0]}, "task": "trainning"}, r"no task 'trainning'; did you mean 'training'\?"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(content, message) -> None:
+    """Every mistake names what is meant, or what there is."""
+    with pytest.raises(InputError, match=message):
+        Grid.read(content)
+
+
+def test_wanted_settings() -> None:
+    """Stars and alternatives; brackets in values are no patterns; 1 is not true."""
+    assert read_wanted(["loss=focal(gamma=3)", "data.seed=0|2"], option="--only") == {
+        "loss": "focal(gamma=3)",
+        "data.seed": [0, 2],
+    }
+    assert matches({"model": "mlp(widths=[8])"}, {"model": "mlp(widths=[8])"})
+    assert not matches({"model": "mlp(widths=8)"}, {"model": "mlp(widths=[8])"})
+    assert matches({"a": ["x"]}, {"a": ["x"]})
+    assert not matches({"a": True}, {"a": 1})
+    assert matches({"a": 1.0}, {"a": 1})
+    with pytest.raises(InputError, match="must have the form \"setting=value\"; got 'loss'"):
+        read_wanted(["loss"], option="--where")
+
+
+def test_the_grids_of_the_project_are_valid() -> None:
+    """Each can be read; the digits' holds 60 runs."""
+    grids = {path.stem: load_grid(path) for path in sorted(GRIDS.glob("*.toml"))}
+    assert len(grids["digits-losses"].points) == 60

@@ -1,0 +1,117 @@
+"""The recipes that come with the project: each starts on data of its form."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from calibrant import calibrators, losses, models
+from calibrant.data.table import RawData, RawPart
+from calibrant.training import Recipe, at_budget, load_recipe, train
+
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+FORMS = {
+    "cifar10": ((3, 32, 32), 10),
+    "cifar10_jpeg": ((3, 32, 32), 10),
+    "cifar100": ((3, 32, 32), 100),
+    "tiny_imagenet": ((3, 64, 64), 200),
+    "svhn": ((3, 32, 32), 10),
+}
+"""Shape of an image and number of classes of each set."""
+LOADED = {path.stem: load_recipe(path) for path in RECIPES}
+OF_IMAGES = {name: recipe for name, recipe in LOADED.items() if recipe.data.name in FORMS}
+STARTED = ("cifar10-resnet50-fcl", "cifar100-densenet121", "tiny-imagenet-resnet50-brier")
+"""Those that the quick suite starts: each family of networks and data once, and foreign samples."""
+
+
+def of_the_form(name: str, **_: object) -> RawData:
+    """Six random images to train on, and two to test, as the set of that name has them."""
+    shape, classes = FORMS[name]
+    generator = torch.Generator().manual_seed(0)
+
+    def part(size: int) -> RawPart:
+        pixels = torch.randint(0, 256, (size, *shape), generator=generator, dtype=torch.uint8)
+        return RawPart(inputs=pixels, labels=torch.randint(0, classes, (size,), generator=generator))
+
+    names = tuple(str(number) for number in range(classes))
+    return RawData(name=name, train=part(6), test=part(2), class_names=names)
+
+
+def two_batches(recipe: Recipe) -> Recipe:
+    """One epoch of two batches of two images, on the CPU."""
+    few = ["training.epochs=1", "training.batch_size=2", "data.train=4", "data.calibration=2"]
+    quick = ["hardware.accelerator=cpu", "evaluation.bootstrap=2", "evaluation.calibrators=['temperature']"]
+    milestones = ["schedule.milestones=[1]"] if recipe.schedule.milestones else []
+    return recipe.with_settings([*few, *quick, *milestones])
+
+
+def start(recipe: Recipe, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train on two batches and evaluate."""
+    monkeypatch.setattr("calibrant.training.data.load", of_the_form)
+    run = train(two_batches(recipe), folder / "run")
+    assert run.evaluation is not None
+    assert len(run.rows) == 1
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
+@pytest.mark.parametrize("name", STARTED)
+def test_recipes_of_images_start_on_a_small_budget(name, short_reports, tmp_path, monkeypatch) -> None:
+    """Data, network, loss, optimiser and evaluation go together."""
+    start(at_budget(LOADED[name], "small"), tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
+@pytest.mark.parametrize("name", OF_IMAGES)
+def test_every_recipe_of_images_starts(name, short_reports, tmp_path, monkeypatch) -> None:
+    """The whole network, on two batches."""
+    start(LOADED[name], tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("budget", ["full", "small"])
+def test_every_network_gives_logits_for_the_classes_of_its_data(budget) -> None:
+    """Without memory and without time; each pair of network and data once."""
+    given = [at_budget(recipe, budget) for recipe in OF_IMAGES.values()]
+    pairs = {(each.model, *FORMS[each.data.name], each.data.downsample) for each in given}
+    assert len(pairs) >= 8
+    for model, (channels, *sides), classes, factor in pairs:
+        shape = (channels, *(side // factor for side in sides))
+        with torch.device("meta"):
+            network = models.build(model, input_shape=shape, num_classes=classes)
+        head = models.last_linear(network)
+        assert head is not None
+        assert head.out_features == classes
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_losses_and_calibrators_that_a_recipe_names_exist(path) -> None:
+    """Those of its settings and those that its comments list for the columns of a table."""
+    recipe = LOADED[path.stem]
+    listed = re.findall(r'^#   (".*)$', path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    named = [text for line in listed for text in re.findall(r'"(.*?)"', line)]
+    assert named or "#   " not in path.read_text(encoding="utf-8")
+    for text in (recipe.loss, *named):
+        losses.build(text)
+    for text in recipe.evaluation.calibrators:
+        calibrators.build(text)
+
+
+def test_the_page_lists_every_recipe() -> None:
+    """By name; those of CIFAR-100 may be told by those of CIFAR-10. What it lists is there."""
+    page = (RECIPES[0].parent / "README.md").read_text(encoding="utf-8")
+    table = [line for line in page.splitlines() if line.startswith("| `")]
+    listed = {name for line in table for name in re.findall(r"`([\w-]+\w)`", line.split(" | ")[0])}
+    assert [name for name in LOADED if {name, name.replace("100-", "10-")}.isdisjoint(listed)] == []
+    assert listed <= set(LOADED)
+
+
+def test_recipes_of_papers_name_a_source_beside_each_number() -> None:
+    """In the files that others extend, every line with a number has a comment that says where it stands."""
+    for name in ("cifar10-resnet50", "tiny-imagenet-resnet50"):
+        text = next(path for path in RECIPES if path.stem == name).read_text(encoding="utf-8")
+        settings = re.findall(r"^(?!name)(\w+ = .*\d.*)$", text.partition("[small]")[0], flags=re.MULTILINE)
+        assert len(settings) > 10
+        assert [line for line in settings if "# [" not in line and "num_bins" not in line] == []
