@@ -8,7 +8,6 @@ from pathlib import Path
 from calibrant.experiments.studies.coverage import settings
 from calibrant.experiments.studies.coverage.claims import claims
 from calibrant.experiments.studies.coverage.numbers import numbers_of
-from calibrant.experiments.studies.coverage.summary import write_summary
 from calibrant.experiments.studies.coverage.words import words
 from calibrant.experiments.study import DATA, OUT, SEEDS, TABLE, Page, Session, Study, data_folder
 
@@ -27,6 +26,8 @@ def _run(
     from calibrant.experiments.studies.coverage.measure import finished, run_coverage
 
     if table is not None:
+        from calibrant.experiments.studies.coverage.summary import write_summary
+
         numbers = numbers_of(finished(out, setting), setting)
         return [*PAGE.write(numbers, table), *write_summary(numbers, table)]
     folder = None if data is None else data_folder(data)  # without it, only the simulated predictions
