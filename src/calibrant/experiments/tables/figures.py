@@ -13,6 +13,7 @@ from calibrant._math.text_form import nearest
 from calibrant.experiments.means import mean_of
 from calibrant.experiments.store.result import RunResult
 from calibrant.experiments.tables.cells import check_alone
+from calibrant.experiments.tables.headings import natural
 from calibrant.experiments.tables.layout import Layout, Quantity
 from calibrant.experiments.tables.names import call_setting
 from calibrant.experiments.tables.readings import read
@@ -49,7 +50,7 @@ def draw(
         raise InputError(f"--x: no run has a setting {across}{nearest(across, known)}")
     levels = [by] if by else [name for name in varying(there, repeat) if not _moves(name, across)]
     curves: dict[str, dict[Any, list[RunResult]]] = {}
-    for each in there:
+    for each in sorted(there, key=lambda one: _order(one, xs[one.run], levels)):
         name = ", ".join(str(each.settings.get(level)) for level in levels)
         curves.setdefault(name, {}).setdefault(xs[each.run], []).append(each)
     if len(curves) > MOST_CURVES:
@@ -80,6 +81,11 @@ def position(settings: Mapping[str, Any], across: str) -> float | str | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None if value is None else str(value)
     return float(value)
+
+
+def _order(result: RunResult, x: float | str | None, levels: Sequence[str]) -> list[Any]:
+    """By curve, then by position, numbers by size."""
+    return [natural(each) for each in (*(result.settings.get(level) for level in levels), x)]
 
 
 def _moves(name: str, across: str) -> bool:

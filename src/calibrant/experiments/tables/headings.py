@@ -85,7 +85,7 @@ def _of_settings(levels: Sequence[str], settings: Iterable[Mapping[str, Any]]) -
     for each in settings:
         keys = {level: each.get(level) for level in levels}
         found.setdefault(repr(tuple(keys.values())), keys)
-    ordered = sorted(found.values(), key=lambda keys: [_order(value) for value in keys.values()])
+    ordered = sorted(found.values(), key=lambda keys: [natural(value) for value in keys.values()])
     return tuple(Heading(keys=keys) for keys in ordered)
 
 
@@ -133,7 +133,13 @@ def _beyond_paper(
                     **({"loss": each["loss"]} if "method" in rest else {}),
                 },
             )
-    return list(found.values())
+    return sorted(found.values(), key=lambda row: _in_order(layout, row))
+
+
+def _in_order(layout: Layout, row: Heading) -> tuple[str, str, int]:
+    """By data and network, then as the paper orders its methods."""
+    methods = [*layout.methods, row.keys.get("method")]
+    return str(row.keys["dataset"]), str(row.keys["model"]), methods.index(row.keys.get("method"))
 
 
 def _same_network(row: Heading, settings: Mapping[str, Any]) -> bool:
@@ -150,7 +156,7 @@ def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _order(value: Any) -> list[tuple[int, float, str]]:
+def natural(value: Any) -> list[tuple[int, float, str]]:
     """Numbers by size, also those within words."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return [(0, float(value), "")]

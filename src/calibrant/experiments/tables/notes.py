@@ -61,10 +61,11 @@ def _means(table: Table) -> Iterator[str]:
 
 def _best(table: Table) -> Iterator[str]:
     if table.num_best:
+        there = any(cell.best for cell in table.flat)
         yield (
-            "Bold: the best of those compared, told from each of the others by a paired two-sided "
-            f"{_test(table)}, the largest p-value {_family(table, table.num_best)} groups, below "
-            f"{SIGNIFICANCE:g}."
+            f"Bold{'' if there else ' (here none)'}: the best of those compared, told from each of the "
+            f"others by a paired two-sided {_test(table)}, the largest p-value "
+            f"{_family(table, table.num_best)} groups, below {SIGNIFICANCE:g}."
         )
     elif any(cell.quantity.better for cell in table.flat):
         shared = f"{FEWEST} {table.layout.repeat}s in common"

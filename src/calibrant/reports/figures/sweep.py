@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +16,8 @@ from calibrant.reports.figures import drawing
 _SPAN = 20.0
 """Ratio of the largest to the smallest position from which the scale is logarithmic."""
 _MOST_TICKS = 8
+_WIDEST = 34
+"""Characters of a line beside an axis."""
 _MEANS = "means"
 _LONG = 9
 """Characters of words below the axis from which they are turned."""
@@ -63,7 +66,7 @@ def sweep_figure(panels: Mapping[str, Sequence[Curve]], *, across: str, by: str 
             ax = figure.add_subplot(1, len(panels), place + 1)
             _panel(ax, curves)
             ax.set_xlabel(across)
-            ax.set_ylabel(title)
+            ax.set_ylabel("\n".join(textwrap.wrap(title, _WIDEST)))
             drawing.open_frame(ax)
         if beside:
             handles = [line for line in figure.axes[0].get_lines() if line.get_gid() == _MEANS]
