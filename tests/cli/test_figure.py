@@ -105,6 +105,22 @@ def test_landscape_of_one_label(files: Path) -> None:
     assert by_number.output == by_name.output
 
 
+def test_landscape_of_confidences(files: Path) -> None:
+    """That of the same numbers as log-odds, with what was right as labels."""
+    given = np.load(files / "top.npz")
+    odds = np.log(given["confidence"] / (1 - given["confidence"]))
+    np.savez(files / "odds.npz", logits=odds, labels=given["correct"])
+    said = [
+        CliRunner().invoke(
+            app,
+            ["figure", "landscape", str(files / name), "-o", str(files / "x.svg"), "--resamples", "2"],
+        )
+        for name in ("top.npz", "odds.npz")
+    ]
+    assert said[0].exit_code == 0, said[0].output
+    assert said[0].output == said[1].output
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -123,7 +139,6 @@ def test_landscape_of_one_label(files: Path) -> None:
         ),
         (["landscape", "unnamed.npz", "--label", "d"], "has no label 'd'; there are 3, from 0 to 2."),
         (["landscape", "bare.npz"], "bare.npz has no labels"),
-        (["landscape", "top.npz"], "holds only top-label confidences"),
     ],
 )
 def test_landscape_refusals(files: Path, arguments: list[str], message: str) -> None:

@@ -13,6 +13,7 @@ from calibrant import metrics
 from calibrant.evaluation.judging.measure import against_chance, measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.quantities.kolmogorov_smirnov import value as largest_sum
+from calibrant.evaluation.verdict.finding import find
 from calibrant.experiments.studies.coverage import COVERAGE, PAGE
 from calibrant.experiments.studies.coverage.claims import Share, claims
 from calibrant.experiments.studies.coverage.measure import RECORDS, judged, procedure_of, run_coverage
@@ -20,6 +21,7 @@ from calibrant.experiments.studies.coverage.numbers import numbers_of
 from calibrant.experiments.studies.coverage.populations import Normal, draw_labels, smoothed, stated
 from calibrant.experiments.studies.coverage.settings import Method, Setting
 from calibrant.experiments.studies.coverage.truth import event_errors, normal_truth
+from calibrant.experiments.studies.coverage.verdicts import judged_parts, word
 from calibrant.experiments.study import Session
 
 SMALL = Setting(
@@ -95,7 +97,7 @@ def test_a_set_is_judged_as_by_evaluate(classes: int) -> None:
     logits, labels = Normal(classes, 1.5).draw(200, np.random.default_rng(2))
     predictions = stated(logits, labels, 1.6)
     procedure = procedure_of(predictions.kind, SMALL.method, 3)
-    found, parts = judged(predictions, procedure, ("smooth_ece",))
+    found, noise = judged(predictions, procedure, ("smooth_ece",))
     arm = measure(reduce_predictions(predictions, 15), procedure)
     first = "event_" if classes == 2 else ""
     for key in ("ece", "smce", "adaptive_ece"):
@@ -104,14 +106,16 @@ def test_a_set_is_judged_as_by_evaluate(classes: int) -> None:
         assert (found[key]["low"], found[key]["high"]) == (estimate.low, estimate.high)
         assert found[key]["without_chance"] == estimate.without_chance
     chance = against_chance(arm.noise, tuple(map(str, range(classes))))
-    assert parts == {part.name: part.adjusted_p for part in chance.parts}
+    verdict = judged_parts(noise)
+    assert verdict == chance.parts
+    assert word(noise, verdict).partition(":")[0] == find(arm, verdict, 0.95).direction
     assert ("classwise_ece" in found) == (classes > 2)
 
 
 def test_what_is_counted() -> None:
     """Intervals above and below the truth, real errors, the old bootstrap, and alarms of any part."""
     ends = {"value": [0.3, 0.2, 0.1], "low": [0.2, 0.0, 0.0], "high": [0.4, 0.3, 0.05]}
-    lists = {**ends, "without_chance": [0.3, 0.1, 0.0], "p": [0.01, 0.2, 0.05]}
+    lists = {**ends, "without_chance": [0.3, 0.1, 0.0], "p": [0.01, 0.02, 0.05]}
     record = {
         "seed": 0,
         "cell": {"classes": 3, "samples": 60, "scale": 1.3, "file": None, "stated": None, "after": None},
@@ -119,6 +123,7 @@ def test_what_is_counted() -> None:
         "errors": {"ece": lists},
         "centred": {"ece": {"low": [0.0], "high": [0.1]}},
         "parts": {"top label": [0.01, 0.9, 0.9], "slope": [0.02, 0.04, 0.9]},
+        "words": ["over-confident", "undecided: few samples", "calibrated"],
     }
     (cell,) = numbers_of([record], SMALL)["cells"]
     error = cell["errors"]["ece"]
@@ -129,6 +134,7 @@ def test_what_is_counted() -> None:
     assert (error["real"], error["disagree"]) == pytest.approx((2 / 3, 1 / 3))
     assert error["centred"] == {"sets": 1, "covered": 1.0, "width": 0.1, "inverted_width": 0.2}
     assert cell["verdict"]["alarms"] == pytest.approx(2 / 3)
+    assert cell["verdict"]["words"]["undecided: few samples"] == pytest.approx(1 / 3)
     assert cell["verdict"]["parts"] == pytest.approx({"top label": 1 / 3, "slope": 2 / 3})
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from calibrant.evaluation.result import Comparison, Estimate, Evaluation
-from calibrant.reports import render, render_comparison, words
+from calibrant.evaluation.result import Comparison, Coverage, Coverages, Estimate, Evaluation
+from calibrant.reports import render, render_comparison, tables, words
 
 FOUR = ("uncalibrated", "temperature", "focal-temperature", "platt")
 
@@ -192,3 +192,17 @@ def test_a_hole_in_the_table_says_why(evaluation_of: Callable[..., Evaluation]) 
     first = dataclasses.replace(first, metrics={**first.metrics, "nll": hole})
     text = flat(printed(dataclasses.replace(found, arms=(first, *found.arms[1:]))))
     assert f"No NLL (Uncalibrated): {hole.reason}" in text
+
+
+def test_it_says_how_often_the_intervals_cover(evaluation_of: Callable[..., Evaluation]) -> None:
+    """Of errors in the table, from the lowest cell to the highest, or on average; and of their changes."""
+    ece = Coverage(average=0.97, lowest=0.94, highest=0.996, cells=72, sets=36_000)
+    smce = Coverage(average=0.961, lowest=None, highest=None, cells=72, sets=144)
+    coverage = Coverages(level=0.95, values={"ece": ece, "smce": smce}, changes={"ece": smce})
+    found = dataclasses.replace(evaluation_of("multiclass"), coverage=coverage)
+    assert tables.coverage_sentence(found) == (
+        "In simulated cells (study coverage), a nominal 95 % interval held the true value in this share of "
+        "test sets: ECE 94–100 %, smCE 96 % on average; of a change, ECE 96 % on average."
+    )
+    assert "test sets: ECE 94–100 %" in flat(printed(found))
+    assert "held the true value" not in flat(printed(dataclasses.replace(found, coverage=None)))

@@ -133,10 +133,10 @@ def _landscape(
 
 def _rows(predictions: Predictions, file: Path, every_row: bool) -> tuple[Predictions, str]:
     """The calibration split, or else all rows; and which of the two, in words."""
-    if predictions.kind == "top_label":
-        raise InputError(
-            f"{file} holds only top-label confidences; the landscape needs the scores of all classes."
-        )
+    from calibrant.predictions.repair_form import to_repair
+
+    if predictions.kind == "top_label":  # log-odds, and whether they were right
+        predictions = to_repair(predictions)
     if predictions.labels is None:
         raise InputError(f"{file} has no labels; the objective needs them.")
     if every_row or not predictions.has_calibration:

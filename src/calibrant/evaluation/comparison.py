@@ -10,6 +10,7 @@ from calibrant.evaluation.alarms import alarms, other_notes
 from calibrant.evaluation.arguments import GROUPS_NOTE, as_judged, check_pairs, few_resamples_note
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
+from calibrant.evaluation.measured_coverage import coverage_of
 from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
 from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.procedure import Procedure
@@ -21,6 +22,7 @@ from calibrant.evaluation.quantities.quantity import EVENT
 from calibrant.evaluation.quantities.roster import check_metrics
 from calibrant.evaluation.resampling.at_limit import draw_at_limit
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
+from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
 
@@ -137,6 +139,7 @@ def compare(
         versions=versions(),
         command=command,
         warnings=tuple(warnings),
+        coverage=coverage_of(procedure, found[0].metrics),
     )
 
 
@@ -241,7 +244,7 @@ def _by_chance(
         confidence=procedure.level,
         seed=procedure.seed,
     )
-    return drawn.p_value > 1 - procedure.level
+    return not beyond_chance(drawn.p_value, procedure.level)
 
 
 def _ranked(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from calibrant.evaluation.alarms import alarms
 from calibrant.evaluation.fitting.split import has_both_parts
 from calibrant.evaluation.judge import Judged
+from calibrant.evaluation.measured_coverage import coverage_of
 from calibrant.evaluation.prepare import Prepared
 from calibrant.evaluation.result import SCHEMA_VERSION, Evaluation, Repair, Verdict
 from calibrant.evaluation.verdict.case import Case
@@ -35,6 +36,7 @@ def conclude(judged: Judged) -> Evaluation:
         versions=versions(),
         command=request.command,
         out_of_distribution=judged.out_of_distribution,
+        coverage=coverage_of(procedure, judged.arms[0].metrics),
     )
 
 

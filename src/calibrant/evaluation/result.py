@@ -240,6 +240,26 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """How often an interval held the true value in simulated test sets, by the study `coverage`."""
+
+    average: float  # share of all sets
+    lowest: float | None  # share of the sets of a cell (a size and a model); None where cells hold few sets
+    highest: float | None
+    cells: int
+    sets: int  # in all cells together
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverages:
+    """Of every calibration error whose interval was measured, and of its change."""
+
+    level: float  # that the intervals aim at
+    values: Mapping[str, Coverage]
+    changes: Mapping[str, Coverage]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """The whole answer for one set of predictions.
 
@@ -260,6 +280,7 @@ class Evaluation:
     versions: Mapping[str, str]
     command: str | None
     out_of_distribution: OutOfDistribution | None = None
+    coverage: Coverages | None = None  # None where intervals of another kind or level were asked for
 
     def arm(self, name: str) -> Arm:
         """The arm called ``name``.
@@ -353,6 +374,7 @@ class Comparison:
     versions: Mapping[str, str]
     command: str | None
     warnings: tuple[str, ...] = ()  # what looks wrong with the data, to be read before anything else
+    coverage: Coverages | None = None  # None where intervals of another kind or level were asked for
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """The comparison as JSON text."""

@@ -12,6 +12,11 @@ def significance(level: float, num_tests: int) -> float:
     return round(1 - level, 12) / num_tests  # 1 - 0.95 is not quite 0.05
 
 
+def beyond_chance(p_value: float, level: float) -> bool:
+    """Whether an error is real: the one rule of verdict, gate, groups and intervals that leave out zero."""
+    return p_value < significance(level, 1)
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """P-values adjusted for their number.
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from calibrant.evaluation.phrases import p_number
 from calibrant.evaluation.result import Evaluation, GroupRow
-from calibrant.evaluation.thresholds import significance
+from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.reports.words import count, interval, number, shortened
 
 MOST_SHOWN = 12  # in the terminal
@@ -44,9 +44,10 @@ def group_pairs(evaluation: Evaluation) -> list[GroupPair]:
     name = evaluation.verdict.recommended
     chosen = None if name == evaluation.arms[0].name else evaluation.arm(name)
     after = {} if chosen is None else {row.name: row for row in chosen.groups}
-    threshold = significance(evaluation.settings.level, 1)
+    level = evaluation.settings.level
     pairs = [
-        GroupPair(row, after.get(row.name), row.adjusted_p < threshold) for row in evaluation.arms[0].groups
+        GroupPair(row, after.get(row.name), beyond_chance(row.adjusted_p, level))
+        for row in evaluation.arms[0].groups
     ]
     return sorted(
         pairs, key=lambda pair: (not pair.real, pair.before.vague, -abs(pair.before.gap.value or 0))

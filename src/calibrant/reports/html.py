@@ -17,7 +17,7 @@ from calibrant._math.files import write_text
 from calibrant.evaluation.phrases import p_number, part_p_value
 from calibrant.evaluation.quantities.roster import place
 from calibrant.evaluation.result import Arm, Comparison, Estimate, Evaluation
-from calibrant.evaluation.thresholds import significance
+from calibrant.evaluation.verdict.finding import is_shifted
 from calibrant.reports import pictures, shapes, tables, words
 from calibrant.reports.commands import with_commands
 from calibrant.reports.figures.drawing import drawing_style
@@ -154,6 +154,7 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
         "mark": words.MARK_OF[evaluation.verdict.direction],
         "tiles": list(_tiles(evaluation, after)),
         "table": tables.metric_table(evaluation),
+        "coverage": tables.coverage_sentence(evaluation),
         "null_sentences": _null_sentences(evaluation),
         "null_groups": _null_groups(evaluation),
         "null_pictures": pictures.error_pictures(evaluation.arms, evaluation),
@@ -166,7 +167,7 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
         "num_labels": len(evaluation.arms[0].classes),
         "groups": group_pairs(evaluation),
         "pairs": shown,
-        "significant": significance(evaluation.settings.level, 1),
+        "shifted": lambda row: is_shifted(row, evaluation.settings.level),
         "further_pairs": pairs[len(shown) :],
         "widest_error": max(
             (row.ece for pair in pairs for row in (pair.before, pair.after) if row), default=0
@@ -189,6 +190,7 @@ def _comparison_context(comparison: Comparison) -> dict[str, object]:
         "beyond_chance": tables.beyond_chance(comparison),
         "first": first,
         "table": tables.metric_table(comparison),
+        "coverage": tables.coverage_sentence(comparison),
         "null_groups": _null_groups(comparison),
         "null_pictures": pictures.error_pictures(comparison.models, comparison),
         "overlays": [

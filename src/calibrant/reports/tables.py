@@ -115,6 +115,41 @@ def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
     )
 
 
+def coverage_sentence(found: result.Evaluation | result.Comparison, *, in_short: bool = False) -> str:
+    """How often such intervals hold the true value; nothing where that was not measured.
+
+    ``in_short``: of what the terminal shows alone.
+    """
+    if found.coverage is None:
+        return ""
+    kind, changed = found.kind, any(column.change for column in columns(found))
+    parts = [_covered(found.coverage.values, kind, in_short=in_short)]
+    if changed:
+        parts.append(_covered(found.coverage.changes, kind, in_short=in_short))
+    if not parts[0]:
+        return ""
+    change = f"; of a change, {parts[1]}" if parts[1:] and parts[1] else ""
+    return (
+        f"In simulated cells (study coverage), a nominal {percent(found.coverage.level)} interval held the "
+        f"true value in this share of test sets: {parts[0]}{change}."
+    )
+
+
+def _covered(measured: Mapping[str, result.Coverage], kind: result.Kind, *, in_short: bool) -> str:
+    """``ECE 94–100 %, smCE 92–99 %``: from the lowest cell to the highest."""
+    shares: dict[str, str] = {}
+    for key in sorted(measured, key=place):
+        words, each = metric(key, kind), measured[key]
+        if in_short and not words.in_short:
+            continue
+        title = words.title.partition(", ")[0]
+        if each.lowest is None or each.highest is None:
+            shares[title] = f"{100 * each.average:.0f} % on average"
+        else:
+            shares[title] = f"{100 * each.lowest:.0f}–{100 * each.highest:.0f} %"
+    return ", ".join(f"{title} {share}" for title, share in shares.items())
+
+
 def _best(key: str, kind: result.Kind, estimates: Sequence[result.Estimate]) -> set[int]:
     """The places of the best values as shown; none where all are alike or no value is better than another."""
     marks = {

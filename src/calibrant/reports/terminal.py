@@ -58,7 +58,8 @@ def render(evaluation: Evaluation, console: Console) -> None:
         Text(),
         _metrics_down(evaluation, console.width),
     ]
-    parts += [Text(sentence, style="dim") for sentence in _left_out(evaluation, console.width)]
+    told = [tables.coverage_sentence(evaluation, in_short=True), *_left_out(evaluation, console.width)]
+    parts += [Text(sentence, style="dim") for sentence in told if sentence]
     if evaluation.out_of_distribution is not None:
         parts += _detection(evaluation.out_of_distribution)
     parts += groups_down(evaluation)
@@ -91,7 +92,11 @@ def render_comparison(comparison: Comparison, console: Console) -> None:
             _models_down(comparison, console.width),
             *(
                 Text(sentence, style="dim")
-                for sentence in _holes(tables.metric_table(comparison), range(len(comparison.models)))
+                for sentence in (
+                    tables.coverage_sentence(comparison, in_short=True),
+                    *_holes(tables.metric_table(comparison), range(len(comparison.models))),
+                )
+                if sentence
             ),
             *_notes(comparison.notes),
         ],

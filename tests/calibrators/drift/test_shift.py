@@ -187,7 +187,7 @@ def test_the_noise_of_a_class_is_the_empirical_bernstein_bound() -> None:
     (change,) = shift_of(fit("multiclass", scores), new).changes
     exponent = math.log(4 * 4 / FALSE_ALARMS)
     expected = sum(
-        math.sqrt(2 * exponent / len(each)) * each.softmax(dim=1)[:, 0].std(correction=0).item()
+        math.sqrt(2 * exponent / len(each)) * each.softmax(dim=1)[:, 0].std(correction=1).item()
         + 7 * exponent / (3 * (len(each) - 1))
         for each in (scores, new)
     )

@@ -177,7 +177,9 @@ def _numbers(values: tuple[float, ...]) -> Float[Tensor, " K"]:
 
 def _between_classes(profile: Profile, seen: Summary) -> tuple[float, float]:
     """Total variation between mean class probabilities, and what chance explains of it."""
-    variances = _numbers(profile.spreads).square() / profile.num_rows + seen.spreads.square() / seen.num_rows
+    variances = torch.zeros_like(seen.means)
+    for count, spread in ((profile.num_rows, _numbers(profile.spreads)), (seen.num_rows, seen.spreads)):
+        variances += spread.square() / max(1.0, count - 1)  # the spread is that of the rows themselves
     distance = 0.5 * float((seen.means - _numbers(profile.mean_probs)).abs().sum())
     return distance, _bound(variances, 1 / profile.num_rows + 1 / seen.num_rows)
 
@@ -203,7 +205,8 @@ def _changes(profile: Profile, seen: Summary, names: tuple[str, ...], kind: Task
     exponent = math.log(4 * len(before) / FALSE_ALARMS)
     noise = torch.zeros_like(before)
     for count, spread in ((profile.num_rows, _numbers(profile.spreads)), (seen.num_rows, seen.spreads)):
-        noise += math.sqrt(2 * exponent / count) * spread + 7 * exponent / (3 * max(1.0, count - 1))
+        rest = max(1.0, count - 1)
+        noise += math.sqrt(2 * exponent / rest) * spread + 7 * exponent / (3 * rest)
     excess = (after - before).abs() - noise
     ratio = torch.where(after > before, before, before / 2)
     large = ((excess > LARGE_CHANGE) | (excess > ratio)).nonzero()[:, 0].tolist()

@@ -25,6 +25,7 @@ from calibrant.evaluation.quantities.nll import NLL
 from calibrant.evaluation.resampling.at_limit import AtLimit, draw_at_limit
 from calibrant.evaluation.resampling.intervals import highest_share, too_few
 from calibrant.evaluation.resampling.null import ROUNDING
+from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.predictions import Predictions
 
 NO_BOUND = "no interval can be computed"
@@ -76,7 +77,7 @@ class Gate:
         if asked.drawn:
             drawn = self._draw(asked, limit, value)
             threshold, p = drawn.upper, drawn.p_value
-            beyond, why = p <= 1 - self._confidence, self._explained(limit, drawn)
+            beyond, why = beyond_chance(p, self._confidence), self._explained(limit, drawn)
         else:
             threshold = self._bound(asked, value)
             beyond = threshold is not None and sign * (threshold - limit) > 0
@@ -125,7 +126,7 @@ class Gate:
                 if beyond and not paired and asked.drawn:
                     # Chance gives more error to fewer samples, which no resampling takes away.
                     drawn = self._draw(asked, base, value)
-                    beyond, why = drawn.p_value <= 1 - self._confidence, self._explained(base, drawn)
+                    beyond, why = beyond_chance(drawn.p_value, self._confidence), self._explained(base, drawn)
                 outcome = "fail" if beyond else "within noise"
                 sentence = f"{facts} is worse than {held}, {self._judgement(beyond)}: {why}."
             missed = Missed(math.inf, always=True) if few and outcome != "fail" else None

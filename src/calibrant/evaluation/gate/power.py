@@ -91,7 +91,7 @@ def missed_classwise_error(
 
 def _above(num_draws: int, confidence: float) -> int:
     """How many draws at the limit may lie above the error of a sample that fails, less one."""
-    return math.floor((1 - confidence) * (1 + num_draws) + ROUNDING) - 1
+    return math.ceil((1 - confidence) * (1 + num_draws) - ROUNDING) - 2
 
 
 def _missed(

@@ -19,12 +19,12 @@ from calibrant.evaluation.resampling.event_cells import EventCells, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
 from calibrant.evaluation.resampling.inversion import FEWEST_DRAWS, invert
-from calibrant.evaluation.resampling.null import NullDraws, beyond_chance, draw_null, noise_of, null_error
+from calibrant.evaluation.resampling.null import NullDraws, draw_null, noise_of, null_error
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Resamples
 from calibrant.evaluation.resampling.statistics import Means
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import Estimate, GroupRow, NullError
-from calibrant.evaluation.thresholds import TOLERABLE_GAP, holm
+from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance, holm
 
 MOST_GROUPS = 100  # the largest ones; names of persons, say, make no table
 _MEANS = (ACCURACY, MEAN_CONFIDENCE, GAP)

@@ -129,27 +129,48 @@ def change(after: Measured, before: Measured, level: float, *, paired: bool = Tr
                 bounds=ANYTHING,
                 intervals=after.noise.procedure.intervals,
             )
-            changes[name] = _without_chance(found, estimate, other)
+            both = after.replicates[name], before.replicates[name]
+            changes[name] = _change_of_errors(found, estimate, other, both)
     return changes
 
 
-def _without_chance(change: Estimate, after: Estimate, before: Estimate) -> Estimate:
-    """A change of two errors, both of which chance enlarges, perhaps not alike.
+def _change_of_errors(
+    found: Estimate, after: Estimate, before: Estimate, replicates: tuple[Vector, Vector]
+) -> Estimate:
+    r"""A change of two errors, both of which chance enlarges, from the intervals of both.
 
-    The resampled interval of the difference, moved to the difference of the estimates without chance where
-    that lies elsewhere, and all between.
+    With the estimates without chance :math:`m`, ends :math:`l` and :math:`u`, and the correlation r of the
+    resampled errors, the lower end is the difference of the :math:`m` less the root of
+    :math:`a^2 + b^2 - 2 r a b`, where :math:`a = m - l` after and :math:`b = u - m` before; likewise the
+    upper one. Where one of the errors may be zero, the resampled ones say nothing of how such ends hang
+    together, and r counts as zero.
+
+    References:
+        Zou and Donner, "Construction of confidence limits about effect measures: a general approach",
+        Statistics in Medicine 27, 2008.
     """
-    if after.without_chance is None or before.without_chance is None:
-        return change
-    if change.value is None or change.low is None or change.high is None:
-        return change
-    moved = after.without_chance - before.without_chance
-    return Estimate(
-        value=change.value,
-        low=change.low + min(0.0, moved - change.value),
-        high=change.high + max(0.0, moved - change.value),
-        without_chance=moved,
-    )
+    ends = (after.low, after.high, after.without_chance, before.low, before.high, before.without_chance)
+    if any(each is None for each in ends) or np.array_equal(*replicates, equal_nan=True):
+        return found  # of two models that are the same, nothing changes
+    low, high, middle, old_low, old_high, old_middle = (each or 0.0 for each in ends)
+    moved = middle - old_middle
+    r = _correlation(*replicates) if low > 0 and old_low > 0 else 0.0
+    below = _apart(middle - low, old_high - old_middle, r)
+    above = _apart(high - middle, old_middle - old_low, r)
+    return Estimate(value=found.value, low=moved - below, high=moved + above, without_chance=moved)
+
+
+def _apart(one: float, other: float, correlation: float) -> float:
+    """The length of a difference."""
+    return math.sqrt(max(one**2 + other**2 - 2 * correlation * one * other, 0.0))
+
+
+def _correlation(one: Vector, other: Vector) -> float:
+    """Of resampled values; 0 where one of them does not vary."""
+    both = ~(np.isnan(one) | np.isnan(other))
+    if both.sum() < 2 or min(np.ptp(one[both]), np.ptp(other[both])) < ROUNDING:
+        return 0.0
+    return float(np.corrcoef(one[both], other[both])[0, 1])
 
 
 def _resampled_estimate(

@@ -18,7 +18,6 @@ from calibrant.evaluation.resampling.events import Events, Matrix, Vector
 from calibrant.evaluation.resampling.inversion import FEWEST_DRAWS, Inverted, invert, num_noise
 from calibrant.evaluation.resampling.null import (
     NullDraws,
-    beyond_chance,
     draw_null,
     draw_values,
     noise_of,
@@ -26,6 +25,7 @@ from calibrant.evaluation.resampling.null import (
 )
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import NullError
+from calibrant.evaluation.thresholds import beyond_chance
 
 MOST_KEPT = 1 << 24  # residual sums that are kept for all events of an arm: 128 MiB
 SUMS_OF_AN_EVENT = 600  # about: cells of score, and bins of two kinds
@@ -84,12 +84,10 @@ class Noise:
         errors = self.errors(quantity)
         if errors is None or quantity.key not in self.reduced.values:
             return None
-        observed = self.reduced.values[quantity.key]
-        computed = quantity.computed
-        known = self.drawn[quantity.prefix][0].errors
-        if isinstance(computed, EventError) and computed.kernel is not None and computed.kernel not in known:
+        observed, computed = self.reduced.values[quantity.key], quantity.computed
+        if isinstance(computed, EventError) and computed.kernel is not None:
             cells, _ = self.target((quantity.prefix, computed.kernel))
-            observed = cells.observed  # over cells, as the draws
+            observed = cells.observed  # over cells, as the draws and the interval
         return null_error(quantity.key, observed, errors, self.procedure.level)
 
     def inverted(self, quantity: Quantity) -> Inverted | None:

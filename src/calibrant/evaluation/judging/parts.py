@@ -19,7 +19,7 @@ from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.null import null_error
 from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.evaluation.result import ClassRow, Kind, Part, PartName
-from calibrant.evaluation.thresholds import holm, significance
+from calibrant.evaluation.thresholds import beyond_chance, holm
 
 CLASSES_OF: dict[Kind, tuple[PartName, str]] = {
     "binary": ("positive class", ECE.event_key),
@@ -64,7 +64,7 @@ def parts_of(
     return tuple(
         Part(
             name=name,
-            holds=holm_p >= significance(procedure.level, 1),
+            holds=not beyond_chance(holm_p, procedure.level),
             p_value=p,
             adjusted_p=holm_p,
             num_draws=draws,

@@ -43,6 +43,8 @@ PLACES: dict[Kernel, Place] = {
     "cumulative": "score",
     "kernel": "score",
 }
+CANCELLING: tuple[Kernel, ...] = ("width over", "width under", "smooth", "cumulative", "kernel")
+"""In these errors gaps of both signs can cancel, or those of one sign do not count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +67,13 @@ class Cells:
     total_squares: float
     error: Callable[[Matrix], Vector]
     """Errors ``(R,)`` of residual sums ``(R, M)``."""
+    cancels: bool = False
+    """Whether gaps of both signs can cancel in the error, or those of one sign do not count."""
+
+    @property
+    def bins_alone(self) -> bool:
+        """Whether each bin is its own cell."""
+        return len(self.cell) == self.num_cells == self.num_bins
 
     @cached_property
     def found(self) -> Vector:
@@ -87,6 +96,14 @@ class Cells:
     def bin_mass(self) -> Vector:
         """Share of each bin ``(F,)``."""
         return np.bincount(self.bin, self.mass, self.num_bins).astype(np.float64)
+
+    @cached_property
+    def stated(self) -> Vector:
+        """What is stated in each bin ``(F,)``, on average; one half where it is empty."""
+        squares = np.bincount(self.bin, self.squares, self.num_bins)
+        tilt = np.bincount(self.bin, self.tilt, self.num_bins)
+        mean = np.divide(tilt, squares, out=np.zeros_like(squares), where=squares > 0)
+        return np.clip((1 - mean) / 2, 0.0, 1.0)
 
     def sums(self, gaps: Vector) -> Vector:
         """The residual sums ``(M,)`` that gaps ``(F,)`` would give."""
@@ -162,7 +179,8 @@ class EventCells:
 
     def cells(self, kernel: Kernel) -> Cells:
         """The sums that an error is a function of."""
-        return replace(self._cells[PLACES[kernel]], error=self.error(kernel))
+        cells = self._cells[PLACES[kernel]]
+        return replace(cells, error=self.error(kernel), cancels=kernel in CANCELLING)
 
     def error(self, kernel: Kernel) -> Callable[[Matrix], Vector]:
         """The errors ``(R,)`` of residual sums ``(R, M)`` over bins or cells, divided by the total weight."""

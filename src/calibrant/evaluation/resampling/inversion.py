@@ -8,19 +8,23 @@ if the error found lies between the quantiles of the noisy ones.
 
 **Noise** is that of outcomes drawn as they are stated, the same draws as those of the null distribution. A
 gap changes its size: in each cell the draws are shrunk, or normal noise is added, until the variance is that
-of outcomes with the gap. Without gaps the test is therefore the one against perfect calibration.
+of outcomes with the gap. In bins where few events are expected their number is drawn instead, by the uniform
+numbers that give the draws under calibration (`sparse_noise`). Without gaps the test is therefore the one
+against perfect calibration.
 
 **Gaps** with the same error can be few and large or many and small; many small ones hide in the noise, few
 large ones do not. The data tell only the large ones apart. So each end is taken where it is hardest to
 exclude: the lower one with the gaps that stand out left as they are and all others removed (firm thresholds),
 the upper one with what exceeds two standard errors of each gap, and on top of that as much for every bin, in
-proportion to its standard error, as the noise conceals. The estimate without what chance adds is the
-error of the gaps, soft-thresholded or widened, whose noisy error lies above the one found half the time.
+proportion to its standard error, as the noise conceals. In a smooth error gaps of both signs cancel, so that
+small ones of one sign hide behind noise of both: for such errors each end is also sought among gaps of one
+sign, in proportion to the standard errors. The estimate without what chance adds is the error of the gaps,
+soft-thresholded or widened, whose noisy error lies above the one found half the time.
 
 **Tails.** No error is below zero, so at zero only a large one is a surprise, with the whole error level on
 that side; far from zero the level is shared out equally. Between, the tails are those of Feldman and Cousins
 for a normal mean that is not negative. So the interval leaves out zero exactly where the p-value against
-perfect calibration is at most the error level.
+perfect calibration is below the error level.
 
 References:
     Feldman and Cousins, "Unified approach to the classical statistical analysis of small signals", Physical
@@ -29,24 +33,33 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Matrix, Vector
-from calibrant.evaluation.resampling.null import ROUNDING, beyond_chance
+from calibrant.evaluation.resampling.null import ROUNDING
+from calibrant.evaluation.resampling.sparse_noise import SparseNoise, noisy_sums
 from calibrant.evaluation.result import Estimate
+from calibrant.evaluation.thresholds import beyond_chance
 
-STEPS = 8  # halvings of each search, before a straight line
+STEPS = 8  # of each search, once the place lies between two
+FIRST_STEP, NARROW, CLOSE = 1.0, 0.02, 0.04  # standard errors
+LEAST_SHARE = 1e-4
+HALVINGS = 24  # where nothing is drawn
+LESS_FAR = 0.9  # of a gap, for its standard error: that of a bin without events is not zero
 FARTHEST = 8.0  # standard errors by which gaps are widened at most
 STANDS_OUT = 2.0  # standard errors
 FEWEST_DRAWS, MOST_SUMS = 400, 1 << 17  # draws are left out where there are more noisy sums than that
 _NORMAL = NormalDist()
+Family: TypeAlias = Callable[[float], Vector]
+"""Gaps ``(F,)`` that grow with the place."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +100,12 @@ class _Search:
         self._noise = noise
         self._level = level
         self._seed = seed
-        self._extra: NDArray[np.float32] | None = None
+        self._extra = np.empty((0, 0), np.float32)
+        self._sparse = SparseNoise(cells, noise, seed)
         self._observed = cells.observed
         self._sizes = np.abs(cells.gaps)
         self._signs = np.where(cells.gaps < 0, -1.0, 1.0)
-        self._errors = cells.bin_errors(cells.gaps)
+        self._errors = cells.bin_errors(LESS_FAR * cells.gaps)
         self._under_chance = cells.variances(np.zeros_like(cells.gaps))
         scores = np.divide(self._sizes, self._errors, out=np.zeros_like(self._sizes), where=self._errors > 0)
         self._scores = scores
@@ -104,29 +118,70 @@ class _Search:
         """All three."""
         if real is None:
             real = beyond_chance(self._p_value, self._level)
-        place = self._soft_place()
-        middle = self._error(self._soft(place))
-        low = 0.0
-        if real:
-            found = _crossing(lambda at: self._surprise_below(self._firm(at)), self._nothing, 0.0)
-            low = self._error(self._firm(found))
-        found = _crossing(lambda at: self._surprise_above(self._filled(at)), 0.0, FARTHEST)
-        high = self._error(self._filled(found))
-        return Inverted(min(low, middle), max(high, middle), middle)
+        middle = 0.0
+        if self._p_value < 0.5:
+            place = _root(lambda at: self._excess(self._soft(at)), self._nothing, FARTHEST)
+            middle = self._error(self._soft(place))
+        low = self._low() if real else 0.0
+        return Inverted(low, max(self._high(), low, middle), max(low, middle))
 
-    def _soft_place(self) -> float:
-        """Where half of the noisy errors exceed the one found."""
-        if self._p_value >= 0.5:
-            return self._nothing
+    def _low(self) -> float:
+        """The smallest error that is not excluded, above zero: of few large gaps, or of even ones."""
+        least = _first(lambda at: self._error(self._firm(at)) > 0, self._nothing, 0.0)
+        found = _root(lambda at: self._surprise_below(self._firm(at)), least, 0.0)
+        low = self._error(self._firm(found))
+        if self._cells.cancels:
+            for family in self._one_sign(np.zeros_like(self._sizes)):
+                low = min(low, self._low_of(family, low))
+        return low
 
-        def excess(at: float) -> float:
-            return self._above(self._soft(at))[0] - 0.5
+    def _low_of(self, family: Family, bound: float) -> float:
+        """The smallest error of a family, from no gaps on, if it is less than a bound."""
 
-        return _crossing(excess, self._nothing, FARTHEST)
+        def surprise(at: float) -> float:
+            return self._surprise_below(family(at))
+
+        start = self._place_of(family, bound)
+        at_start = surprise(start)
+        if start == FARTHEST or at_start <= 0:
+            return bound
+        at_zero = min(surprise(0.0), -CLOSE)  # it is excluded there, by more draws
+        least = _first(lambda at: self._error(family(at)) > 0, 0.0, start)
+        found = _between(surprise, (0.0, at_zero), (start, at_start))
+        return self._error(family(max(least, found)))
+
+    def _high(self) -> float:
+        """The largest error that is not excluded: of gaps as they were found, or all of one sign."""
+        out = self._signs * np.maximum(self._sizes - STANDS_OUT * self._errors, 0.0)
+        high = self._high_of(self._added(out, self._signs), 0.0)
+        if self._cells.cancels:
+            for family in self._one_sign(out):
+                high = self._high_of(family, high)
+        return high
+
+    def _high_of(self, family: Family, bound: float) -> float:
+        """The largest error of a family, if it is more than a bound."""
+        start = self._place_of(family, bound)
+        if start == FARTHEST:
+            return bound
+        found = _root(lambda at: self._surprise_above(family(at)), start, FARTHEST)
+        return max(bound, self._error(family(found)))
+
+    def _place_of(self, family: Family, error: float) -> float:
+        """The place from which on the gaps have this error."""
+        return _first(lambda at: self._error(family(at)) >= error, 0.0, FARTHEST)
+
+    def _one_sign(self, gaps: Vector) -> Iterator[Family]:
+        """What is added to the gaps in every bin, all positive, and all negative."""
+        return (self._added(gaps, np.full_like(gaps, sign)) for sign in (1.0, -1.0))
+
+    def _added(self, gaps: Vector, signs: Vector) -> Family:
+        """To these gaps, as many standard errors in every bin."""
+        return lambda place: self._possible(gaps + place * signs * self._errors)
 
     def _soft(self, place: float) -> Vector:
         """The gaps found, all smaller or larger by so many standard errors."""
-        return self._signs * np.maximum(self._sizes + place * self._errors, 0.0)
+        return self._possible(self._signs * np.maximum(self._sizes + place * self._errors, 0.0))
 
     def _firm(self, place: float) -> Vector:
         """Gaps of more than twice so many standard errors as found, of less than so many gone."""
@@ -135,28 +190,32 @@ class _Search:
         )
         return self._signs * sizes
 
-    def _filled(self, place: float) -> Vector:
-        """Gaps of so many standard errors, on top of what stands out."""
-        out = np.maximum(self._sizes - STANDS_OUT * self._errors, 0.0)
-        return self._signs * (out + place * self._errors)
+    def _possible(self, gaps: Vector) -> Vector:
+        """Gaps that leave what happens between never and always."""
+        return np.clip(gaps, -self._cells.stated, 1 - self._cells.stated)
 
     def _error(self, gaps: Vector) -> float:
         """The error that gaps have without noise."""
         return float(self._cells.error(self._cells.sums(gaps)[None])[0])
 
+    def _excess(self, gaps: Vector) -> float:
+        """Positive where more than half of the noisy errors exceed the one found."""
+        return _z(self._above(gaps)[0])
+
     def _surprise_below(self, gaps: Vector) -> float:
         """Positive where the error found is not too large for these gaps."""
         above, tail, _ = self._above(gaps)
-        return above - tail
+        return _z(above) - _z(tail)
 
     def _surprise_above(self, gaps: Vector) -> float:
         """Positive where the error found is too small for these gaps."""
         _, tail, below = self._above(gaps)
-        return (1 - self._level) - tail - below
+        return _z((1 - self._level) - tail) - _z(below)
 
     def _above(self, gaps: Vector) -> tuple[float, float, float]:
         """The share of noisy errors above the one found, the tail for such gaps, and the share below."""
-        drawn = self._cells.error(self._cells.sums(gaps) + self._noise_at(gaps))
+        sums = self._noisy(gaps)
+        drawn = self._cells.error(sums)
         shift = _NORMAL.inv_cdf(min(max(float((drawn > self._median).mean()), 0.001), 0.999))
         tail = upper_tail(max(shift, 0.0), self._level)
         return (
@@ -165,18 +224,24 @@ class _Search:
             _share(drawn <= self._observed + ROUNDING),
         )
 
-    def _noise_at(self, gaps: Vector) -> Matrix:
-        """The noise of outcomes with these gaps: draws under calibration, shrunk or with more added."""
+    def _noisy(self, gaps: Vector) -> Matrix:
+        """Residual sums with these gaps: draws under calibration, shrunk or with more noise added.
+
+        Where few events are expected, their numbers are drawn instead.
+        """
         wanted, given = self._cells.variances(gaps), self._under_chance
         ratio = np.divide(wanted, given, out=np.ones_like(given), where=given > 0)
-        noise = self._noise * np.sqrt(np.minimum(ratio, 1.0))
         more = np.sqrt(np.maximum(wanted - given, 0.0))
-        if (more > 0).any():
-            if self._extra is None:
-                rng = np.random.default_rng(self._seed)
-                self._extra = rng.standard_normal(self._noise.shape, dtype=np.float32)
-            noise += self._extra * more
-        return noise
+        counted = self._sparse.counted(gaps)
+        more[counted] = 0.0
+        if (more > 0).any() and not len(self._extra):
+            rng = np.random.default_rng(self._seed)
+            self._extra = rng.standard_normal(self._noise.shape, dtype=np.float32)
+        sums = noisy_sums(
+            self._noise, np.sqrt(np.minimum(ratio, 1.0)), self._extra, more, self._cells.sums(gaps), counted
+        )
+        self._sparse.add(sums, gaps)
+        return sums
 
 
 def _share(which: NDArray[np.bool_]) -> float:
@@ -184,21 +249,58 @@ def _share(which: NDArray[np.bool_]) -> float:
     return float((1 + np.count_nonzero(which)) / (1 + len(which)))
 
 
-def _crossing(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a rising function becomes positive between two places; the nearer one if that lies outside."""
-    at_low, at_high = function(low), function(high)
-    if at_low >= 0:
+def _z(share: float) -> float:
+    """The normal quantile of a share, in which noisy errors hardly curve."""
+    return _NORMAL.inv_cdf(min(max(share, LEAST_SHARE), 1 - LEAST_SHARE))
+
+
+def _first(true: Callable[[float], bool], low: float, high: float) -> float:
+    """The place between two from which on something is true; the second where it nowhere is."""
+    if true(low):
         return low
-    if at_high <= 0:
-        return high
-    for _ in range(STEPS):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
-        value = function(middle)
-        if value < 0:
-            low, at_low = middle, value
+        low, high = (low, middle) if true(middle) else (middle, high)
+    return high
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where a rising function becomes positive between two places; the nearer one if that lies outside.
+
+    In steps of growing length from the end nearer zero, and then between two places.
+    """
+    start, end = (low, high) if abs(low) < abs(high) else (high, low)
+    way, step = (1.0 if end > start else -1.0), FIRST_STEP
+    near, at_near = start, function(start)
+    if at_near * way >= 0:
+        return start
+    while near != end:
+        far = start + way * min(step, abs(end - start))
+        at_far = function(far)
+        if at_far * way >= 0:
+            return _between(function, (near, at_near), (far, at_far))
+        near, at_near, step = far, at_far, 2 * step
+    return end
+
+
+def _between(
+    function: Callable[[float], float], one: tuple[float, float], other: tuple[float, float]
+) -> float:
+    """Where a function changes its sign between two places, by false position (Illinois)."""
+    (near, at_near), (far, at_far) = one, other
+    place = near
+    for _ in range(STEPS):
+        place = near - at_near * (far - near) / (at_far - at_near)
+        value = function(place)
+        if abs(value) < CLOSE:
+            break
+        if value * at_near > 0:
+            near, at_near, at_far = place, value, at_far / 2
         else:
-            high, at_high = middle, value
-    return low - at_low * (high - low) / (at_high - at_low)
+            far, at_far, at_near = place, value, at_near / 2
+        if abs(far - near) < NARROW:
+            break
+    return place
 
 
 def upper_tail(shift: float, level: float) -> float:

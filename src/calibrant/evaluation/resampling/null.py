@@ -99,11 +99,6 @@ def noise_of(
     return cells, np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
-def beyond_chance(p_value: float, level: float) -> bool:
-    """Whether an interval of this level leaves out zero."""
-    return p_value <= 1 - level + ROUNDING
-
-
 def null_error(metric: str, observed: float, draws: Vector, level: float) -> NullError:
     """Where the observed error lies among those of calibrated models."""
     at_least = int((draws >= observed - ROUNDING).sum())

@@ -14,7 +14,7 @@ from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
 from calibrant.evaluation.quantities.prevalence import PREVALENCE
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
 from calibrant.evaluation.result import ClassRow, Direction, Estimate, Part, PartName
-from calibrant.evaluation.thresholds import TOLERABLE_GAP, significance
+from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
 
 Subject = Literal["decisions", "events"]
 Doubt = Literal["few samples", "mixed signs"]
@@ -89,7 +89,7 @@ def count_shifted(rows: Sequence[ClassRow], level: float) -> tuple[int, int]:
 
 def is_shifted(row: ClassRow, level: float) -> bool:
     """Whether the mean probability of a class is off beyond chance, also among all classes."""
-    return row.adjusted_p is not None and row.adjusted_p < significance(level, 1)
+    return row.adjusted_p is not None and beyond_chance(row.adjusted_p, level)
 
 
 def _event_gap(judged: Measured, level: float) -> Estimate | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from calibrant.evaluation.phrases import percent
 from calibrant.evaluation.result import GroupRow, Kind, Verdict
-from calibrant.evaluation.thresholds import TOLERABLE_GAP, significance
+from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
 
 MOST_NAMED = 3  # in a sentence
 
@@ -16,7 +16,7 @@ def group_sentence(
     rows: Sequence[GroupRow], num_groups: int, level: float, *, top_label: bool = False
 ) -> str:
     """What the table says in short; ``top_label``: that it speaks of the top label, not of the classes."""
-    bad = [row for row in rows if row.adjusted_p < significance(level, 1)]
+    bad = [row for row in rows if beyond_chance(row.adjusted_p, level)]
     bad.sort(key=lambda row: -abs(row.gap.value or 0.0))
     vague = sum(row.vague for row in rows)
     where = f"{len(rows)} groups" if len(rows) == num_groups else f"the {len(rows)} largest groups"

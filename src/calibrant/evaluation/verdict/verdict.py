@@ -23,7 +23,7 @@ from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.nll import NLL
 from calibrant.evaluation.quantities.slope import SLOPE
 from calibrant.evaluation.result import Arm, Estimate, Kind, Part, PartName, Verdict
-from calibrant.evaluation.thresholds import TOLERABLE_GAP, significance
+from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.finding import Finding, count_shifted, find
 from calibrant.evaluation.verdict.headline import headline_of
@@ -105,7 +105,7 @@ def _is_it_real(case: Case, metric: str, *, gloss: bool) -> str:
     level = f"{100 * case.level:g} %"
     meaning = " (how far what is stated lies from what happens, on average)" if gloss else ""
     ending = "this can be chance"
-    if null.p_value < significance(case.level, 1):
+    if beyond_chance(null.p_value, case.level):
         ending = "the error is real"
         if _part(case.first, case.kind, metric).holds:
             ending = f"more than chance alone, but not among the {len(case.first.parts)} looks that are taken"

@@ -26,7 +26,10 @@ def _run(
     from calibrant.experiments.studies.coverage.measure import finished, run_coverage
 
     if table is not None:
-        return PAGE.write(numbers_of(finished(out, setting), setting), table)
+        from calibrant.experiments.studies.coverage.summary import write_summary
+
+        numbers = numbers_of(finished(out, setting), setting)
+        return [*PAGE.write(numbers, table), *write_summary(numbers, table)]
     folder = None if data is None else data_folder(data)  # without it, only the simulated predictions
     records = run_coverage(out, folder=folder, seeds=range(seeds), setting=setting, tell=session.tell)
     return PAGE.write(numbers_of(records, setting), out)

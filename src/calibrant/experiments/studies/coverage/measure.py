@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.evaluation.judging.class_table import null_of_events
 from calibrant.evaluation.judging.measure import change, measure
 from calibrant.evaluation.judging.noise import Noise, draw_noise
-from calibrant.evaluation.judging.parts import CLASSES_OF, parts_of
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.judging.replicates import replicate
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.quantity import EVENT, Kind, Quantity
+from calibrant.evaluation.quantities.quantity import Kind, Quantity
 from calibrant.evaluation.quantities.roster import ROSTER
 from calibrant.evaluation.resampling.intervals import centred_interval
 from calibrant.evaluation.resampling.resamples import Resamples
@@ -25,6 +23,7 @@ from calibrant.experiments.records import Record, Records
 from calibrant.experiments.studies.coverage import truth
 from calibrant.experiments.studies.coverage.populations import Normal, Stated, redrawn, stated
 from calibrant.experiments.studies.coverage.settings import ASKED_FOR, DEFAULT, RARE, SLOW, Method, Setting
+from calibrant.experiments.studies.coverage.verdicts import judged_parts, word
 from calibrant.predictions import Predictions
 
 FORMS = {each.key: each for each in ROSTER}
@@ -94,7 +93,7 @@ def run_coverage(
         for scale in (cell.scale, cell.after):
             one = Cell(classes=cell.classes, samples=cell.samples, scale=scale)
             true[one] = _truth(records, one, folder, method)
-    for seed in seeds:
+    for seed in seeds:  # differences come last: they are the least that is asked for
         for cell in cells:
             records.get(
                 f"sets, seed {seed}, {cell.title}, {method}",
@@ -105,6 +104,8 @@ def run_coverage(
                     **_batch(cell, folder, method, seed),
                 },
             )
+        tell(f"coverage: batch {seed}, {method.sets} more sets in each of {len(cells)} cells")
+    for seed in seeds:
         for cell in changes:
             records.get(
                 f"changes, seed {seed}, {cell.title}, {method}",
@@ -115,7 +116,9 @@ def run_coverage(
                     "changes": _changes(cell, method, seed),
                 },
             )
-        tell(f"coverage: batch {seed}, {method.sets} more sets in each of {len(cells)} cells")
+        tell(
+            f"coverage: batch {seed}, {method.changed_sets} more differences in each of {len(changes)} cells"
+        )
     return finished(store, setting)
 
 
@@ -164,17 +167,21 @@ def _batch(cell: Cell, folder: Path | None, method: Method, seed: int) -> dict[s
     errors: dict[str, dict[str, list[float | None]]] = {}
     centred: dict[str, dict[str, list[float | None]]] = {}
     parts: dict[str, list[float | None]] = {}
+    words: list[str] = []
     for number in range(method.sets):
         predictions = _predictions(cell, folder, method, rng)
         left_out = _left_out(method, seed, number)
         procedure = procedure_of(predictions.kind, method, int(rng.integers(1 << 30)))
-        found, adjusted = judged(predictions, procedure, left_out)
+        found, noise = judged(predictions, procedure, left_out)
         _add(errors, found)
         if number == 0:
             _add(centred, resampled(predictions, procedure))
-        for name, p in adjusted.items():
-            parts.setdefault(name, []).append(rounded(p, 6))
-    return {"errors": errors, "centred": centred, "parts": parts}
+        verdict = judged_parts(noise)
+        for part in verdict:
+            parts.setdefault(part.name, []).append(rounded(part.adjusted_p, 6))
+        if cell.scale == 1 or cell.stated == "the truth":
+            words.append(word(noise, verdict))
+    return {"errors": errors, "centred": centred, "parts": parts, "words": words}
 
 
 def _left_out(method: Method, seed: int, number: int) -> set[str]:
@@ -182,8 +189,6 @@ def _left_out(method: Method, seed: int, number: int) -> set[str]:
     left_out = set[str](RARE if number else ())
     if (seed + 1) % method.rarely:
         left_out.add(SLOW)
-    if number % 2:
-        left_out.add("smce")
     return left_out
 
 
@@ -209,8 +214,8 @@ def procedure_of(kind: Kind, method: Method, seed: int) -> Procedure:
 
 def judged(
     predictions: Predictions, procedure: Procedure, left_out: Collection[str] = ()
-) -> tuple[Found, dict[str, float]]:
-    """Errors with their intervals and p-values, and the adjusted p-values of the verdict's parts."""
+) -> tuple[Found, Noise]:
+    """Errors with their intervals and p-values, and the draws that they come from."""
     asked = [key for key in ASKED_FOR if key not in left_out]
     reduced = reduce_predictions(predictions, procedure.num_bins, metrics=asked)
     noise = draw_noise(reduced, procedure)
@@ -225,19 +230,7 @@ def judged(
         numbers = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
         numbers |= {"without_chance": estimate.without_chance, "p": null.p_value}
         found[key] = {name: value for name, value in numbers.items() if value is not None}
-    return found, _parts(noise)
-
-
-def _parts(noise: Noise) -> dict[str, float]:
-    """The adjusted p-values of the verdict's parts."""
-    reduced, procedure = noise.reduced, noise.procedure
-    of_classes = noise.classes
-    if procedure.kind == "binary":
-        of_classes = null_of_events(reduced.events[EVENT], noise.drawn[EVENT])
-    wanted = {FORMS["ece"].key, CLASSES_OF[procedure.kind][1]}
-    errors = {each.key: noise.errors(each) for each in reduced.quantities if each.key in wanted}
-    drawn = {key: each for key, each in errors.items() if each is not None}
-    return {part.name: part.adjusted_p for part in parts_of(reduced, procedure, drawn, of_classes)}
+    return found, noise
 
 
 def resampled(predictions: Predictions, procedure: Procedure) -> dict[str, dict[str, float]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.experiments.means import rounded
 from calibrant.experiments.records import Record
 from calibrant.experiments.studies.coverage.settings import ERRORS, Setting
@@ -20,27 +21,30 @@ def numbers_of(records: Sequence[Record], setting: Setting) -> dict[str, Any]:
     for record in records:
         cells.setdefault(tuple(record["cell"].values()), []).append(record)
     found = [sorted(batches, key=lambda batch: batch["seed"]) for batches in cells.values()]
-    limit = round(1 - setting.method.level, 12)
+    level = setting.method.level
     return {
         "setting": asdict(setting.method),
         "batches": max(len(batches) for batches in found),
-        "cells": [_cell(batches, limit) for batches in found if "errors" in batches[0]],
+        "cells": [_cell(batches, level) for batches in found if "errors" in batches[0]],
         "changes": [_changes(batches) for batches in found if "changes" in batches[0]],
     }
 
 
-def _cell(batches: Sequence[Record], limit: float) -> dict[str, Any]:
+def _cell(batches: Sequence[Record], level: float) -> dict[str, Any]:
     cell, truth = batches[0]["cell"], batches[0]["truth"]
     fails = {
-        name: [p < limit for batch in batches for p in batch["parts"][name]] for name in batches[0]["parts"]
+        name: [beyond_chance(p, level) for batch in batches for p in batch["parts"][name]]
+        for name in batches[0]["parts"]
     }
+    said = [word for batch in batches for word in batch["words"]]
     return {
         **{name: cell[name] for name in ("classes", "samples", "scale", "file", "stated")},
         "sets": sum(len(next(iter(batch["parts"].values()))) for batch in batches),
-        "errors": {key: _error(batches, key, truth[key], limit) for key in _keys(batches, "errors")},
+        "errors": {key: _error(batches, key, truth[key], level) for key in _keys(batches, "errors")},
         "verdict": {
             "alarms": _share([any(each) for each in zip(*fails.values(), strict=True)]),
             "parts": {name: _share(each) for name, each in fails.items()},
+            "words": {word: _share([each == word for each in said]) for word in sorted(set(said))},
         },
     }
 
@@ -50,9 +54,9 @@ def _keys(batches: Sequence[Record], where: str) -> Iterator[str]:
     return (key for key in ERRORS if key in known)
 
 
-def _error(batches: Sequence[Record], key: str, truth: float, limit: float) -> dict[str, Any]:
+def _error(batches: Sequence[Record], key: str, truth: float, level: float) -> dict[str, Any]:
     lists = _lists(batches, "errors", key)
-    real = [p <= limit + 1e-12 for p in lists["p"]]
+    real = [beyond_chance(p, level) for p in lists["p"]]
     off_zero = [low > 0 for low in lists["low"]]
     return {
         **_coverage(lists, truth),

@@ -53,7 +53,7 @@ class Method:
     num_draws: int = 400
     level: float = 0.95
     sets: int = 20
-    """Test sets of a batch; on every second one the smooth error too, which takes as long as all others."""
+    """Test sets of a batch."""
     rarely: int = 5
     """The first set of a batch gets the centred bootstrap and the rare errors too; the slow one in every
     fifth batch only."""

@@ -41,7 +41,6 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "simulated": len(simulated),
         "true_rows": _range([_true_rows(numbers, cell) for cell in simulated]),
         "sets": _range([cell["sets"] for cell in numbers["cells"]]),
-        "smooth_sets": _range([cell["errors"]["smce"]["sets"] for cell in numbers["cells"]]),
         "changed_sets": _range([row["errors"]["ece"]["sets"] for row in numbers["changes"]]),
         "lowest_by_chance": _lowest_by_chance(numbers["cells"]),
         "summary": _summary(numbers, keys),
@@ -53,6 +52,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
             if any(key in cell["errors"] for cell in simulated)
         ],
         "parts": _parts(calibrated(numbers)),
+        "said": _said(calibrated(numbers)),
         "alarms": [
             ("the verdict", _alarms(simulated, lambda cell: verdict_alarms([cell]))),
             *(
@@ -210,6 +210,23 @@ def _parts(cells: Sequence[Cell]) -> str:
     highest = max(shares, key=lambda each: each.value)
     rows.append(["any of them", str(len(cells)), str(pooled(shares)), str(highest)])
     return table(["part", "cells", "fails", "highest cell"], rows)
+
+
+def _said(cells: Sequence[Cell]) -> str:
+    """What the verdict says where the truth is stated, by the number of samples and the source."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        name = f"n = {cell['samples']:,}" if cell["file"] is None else "real confidences"
+        groups.setdefault(name, []).append(cell)
+    words = sorted({word for cell in cells for word in cell["verdict"]["words"]})
+    rows: list[list[str]] = []
+    for word in words:
+        row = [word]
+        for found in groups.values():
+            shares = [Share(value=c["verdict"]["words"].get(word, 0.0), sets=c["sets"]) for c in found]
+            row.append(str(pooled(shares)))
+        rows.append(row)
+    return table(["verdict", *groups], rows)
 
 
 def _real(cells: Sequence[Cell]) -> str:

@@ -1,0 +1,62 @@
+"""How often intervals of calibration errors covered in simulations, as the study `coverage` found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.quantities.quantity import EVENT, EventError, Kind, Quantity
+from calibrant.evaluation.quantities.roster import ROSTER, find
+from calibrant.evaluation.result import Coverage, Coverages
+
+FILE = Path(__file__).with_name("measured_coverage.json")
+"""Written by `calibrant study coverage`."""
+
+
+def coverage_of(procedure: Procedure, keys: Iterable[str]) -> Coverages | None:
+    """What is known of these quantities; nothing where the intervals are not those that were measured."""
+    found = _measured()
+    if procedure.intervals != "inverted" or procedure.level != found["level"]:
+        return None
+    wanted = {key: _measured_as(key, procedure.kind, found["values"]) for key in keys}
+    return Coverages(
+        level=found["level"],
+        values=_of(found["values"], wanted),
+        changes=_of(found["changes"], wanted),
+    )
+
+
+def change_of(quantity: Quantity, procedure: Procedure) -> Coverage | None:
+    """How often intervals of a difference covered."""
+    found = coverage_of(procedure, (quantity.key,))
+    return None if found is None else found.changes.get(quantity.key)
+
+
+def _of(measured: Mapping[str, Any], wanted: Mapping[str, str | None]) -> dict[str, Coverage]:
+    known = {key: measured[name] for key, name in wanted.items() if name is not None and name in measured}
+    return {key: Coverage(**each) for key, each in known.items()}
+
+
+def _measured_as(key: str, kind: Kind, measured: Mapping[str, Any]) -> str | None:
+    """The key under which a quantity's interval was measured; that of a debiased error is the plain one's."""
+    plain = key.removeprefix(EVENT)
+    quantity = find(key, kind)
+    if plain in measured or quantity is None or not isinstance(quantity.computed, EventError):
+        return plain if plain in measured else None
+    same = (
+        each.key
+        for each in ROSTER
+        if isinstance(each.computed, EventError)
+        and each.computed.target == quantity.computed.target is not None
+        and each.key in measured
+    )
+    return next(same, None)
+
+
+@cache
+def _measured() -> dict[str, Any]:
+    return json.loads(FILE.read_text(encoding="utf-8"))

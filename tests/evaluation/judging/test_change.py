@@ -1,0 +1,47 @@
+"""Changes of calibration errors, from the intervals of both."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrant.evaluation.judging.measure import Measured, change, measure
+from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.procedure import Procedure
+from calibrant.predictions import Predictions
+
+PROCEDURE = Procedure(kind="binary", num_bins=10, num_resamples=50, num_draws=100, level=0.95, seed=0)
+
+
+def judged(factor: float) -> Measured:
+    """The same 400 labels under log-odds times a factor."""
+    rng = np.random.default_rng(0)
+    odds = rng.normal(size=400)
+    labels = (rng.random(400) < 1 / (1 + np.exp(-odds))).astype(np.int64)
+    return measure(reduce_predictions(Predictions(logits=factor * odds, labels=labels), 10), PROCEDURE)
+
+
+def test_a_model_against_itself_does_not_change() -> None:
+    """Neither by itself nor in its interval, though that of the error is wide."""
+    one = judged(3.0)
+    found = change(one, one, 0.95)["event_ece"]
+    assert (found.value, found.low, found.high) == (0.0, 0.0, 0.0)
+
+
+def test_the_ends_are_as_far_off_as_those_of_both_errors() -> None:
+    """Where one error may be zero: the root of both distances' squares, off the estimates' difference."""
+    calibrated, off = judged(1.0), judged(4.0)
+    one, other = (each.metrics["event_ece"] for each in (off, calibrated))
+    assert other.low == 0.0
+    found = change(off, calibrated, 0.95)["event_ece"]
+    ends = [one.low, one.high, one.without_chance, other.low, other.high, other.without_chance]
+    low, high, middle, old_low, old_high, old_middle = (float(each) for each in ends if each is not None)
+    assert found.without_chance == middle - old_middle
+    assert found.low == pytest.approx(
+        middle - old_middle - np.hypot(middle - low, old_high - old_middle), abs=1e-12
+    )
+    assert found.high == pytest.approx(
+        middle - old_middle + np.hypot(high - middle, old_middle - old_low), abs=1e-12
+    )
+    back = change(calibrated, off, 0.95)["event_ece"]
+    assert (back.low, back.high) == pytest.approx((-(found.high or 0.0), -(found.low or 0.0)), abs=1e-12)

@@ -1,0 +1,43 @@
+"""Noise where few events are expected."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrant.evaluation.resampling.event_cells import Cells, EventCells
+from calibrant.evaluation.resampling.events import Events, Matrix
+from calibrant.evaluation.resampling.null import draw_null
+from calibrant.evaluation.resampling.sparse_noise import SparseNoise
+
+
+def few(num_draws: int) -> tuple[Cells, Matrix]:
+    """Two bins that expect 0.6 and 1.2 events, one that expects one that is none, and one of many."""
+    stated = np.repeat([0.03, 0.12, 0.95, 0.5], [20, 10, 20, 100])
+    cells = EventCells(Events(stated, np.zeros(150)), 10)
+    drawn = draw_null(cells, 10, num_draws, (0,), num_kept=num_draws)
+    return cells.cells("width l1"), np.ascontiguousarray(drawn.sums[:, cells.rows("width")])
+
+
+def test_without_gaps_the_draws_are_those_under_calibration() -> None:
+    """Counts come back from their uniform numbers, in three bins of the four that hold anything."""
+    cells, noise = few(50)
+    sparse, gaps = SparseNoise(cells, noise, 0), np.zeros(10)
+    assert sparse.counted(gaps).nonzero()[0].tolist() == [0, 1, 9]
+    sums = np.where(sparse.counted(gaps), np.nan, noise)
+    sparse.add(sums, gaps)
+    np.testing.assert_allclose(sums, noise, atol=1e-12)
+
+
+@pytest.mark.parametrize("gap", [-0.03, 0.1])
+def test_gaps_draw_binomial_counts(gap: float) -> None:
+    """Mean and variance of 20 trials with the gap, to four standard errors; at a rate of zero none."""
+    cells, noise = few(4000)
+    gaps = np.zeros(10)
+    gaps[0] = gap
+    sums = noise.copy()
+    SparseNoise(cells, noise, 0).add(sums, gaps)
+    counts, rate = 150 * sums[:, 0] + 0.6, 0.03 + gap
+    np.testing.assert_allclose(counts, counts.round(), atol=1e-9)
+    assert abs(counts.mean() - 20 * rate) <= 4 * np.sqrt(20 * rate * (1 - rate) / 4000) + 1e-9
+    assert counts.var() == pytest.approx(20 * rate * (1 - rate), rel=0.1, abs=1e-9)
