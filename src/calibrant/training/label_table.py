@@ -110,7 +110,7 @@ def label_section(found: Mapping[str, Any]) -> Section:
         ),
         note=f"{mean}Intervals cover {found['level']:.0%} of {found['num_resamples']} resamples, centred on "
         "the value, and take network and calibrator as given. The gap is the mean probability less the share "
-        f"of positives, the ECE that of {found['num_bins']} bins. All other intervals of this report are over "
+        f"of positives, the ECE that of {found['num_bins']} bins. All other intervals of this page are over "
         "images and may be too short.",
     )
 
