@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from calibrant import calibrators, losses, models
+from calibrant.data import Geometry
 from calibrant.data.table import RawData, RawPart
 from calibrant.training import Recipe, at_budget, load_recipe, train
+from calibrant.training.data import _geometry
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 FORMS = {
@@ -19,22 +21,39 @@ FORMS = {
     "cifar100": ((3, 32, 32), 100),
     "tiny_imagenet": ((3, 64, 64), 200),
     "svhn": ((3, 32, 32), 10),
+    "chestxray14": ((1, 80, 80), 14),
+    "chest_xray_covid": ((1, 224, 224), 3),
+    "pneumoniamnist": ((1, 28, 28), 2),
 }
 """Shape of an image and number of classes of each set."""
 LOADED = {path.stem: load_recipe(path) for path in RECIPES}
 OF_IMAGES = {name: recipe for name, recipe in LOADED.items() if recipe.data.name in FORMS}
-STARTED = ("cifar10-resnet50-fcl", "cifar100-densenet121", "tiny-imagenet-resnet50-brier")
-"""Those that the quick suite starts: each family of networks and data once, and foreign samples."""
+SEVERAL = frozenset({"chestxray14"})
+"""Sets whose images have several labels each."""
+STARTED = (
+    "cifar10-resnet50-fcl",
+    "cifar100-densenet121",
+    "tiny-imagenet-resnet50-brier",
+    "chestxray14-densenet121",
+)
+"""Those that the quick suite starts: each family of networks and data once, foreign samples, many labels."""
 
 
-def of_the_form(name: str, **_: object) -> RawData:
+def shape_of(name: str, geometry: Geometry) -> tuple[int, int, int]:
+    """Shape of an image of a set, scaled as a recipe says."""
+    channels, height, width = FORMS[name][0]
+    return (geometry.channels or channels, geometry.size or height, geometry.size or width)
+
+
+def of_the_form(name: str, geometry: Geometry) -> RawData:
     """Six random images to train on, and two to test, as the set of that name has them."""
-    shape, classes = FORMS[name]
+    shape, classes = shape_of(name, geometry), FORMS[name][1]
     generator = torch.Generator().manual_seed(0)
 
     def part(size: int) -> RawPart:
         pixels = torch.randint(0, 256, (size, *shape), generator=generator, dtype=torch.uint8)
-        return RawPart(inputs=pixels, labels=torch.randint(0, classes, (size,), generator=generator))
+        form, most = ((size, classes), 2) if name in SEVERAL else ((size,), classes)
+        return RawPart(inputs=pixels, labels=torch.randint(0, most, form, generator=generator))
 
     names = tuple(str(number) for number in range(classes))
     return RawData(name=name, train=part(6), test=part(2), class_names=names)
@@ -75,10 +94,11 @@ def test_every_recipe_of_images_starts(name, short_reports, tmp_path, monkeypatc
 def test_every_network_gives_logits_for_the_classes_of_its_data(budget) -> None:
     """Without memory and without time; each pair of network and data once."""
     given = [at_budget(recipe, budget) for recipe in OF_IMAGES.values()]
-    pairs = {(each.model, *FORMS[each.data.name], each.data.downsample) for each in given}
+    pairs = {(each.model, each.data, FORMS[each.data.name][1]) for each in given}
     assert len(pairs) >= 8
-    for model, (channels, *sides), classes, factor in pairs:
-        shape = (channels, *(side // factor for side in sides))
+    for model, settings, classes in pairs:
+        channels, *sides = shape_of(settings.name, _geometry(settings))
+        shape = (channels, *((settings.crop or side) // settings.downsample for side in sides))
         with torch.device("meta"):
             network = models.build(model, input_shape=shape, num_classes=classes)
         head = models.last_linear(network)
@@ -110,7 +130,7 @@ def test_the_page_lists_every_recipe() -> None:
 
 def test_recipes_of_papers_name_a_source_beside_each_number() -> None:
     """In the files that others extend, every line with a number has a comment that says where it stands."""
-    for name in ("cifar10-resnet50", "tiny-imagenet-resnet50"):
+    for name in ("cifar10-resnet50", "tiny-imagenet-resnet50", "chestxray14-densenet121"):
         text = next(path for path in RECIPES if path.stem == name).read_text(encoding="utf-8")
         settings = re.findall(r"^(?!name)(\w+ = .*\d.*)$", text.partition("[small]")[0], flags=re.MULTILINE)
         assert len(settings) > 10

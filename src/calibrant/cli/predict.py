@@ -112,9 +112,10 @@ def _geometry_of(run: Run) -> Geometry:
 def _network(text: str, run: Run | None, raw: RawData, checkpoint: Path | None) -> nn.Module:
     """The network, for inputs and classes of the data."""
     from calibrant.models import build, load_weights
+    from calibrant.training.views import AsJudged
 
     if run is not None:
-        return run.model()
+        return AsJudged(run.model(), run.recipe, multilabel=raw.train.labels.ndim == 2)
     shape = tuple(raw.train.rows(_first()).inputs.shape[1:])
     model = build(text, input_shape=shape, num_classes=len(raw.class_names))
     if checkpoint is not None:

@@ -6,8 +6,10 @@ the whole batch and each change its own share: the result does not depend on how
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,6 +17,10 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant._math.text_form import build_from
+
+_UNIT = 2**24  # numbers in [0, 1) are drawn as whole ones below this
+_TRIES = 10
+_SLIMMEST = 3 / 4  # width to height; 4 / 3 is the widest
 
 
 class Augmentation(ABC):
@@ -79,8 +85,100 @@ class Flip(Augmentation):
         return torch.where(chosen, images.flip(3), images)
 
 
-def build_augmentation(texts: Sequence[str], input_shape: tuple[int, ...]) -> tuple[Augmentation, ...]:
+class Window(Augmentation):
+    """Cut a square out at random.
+
+    Args:
+        side: Its side in pixels.
+    """
+
+    def __init__(self, side: int) -> None:
+        self.side = side
+
+    def draw(self, num_samples: int, generator: torch.Generator) -> Int[Tensor, "N K"]:
+        """Where each square lies, down and right, as 2⁻²⁴ of the room that there is."""
+        return torch.randint(0, _UNIT, (num_samples, 2), generator=generator)
+
+    def apply(self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]) -> Float[Tensor, "N C h w"]:
+        """Cut the squares."""
+        height, width = images.shape[2:]
+        room = torch.tensor([height - self.side + 1, width - self.side + 1])
+        corners = (drawn * room // _UNIT).tolist()
+        return torch.stack(
+            [
+                image[:, down : down + self.side, right : right + self.side]
+                for image, (down, right) in zip(images, corners, strict=True)
+            ]
+        )
+
+
+class ResizedCrop(Augmentation):
+    """Cut a rectangle of random area and shape out, and scale it to a square (bilinear, with antialiasing).
+
+    As ``RandomResizedCrop`` of torchvision: of ten rectangles the first that fits is taken, else the middle.
+
+    Args:
+        side: Pixels of the square.
+        area: Smallest and largest share of the image.
+
+    Raises:
+        InputError: If there is no side, or the shares are not ``0 < smallest <= largest <= 1``.
+    """
+
+    def __init__(self, side: int, *, area: tuple[float, float] = (0.08, 1.0)) -> None:
+        if side < 1:
+            raise InputError("resized-crop needs data.crop, the side of the square that the network sees.")
+        two = isinstance(area, tuple | list) and len(area) == 2  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not two or not 0 < area[0] <= area[1] <= 1:
+            raise InputError(f"`area` must be two shares, 0 < smallest <= largest <= 1; got {area!r}.")
+        self.side, self.area = side, tuple(area)
+
+    def draw(self, num_samples: int, generator: torch.Generator) -> Int[Tensor, "N K"]:
+        """Area, shape and place of ten rectangles for each image, in 2⁻²⁴."""
+        return torch.randint(0, _UNIT, (num_samples, 4 * _TRIES), generator=generator)
+
+    def apply(self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]) -> Float[Tensor, "N C h w"]:
+        """Cut and scale."""
+        height, width = images.shape[2:]
+        cut: list[Tensor] = []
+        for image, numbers in zip(images, (drawn.double() / _UNIT).tolist(), strict=True):
+            tries = zip(*[iter(numbers)] * 4, strict=True)
+            top, left, high, wide = self._rectangle(tries, height, width)
+            cut.append(
+                torch.nn.functional.interpolate(
+                    image[None, :, top : top + high, left : left + wide],
+                    (self.side, self.side),
+                    mode="bilinear",
+                    antialias=True,
+                )
+            )
+        return torch.cat(cut)
+
+    def _rectangle(
+        self, tries: Iterable[tuple[float, ...]], height: int, width: int
+    ) -> tuple[int, int, int, int]:
+        """Top, left, height and width."""
+        least, most = self.area
+        for area, shape, down, right in tries:
+            size = height * width * (least + (most - least) * area)
+            aspect = _SLIMMEST ** (1 - 2 * shape)
+            wide, high = round(math.sqrt(size * aspect)), round(math.sqrt(size / aspect))
+            if 0 < wide <= width and 0 < high <= height:
+                return int(down * (height - high + 1)), int(right * (width - wide + 1)), high, wide
+        high, wide = min(height, round(width / _SLIMMEST)), min(width, round(height / _SLIMMEST))
+        return (height - high) // 2, (width - wide) // 2, high, wide
+
+
+def build_augmentation(
+    texts: Sequence[str], input_shape: tuple[int, ...], *, side: int = 0
+) -> tuple[Augmentation, ...]:
     """Make the augmentations that ``texts`` describe, such as ``crop(padding=4)`` and ``flip``.
+
+    Args:
+        texts: The augmentations, in order.
+        input_shape: Shape of one sample.
+        side: Pixels of the squares that the network sees; where ``resized-crop`` does not make them, they are
+            cut out at random. 0: the network sees whole images.
 
     Raises:
         InputError: If a name or setting is unknown, or the inputs are not images.
@@ -91,4 +189,8 @@ def build_augmentation(texts: Sequence[str], input_shape: tuple[int, ...]) -> tu
     """
     if texts and len(input_shape) != 3:
         raise InputError(f"`augment` is for images; got inputs of shape {input_shape}.")
-    return tuple(build_from(text, {"crop": Crop, "flip": Flip}, what="augmentation") for text in texts)
+    makers = {"crop": Crop, "flip": Flip, "resized-crop": partial(ResizedCrop, side)}
+    found = tuple(build_from(text, makers, what="augmentation") for text in texts)
+    if side and not any(isinstance(each, ResizedCrop) for each in found):
+        found = (*found, Window(side))
+    return found

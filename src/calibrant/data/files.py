@@ -69,10 +69,17 @@ def read_arrays(path: Path) -> Mapping[str, Array]:
 def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> RawPart:
     """Images with channels first, or features, and int64 labels."""
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
-    if labels.ndim != 1 or labels.dtype.kind not in "biu":
+    if labels.ndim not in (1, 2) or labels.dtype.kind not in "biu":
         raise InputError(
-            f"{path.name}: {y!r} must hold one whole number per sample; "
+            f"{path.name}: {y!r} must hold one whole number per sample, or 0 and 1 for each label; "
             f"got shape {labels.shape} of {labels.dtype}."
+        )
+    if labels.ndim == 2 and (np.unique(labels) > 1).any() | (labels.min(initial=0) < 0):
+        raise InputError(f"{path.name}: {y!r} of shape {labels.shape} must hold 0 and 1.")
+    if labels.ndim == 2 and bool((labels.sum(axis=1) == 1).all()):
+        raise InputError(
+            f"{path.name}: {y!r} must hold the number of the class where each sample has exactly one; "
+            "store labels.argmax(axis=1)."
         )
     if len(inputs) != len(labels):
         raise InputError(f"{path.name}: {x!r} has {len(inputs)} samples, {y!r} has {len(labels)}.")
@@ -100,6 +107,9 @@ def _class_names(arrays: Mapping[str, Array], found: Mapping[str, RawPart]) -> t
     """The names in the file, or numbers."""
     if "class_names" in arrays:
         return tuple(str(name) for name in arrays["class_names"].tolist())
+    labels = found["train"].labels
+    if labels.ndim == 2:
+        return tuple(str(number) for number in range(labels.shape[1]))
     return tuple(str(number) for number in range(max(int(part.labels.max()) for part in found.values()) + 1))
 
 
@@ -112,6 +122,14 @@ def check_labels(found: Mapping[str, RawPart], num_classes: int, file: str) -> N
     if num_classes < 2:
         raise InputError(f"{file} must have at least two classes; got {num_classes}.")
     for split, part in found.items():
+        if part.labels.shape[1:] != found["train"].labels.shape[1:] or part.labels.shape[1:] not in (
+            (),
+            (num_classes,),
+        ):
+            raise InputError(
+                f"{file}: the {split} split has labels of shape {tuple(part.labels.shape)}, which do not go "
+                f"with the {num_classes} names or the training split's {tuple(found['train'].labels.shape)}."
+            )
         low, high = int(part.labels.min()), int(part.labels.max())
         if low < 0 or high >= num_classes:
             raise InputError(

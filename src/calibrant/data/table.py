@@ -113,6 +113,11 @@ class Dataset:
         return len(self.class_names)
 
     @property
+    def multilabel(self) -> bool:
+        """Whether a sample may have several labels, each 0 or 1."""
+        return self.train.labels.ndim == 2
+
+    @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one sample."""
         return tuple(self.train.inputs.shape[1:])
@@ -146,4 +151,5 @@ class Dataset:
     def summary(self) -> str:
         """Sizes and shapes in one line."""
         sizes = ", ".join(f"{len(part)} {name}" for name, part in self.parts.items())
-        return f"{self.name}: {sizes}; {self.num_classes} classes; inputs {self.input_shape}"
+        what = "labels" if self.multilabel else "classes"
+        return f"{self.name}: {sizes}; {self.num_classes} {what}; inputs {self.input_shape}"

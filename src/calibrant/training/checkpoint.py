@@ -15,6 +15,7 @@ from calibrant.training.job import Job
 from calibrant.training.learner import Learner
 from calibrant.training.processes import Processes
 from calibrant.training.run import CHECKPOINT_FORMAT
+from calibrant.training.views import network_shape
 
 
 @dataclass
@@ -45,7 +46,7 @@ def save(job: Job, state: State, learner: Learner, processes: Processes) -> None
     checkpoint = {
         "format": CHECKPOINT_FORMAT,
         "data_sha256": job.data_sha256,
-        "input_shape": list(job.dataset.input_shape),
+        "input_shape": list(network_shape(job.recipe, job.dataset)),
         "num_classes": job.dataset.num_classes,
         "vectors_shape": None if job.dataset.vectors is None else list(job.dataset.vectors.shape),
         **vars(state),

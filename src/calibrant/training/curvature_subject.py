@@ -46,7 +46,7 @@ def subject_of_run(path: str | os.PathLike[str]) -> Subject:
     run = load_run(path)
     if run.evaluation is None:
         raise InputError(f"{path} is not finished; `calibrant train {path}` resumes it.")
-    dataset = read_data(run.recipe.data)
+    dataset = _whole_images(run.recipe)
     if dataset.sha256() != run.data_sha256:
         raise InputError(
             f"{path} was trained on other data than {dataset.name} holds now, so its curvature cannot be "
@@ -79,7 +79,7 @@ def subject_of_factory(
         InputError: If the network cannot be built, or the weights do not fit it.
     """
     recipe = Recipe.read({"model": factory, "loss": loss, "data": {"name": data}}).with_settings(settings)
-    dataset = read_data(recipe.data)
+    dataset = _whole_images(recipe)
     with torch.random.fork_rng(devices=[]):
         model = build_model(
             recipe.model,
@@ -95,6 +95,17 @@ def subject_of_factory(
         loss=build_loss(recipe, dataset),
         dataset=dataset,
     )
+
+
+def _whole_images(recipe: Recipe) -> Dataset:
+    """The recipe's data, where the network sees them as they are.
+
+    Raises:
+        InputError: If it sees squares that are cut out.
+    """
+    if recipe.data.crop:
+        raise InputError("curvature is measured on whole images only, and data.crop cuts squares out.")
+    return read_data(recipe.data)
 
 
 def _loss_of_run(run: Run, dataset: Dataset) -> nn.Module:

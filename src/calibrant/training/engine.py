@@ -21,6 +21,7 @@ from calibrant.training.interruption import Interruption
 from calibrant.training.job import Job
 from calibrant.training.learner import Learner, on_cpu
 from calibrant.training.loss import FollowsConfidences, FollowsEpochs
+from calibrant.training.multilabel import multilabel_epoch_metrics
 from calibrant.training.processes import Processes
 from calibrant.training.run import BEST
 from calibrant.training.samples import Samples
@@ -97,6 +98,7 @@ class Engine:
             base=settings.optimiser.learning_rate,
             epoch=epoch,
             epochs=settings.training.epochs,
+            losses=[row["calibration_nll"] for row in self.state.history],
         )
         learner.module.train()
         batches = self.batches(epoch)
@@ -135,7 +137,8 @@ class Engine:
         if penalised:
             row["train_trace"] = _ratio(*penalised)
         labels = self.job.dataset.calibration.labels
-        found = epoch_metrics(logits, labels, num_bins=recipe.evaluation.num_bins)
+        measure = multilabel_epoch_metrics if self.job.dataset.multilabel else epoch_metrics
+        found = measure(logits, labels, num_bins=recipe.evaluation.num_bins)
         row |= {f"calibration_{name}": value for name, value in found.items()}
         if recipe.record.dynamics:
             row |= self._dynamics()

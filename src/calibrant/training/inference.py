@@ -13,6 +13,7 @@ from calibrant._math.shapes import Float
 from calibrant.training.job import Job
 from calibrant.training.processes import Processes
 from calibrant.training.samples import Samples
+from calibrant.training.views import AsJudged, middle
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -33,6 +34,7 @@ class Inference:
         self, fabric: Fabric, job: Job, *, model: nn.Module, processes: Processes, samples: Samples
     ) -> None:
         self._fabric, self._recipe, self._width = fabric, job.recipe, job.dataset.num_classes
+        self._side, self._multilabel = job.recipe.data.crop, job.dataset.multilabel
         self._processes, self._samples = processes, samples
         self.model = model
 
@@ -40,10 +42,18 @@ class Inference:
         """Logits of a whole split in the order of its samples, on the CPU of every process."""
         return self.over(name, lambda inputs, _labels: self.run(inputs), width=self._width)
 
-    @torch.no_grad()
+    def final_logits(self, name: str) -> Float[Tensor, "N C"]:
+        """As :meth:`logits`, or of the mean probabilities of the views that the evaluation asks for."""
+        judged = AsJudged(self._of_view, self._recipe, multilabel=self._multilabel)
+        return self.over(name, lambda inputs, _labels: judged(inputs), width=self._width)
+
     def run(self, inputs: Tensor) -> Tensor:
-        """Logits of a batch."""
-        return logits_of(self._fabric, self.model, inputs)
+        """Logits of a batch, seen as after each epoch."""
+        return self._of_view(middle(inputs, self._side))
+
+    @torch.no_grad()
+    def _of_view(self, view: Tensor) -> Tensor:
+        return logits_of(self._fabric, self.model, view)
 
     def over(
         self, name: str, compute: Callable[[Tensor, Tensor], Float[Tensor, "n K"]], *, width: int

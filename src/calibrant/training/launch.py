@@ -25,6 +25,7 @@ from calibrant.training.interruption import Interruption
 from calibrant.training.job import Job
 from calibrant.training.listener import Listener
 from calibrant.training.loss import build_loss, warn_of_dying_gradients
+from calibrant.training.multilabel import check_task
 from calibrant.training.neutral import check_convention
 from calibrant.training.recipe import Recipe
 from calibrant.training.recipe_sections import HardwareSection
@@ -34,6 +35,7 @@ from calibrant.training.run import Run, RunFolder, load_run
 from calibrant.training.run_report import run_facts
 from calibrant.training.schedule import build_optimiser
 from calibrant.training.shift import check_shift, shifted_logits
+from calibrant.training.views import network_shape
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -93,19 +95,22 @@ def train(
     warn_of_dying_gradients(recipe.loss)
     data = data or read_training_data(recipe)
     dataset = data.dataset
-    check_shift(recipe, dataset)
+    if not dataset.multilabel:
+        check_shift(recipe, dataset)
     # These are built here once so that their errors come before anything is written.
     preparation(recipe.data, dataset)
-    build_augmentation(recipe.data.augment, dataset.input_shape)
+    build_augmentation(recipe.data.augment, dataset.input_shape, side=recipe.data.crop)
+    input_shape = network_shape(recipe, dataset)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seeds.derived(recipe.seed, seeds.WEIGHTS))
         model = build_model(
             recipe.model,
-            input_shape=dataset.input_shape,
+            input_shape=input_shape,
             num_classes=dataset.num_classes,
             vectors=dataset.vectors,
         )
         loss = build_loss(recipe, dataset)
+    check_task(recipe, dataset, loss)
     if not run_folder.checkpoint.is_file():
         begin_with(model, recipe.initial)
     build_regularizer(recipe, model, loss)
@@ -235,7 +240,7 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     if finished and not is_complete(job):
         engine.use_kept_weights()
         wanted = ("calibration", "test") if job.foreign is None else ("calibration", "test", "foreign")
-        logits = {name: engine.inference.logits(name) for name in wanted}
+        logits = {name: engine.inference.final_logits(name) for name in wanted}
         shifted = shifted_logits(job, engine.samples, engine.inference)
         if first:
             cost = engine.learner.cost(engine.batches(0)[0])

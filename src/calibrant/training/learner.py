@@ -17,11 +17,13 @@ from calibrant.training.inference import logits_of
 from calibrant.training.job import Job
 from calibrant.training.joint_optimiser import RELATIVE_RATE
 from calibrant.training.loss import labels_of_parts
+from calibrant.training.multilabel import right_answers
 from calibrant.training.processes import Processes
 from calibrant.training.regularizer import build_regularizer
 from calibrant.training.samples import Samples
 from calibrant.training.schedule import build_optimiser
 from calibrant.training.step_cost import measured_cost
+from calibrant.training.views import middle
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -48,7 +50,9 @@ class Learner:
         wrapped: Any = torch.compile(self.model) if job.recipe.hardware.compile else self.model
         self.module, self.optimiser = fabric.setup(wrapped, optimiser)
         self.loss = job.loss.to(processes.device)
-        self.augmentations = build_augmentation(job.recipe.data.augment, job.dataset.input_shape)
+        self.augmentations = build_augmentation(
+            job.recipe.data.augment, job.dataset.input_shape, side=job.recipe.data.crop
+        )
         self.regularizer = build_regularizer(job.recipe, self.model, self.loss, rank=processes.rank)
         rho = job.recipe.sam.rho
         self.sam = SAM(self.model, self.optimiser, rho=rho) if rho > 0 else None
@@ -117,7 +121,7 @@ class Learner:
         return _Pass(logits.detach(), found)
 
     def _sums(self, done: _Pass, labels: Tensor) -> Float[Tensor, " K"]:
-        right = (done.logits.argmax(dim=1) == labels).sum()
+        right = right_answers(done.logits, labels).sum()
         size = torch.tensor(len(labels), device=self._processes.device)
         sums = [done.found.loss.detach().double() * len(labels), right.double(), size.double()]
         if self.regularizer is not None:
@@ -144,7 +148,7 @@ class Learner:
                 self.model,
                 self.loss,
                 run=run,
-                inputs=self._samples.prepare(inputs),
+                inputs=middle(self._samples.prepare(inputs), self._recipe.data.crop),
                 labels=labels_of_parts(self.model, inputs, labels),
             )
 

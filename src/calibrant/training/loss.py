@@ -13,7 +13,9 @@ from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.shapes import Float
 from calibrant._math.text_form import parse_call
 from calibrant.data import Dataset, Part
+from calibrant.losses._module import MultilabelLossModule
 from calibrant.models import imported
+from calibrant.training.multilabel import BalancedLabels
 from calibrant.training.recipe import Recipe
 
 DYING_GRADIENTS = 7.0
@@ -62,7 +64,9 @@ def build_loss(recipe: Recipe, dataset: Dataset) -> nn.Module:
     else:
         loss = losses.build(recipe.loss)
     if recipe.training.class_weights == "balanced":
-        if not hasattr(loss, "weight"):
+        if isinstance(loss, MultilabelLossModule) and dataset.multilabel:
+            return BalancedLabels(loss, dataset.train.labels)
+        if dataset.multilabel or not hasattr(loss, "weight"):
             raise InputError(f"{recipe.loss} takes no class weights; set training.class_weights to none.")
         loss.weight = class_weights(dataset.train, dataset.num_classes)
     return loss

@@ -81,6 +81,12 @@ class Recipe(sections.Section):
         return self.foreign.name or self.evaluation.out_of_distribution
 
     @model_validator(mode="after")
+    def _views_are_cut_out(self) -> Recipe:
+        if self.evaluation.views != "one" and not self.data.crop:
+            raise ValueError("`evaluation.views` ten-crop needs `data.crop`, the side of the squares")
+        return self
+
+    @model_validator(mode="after")
     def _curvature_can_be_differentiated(self) -> Recipe:
         penalised, precision = self.curvature.weight > 0, self.training.precision
         if penalised and self.sam.rho > 0:

@@ -39,6 +39,9 @@ class DataSection(Section):
     """Scale images to so many pixels a side when they are decoded; 0: as they are."""
     channels: Literal[0, 1, 3] = 0
     """Make images grey (1) or coloured (3); 0: as they are."""
+    crop: Annotated[int, Field(ge=0)] = 0
+    """The network sees squares of so many pixels a side: random ones in training, the middle one or those of
+    ``evaluation.views`` otherwise; 0: whole images."""
     memory: Positive = 4.0
     """Gigabytes up to which a split of images is decoded at once; larger ones are decoded as needed."""
     normalise: Literal["train", "none", "given"] = "train"
@@ -49,7 +52,8 @@ class DataSection(Section):
     """For texts and trees: a file of word vectors, as GloVe comes or ``.npz``; its path, or its place inside
     the folder ``CALIBRANT_DATA``. If empty, no word has one."""
     augment: tuple[str, ...] = ()
-    """Random changes to training images: ``crop(padding=4)``, ``flip``."""
+    """Random changes to training images: ``crop(padding=4)``, ``flip``, and, where ``crop`` is given,
+    ``resized-crop(area=(0.08, 1.0))``."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Decides which samples go into which split; independent of the seed of the training."""
 
@@ -106,11 +110,14 @@ class OptimiserSection(Section):
 class ScheduleSection(Section):
     """How the learning rate changes from epoch to epoch."""
 
-    name: Literal["constant", "steps", "cosine"] = "constant"
+    name: Literal["constant", "steps", "cosine", "plateau"] = "constant"
     milestones: tuple[Count, ...] = ()
     """For steps: completed epochs after which the rate is multiplied by ``factor``."""
     factor: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """For steps."""
+    """For steps and plateau."""
+    patience: Annotated[int, Field(ge=0)] = 5
+    """For plateau: the rate is multiplied by ``factor`` after more epochs than this without a calibration NLL
+    that is lower by 1e-4 of it, as torch's ``ReduceLROnPlateau`` does."""
     floor: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """For cosine: share of the rate that is left at the end."""
     warmup: Annotated[int, Field(ge=0)] = 0
@@ -156,7 +163,8 @@ class TrainingSection(Section):
     batch_size: Annotated[int, Field(ge=2)] = 128
     """Counted over all processes."""
     class_weights: Literal["none", "balanced"] = "none"
-    """Whether the loss weights classes by the inverse of their frequency (alpha)."""
+    """Whether the loss weights classes by the inverse of their frequency (alpha); where samples have several
+    labels, both answers of each label, as CheXNet does."""
     drop_last: bool = False
     """Leave out the last batch of an epoch where it is smaller than the others."""
     patience: Annotated[int, Field(ge=0)] = 0
@@ -229,6 +237,10 @@ class EvaluationSection(Section):
     num_bins: Count = 15
     batch_size: Count = 512
     """Batch size where nothing is learned."""
+    views: Literal["one", "ten-crop"] = "one"
+    """What the finished network sees of calibration and test images: one view, or the corners and the middle
+    and their mirror images (see ``data.crop``). Probabilities are averaged, and what is stored and calibrated
+    are logits of the averages. After each epoch it is one view."""
     sst_binary: Literal["renormalised", "struck"] = "renormalised"
     """For networks that learn a neutral class beside the two: whether the two are renormalised, or the
     neutral one is struck out and what is left need not sum to one; the report shows both."""

@@ -34,10 +34,10 @@ def panel(
         seed: Decides which images.
 
     Returns:
-        None where the samples are not images.
+        None where the samples are not images, or have several labels each.
     """
     inputs = test.inputs
-    if inputs.ndim != 4 or inputs.shape[1] not in (1, 3):
+    if inputs.ndim != 4 or inputs.shape[1] not in (1, 3) or test.labels.ndim != 1:
         return None
     before = {name: each.test.scores.double().softmax(dim=1) for name, each in predictions.items()}
     after = {name: _repaired(each) for name, each in predictions.items()}

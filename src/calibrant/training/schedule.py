@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
@@ -14,9 +14,20 @@ from calibrant._math.text_form import nearest
 from calibrant.training.joint_optimiser import JointOptimiser
 from calibrant.training.recipe_sections import OptimiserSection, ScheduleSection
 
+_LEAST_FALL = 1e-4  # of the lowest loss, as torch has it
 
-def learning_rate(schedule: ScheduleSection, *, base: float, epoch: int, epochs: int) -> float:
-    """Learning rate after ``epoch`` completed epochs; a function of the epoch, without state.
+
+def learning_rate(
+    schedule: ScheduleSection, *, base: float, epoch: int, epochs: int, losses: Sequence[float | None] = ()
+) -> float:
+    """Learning rate after ``epoch`` completed epochs; a function of what came before, without state.
+
+    Args:
+        schedule: How it changes.
+        base: The optimiser's learning rate.
+        epoch: Completed epochs.
+        epochs: All epochs.
+        losses: What plateau looks at, one for each completed epoch; None where it was not finite.
 
     Example:
         >>> steps = ScheduleSection(name="steps", milestones=(150, 250))
@@ -28,10 +39,25 @@ def learning_rate(schedule: ScheduleSection, *, base: float, epoch: int, epochs:
         return base * (epoch + 1) / (schedule.warmup + 1)
     if schedule.name == "steps":
         return base * schedule.factor ** sum(milestone <= epoch for milestone in schedule.milestones)
+    if schedule.name == "plateau":
+        return base * schedule.factor ** _plateaus(losses, schedule.patience)
     if schedule.name == "cosine":
         passed = (epoch - schedule.warmup) / max(1, epochs - schedule.warmup)
         return base * (schedule.floor + (1 - schedule.floor) * (1 + math.cos(math.pi * passed)) / 2)
     return base
+
+
+def _plateaus(losses: Sequence[float | None], patience: int) -> int:
+    """How often the loss stopped falling: more than ``patience`` epochs without a new minimum."""
+    best, idle, found = math.inf, 0, 0
+    for loss in losses:
+        if loss is not None and loss < best * (1 - _LEAST_FALL):
+            best, idle = loss, 0
+        else:
+            idle += 1
+        if idle > patience:
+            found, idle = found + 1, 0
+    return found
 
 
 def build_optimiser(settings: OptimiserSection, model: nn.Module) -> Optimizer:

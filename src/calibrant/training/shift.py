@@ -114,7 +114,7 @@ def shifted_logits(job: Job, samples: Samples, inference: Inference) -> list[Shi
         part = shifted(job.recipe, job.dataset, shift)
         job.listener.stage(f"predicting under {shift.corruption} {shift.severity}", 0.0)
         samples.add("shifted", part)
-        found.append(Shifted(shift, part.labels, inference.logits("shifted")))
+        found.append(Shifted(shift, part.labels, inference.final_logits("shifted")))
     return found
 
 

@@ -33,7 +33,13 @@ from calibrant.training.data import TrainingData, read_training_data
 from calibrant.training.run import RunFolder
 from calibrant.training.version import NUMBERS
 
-LATER: Mapping[str, object] = {"initial.weights": "", "initial.skip": []}
+LATER: Mapping[str, object] = {
+    "initial.weights": "",
+    "initial.skip": [],
+    "data.crop": 0,
+    "evaluation.views": "one",
+    "schedule.patience": 5,
+}
 """Settings that recipes have gained since the present version of the numbers, with what changes none of them.
 
 A run whose recipe has that value is known by the same name as before there was the setting. Where ``NUMBERS``
