@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from calibrant._math.errors import InputError
 from calibrant.experiments.grid import Grid, load_grid
 from calibrant.experiments.matching import matches, read_wanted
+from calibrant.experiments.studies.generalisation_gap.measure import GeneralisationGap
+from calibrant.experiments.studies.linear_model.measure import LinearModel
 from calibrant.experiments.tasks.training import recipe_of
 from toy_task import toy_grid
 
@@ -126,3 +129,27 @@ def test_the_grids_of_the_project_are_valid() -> None:
     """Each can be read; the digits' holds 60 runs."""
     grids = {path.stem: load_grid(path) for path in sorted(GRIDS.glob("*.toml"))}
     assert len(grids["digits-losses"].points) == 60
+
+
+def test_a_task_of_one_s_own() -> None:
+    """A grid may name a task's class by its module; what is no task is refused by its name."""
+    found = Grid.read({"task": "toy_task:Toy", "axes": {"value": [1.0, 2.0]}})
+    assert [point.settings["value"] for point in found.points] == [1.0, 2.0]
+    for name in ("toy_task:Toys", "nowhere_at_all:Toy", "toy_task:toys", ":Toy"):
+        with pytest.raises(InputError, match=f"the task '{name}'"):
+            Grid.read({"task": name, "axes": {"value": [1.0]}})
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"num_sample": 3}, "there is no setting num_sample; did you mean 'num_samples'"),
+        ({"num_samples": 3.5}, "`num_samples` must be of the kind of 800; got 3.5"),
+        ({"seed": True}, "`seed` must be of the kind of 0; got True"),
+    ],
+)
+def test_a_simulation_refuses_settings(settings: dict[str, Any], said: str) -> None:
+    """Unknown names and values of another kind are refused; an integer may stand for a number."""
+    with pytest.raises(InputError, match=said):
+        GeneralisationGap().complete(settings)
+    assert LinearModel().complete({"spread": 1})["spread"] == 1.0
