@@ -19,7 +19,7 @@ ROSTERS = {
     "models/roster.py": set[str](),
     "evaluation/quantities/roster.py": {"samples.py", "shared.py"},
     "experiments/studies/roster.py": {"demo", "fcl_boundaries"},
-    "experiments/tasks/roster.py": {"fingerprints.py"},
+    "experiments/tasks/roster.py": {"fingerprints.py", "simulation.py"},
     "experiments/engines/roster.py": {"cores.py", "perform.py", "pool_worker.py", "ray_worker.py"},
 }
 

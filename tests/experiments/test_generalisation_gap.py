@@ -11,16 +11,22 @@ import pytest
 from calibrant import theory
 from calibrant.experiments.studies.generalisation_gap import PAGE
 from calibrant.experiments.studies.generalisation_gap.figures import draw_figure
-from calibrant.experiments.studies.generalisation_gap.measure import results, run_generalisation_gap
-from calibrant.experiments.studies.generalisation_gap.settings import Cell
+from calibrant.experiments.studies.generalisation_gap.measure import GeneralisationGap, results
+
+
+def runs(cells: list[tuple[int, int]], seeds: list[int]) -> list[dict[str, Any]]:
+    """Each cell, samples and features, on each seed."""
+    keys: tuple[str, ...] = ("num_samples", "num_features", "seed")
+    points: list[dict[str, Any]] = [
+        dict(zip(keys, (*cell, seed), strict=True)) for seed in seeds for cell in cells
+    ]
+    return [{**point, **GeneralisationGap().simulate(point)} for point in points]
 
 
 @pytest.fixture(scope="module")
-def gap_records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def gap_records() -> list[dict[str, Any]]:
     """Two loads, two seeds."""
-    cells = [Cell(num_samples=200, num_features=40), Cell(num_samples=800, num_features=2)]
-    store = tmp_path_factory.mktemp("gap")
-    return run_generalisation_gap(store, seeds=[0, 1], cells=cells, tell=lambda _: None)
+    return runs([(200, 40), (800, 2)], [0, 1])
 
 
 def test_the_argument_in_numbers(gap_records: list[dict[str, Any]]) -> None:
@@ -45,10 +51,9 @@ def test_generalisation_gap_page(gap_records: list[dict[str, Any]], tmp_path: Pa
     assert [(cell["num_samples"], cell["num_features"]) for cell in cells] == [(200, 40), (800, 2)]
 
 
-def test_fits_without_minimum_are_counted(tmp_path: Path) -> None:
+def test_fits_without_minimum_are_counted() -> None:
     """A sample that can be separated has no minimum; it is counted and left out."""
-    cells = [Cell(num_samples=20, num_features=40), Cell(num_samples=200, num_features=40)]
-    records = run_generalisation_gap(tmp_path, seeds=[0], cells=cells, tell=lambda _: None)
+    records = runs([(20, 40), (200, 40)], [0])
     assert not any(arm["converged"] for arm in records[0]["arms"])
     numbers = results(records)
     assert [arm["without_minimum"] for arm in numbers["cells"][0]["arms"]] == [1] * 6

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from calibrant._math.errors import InputError
 from calibrant.experiments.grid import Grid, load_grid
 from calibrant.experiments.matching import matches, read_wanted
+from calibrant.experiments.studies.generalisation_gap.measure import GeneralisationGap
+from calibrant.experiments.studies.linear_model.measure import LinearModel
 from calibrant.experiments.tasks.training import Training, recipe_of
 from toy_task import toy_grid
 
@@ -141,9 +144,7 @@ def test_a_small_budget() -> None:
     assert full["training.epochs"] == 350
     assert not any(key.startswith("full") for key in full)
     plainly = Grid.read({"recipe": {**recipe, "training": {"epochs": 4, "batch_size": 64}}, **AXES}).points[0]
-    assert Training().deciding(small) == Training().deciding(plainly.settings), (
-        "the same numbers, the same run"
-    )
+    assert Training().deciding(small) == Training().deciding(plainly.settings), "another name"
     varied = Grid.read({**content, "axes": {"training.epochs": [7]}}, budget="small").points[0].settings
     assert varied["training.epochs"] == 7
     with pytest.raises(InputError, match="a small budget needs a recipe that says what it replaces"):
@@ -151,3 +152,27 @@ def test_a_small_budget() -> None:
 
 
 AXES = {"axes": {"seed": [0, 1]}}
+
+
+def test_a_task_of_one_s_own() -> None:
+    """A grid may name a task's class by its module; what is no task is refused by its name."""
+    found = Grid.read({"task": "toy_task:Toy", "axes": {"value": [1.0, 2.0]}})
+    assert [point.settings["value"] for point in found.points] == [1.0, 2.0]
+    for name in ("toy_task:Toys", "nowhere_at_all:Toy", "toy_task:toys", ":Toy"):
+        with pytest.raises(InputError, match=f"the task '{name}'"):
+            Grid.read({"task": name, "axes": {"value": [1.0]}})
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"num_sample": 3}, "there is no setting num_sample; did you mean 'num_samples'"),
+        ({"num_samples": 3.5}, "`num_samples` must be of the kind of 800; got 3.5"),
+        ({"seed": True}, "`seed` must be of the kind of 0; got True"),
+    ],
+)
+def test_a_simulation_refuses_settings(settings: dict[str, Any], said: str) -> None:
+    """Unknown names and values of another kind are refused; an integer may stand for a number."""
+    with pytest.raises(InputError, match=said):
+        GeneralisationGap().complete(settings)
+    assert LinearModel().complete({"spread": 1})["spread"] == 1.0

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from calibrant.experiments.studies.linear_model import PAGE, measure
-from calibrant.experiments.studies.linear_model.figures import draw_figure
-from calibrant.experiments.studies.linear_model.measure import descend, draw, push, run_linear_model
-from calibrant.experiments.studies.linear_model.numbers import numbers_of
+from calibrant.experiments.studies.linear_model import LINEAR_MODEL
+from calibrant.experiments.studies.linear_model.measure import descend, draw, push, simulate
 from calibrant.experiments.studies.linear_model.settings import GAMMAS, Setting
+from calibrant.experiments.study import Session
 from calibrant.losses import focal_loss
 
 SMALL = Setting(num_samples=80, num_test=400, learning_rate=0.5, iterations=3000)
@@ -35,15 +35,10 @@ def test_push_is_the_loss_s_slope() -> None:
 
 def test_descent_arrives_at_the_minimum() -> None:
     """Gradient descent ends where Newton's method does, for every exponent."""
-    found = run_linear_model_once()
+    found = simulate(SMALL, 0)
     assert all(arm["rest"] < 1e-6 for arm in found["arms"])
     norms = [arm["norm"] for arm in found["arms"]]
     assert norms == sorted(norms, reverse=True)
-
-
-def run_linear_model_once() -> dict[str, object]:
-    """One record of the small setting, without a store."""
-    return measure._run(SMALL, 0)
 
 
 def test_the_posterior_is_the_frequency() -> None:
@@ -67,10 +62,13 @@ def test_descent_keeps_its_checkpoints() -> None:
 
 def test_linear_model_page(tmp_path: Path) -> None:
     """Page, numbers and picture, the same bytes from the same runs."""
-    records = run_linear_model(tmp_path / "store", seeds=[0, 1], setting=SMALL, tell=lambda _: None)
+    session, small = Session(tell=lambda _: None), {"settings": {**asdict(SMALL), "iterations": 300}}
     first, second = (
-        PAGE.write(numbers_of(records, SMALL), tmp_path / name, [draw_figure(records)])
-        for name in ("first", "second")
+        [
+            Path(path)
+            for path in LINEAR_MODEL.run(session, small, out=tmp_path, seeds=2, table=tmp_path / name)
+        ]
+        for name in "ab"
     )
     assert [path.name for path in first] == ["linear-model.md", "linear-model.json", "linear-model.svg"]
     for one, two in zip(first, second, strict=True):

@@ -20,8 +20,10 @@ from typer.testing import CliRunner
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
 from calibrant.experiments.claims import Claim
+from calibrant.experiments.grid import load_grid
 from calibrant.experiments.pages import results_text
 from calibrant.experiments.records import Records
+from calibrant.experiments.store import Store
 from calibrant.experiments.studies.roster import STUDIES
 from calibrant.experiments.study import DATA, OUT, PUBLISHED, SEEDS, SETTING, TABLE, Page, Session, Study
 
@@ -203,24 +205,47 @@ def test_a_page_that_compares_can_be_turned(one: Page) -> None:
     assert one.exchanged is not None or not any(claim.arms for claim in found)
 
 
-@each([study for study in STUDIES if any(name.endswith(".jsonl") for name in study.records)])
+@each([study for study in STUDIES if study.grid or any(name.endswith(".jsonl") for name in study.records)])
 def test_a_second_run_does_nothing(one: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is recorded is not computed again, and the files are the same; all of them are declared."""
+    """What is kept is not computed again, and the files are the same; all of them are declared."""
     if one.name in NOT_SMALL:
         pytest.skip(NOT_SMALL[one.name])
     assert one.small, f"give {one.name} small settings: Study(small=lambda: ...)"
     options = {option.name: option.default for option in one.options} | {"out": tmp_path, "seeds": 2}
     session = Session(tell=lambda _: None)
     printed = one.run(session, one.small(), **options)
-    first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert set(first) == set(one.files)
+    first = _bytes_in(tmp_path)
+    assert {name for name in first if "/" not in name} - OF_STORES == set(one.files)
+    assert any(name.endswith("/result.json") for name in first) == (one.grid is not None)
 
+    monkeypatch.setattr(Store, "begin", lambda *_: pytest.fail("done again"))
     recall = Records.get
     monkeypatch.setattr(
         Records, "get", lambda self, key, _: recall(self, key, lambda: pytest.fail("computed again"))
     )
     assert one.run(session, one.small(), **options) == printed
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == first
+    assert _bytes_in(tmp_path) == first
+
+
+OF_STORES = {"README.txt", "index.jsonl", "fingerprints.json"}
+
+
+def _bytes_in(folder: Path) -> dict[str, bytes]:
+    """Every file but leases, by its path in the folder."""
+    files = [path for path in folder.rglob("*") if path.is_file() and "leases" not in path.parts]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+@each([study for study in STUDIES if study.grid])
+def test_a_study_s_grid_is_among_the_grids(one: Study) -> None:
+    """`grids/NAME.toml` names the runs of the study's own grid, with the seeds of the committed page."""
+    assert one.grid is not None
+    ours, found = load_grid(one.grid), load_grid(RESULTS.parents[1] / "grids" / f"{one.name}.toml")
+    assert [item.run for item in found.items()] == [item.run for item in ours.items()]
+    (page,) = one.pages
+    assert f"--seeds {len({point.settings['seed'] for point in found.points})} " in text_of(
+        page, committed(page)
+    )
 
 
 def test_the_roster_is_light() -> None:

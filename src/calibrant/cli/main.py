@@ -21,6 +21,7 @@ from calibrant.cli.evaluate import evaluate
 from calibrant.cli.fault import report_fault
 from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
+from calibrant.cli.heatmap import heatmap
 from calibrant.cli.predict import predict
 from calibrant.cli.runs import runs
 from calibrant.cli.study import app as study
@@ -36,7 +37,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS = (evaluate, fit, apply, compare, check, demo, train, predict, sweep, runs, table, figure, curvature)
+COMMANDS = (
+    evaluate,
+    fit,
+    apply,
+    compare,
+    check,
+    demo,
+    train,
+    predict,
+    sweep,
+    runs,
+    table,
+    figure,
+    curvature,
+    heatmap,
+)
 for command in COMMANDS:
     app.command(cls=Command)(command)
 app.add_typer(study, name="study")

@@ -47,7 +47,7 @@ def _carry_out(study: Study, values: dict[str, Any]) -> None:
                 bar.append(stack.enter_context(progress(study.name)))
             bar[0](stage, share)
 
-        session = Session(tell=_tell, progress=report, command=command_line())
+        session = Session(tell=_tell, progress=report, command=command_line(), engine="pool")
         try:
             printed = study.run(session, **values)
         except KeyboardInterrupt as stop:

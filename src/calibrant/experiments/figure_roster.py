@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from matplotlib.figure import Figure
 
@@ -36,11 +34,10 @@ LANDSCAPE = StudyFigure(
 
 def _linear_model() -> Figure:
     from calibrant.experiments.studies.linear_model.figures import draw_figure
-    from calibrant.experiments.studies.linear_model.measure import run_linear_model
+    from calibrant.experiments.studies.linear_model.measure import simulate
+    from calibrant.experiments.studies.linear_model.settings import DEFAULT
 
-    with tempfile.TemporaryDirectory() as store:
-        runs = run_linear_model(Path(store), seeds=[0], tell=lambda _: None)
-    return draw_figure(runs)
+    return draw_figure([simulate(DEFAULT, 0)])
 
 
 def _decision_boundaries() -> Figure:

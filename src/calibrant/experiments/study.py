@@ -70,11 +70,13 @@ class Session:
         tell: Takes a line to show.
         progress: Takes the present stage and the share that is done.
         command: The command that started the study, to be kept beside its runs.
+        engine: What does the runs of a grid.
     """
 
     tell: Callable[[str], None] = print
     progress: Callable[[str, float], None] = lambda _stage, _share: None
     command: str = ""
+    engine: str = "serial"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +140,9 @@ class Study:
             writes what is to be written, and returns what the command prints: paths, or a sentence.
         options: The options that it takes.
         pages: The pages of results that it writes.
-        records: Files of records that it keeps in the folder ``out``, as names or patterns.
-        small: Of a study that keeps records, gives the settings under which it takes a second. They are the
+        grid: The grid of its runs, whose store is the folder ``out``.
+        records: Of a study without a grid, the files of records that it keeps there, as names or patterns.
+        small: Of a study that keeps runs, gives the settings under which it takes a second. They are the
             second argument of ``run``, which has a default; the laws of all studies run it so.
     """
 
@@ -148,6 +151,7 @@ class Study:
     run: Callable[..., Sequence[Path | str]] = field(repr=False)
     options: tuple[Option, ...] = (OUT,)
     pages: tuple[Page, ...] = ()
+    grid: Path | None = None
     records: tuple[str, ...] = ()
     small: Callable[[], object] | None = field(default=None, repr=False)
 

@@ -15,10 +15,16 @@ from calibrant.reports.commands import with_commands
 from calibrant.reports.run_sections import Section
 from calibrant.training.budget import budget_note
 from calibrant.training.job import Job
+from calibrant.training.label_table import label_table, without_groups
 from calibrant.training.neutral import conventions_of, strikes_neutral, struck_predictions
 from calibrant.training.run import load_run
 from calibrant.training.run_report import detection_of, run_sections
 from calibrant.training.shift import Shifted, ShiftResults, shift_section
+
+OVER_IMAGES = (
+    "Intervals and chance are over images; images of one patient resemble each other, so they may be too "
+    "narrow. The table of labels has intervals over patients."
+)
 
 
 def is_complete(job: Job) -> bool:
@@ -41,6 +47,15 @@ def write_results(
     if foreign is not None:
         detection = detection_of(predictions, foreign, name=job.recipe.foreign_name)
         folder.write(folder.detection, json.dumps(detection, indent=2) + "\n")
+    labels = label_table(
+        predictions,
+        num_bins=settings.num_bins,
+        num_resamples=min(settings.bootstrap, 500),
+        seed=job.recipe.seed,
+    )
+    if labels is not None:
+        folder.write(folder.labels, json.dumps(labels, indent=2) + "\n")
+        predictions = without_groups(predictions)  # hundreds of patients make no table of groups
     evaluation = evaluate(
         predictions,
         calibrators=settings.calibrators or None,
@@ -53,6 +68,8 @@ def write_results(
     )
     if note := budget_note(job.recipe):
         evaluation = replace(evaluation, notes=(f"Trained on a {note}.", *evaluation.notes))
+    if labels is not None:
+        evaluation = replace(evaluation, notes=(*evaluation.notes, OVER_IMAGES))
     sections = run_sections(
         load_run(folder.path),
         facts=facts,
@@ -82,10 +99,17 @@ def _write_predictions(job: Job, logits: dict[str, torch.Tensor]) -> None:
     both = torch.cat([logits["calibration"], logits["test"]])
     labels = torch.cat([part.labels for part in parts])
     place = torch.cat([torch.full((len(part),), place) for place, part in enumerate(parts)])
+    groups = [part.groups for part in parts if part.groups is not None]
     if job.recipe.evaluation.sst_binary == "struck":
         made = struck_predictions(both, labels, place)
     else:
-        made = Predictions(logits=both, labels=labels, split=place, class_names=list(job.dataset.class_names))
+        made = Predictions(
+            logits=both,
+            labels=labels,
+            split=place,
+            class_names=list(job.dataset.class_names),
+            groups=torch.cat(groups) if len(groups) == len(parts) else None,
+        )
     made.save(job.folder.predictions)
 
 

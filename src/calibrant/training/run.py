@@ -45,6 +45,7 @@ class RunFolder:
         self.shift = self.path / "shift"
         self.shift_numbers = self.path / "shift.json"
         self.conventions = self.path / "conventions.json"
+        self.labels = self.path / "labels.json"
 
     @property
     def holds_run(self) -> bool:
@@ -212,6 +213,14 @@ class Run:
         if not self.folder.conventions.is_file():
             return None
         found: dict[str, Any] = json.loads(self.folder.conventions.read_text(encoding="utf-8"))
+        return found
+
+    @property
+    def labels(self) -> Mapping[str, Any] | None:
+        """Each label with intervals over patients; None where samples do not come in groups."""
+        if not self.folder.labels.is_file():
+            return None
+        found: dict[str, Any] = json.loads(self.folder.labels.read_text(encoding="utf-8"))
         return found
 
     @property

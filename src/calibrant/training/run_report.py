@@ -19,6 +19,7 @@ from calibrant.reports.run_sections import Section, Table
 from calibrant.reports.words import number
 from calibrant.training.budget import budget_note
 from calibrant.training.data import read_data
+from calibrant.training.label_table import label_section
 from calibrant.training.neutral import convention_section
 from calibrant.training.recipe import WITHOUT_EFFECT, Recipe
 from calibrant.training.regularizer import regularizer_facts
@@ -100,6 +101,8 @@ def run_sections(
         panel({"Answer": predictions}, test, class_names),
         shift,
     ]
+    if run.labels is not None:
+        found.insert(1, label_section(run.labels))
     if run.conventions is not None:
         found.insert(1, convention_section(run.conventions, run.recipe.evaluation.sst_binary))
     if detection is not None:

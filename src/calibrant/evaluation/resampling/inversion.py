@@ -145,7 +145,7 @@ class _Search:
         at_start = surprise(start)
         if start == FARTHEST or at_start <= 0:
             return bound
-        at_zero = min(surprise(0.0), -CLOSE)  # it is excluded there, by more draws
+        at_zero = min(_z(self._p_value) - _z(1 - self._level), -CLOSE)  # excluded there, by more draws
         least = _first(lambda at: self._error(family(at)) > 0, 0.0, start)
         found = _between(surprise, (0.0, at_zero), (start, at_start))
         return self._error(family(max(least, found)))

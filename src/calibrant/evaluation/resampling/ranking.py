@@ -29,11 +29,13 @@ def auroc_influence(
     if not (high > 0 and low > 0):
         return None
     order = np.argsort(scores)
-    ends_of_ties = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
-    below = _share_below(np.where(positive, 0.0, mass)[order], ends_of_ties)  # of the negatives
-    above = 1 - _share_below(np.where(positive, mass, 0.0)[order], ends_of_ties)  # of the positives
+    ranked, ranked_mass, hits = scores[order], mass[order], positive[order]
+    differ = ranked[1:] != ranked[:-1]
+    ends_of_ties = None if differ.all() else np.append(np.flatnonzero(differ), len(scores) - 1)
+    below = _share_below(np.where(hits, 0.0, ranked_mass), ends_of_ties)  # of the negatives
+    above = 1 - _share_below(np.where(hits, ranked_mass, 0.0), ends_of_ties)  # of the positives
     right = np.empty(len(scores))
-    right[order] = np.where(positive[order], below, above)
+    right[order] = np.where(hits, below, above)
     area = float((mass * right)[positive].sum()) / high
     influence = right - area
     num_positive = int(positive.sum())
@@ -49,9 +51,12 @@ def standard_error(influence: Vector, weights: Vector | None) -> float:
     return float(np.sqrt(((weights * influence) ** 2).sum()) / weights.sum())
 
 
-def _share_below(ranked_mass: Vector, ends_of_ties: NDArray[np.int64]) -> Vector:
+def _share_below(ranked_mass: Vector, ends_of_ties: NDArray[np.int64] | None) -> Vector:
     """Share of the mass at places before each, half of that at places tied with it."""
-    ends = np.cumsum(ranked_mass)[ends_of_ties]
+    ends = np.cumsum(ranked_mass)
+    if ends_of_ties is None:  # all differ
+        return (ends - ranked_mass / 2) / ends[-1]
+    ends = ends[ends_of_ties]
     middles = (np.append(0.0, ends[:-1]) + ends) / 2
     return np.repeat(middles / ends[-1], np.diff(ends_of_ties, prepend=-1))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
+from calibrant._math.errors import InputError
 from calibrant._math.text_form import named
 from calibrant.experiments.tasks.task import Task
 from calibrant.experiments.tasks.training import Training as Training
@@ -14,9 +17,18 @@ TASKS = {
 
 
 def task_named(name: str) -> Task:
-    """The task of that name.
+    """The task of that name, or the class that ``module:Class`` names.
 
     Raises:
         InputError: If there is none.
     """
+    module, colon, attribute = name.partition(":")
+    if colon:
+        try:
+            found = getattr(import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise InputError(f"the task {name!r} cannot be imported: {error}.") from error
+        if not (isinstance(found, type) and issubclass(found, Task)):
+            raise InputError(f"the task {name!r} must be a subclass of {Task.__module__}.Task.")
+        return found()
     return named(name, TASKS, "task")()

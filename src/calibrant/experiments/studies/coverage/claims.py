@@ -154,7 +154,7 @@ def _alarms(key: str, who: str, shares: Sequence[Share]) -> list[Claim]:
 def _counts(verdicts: Sequence[Verdict]) -> str:
     counts = {name: verdicts.count(name) for name in ("holds", "undecided", "does not hold")}
     return (
-        f"{counts['holds']} cells keep the aim, {counts['undecided']} are undecided, "
+        f"{counts['holds']} cells keep the aim, {counts['undecided']} undecided, "
         f"{counts['does not hold']} miss it"
     )
 

@@ -26,7 +26,7 @@ from calibrant.experiments.studies.coverage.settings import (
 
 NOTHING = "–"
 LOWEST = 3  # cells that are shown of each error
-FEWEST = 20  # sets of a cell that is shown by itself
+FEWEST = 100  # sets of a cell that is shown by itself
 ANSWERS: dict[Verdict, str] = {"holds": "yes", "undecided": "undecided", "does not hold": "no"}
 IN_FULL = ("ece", "classwise_ece", "smce", "adaptive_ece", "l2_ece", "mce")
 CHANGED = ("ece", "classwise_ece", "smce", "adaptive_ece", "l2_ece", "mce")

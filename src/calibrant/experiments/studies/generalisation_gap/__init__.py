@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from calibrant.experiments.studies.generalisation_gap import settings
 from calibrant.experiments.studies.generalisation_gap.claims import claims, swapped
 from calibrant.experiments.studies.generalisation_gap.words import words
 from calibrant.experiments.study import OUT, PAGES, SEEDS, Page, Session, Study
 
+GRID = Path(__file__).with_name("grid.toml")
 PAGE = Page(
     name="generalisation-gap",
     template=Path(__file__).with_name("page.md.j2"),
@@ -21,18 +22,13 @@ PAGE = Page(
 
 
 def _run(
-    session: Session,
-    cells: Sequence[settings.Cell] = settings.CELLS,
-    *,
-    out: Path,
-    seeds: int,
-    table: Path | None,
+    session: Session, changes: Mapping[str, Any] | None = None, *, out: Path, seeds: int, table: Path | None
 ) -> Sequence[Path]:
     from calibrant.experiments.studies.generalisation_gap.figures import draw_figure
-    from calibrant.experiments.studies.generalisation_gap.measure import results, run_generalisation_gap
+    from calibrant.experiments.studies.generalisation_gap.measure import results
+    from calibrant.experiments.study_runs import runs_of
 
-    records = run_generalisation_gap(out, seeds=range(seeds), cells=cells, tell=session.tell)
-    numbers = results(records)
+    numbers = results(runs_of(GRID, session, out=out, seeds=seeds, changes=changes))
     return PAGE.write(numbers, table or out, [draw_figure(numbers)])
 
 
@@ -42,6 +38,6 @@ GENERALISATION_GAP = Study(
     run=_run,
     options=(OUT, SEEDS, PAGES),
     pages=(PAGE,),
-    records=("generalisation-gap-runs.jsonl",),
-    small=lambda: (settings.Cell(num_samples=200, num_features=2),),
+    grid=GRID,
+    small=lambda: {"zip": [{"num_samples": [200], "num_features": [2]}]},
 )

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -19,34 +18,26 @@ from calibrant import theory
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.focal_map import focal_map_log_odds
 from calibrant.experiments.means import rounded
-from calibrant.experiments.records import Record, Records
 from calibrant.experiments.studies.generalisation_gap.numbers import numbers_of
-from calibrant.experiments.studies.generalisation_gap.settings import CELLS, GAMMAS, SIGNAL, Cell
+from calibrant.experiments.studies.generalisation_gap.settings import GAMMAS, SIGNAL
+from calibrant.experiments.tasks.simulation import Simulation
+from calibrant.experiments.tasks.task import Settings
 from calibrant.losses import focal_loss
 
 
-def run_generalisation_gap(
-    store: Path, *, seeds: Sequence[int], cells: Sequence[Cell] = CELLS, tell: Callable[[str], None] = print
-) -> list[Record]:
-    """Fit and judge every cell on every seed's sample, unless the store has it."""
-    records = Records(store / "generalisation-gap-runs.jsonl")
-    found: list[Record] = []
-    for seed, cell in itertools.product(seeds, cells):  # a study cut short has every cell
-        key = f"n {cell.num_samples}, d {cell.num_features}, seed {seed}"
-        found.append(records.get(key, lambda cell=cell, seed=seed: _run(cell, seed)))
-        tell(f"generalisation-gap: {key}")
-    return found
+class GeneralisationGap(Simulation):
+    """All exponents on one sample."""
 
+    name: ClassVar[str] = "generalisation-gap"
+    version: ClassVar[int] = 1
+    costly: ClassVar[tuple[str, ...]] = ("num_samples", "num_features")
+    defaults: ClassVar[Mapping[str, Any]] = {"num_samples": 800, "num_features": 40}
 
-def _run(cell: Cell, seed: int) -> dict[str, Any]:
-    world = theory.LogisticWorld(num_features=cell.num_features, signal=SIGNAL)
-    features, outcomes = world.sample(cell.num_samples, seed=seed)
-    return {
-        "num_samples": cell.num_samples,
-        "num_features": cell.num_features,
-        "seed": seed,
-        "arms": [_arm(world, features, outcomes, gamma) for gamma in GAMMAS],
-    }
+    def simulate(self, settings: Settings) -> Mapping[str, Any]:
+        """Fit and judge."""
+        world = theory.LogisticWorld(num_features=settings["num_features"], signal=SIGNAL)
+        features, outcomes = world.sample(settings["num_samples"], seed=settings["seed"])
+        return {"arms": [_arm(world, features, outcomes, gamma) for gamma in GAMMAS]}
 
 
 def _arm(world: theory.LogisticWorld, features: Tensor, outcomes: Tensor, gamma: float) -> dict[str, Any]:
@@ -103,13 +94,13 @@ def _named(found: theory.TestPerformance) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in found._asdict().items()}
 
 
-def results(records: Sequence[Record]) -> dict[str, Any]:
-    """The numbers of the study, with what the theory adds to the records."""
+def results(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The numbers of the study, with what the theory adds to the runs."""
     best = theory.LogisticWorld(num_features=1, signal=SIGNAL).performance(torch.tensor([SIGNAL]))
     closest = {gamma: theory.closest_temperature(gamma, 2).temperature for gamma in GAMMAS[1:]}
     world = {"accuracy": best.accuracy, "cross_entropy": best.cross_entropy}
-    loads = sorted({record["num_features"] / record["num_samples"] for record in records})
-    return numbers_of(records, world, closest, _limits(loads))
+    loads = sorted({run["num_features"] / run["num_samples"] for run in runs})
+    return numbers_of(runs, world, closest, _limits(loads))
 
 
 def _limits(loads: Sequence[float]) -> dict[str, Any]:

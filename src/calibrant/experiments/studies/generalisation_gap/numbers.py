@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from calibrant.experiments.means import rounded, summary
-from calibrant.experiments.records import Record
 from calibrant.experiments.studies.generalisation_gap.settings import (
     GAMMAS,
     SIGNAL,
@@ -43,7 +42,7 @@ BY_SEED = (
 
 
 def numbers_of(
-    records: Sequence[Record],
+    records: Sequence[Mapping[str, Any]],
     world: Mapping[str, float],
     closest: Mapping[float, float],
     limit: Mapping[str, Any],

@@ -23,6 +23,5 @@ BY_SIZE = (
     *(Cell(num_samples=5 * d, num_features=d) for d in (40, 160, 640)),
 )
 """Two loads, each at sizes four times apart: how fast the limit is reached."""
-CELLS = tuple(dict.fromkeys((*BY_SAMPLES, *BY_CAPACITY, *BY_SIZE)))
 COMPOSED = (0, 1, 2, 4)
 """Places in :data:`BY_SAMPLES` of the cells whose temperatures are multiplied on the page."""

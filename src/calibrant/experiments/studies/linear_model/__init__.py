@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from calibrant.experiments.studies.linear_model import settings
 from calibrant.experiments.studies.linear_model.claims import claims, swapped
 from calibrant.experiments.studies.linear_model.numbers import numbers_of, words
 from calibrant.experiments.study import OUT, PAGES, SEEDS, Page, Session, Study
 
+GRID = Path(__file__).with_name("grid.toml")
 PAGE = Page(
     name="linear-model",
     template=Path(__file__).with_name("page.md.j2"),
@@ -21,18 +22,13 @@ PAGE = Page(
 
 
 def _run(
-    session: Session,
-    setting: settings.Setting = settings.DEFAULT,
-    *,
-    out: Path,
-    seeds: int,
-    table: Path | None,
+    session: Session, changes: Mapping[str, Any] | None = None, *, out: Path, seeds: int, table: Path | None
 ) -> Sequence[Path]:
     from calibrant.experiments.studies.linear_model.figures import draw_figure
-    from calibrant.experiments.studies.linear_model.measure import run_linear_model
+    from calibrant.experiments.study_runs import runs_of
 
-    records = run_linear_model(out, seeds=range(seeds), setting=setting, tell=session.tell)
-    return PAGE.write(numbers_of(records, setting), table or out, [draw_figure(records)])
+    runs = runs_of(GRID, session, out=out, seeds=seeds, changes=changes)
+    return PAGE.write(numbers_of(runs), table or out, [draw_figure(runs)])
 
 
 LINEAR_MODEL = Study(
@@ -41,6 +37,6 @@ LINEAR_MODEL = Study(
     run=_run,
     options=(OUT, SEEDS, PAGES),
     pages=(PAGE,),
-    records=("linear-model-runs.jsonl",),
-    small=lambda: settings.Setting(num_samples=80, num_test=400, learning_rate=0.5, iterations=300),
+    grid=GRID,
+    small=lambda: {"settings": {"num_samples": 80, "num_test": 400, "learning_rate": 0.5, "iterations": 300}},
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,7 +11,6 @@ from matplotlib.figure import Figure
 
 from calibrant.experiments.means import mean_of
 from calibrant.experiments.pages import loss_name
-from calibrant.experiments.records import Record
 from calibrant.experiments.studies.linear_model.settings import GAMMAS
 from calibrant.reports.figures import BLUE, GREY, VERMILLION, series
 from calibrant.reports.figures.drawing import drawing_style
@@ -18,7 +18,7 @@ from calibrant.reports.figures.drawing import drawing_style
 DASHES = ("-", "--", "-.", ":")
 
 
-def draw_figure(runs: Sequence[Record]) -> Figure:
+def draw_figure(runs: Sequence[Mapping[str, Any]]) -> Figure:
     """Four panels: norms of logits and weights, confidence of mistakes, boundaries of the first seed."""
     with drawing_style():
         figure = Figure(figsize=(8.4, 6.4), layout="constrained")
@@ -30,7 +30,7 @@ def draw_figure(runs: Sequence[Record]) -> Figure:
     return figure
 
 
-def _norms(runs: Sequence[Record], name: str, title: str, ax: Axes) -> None:
+def _norms(runs: Sequence[Mapping[str, Any]], name: str, title: str, ax: Axes) -> None:
     for place, gamma in enumerate(GAMMAS):
         colour, _, _ = series(place)
         each = np.array([run[name][place] for run in runs])
@@ -44,7 +44,7 @@ def _norms(runs: Sequence[Record], name: str, title: str, ax: Axes) -> None:
     ax.legend(frameon=False, fontsize="small")
 
 
-def _mistakes(runs: Sequence[Record], ax: Axes) -> None:
+def _mistakes(runs: Sequence[Mapping[str, Any]], ax: Axes) -> None:
     edges = np.linspace(0.5, 1, 26)
     for place, gamma in ((0, 0.0), (1, 1.0)):
         colour, _, _ = series(place)
@@ -58,7 +58,7 @@ def _mistakes(runs: Sequence[Record], ax: Axes) -> None:
     ax.legend(frameon=False, fontsize="small", loc="upper left")
 
 
-def _boundaries(run: Record, ax: Axes) -> None:
+def _boundaries(run: Mapping[str, Any], ax: Axes) -> None:
     points, labels = np.array(run["test_points"]), np.array(run["test_labels"]) > 0.5
     for chosen, mark, colour, name in ((~labels, "o", BLUE, "label 0"), (labels, "^", VERMILLION, "label 1")):
         x, y = points[chosen].T

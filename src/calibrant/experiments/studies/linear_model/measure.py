@@ -5,10 +5,9 @@ The experiment of Mukhoti et al. (2020), appendix G, with the true probabilities
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,8 +16,9 @@ from torch import Tensor
 
 from calibrant import theory
 from calibrant._math.shapes import Float
-from calibrant.experiments.records import Record, Records
 from calibrant.experiments.studies.linear_model.settings import DEFAULT, GAMMAS, PRIOR_SCALE, SPREADS, Setting
+from calibrant.experiments.tasks.simulation import Simulation
+from calibrant.experiments.tasks.task import Settings
 from calibrant.losses import focal_loss
 from calibrant.metrics import expected_calibration_error
 
@@ -79,19 +79,22 @@ def checkpoints(iterations: int) -> set[int]:
     return {round(step) for step in np.geomspace(1, iterations, 60)}
 
 
-def run_linear_model(
-    store: Path, *, seeds: Sequence[int], setting: Setting = DEFAULT, tell: Callable[[str], None] = print
-) -> list[Record]:
-    """Train and judge each seed's models, unless the store has them; a record for each seed."""
-    records = Records(store / "linear-model-runs.jsonl")
-    found: list[Record] = []
-    for seed in seeds:
-        found.append(records.get(f"seed {seed}, {setting}", lambda seed=seed: _run(setting, seed)))
-        tell(f"linear-model: seed {seed}")
-    return found
+class LinearModel(Simulation):
+    """All losses on the sample of one seed."""
+
+    name: ClassVar[str] = "linear-model"
+    version: ClassVar[int] = 1
+    defaults: ClassVar[Mapping[str, Any]] = asdict(DEFAULT)
+
+    def simulate(self, settings: Settings) -> Mapping[str, Any]:
+        """Train and judge."""
+        given = dict(settings)
+        seed = given.pop("seed")
+        return simulate(Setting(**given), seed)
 
 
-def _run(setting: Setting, seed: int) -> dict[str, Any]:
+def simulate(setting: Setting, seed: int) -> dict[str, Any]:
+    """Train and judge all models of one seed."""
     sample = draw(setting, setting.num_samples, seed)
     test = draw(setting, setting.num_test, seed + _TEST_SEED)
     path = descend(sample, setting)
@@ -104,7 +107,6 @@ def _run(setting: Setting, seed: int) -> dict[str, Any]:
         return [[value(gamma, path[step][place]) for step in steps] for place, gamma in enumerate(GAMMAS)]
 
     return {
-        "seed": seed,
         "steps": sorted(path),
         "norms": along(lambda _, weights: _norm(weights)),
         "logits": along(lambda _, weights: _norm(sample.points @ weights)),

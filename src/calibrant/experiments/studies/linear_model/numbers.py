@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from calibrant.experiments.means import Mean, mean_of, paired_difference, rounded, summary
-from calibrant.experiments.records import Record
-from calibrant.experiments.studies.linear_model.settings import GAMMAS, PRIOR_SCALE, SPREADS, Setting
+from calibrant.experiments.studies.linear_model.settings import DEFAULT, GAMMAS, PRIOR_SCALE, SPREADS
 
 PICKS: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "norm": lambda arm: arm["norm"],
@@ -27,11 +26,10 @@ PICKS: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
 }
 
 
-def numbers_of(records: Sequence[Record], setting: Setting) -> dict[str, Any]:
+def numbers_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Means with intervals, and each run's own numbers."""
-    runs = sorted(records, key=lambda run: run["seed"])
     return {
-        "setting": vars(setting),
+        "setting": {name: runs[0][name] for name in vars(DEFAULT)},
         "steps": list(runs[0]["steps"]),
         "arms": [
             {
@@ -53,7 +51,7 @@ def numbers_of(records: Sequence[Record], setting: Setting) -> dict[str, Any]:
     }
 
 
-def _arm(run: Record, place: int) -> dict[str, Any]:
+def _arm(run: Mapping[str, Any], place: int) -> dict[str, Any]:
     arm = run["arms"][place]
     return {
         "gamma": GAMMAS[place],

@@ -1,0 +1,37 @@
+"""``calibrant heatmap``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def heatmap(
+    run: Annotated[Path, typer.Argument(help="The directory of a run on images.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The folder for the PNG files. Default: RUN/heat-maps.")
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="How many test images, drawn at random.")] = 8,
+    label: Annotated[
+        str | None,
+        typer.Option(help="Show this class, in images that have it. Default: each image's likeliest."),
+    ] = None,
+    layer: Annotated[
+        str | None, typer.Option(help="The layer, by name. Default: the last maps before they are pooled.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Decides which images.")] = 0,
+) -> None:
+    """Show where the network of RUN sees a class: Grad-CAM, as PNG files of image, map and both."""
+    from calibrant.training import load_run
+    from calibrant.training.heat_maps import heat_maps
+
+    found = load_run(run)
+    folder = found.folder.path / "heat-maps" if out is None else out
+    name, maps = heat_maps(found, samples=samples, label=label, layer=layer, seed=seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    typer.echo(f"layer: {name}")
+    for each in maps:
+        *_, overlay = each.save(folder)
+        typer.echo(f"{each.probability:7.1%}  {overlay}")

@@ -1,0 +1,83 @@
+"""Grad-CAM against a computation by hand, the layer that is chosen, and the files of a run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from calibrant import models
+from calibrant._math.errors import InputError
+from calibrant.training import Recipe, load_run, train
+from calibrant.training.heat_maps import grad_cam, heat_maps, last_maps
+from command_line import call
+
+
+@pytest.fixture
+def tiny() -> nn.Sequential:
+    """Two maps, their means, and a linear layer."""
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(1, 2, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 3)
+    ).double()
+
+
+def test_grad_cam_by_hand(tiny) -> None:
+    """Behind a mean over the cells the weight of a map is that of the linear layer by their number."""
+    images = torch.rand(2, 1, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    maps = tiny[1](tiny[0](images)).detach()  # (2, 2, 3, 3)
+    weights = tiny[4].weight.detach() / 9
+    for label in range(3):
+        by_hand = (weights[label][None, :, None, None] * maps).sum(dim=1).clamp(min=0)
+        wide = nn.functional.interpolate(by_hand[:, None], (4, 4), mode="bilinear", align_corners=False)
+        found = grad_cam(tiny, images, [label, label], layer=tiny[1])
+        assert torch.allclose(found, wide[:, 0], rtol=0, atol=1e-12)
+        pairs = grad_cam(tiny, images, [label, (label + 1) % 3], layer=tiny[1])
+        assert torch.allclose(pairs[0], wide[0, 0], rtol=0, atol=1e-12)
+
+
+def test_the_last_maps_before_they_are_pooled_are_chosen(tiny) -> None:
+    """The activation after the last convolution; of a DenseNet all channels; none without convolutions."""
+    assert last_maps(tiny, torch.zeros(1, 1, 4, 4, dtype=torch.float64)) == "1"
+    dense = models.build("densenet(growth=2)", input_shape=(1, 32, 32), num_classes=2).eval()
+    name = last_maps(dense, torch.zeros(1, 1, 32, 32))
+    assert isinstance(dict(dense.named_modules())[name], nn.ReLU)
+    assert name.startswith("pool")
+    with pytest.raises(InputError, match="networks with convolutions"):
+        last_maps(nn.Flatten(), torch.zeros(1, 1, 4, 4))
+
+
+def test_heat_maps_of_a_run_are_files(tmp_path, rng, short_reports) -> None:
+    """Image, map and overlay as PNG, named by image and class; the image is what the network sees."""
+    images = rng.integers(0, 256, (40, 8, 8), dtype=np.uint8)
+    names = np.array(["no finding", "mass"])
+    np.savez(tmp_path / "a.npz", x_train=images, y_train=np.arange(40) % 2, class_names=names)
+    recipe = Recipe.read(
+        {
+            "model": "cnn(width=2, hidden=4)",
+            "data": {"name": str(tmp_path / "a.npz"), "calibration": 10, "crop": 6, "normalise": "none"},
+            "training": {"epochs": 1, "batch_size": 16},
+            "hardware": {"accelerator": "cpu", "threads": 1},
+            "evaluation": {"bootstrap": 10, "calibrators": ["temperature"]},
+        }
+    )
+    run = train(recipe, tmp_path / "run", report=False)
+    done = call("heatmap", "run", "--samples", "2", "--label", "mass", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    files = sorted(file.name for file in (tmp_path / "run" / "heat-maps").iterdir())
+    assert [file.rpartition("-")[2] for file in files] == ["image.png", "map.png", "overlay.png"] * 2
+    assert all("-mass-" in file for file in files)
+    shown = np.asarray(Image.open(tmp_path / "run" / "heat-maps" / files[0]))[:, :, 0]
+    assert any(np.array_equal(shown, image[1:7, 1:7]) for image in images[1::2])
+    heat = np.asarray(Image.open(tmp_path / "run" / "heat-maps" / files[1]))
+    assert heat.shape == (6, 6)
+    _, both = heat_maps(run, samples=30)
+    assert len(both) == 8  # all test images
+    for settings, message in (
+        ({"label": "nodule"}, "there is no class 'nodule'"),
+        ({"layer": "nowhere"}, "has no layer 'nowhere'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            heat_maps(load_run(tmp_path / "run"), samples=2, **settings)
