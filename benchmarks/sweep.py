@@ -14,6 +14,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -73,8 +74,13 @@ def timed(engine: Engine, count: int, seconds: float) -> float:
 
 def far(count: int) -> dict[str, Any]:
     """Start and milliseconds a run of the engines for clusters, on this machine."""
+    load = os.getloadavg()[0]
     start = timed(Ray(jobs=JOBS), JOBS, 0.0)
+    ray = import_module("ray")
+    ray.init(address="local", num_cpus=JOBS, include_dashboard=False, log_to_driver=False)
+    timed(Ray(jobs=JOBS), JOBS, 0.0)  # starts its workers, which stay
     took = timed(Ray(jobs=JOBS), count, 0.0)
+    ray.shutdown()
     here = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -82,9 +88,10 @@ def far(count: int) -> dict[str, Any]:
         os.chdir(here)
     return {
         "ray_start_seconds": start,
-        "ray_milliseconds_per_run": 1000 * (took - start) / count,
+        "ray_milliseconds_per_run": 1000 * took / count,
         "ray_runs": count,
         "submitit_local_seconds_per_job": jobs / 2,
+        "load_before": load,
     }
 
 
@@ -162,8 +169,6 @@ def main() -> None:
         "cpu_milliseconds_per_run": cpu,
         "load_before": load,
     }
-    if find_spec("ray") and find_spec("submitit"):
-        overhead |= far(200)
     print(overhead)
     count = 1000
     took = timed(Pool(jobs=JOBS), count, SECONDS)
@@ -178,13 +183,15 @@ def main() -> None:
     print(short, f"{memory:.0f} MB")
     found = index()
     print(found)
-    content = {
+    content: dict[str, Any] = {
         "environment": environment("calibrant"),
         "overhead": overhead,
         "short_runs": {**short, "driver_megabytes": memory},
         "index": found,
         "bar": BAR,
     }
+    if find_spec("ray") and find_spec("submitit"):
+        content["clusters"] = far(500)
     print("written:", write("sweep", content))
 
 
