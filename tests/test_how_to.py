@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from calibrant.data.table import RawData, RawPart
 from calibrant.evaluation import evaluate
 from calibrant.models import build as build_model
 from calibrant.predictions import load_predictions
@@ -296,3 +297,18 @@ def test_train_on_texts(tmp_path, monkeypatch, capsys) -> None:
     assert (page["struck"] / page["renormalised"]).tolist()[0] == pytest.approx([0.8, 0.8], abs=1e-6)
     assert page["run"].predictions.class_names == ("calm", "loud")
     assert capsys.readouterr().out.splitlines()[-1] == "24"
+
+
+def test_chest_x_rays(tmp_path, monkeypatch, capsys) -> None:
+    """Thumbnails of images that differ in brightness alone tell them apart; COVID-19 is left out."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(240) % 3
+    bright = torch.where(labels == 2, 140, 110)[:, None, None, None]
+    pixels = (bright + 25 * torch.randn(240, 1, 16, 16, generator=generator)).clamp(0, 255).byte()
+    part = RawPart(inputs=pixels, labels=labels, groups=torch.arange(240) // 2)
+    raw = RawData(name="chest_xray_covid", train=part, class_names=("Covid-19", "No_findings", "Pneumonia"))
+    monkeypatch.setattr("calibrant.data.load", lambda name: {"chest_xray_covid": raw}[name])
+    page = run_page("chest-x-rays.md", tmp_path, monkeypatch)
+    assert page["row"].num_positives == int((page["data"].test.labels == 2).sum())
+    assert page["row"].auroc.value > 0.9
+    assert capsys.readouterr().out.startswith(f"{page['row'].auroc.value:.2f} (")
