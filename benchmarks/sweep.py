@@ -1,7 +1,8 @@
 """What sweeps cost beside the runs themselves: time for each run, the index of a large store, memory.
 
 Run: ``python benchmarks/sweep.py``, a few minutes. Runs of nothing and of a tenth of a second go through the
-pool of two processes; the index is that of 10,000 results of a training of thirty epochs.
+pool of two processes, and runs of nothing through Ray and submitit where they are installed; the index is
+that of 10,000 results of a training of thirty epochs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,7 +22,9 @@ from environment import environment, write
 
 from calibrant.experiments.engines.engine import Engine
 from calibrant.experiments.engines.pool import Pool
+from calibrant.experiments.engines.ray import Ray
 from calibrant.experiments.engines.serial import Serial
+from calibrant.experiments.engines.submitit import Submitit
 from calibrant.experiments.item import Item, make_item
 from calibrant.experiments.store import Store
 from calibrant.experiments.sweep import sweep
@@ -65,6 +69,23 @@ def timed(engine: Engine, count: int, seconds: float) -> float:
         began = time.perf_counter()
         sweep(items(count, seconds), store, engine)
         return time.perf_counter() - began
+
+
+def far(count: int) -> dict[str, Any]:
+    """Start and milliseconds a run of the engines for clusters, on this machine."""
+    start = timed(Ray(jobs=JOBS), JOBS, 0.0)
+    took = timed(Ray(jobs=JOBS), count, 0.0)
+    here = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        jobs = timed(Submitit(cluster="local", jobs=JOBS), 2 * JOBS, 0.0)
+        os.chdir(here)
+    return {
+        "ray_start_seconds": start,
+        "ray_milliseconds_per_run": 1000 * (took - start) / count,
+        "ray_runs": count,
+        "submitit_local_seconds_per_job": jobs / 2,
+    }
 
 
 def result(number: int) -> dict[str, Any]:
@@ -141,6 +162,8 @@ def main() -> None:
         "cpu_milliseconds_per_run": cpu,
         "load_before": load,
     }
+    if find_spec("ray") and find_spec("submitit"):
+        overhead |= far(200)
     print(overhead)
     count = 1000
     took = timed(Pool(jobs=JOBS), count, SECONDS)

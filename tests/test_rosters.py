@@ -20,7 +20,7 @@ ROSTERS = {
     "evaluation/quantities/roster.py": {"samples.py", "shared.py"},
     "experiments/studies/roster.py": {"demo", "fcl_boundaries"},
     "experiments/tasks/roster.py": {"fingerprints.py", "simulation.py"},
-    "experiments/engines/roster.py": {"cores.py", "perform.py", "pool_worker.py"},
+    "experiments/engines/roster.py": {"cores.py", "perform.py", "pool_worker.py", "ray_worker.py"},
 }
 
 

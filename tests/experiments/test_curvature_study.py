@@ -17,16 +17,26 @@ from typer.testing import CliRunner
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
 from calibrant.curvature import HessianOperator
-from calibrant.experiments.studies.curvature import CURVATURE, measure, settings
+from calibrant.experiments.grid import load_grid
+from calibrant.experiments.store import Store
+from calibrant.experiments.studies.curvature import CURVATURE, GRID, measure
 from calibrant.experiments.studies.curvature import hessians as measures
 from calibrant.experiments.studies.curvature.claims import claims
 from calibrant.experiments.studies.curvature.directions import direction_table
-from calibrant.experiments.studies.curvature.measure import RECORDS, finished_runs, run_curvature_study
 from calibrant.experiments.studies.curvature.network import SmallNetwork
-from calibrant.experiments.studies.curvature.numbers import BASIC, GAMMA, difference, numbers_of, runs_from
+from calibrant.experiments.studies.curvature.numbers import (
+    BASIC,
+    GAMMA,
+    Run,
+    difference,
+    in_order,
+    numbers_of,
+    runs_from,
+)
 from calibrant.experiments.studies.curvature.ranks import correlation, rank_correlation
 from calibrant.experiments.studies.curvature.settings import ARMS, SETTINGS, Setting, setting_named
 from calibrant.experiments.study import Session
+from calibrant.experiments.study_runs import carry_out, grid_of, kept_runs
 
 SMALL = replace(
     SETTINGS[0], train=60, calibration=100, test=300, measured=40, epochs=2, checkpoints=(0, 2), batch_size=20
@@ -36,40 +46,60 @@ SHOWN = {"focal-0", "focal-3", "trace-0.001", "trace-0.01", "sam-0.05"}
 CHOSEN = tuple(arm for arm in ARMS if arm.key in SHOWN)
 
 
-def silent(_line: str) -> None:
-    """Say nothing."""
+CHANGES = {
+    "settings": {name: value for name, value in SMALL.numbers.items() if value != SETTINGS[0].numbers[name]},
+    "axes": {"setting": [SMALL.key, NORMALISED.key], "arm": [arm.key for arm in CHOSEN]},
+}
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two settings, a few arms, three seeds."""
     folder = tmp_path_factory.mktemp("study")
-    run_curvature_study(folder, seeds=range(3), settings=(SMALL, NORMALISED), arms=CHOSEN, tell=silent)
+    session = Session(tell=lambda _: None)
+    said = CURVATURE.run(session, CHANGES, out=folder, setting=None, seeds=3, table=None)
+    assert said == [f"{2 * 3 * len(CHOSEN)} runs are finished; --table FOLDER writes what they show."]
     return folder
 
 
-def test_a_study_goes_on_where_it_was_stopped(store: Path, tmp_path: Path) -> None:
-    """A second call trains nothing; a run whose line was cut off is trained anew, to the same numbers."""
-    whole = (store / RECORDS).read_text(encoding="utf-8")
-    assert len(whole.splitlines()) == 2 * 3 * len(CHOSEN)
-    (tmp_path / RECORDS).write_text(whole[:-200], encoding="utf-8")
-    again = run_curvature_study(
-        tmp_path, seeds=range(3), settings=(SMALL, NORMALISED), arms=CHOSEN, tell=silent
-    )
-    assert (tmp_path / RECORDS).read_text(encoding="utf-8") == whole
-    assert len(again) == len(whole.splitlines())
+@pytest.fixture(scope="module")
+def kept(store: Path) -> list[Run]:
+    """What the store holds."""
+    return in_order(kept_runs(grid_of(GRID, seeds=3, changes=CHANGES), store))
+
+
+def test_a_study_goes_on_where_it_was_stopped(
+    store: Path, kept: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second call trains only what is gone, to the same numbers."""
+    grid = grid_of(GRID, seeds=3, changes=CHANGES)
+    gone = grid.items()[7]
+    Store(store).remove(gone.run)
+    begun: list[str] = []
+    begin = Store.begin
+    monkeypatch.setattr(Store, "begin", lambda self, run: begun.append(run) or begin(self, run))
+    carry_out(grid, Session(tell=lambda _: None), store)
+    assert begun == [gone.run]
+    assert in_order(kept_runs(grid, store)) == kept
+    assert len(kept) == 2 * 3 * len(CHOSEN)
 
 
 def test_other_settings_are_other_runs(store: Path) -> None:
-    """Records of a setting that has changed since are not shown."""
-    longer = replace(SMALL, epochs=3)
-    assert len(finished_runs(store, seeds=range(3), settings=[SMALL], arms=CHOSEN)) == 3 * len(CHOSEN)
-    assert finished_runs(store, seeds=range(3), settings=[longer], arms=CHOSEN) == []
+    """Runs of a setting that has changed since are not shown."""
+    longer = {**CHANGES, "settings": {**CHANGES["settings"], "epochs": 3}}
+    assert kept_runs(grid_of(GRID, seeds=3, changes=longer), store) == []
 
 
-def test_arms_of_a_seed_start_alike(store: Path) -> None:
+def test_the_grid_holds_every_arm_of_every_setting() -> None:
+    """The file names what the settings say, no more and no less."""
+    points = {(point.settings["setting"], point.settings["arm"]) for point in load_grid(GRID).points}
+    wanted = {(each.key, arm.key) for each in SETTINGS for arm in ARMS if arm.family in each.families}
+    assert points == wanted
+
+
+def test_arms_of_a_seed_start_alike(kept: list[Run]) -> None:
     """Every arm begins with the same network on the same samples, and every seed with another."""
-    runs = finished_runs(store, seeds=range(3), settings=[SMALL], arms=CHOSEN)
+    runs = [run for run in kept if run["setting"] == SMALL.key]
     starts = {seed: {run["path"][0]["ece"] for run in runs if run["seed"] == seed} for seed in range(3)}
     assert all(len(each) == 1 for each in starts.values())
     assert len({next(iter(each)) for each in starts.values()}) == 3
@@ -77,9 +107,9 @@ def test_arms_of_a_seed_start_alike(store: Path) -> None:
     assert len(ends) == len(runs)
 
 
-def test_own_loss_and_cross_entropy(store: Path) -> None:
+def test_own_loss_and_cross_entropy(kept: list[Run]) -> None:
     """For cross-entropy both are the same; at fixed parameters focal loss is what `focal_loss` says."""
-    for run in finished_runs(store, seeds=range(3), settings=[SMALL, NORMALISED], arms=CHOSEN):
+    for run in kept:
         for point in run["path"]:
             same = point["train"]["own"] == point["train"]["cross_entropy"]
             assert same == (run["gamma"] == 0)
@@ -90,7 +120,7 @@ def test_strong_penalties_lower_the_trace() -> None:
     """A heavy weight on the trace of cross-entropy ends with a smaller trace than none."""
     heavy = replace(CHOSEN[0], key="trace-heavy", family="trace", beta=0.05)
     longer = replace(SMALL, epochs=20, checkpoints=(0, 20))
-    plain, penalised = (measure._run(longer, arm, 0)["path"][-1] for arm in (CHOSEN[0], heavy))
+    plain, penalised = (measure.simulate(longer, arm, 0)["path"][-1] for arm in (CHOSEN[0], heavy))
     assert penalised["train"]["own"]["trace"] < 0.7 * plain["train"]["own"]["trace"]
 
 
@@ -210,19 +240,17 @@ def test_differences_are_paired() -> None:
     assert math.exp(found.value) == pytest.approx(2.0)
 
 
-def test_the_page_says_what_the_records_show(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_says_what_the_records_show(store: Path, kept: list[Run], tmp_path: Path) -> None:
     """Tables, numbers and pictures are written, and a correlation on the page is that of the records."""
-    monkeypatch.setattr(settings, "SETTINGS", (SMALL, NORMALISED))
-    text, data, path, scatter = CURVATURE.run(Session(), out=store, setting=None, seeds=3, table=tmp_path)
+    text, data, path, scatter = CURVATURE.run(
+        Session(), CHANGES, out=store, setting=None, seeds=3, table=tmp_path
+    )
     said = Path(text).read_text(encoding="utf-8")
     assert "nan" not in said
     assert "γ = 3" in said
     assert "SAM, ρ = 0.05" in said
     pictures = [Path(each).read_text(encoding="utf-8") for each in (path, scatter)]
     assert [picture.count("<svg") for picture in pictures] == [1, 1]
-    records = finished_runs(store, seeds=range(3), settings=[SMALL, NORMALISED], arms=CHOSEN)
     numbers = json.loads(Path(data).read_text(encoding="utf-8"))
     runs = [run for run in runs_from(numbers) if run["setting"] == SMALL.key and run["family"] == "focal"]
     found = correlation(runs, BASIC[3].pick, GAMMA.pick)
@@ -231,24 +259,23 @@ def test_the_page_says_what_the_records_show(
         f"**{found.value:.2f}**".replace("-", "−") in said or f"{found.value:.2f}".replace("-", "−") in said
     )
     last, place = numbers["runs"][0], numbers["columns"]["end"].index("before.ece")
-    assert last["end"][place] == pytest.approx(records[0]["end"]["calibration"]["before"]["ece"], rel=1e-3)
+    assert last["end"][place] == pytest.approx(kept[0]["end"]["calibration"]["before"]["ece"], rel=1e-3)
     for name, link in (("curvature.svg", path), ("curvature-ece.svg", scatter)):
         assert f"]({name})" in said
         assert Path(link).name == name
 
 
-def test_arrows_and_verdicts_follow_the_records(store: Path) -> None:
+def test_arrows_and_verdicts_follow_the_records(kept: list[Run]) -> None:
     """A trace made to fall with γ is said to fall and the claim to hold; made to rise, not."""
-    records = finished_runs(store, seeds=range(3), settings=[SMALL, NORMALISED], arms=CHOSEN)
     for slope, arrow, verdict, counts in (
         (-1, "↓↓", "holds", "so in 4 of 4 cases, the opposite in none"),
         (1, "↑↑", "does not hold", "so in 0 of 4 cases, the opposite in 4"),
     ):
-        changed = copy.deepcopy(records)
+        changed = copy.deepcopy(kept)
         for run in changed:
             for name in ("trace", "lambda_max"):
                 run["path"][-1]["train"]["own"][name] = 10 + slope * run["gamma"] + 0.01 * run["seed"]
-        numbers = numbers_of(changed, [SMALL, NORMALISED])
+        numbers = numbers_of(changed)
         row = next(
             line
             for line in direction_table(runs_from(numbers), (SMALL, NORMALISED)).splitlines()

@@ -17,7 +17,9 @@ from calibrant.experiments.studies.generalisation_gap.measure import Generalisat
 def runs(cells: list[tuple[int, int]], seeds: list[int]) -> list[dict[str, Any]]:
     """Each cell, samples and features, on each seed."""
     keys: tuple[str, ...] = ("num_samples", "num_features", "seed")
-    points = [dict(zip(keys, (*cell, seed), strict=True)) for seed in seeds for cell in cells]
+    points: list[dict[str, Any]] = [
+        dict(zip(keys, (*cell, seed), strict=True)) for seed in seeds for cell in cells
+    ]
     return [{**point, **GeneralisationGap().simulate(point)} for point in points]
 
 

@@ -12,7 +12,7 @@ from calibrant.experiments.grid import Grid, load_grid
 from calibrant.experiments.matching import matches, read_wanted
 from calibrant.experiments.studies.generalisation_gap.measure import GeneralisationGap
 from calibrant.experiments.studies.linear_model.measure import LinearModel
-from calibrant.experiments.tasks.training import recipe_of
+from calibrant.experiments.tasks.training import Training, recipe_of
 from toy_task import toy_grid
 
 GRIDS = Path(__file__).parents[2] / "grids"
@@ -129,6 +129,29 @@ def test_the_grids_of_the_project_are_valid() -> None:
     """Each can be read; the digits' holds 60 runs."""
     grids = {path.stem: load_grid(path) for path in sorted(GRIDS.glob("*.toml"))}
     assert len(grids["digits-losses"].points) == 60
+
+
+def test_a_small_budget() -> None:
+    """The recipe's small settings count, each point says what they replaced, and axes have the last word."""
+    recipe = {"training": {"epochs": 350, "batch_size": 64}, "small": {"training": {"epochs": 4}}}
+    content = {"recipe": recipe, "axes": {"seed": [0, 1]}}
+    small = Grid.read(content, budget="small").points[0].settings
+    assert (small["training.epochs"], small["full.training.epochs"]) == (4, 350)
+    assert small["training.batch_size"] == 64
+    kept = recipe_of(small)
+    assert kept.full == {"training": {"epochs": 350}}
+    full = Grid.read(content).points[0].settings
+    assert full["training.epochs"] == 350
+    assert not any(key.startswith("full") for key in full)
+    plainly = Grid.read({"recipe": {**recipe, "training": {"epochs": 4, "batch_size": 64}}, **AXES}).points[0]
+    assert Training().deciding(small) == Training().deciding(plainly.settings), "another name"
+    varied = Grid.read({**content, "axes": {"training.epochs": [7]}}, budget="small").points[0].settings
+    assert varied["training.epochs"] == 7
+    with pytest.raises(InputError, match="a small budget needs a recipe that says what it replaces"):
+        Grid.read(AXES, budget="small")
+
+
+AXES = {"axes": {"seed": [0, 1]}}
 
 
 def test_a_task_of_one_s_own() -> None:

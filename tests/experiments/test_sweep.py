@@ -107,7 +107,9 @@ def test_engines_by_name() -> None:
     """The roster builds each; jobs are passed on."""
     assert {name: type(build_engine(name)).__name__ for name in ENGINES} == {
         "pool": "Pool",
+        "ray": "Ray",
         "serial": "Serial",
+        "submitit": "Submitit",
     }
     assert build_engine("pool", jobs=3).jobs == 3
     with pytest.raises(InputError, match="`jobs` must be at least 1; got 0"):

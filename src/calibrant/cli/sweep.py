@@ -41,7 +41,14 @@ def sweep(
         Literal["failed", "diverged", "all"] | None,
         typer.Option("--retry", help="Do runs again that have failed, diverged, or either."),
     ] = None,
-    engine: Annotated[str, typer.Option(help="What does the runs: pool, or serial.")] = "pool",
+    engine: Annotated[
+        str,
+        typer.Option(help='What does the runs: pool, serial, ray or submitit, as in "ray(gpus=0.5)".'),
+    ] = "pool",
+    budget: Annotated[
+        Literal["full", "small"],
+        typer.Option(help="small: with the settings of the recipe's table [small], for a few CPU cores."),
+    ] = "full",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> None:
     """Do every run of GRID that STORE does not hold yet; stopped at any time, it goes on from there.
@@ -57,7 +64,7 @@ def sweep(
     from calibrant.experiments.sweep_display import SweepDisplay
 
     carrier = build_engine(engine, jobs=jobs)
-    found = load_grid(grid)
+    found = load_grid(grid, budget=budget)
     if only:
         found = found.only(read_wanted(only, option="--only"))
     if dry_run and not _is_there(store):  # looking at a grid makes no store
@@ -74,7 +81,7 @@ def sweep(
     if retry is not None:
         _forget(runs, items, retry)
     if not quiet:
-        typer.echo(f"{grid}: {_said_size(found)}")
+        typer.echo(f"{grid}: {_said_size(found)}{_said_budget(found)}")
     try:
         report = carry_out(items, runs, carrier, watcher=SweepDisplay(estimates, quiet=quiet))
     except KeyboardInterrupt:
@@ -99,6 +106,17 @@ def _said_size(grid: Grid) -> str:
     merged = f", of which {grid.num_merged} came twice and count once" if grid.num_merged else ""
     excluded = f"; {grid.num_excluded} more are excluded" if grid.num_excluded else ""
     return f"{_count(len(grid.points) + grid.num_merged)}{merged}{excluded}"
+
+
+def _said_budget(grid: Grid) -> str:
+    """What a small budget replaced, of which the first point tells."""
+    from calibrant.experiments.tasks.training import recipe_of
+    from calibrant.training.budget import budget_note
+
+    settings = grid.points[0].settings
+    scaled = any(key.startswith("full.") for key in settings)
+    note = budget_note(recipe_of(settings)) if scaled else None
+    return f"; {note}" if note else ""
 
 
 def _count(number: int) -> str:
@@ -127,7 +145,7 @@ def _show_plan(grid: Grid, store: Store, engine: Engine) -> None:
     estimates = Estimates(grid.task)
     estimates.learn(store.results())
     statuses = Counter(each.status for each in store.results(status=None) if each.run in orders)
-    typer.echo(_said_size(grid))
+    typer.echo(f"{_said_size(grid)}{_said_budget(grid)}")
     for name in ("finished", "diverged", "failed"):
         if statuses[name] or name == "finished":
             typer.echo(f"{name}: {statuses[name]}")

@@ -17,6 +17,8 @@ from calibrant.experiments.matching import Wanted, check_names, matches
 from calibrant.experiments.tasks.fingerprints import Fingerprints, canonical
 from calibrant.experiments.tasks.roster import task_named
 from calibrant.experiments.tasks.task import Settings, Task
+from calibrant.training import Recipe
+from calibrant.training.budget import Budget, settings_at
 from calibrant.training.recipe_files import flat, read_content
 
 _KEYS = ("task", "recipe", "settings", "axes", "zip", "exclude", "override")
@@ -68,6 +70,7 @@ class Grid:
         task: Task | None = None,
         source: str = "grid",
         folder: str | os.PathLike[str] = ".",
+        budget: Budget = "full",
     ) -> Grid:
         """Validate ``content``, as TOML gives it.
 
@@ -76,16 +79,18 @@ class Grid:
             task: What is done at each point; by default what ``content`` names.
             source: Named in messages.
             folder: Where paths begin.
+            budget: ``"small"``: with the settings of the recipe's table ``small``; the settings of each point
+                then say, below ``full``, what they replaced. Axes and overrides have the last word.
 
         Raises:
-            InputError: If the grid has another form, or a setting is unknown or has a value that it cannot
-                have.
+            InputError: If the grid has another form, a setting is unknown or has a value that it cannot
+                have, or the recipe does not say what a small budget replaces.
         """
         for key in content:
             if key not in _KEYS:
                 raise InputError(f"{source}: there is no entry {key!r}{nearest(key, _KEYS)}")
         task = task or task_named(str(content.get("task", "training")))
-        base = _base(content, source=source, folder=Path(folder))
+        base = _base(content, source=source, folder=Path(folder), budget=budget)
         known = list(_complete(task, base, source))
         excludes = _tables(content, "exclude", source)
         overrides = [_Override.read(each, source) for each in _tables(content, "override", source)]
@@ -134,8 +139,8 @@ class Grid:
         return tuple(make_item(self.task, point.settings, point.axes, known) for point in self.points)
 
 
-def load_grid(path: str | os.PathLike[str]) -> Grid:
-    """Read a grid from a TOML file.
+def load_grid(path: str | os.PathLike[str], *, budget: Budget = "full") -> Grid:
+    """Read a grid from a TOML file, with a budget as in :meth:`Grid.read`.
 
     Raises:
         InputError: If it is no TOML, or :meth:`Grid.read` refuses it.
@@ -146,7 +151,7 @@ def load_grid(path: str | os.PathLike[str]) -> Grid:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is no TOML file: {error}.") from error
-    return Grid.read(content, source=str(path), folder=path.parent)
+    return Grid.read(content, source=str(path), folder=path.parent, budget=budget)
 
 
 @dataclass(frozen=True)
@@ -175,8 +180,15 @@ def _complete(task: Task, settings: Settings, source: str) -> Settings:
         raise InputError(f"{source}: {str(error).removeprefix('grid: ')}") from None
 
 
-def _base(content: Mapping[str, Any], *, source: str, folder: Path) -> dict[str, Any]:
+def _base(content: Mapping[str, Any], *, source: str, folder: Path, budget: Budget) -> dict[str, Any]:
     """The settings that all points share, as far as they are given."""
+    found = _given(content, source=source, folder=folder)
+    if budget == "small":
+        return settings_at(Recipe.read(found, source=source), budget)
+    return flat({key: value for key, value in found.items() if key != "small"})
+
+
+def _given(content: Mapping[str, Any], *, source: str, folder: Path) -> dict[str, Any]:
     given = [key for key in ("recipe", "settings") if key in content]
     if len(given) > 1:
         raise InputError(f"{source}: `recipe` and [settings] exclude each other.")
@@ -184,17 +196,16 @@ def _base(content: Mapping[str, Any], *, source: str, folder: Path) -> dict[str,
         return {}
     base = content[given[0]]
     if isinstance(base, dict):
-        return flat(base)
+        return base
     if not isinstance(base, str) or given[0] != "recipe":
         raise InputError(f"{source}: `{given[0]}` must be a table{' or a path' * (given[0] == 'recipe')}.")
     path = folder / base
     try:
-        recipe = read_content(path)
+        return read_content(path)
     except FileNotFoundError as error:
         raise InputError(
             f"{source}: there is no recipe {path}; its path is relative to the grid's folder."
         ) from error
-    return flat({key: value for key, value in recipe.items() if key != "small"})
 
 
 def _tables(content: Mapping[str, Any], key: str, source: str) -> list[dict[str, Any]]:

@@ -34,6 +34,19 @@ def at_budget(recipe: Recipe, budget: Budget) -> Recipe:
     return Recipe.read({**merged(content, recipe.small), "full": _replaced(content, recipe.small)})
 
 
+def settings_at(recipe: Recipe, budget: Budget) -> dict[str, Any]:
+    """The settings at a budget by their full names, and below ``full`` those that it replaced.
+
+    Example:
+        >>> recipe = Recipe.read({"training": {"epochs": 350}, "small": {"training": {"epochs": 4}}})
+        >>> settings = settings_at(recipe, "small")
+        >>> settings["training.epochs"], settings["full.training.epochs"]
+        (4, 350)
+    """
+    scaled = at_budget(recipe, budget)
+    return {**scaled.settings(), **flat({"full": scaled.full or {}})}
+
+
 def budget_note(recipe: Recipe) -> str | None:
     """What a small budget replaced, in a few words; None where the recipe is carried out in full."""
     if recipe.full is None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
 from calibrant.experiments.engines.engine import Ended, Order, Progress
@@ -139,6 +142,11 @@ def _done(result: RunResult) -> Ended:
     )
 
 
+def absolute(order: Order) -> Order:
+    """The order, for a worker that was started in another folder."""
+    return order if "://" in order.store else replace(order, store=str(Path(order.store).absolute()))
+
+
 def pinned_threads(threads: int) -> dict[str, str]:
     """Environment variables that a worker must be started with, to take no more cores than it was given."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -152,3 +160,18 @@ def pin_threads(threads: int) -> None:
         import torch
 
         torch.set_num_threads(threads)
+
+
+@contextmanager
+def changed_environment(changes: dict[str, str]) -> Generator[None]:
+    """Environment variables for processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -8,7 +8,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -17,7 +17,7 @@ from typing import Any
 from calibrant._math.errors import InputError
 from calibrant.experiments.engines.cores import available_cores, available_gpus
 from calibrant.experiments.engines.engine import Ended, Engine, Event, Order
-from calibrant.experiments.engines.perform import pinned_threads
+from calibrant.experiments.engines.perform import changed_environment, pinned_threads
 from calibrant.experiments.engines.pool_worker import work
 
 _GRACE = 30.0
@@ -82,7 +82,7 @@ class Pool(Engine):
         context = mp.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=work, args=(theirs, self._threads), name=f"calibrant-{place}")
-        with _environment(environment):
+        with changed_environment(environment):
             process.start()
         theirs.close()
         self._workers.append(_Worker(place, process, ours))
@@ -141,21 +141,6 @@ class _Worker:
                     self.pipe.recv()
                     continue
             self.process.join(0.05)
-
-
-@contextmanager
-def _environment(changes: dict[str, str]) -> Generator[None]:
-    """Environment variables for processes that are started meanwhile."""
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def _gpu_of(place: int, count: int) -> str:

@@ -6,7 +6,9 @@ from calibrant._math.rosters import subclasses
 from calibrant._math.text_form import build_from, parse_call
 from calibrant.experiments.engines.engine import Engine
 from calibrant.experiments.engines.pool import Pool as Pool
+from calibrant.experiments.engines.ray import Ray as Ray
 from calibrant.experiments.engines.serial import Serial as Serial
+from calibrant.experiments.engines.submitit import Submitit as Submitit
 
 ENGINES = subclasses(globals(), Engine)
 

@@ -24,14 +24,7 @@ class Simulation(Task):
 
     def complete(self, settings: Settings) -> Settings:
         """The defaults, and that every value is of their kind."""
-        defaults = {"seed": 0, **self.defaults}
-        for name, value in settings.items():
-            if name not in defaults:
-                raise InputError(f"there is no setting {name}{nearest(name, defaults)}")
-            kinds = (int, float) if isinstance(defaults[name], float) else type(defaults[name])
-            if isinstance(value, bool) or not isinstance(value, kinds):
-                raise InputError(f"`{name}` must be of the kind of {defaults[name]!r}; got {value!r}.")
-        return {name: type(value)(settings.get(name, value)) for name, value in defaults.items()}
+        return completed(settings, {"seed": 0, **self.defaults})
 
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
         """Compute in one go."""
@@ -41,10 +34,27 @@ class Simulation(Task):
         return Outcome(metrics=stages or {RESULT: dict(_plain(found))}, rows=[found])
 
 
+def completed(settings: Settings, defaults: Mapping[str, Any]) -> Settings:
+    """Settings in place of the defaults, each of the default's kind.
+
+    Raises:
+        InputError: If one has another name or another kind.
+    """
+    for name, value in settings.items():
+        if name not in defaults:
+            raise InputError(f"there is no setting {name}{nearest(name, defaults)}")
+        kinds = (int, float) if isinstance(defaults[name], float) else type(defaults[name])
+        if not isinstance(value, kinds) or isinstance(value, bool) != isinstance(defaults[name], bool):
+            raise InputError(f"`{name}` must be of the kind of {defaults[name]!r}; got {value!r}.")
+    return {name: type(value)(settings.get(name, value)) for name, value in defaults.items()}
+
+
 def _plain(found: Mapping[str, Any], start: str = "") -> Iterator[tuple[str, float | None]]:
     """The numbers among what was found, by full names such as ``test.temperature``."""
     for name, value in found.items():
         if isinstance(value, Mapping):
             yield from _plain(value, f"{start}{name}.")
-        elif value is None or (isinstance(value, int | float) and name != "gamma"):
+        elif value is None or (
+            isinstance(value, int | float) and not isinstance(value, bool) and name != "gamma"
+        ):
             yield start + name, value

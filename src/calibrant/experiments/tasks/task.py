@@ -115,3 +115,8 @@ class Task(ABC):
         """Whether a run uses a GPU of this machine."""
         _ = settings
         return False
+
+    def gpus(self, settings: Settings) -> int:
+        """How many GPUs a run uses on a machine that has them."""
+        _ = settings
+        return 0

@@ -29,6 +29,7 @@ from calibrant.experiments.tasks.task import Outcome, Settings, Task, Tell
 from calibrant.models.roster import MODELS
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.training import Listener, Recipe, train
+from calibrant.training.budget import settings_at
 from calibrant.training.data import TrainingData, read_training_data
 from calibrant.training.run import RunFolder
 from calibrant.training.version import NUMBERS
@@ -75,12 +76,13 @@ class Training(Task):
         """The recipe's own validation, and that there are such a loss, network and calibrators."""
         recipe = Recipe.read(nested(settings), source="grid")
         _check(recipe.loss, recipe.model, recipe.evaluation.calibrators)
-        return recipe.settings()
+        return settings_at(recipe, "full")
 
     def deciding(self, settings: Settings) -> Settings:
-        """All but where it runs, and how often intervals are resampled, of which there are none."""
+        """All but where it runs, what a small budget replaced, and how often intervals are resampled."""
         recipe = recipe_of(settings)
-        kept = {key: value for key, value in settings.items() if key.partition(".")[0] != "hardware"}
+        without = {"hardware", "full"}
+        kept = {key: value for key, value in settings.items() if key.partition(".")[0] not in without}
         for key in _COSMETIC:
             del kept[key]
         if not recipe.record.dynamics:
@@ -131,6 +133,11 @@ class Training(Task):
 
         return recipe_of(settings).hardware.accelerator != "cpu" and torch.cuda.is_available()
 
+    def gpus(self, settings: Settings) -> int:
+        """One for each device, unless the recipe asks for another kind."""
+        hardware = recipe_of(settings).hardware
+        return hardware.devices if hardware.accelerator in {"auto", "gpu", "cuda"} else 0
+
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
         """Train in the folder, or go on; the checkpoint stays for the caller to delete."""
         recipe = recipe_of(settings)
@@ -150,11 +157,11 @@ def nested(settings: Settings) -> dict[str, Any]:
     """
     content: dict[str, Any] = {}
     for key, value in settings.items():
-        table, dot, name = key.partition(".")
-        if dot:
-            content.setdefault(table, {})[name] = value
-        else:
-            content[table] = value
+        *tables, name = key.split(".")
+        inside = content
+        for table in tables:
+            inside = inside.setdefault(table, {})
+        inside[name] = value
     return content
 
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from calibrant._math.errors import InputError
-from calibrant.experiments.studies.curvature import settings
 from calibrant.experiments.studies.curvature.claims import claims
-from calibrant.experiments.studies.curvature.numbers import numbers_of, runs_from, settings_from, swapped
+from calibrant.experiments.studies.curvature.numbers import (
+    in_order,
+    numbers_of,
+    runs_from,
+    settings_from,
+    swapped,
+)
+from calibrant.experiments.studies.curvature.settings import setting_named
 from calibrant.experiments.studies.curvature.words import words
 from calibrant.experiments.study import OUT, SEEDS, SETTING, TABLE, Page, Session, Study
 
+GRID = Path(__file__).with_name("grid.toml")
 PAGE = Page(
     name="curvature",
     template=Path(__file__).with_name("page.md.j2"),
@@ -23,19 +31,27 @@ PAGE = Page(
 
 
 def _run(
-    session: Session, *, out: Path, setting: Sequence[str] | None, seeds: int, table: Path | None
+    session: Session,
+    changes: Mapping[str, Any] | None = None,
+    *,
+    out: Path,
+    setting: Sequence[str] | None,
+    seeds: int,
+    table: Path | None,
 ) -> Sequence[Path | str]:
     from calibrant.experiments.studies.curvature.figures import draw_path, draw_scatter
-    from calibrant.experiments.studies.curvature.measure import finished_runs, run_curvature_study
+    from calibrant.experiments.study_runs import carry_out, grid_of, kept_runs
 
-    wanted = [settings.setting_named(key) for key in setting] if setting else list(settings.SETTINGS)
+    grid = grid_of(GRID, seeds=seeds, changes=changes)
+    if setting:
+        grid = grid.only({"setting": [setting_named(key).key for key in setting]})
     if table is None:
-        done = run_curvature_study(out, seeds=range(seeds), settings=wanted, tell=session.tell)
-        return [f"{len(done)} runs are finished; --table FOLDER writes what they show."]
-    records = finished_runs(out, seeds=range(seeds), settings=wanted)
-    if not records:
+        carry_out(grid, session, out)
+        return [f"{len(grid.points)} runs are finished; --table FOLDER writes what they show."]
+    kept = kept_runs(grid, out)
+    if not kept:
         raise InputError(f"{out} holds no runs; run `calibrant study curvature --out {out}` first.")
-    numbers = numbers_of(records, wanted)
+    numbers = numbers_of(in_order(kept))
     runs, having = runs_from(numbers), settings_from(numbers)
     return PAGE.write(numbers, table, [draw_path(runs, having), draw_scatter(runs, having)])
 
@@ -46,5 +62,5 @@ CURVATURE = Study(
     run=_run,
     options=(OUT, SETTING, SEEDS, TABLE),
     pages=(PAGE,),
-    records=("curvature-runs.jsonl",),
+    grid=GRID,
 )

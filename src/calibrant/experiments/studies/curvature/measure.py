@@ -6,11 +6,9 @@ The claim is that of Kimura and Naganuma (2025), whose setting is not known to u
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -19,7 +17,6 @@ from calibrant._math.threads import threads_for
 from calibrant.curvature import SAM, CurvatureRegularizer
 from calibrant.data import Part, RawData, load, split
 from calibrant.data.prepare import Preparation, to_unit
-from calibrant.experiments.records import Record, Records
 from calibrant.experiments.studies.curvature.hessians import (
     Batch,
     Measured,
@@ -29,74 +26,43 @@ from calibrant.experiments.studies.curvature.hessians import (
     focal,
 )
 from calibrant.experiments.studies.curvature.network import SmallNetwork
-from calibrant.experiments.studies.curvature.settings import ARMS, FAMILIES, SETTINGS, Arm, Setting
+from calibrant.experiments.studies.curvature.settings import (
+    ARMS,
+    SETTINGS,
+    Arm,
+    Setting,
+    arm_named,
+    setting_named,
+)
+from calibrant.experiments.tasks.simulation import Simulation, completed
+from calibrant.experiments.tasks.task import Settings
 from calibrant.training import seeds as training_seeds
 
-RECORDS = "curvature-runs.jsonl"
+
+class Curvature(Simulation):
+    """One arm of one setting, trained and measured; numbers of the setting may be changed."""
+
+    name: ClassVar[str] = "curvature"
+    version: ClassVar[int] = 1
+    costly: ClassVar[tuple[str, ...]] = ("setting", "arm", "epochs", "measured")
+
+    def complete(self, settings: Settings) -> Settings:
+        """The setting's own numbers, and that there are such a setting and arm."""
+        setting = setting_named(str(settings.get("setting", SETTINGS[0].key)))
+        arm = arm_named(str(settings.get("arm", ARMS[0].key)))
+        return completed(settings, {"seed": 0, "setting": setting.key, "arm": arm.key, **setting.numbers})
+
+    def deciding(self, settings: Settings) -> Settings:
+        """The arm's numbers too."""
+        return {**settings, **vars(arm_named(settings["arm"]))}
+
+    def simulate(self, settings: Settings) -> Mapping[str, Any]:
+        """Train and measure."""
+        with threads_for(0):
+            return simulate(Setting.of(settings), arm_named(settings["arm"]), settings["seed"])
 
 
-def run_curvature_study(
-    store: Path,
-    *,
-    seeds: Sequence[int],
-    settings: Sequence[Setting] = SETTINGS,
-    arms: Sequence[Arm] = ARMS,
-    tell: Callable[[str], None] = print,
-) -> list[Record]:
-    """Train and measure each arm of each setting with each seed, unless the store has it.
-
-    Family by family and seed by seed, so that a study cut short is of use.
-
-    Args:
-        store: The folder of ``curvature-runs.jsonl``, to which each finished run adds a line.
-        seeds: Seeds of the samples, the weights and their order; all arms see the same ones.
-        settings: Which settings.
-        arms: Which arms.
-        tell: Told of each run.
-
-    Returns:
-        One record for each run, old ones included.
-
-    Raises:
-        InputError: If a line of the file is no record, or the data are missing.
-    """
-    records = Records(store / RECORDS)
-    found: list[Record] = []
-    wanted = list(_order(settings, arms, seeds))
-    with threads_for(0):
-        for number, trial in enumerate(wanted, 1):
-            setting, arm, seed = trial
-            found.append(records.get(_key(*trial), lambda trial=trial: _run(*trial)))
-            tell(f"curvature: {number}/{len(wanted)} {setting.key}, {arm.key}, seed {seed}")
-    return found
-
-
-def finished_runs(
-    store: Path, *, seeds: Sequence[int], settings: Sequence[Setting] = SETTINGS, arms: Sequence[Arm] = ARMS
-) -> list[Record]:
-    """The records that the store has of these runs, made by the settings as they are now."""
-    known = {record["key"]: record for record in Records(store / RECORDS).all()}
-    wanted = (_key(*trial) for trial in _order(settings, arms, seeds))
-    return [known[key] for key in wanted if key in known]
-
-
-def _key(setting: Setting, arm: Arm, seed: int) -> str:
-    chosen = replace(arm.changes(setting), title="", families=())  # which say nothing of the run
-    return f"{arm.key}, seed {seed}, {chosen}"
-
-
-def _order(
-    settings: Sequence[Setting], arms: Sequence[Arm], seeds: Sequence[int]
-) -> Iterator[tuple[Setting, Arm, int]]:
-    for family in FAMILIES:
-        for seed in seeds:
-            for setting in settings:
-                for arm in arms:
-                    if arm.family == family and family in setting.families:
-                        yield setting, arm, seed
-
-
-def _run(setting: Setting, arm: Arm, seed: int) -> dict[str, Any]:
+def simulate(setting: Setting, arm: Arm, seed: int) -> dict[str, Any]:
     """One training, measured at the checkpoints and at the end."""
     samples, training, num_classes = _samples(setting, seed)
     chosen = arm.changes(setting)
@@ -113,13 +79,6 @@ def _run(setting: Setting, arm: Arm, seed: int) -> dict[str, Any]:
 
     finite = _train(model, chosen, arm, training, seed=seed, look=look)
     return {
-        "setting": setting.key,
-        "arm": arm.key,
-        "family": arm.family,
-        "gamma": arm.gamma,
-        "beta": arm.beta,
-        "radius": arm.radius,
-        "seed": seed,
         "parameters": sum(each.numel() for each in model.parameters()),
         "finite": finite,
         "path": path,

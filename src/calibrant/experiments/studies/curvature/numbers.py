@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from calibrant.experiments.means import Mean, mean_of, summary
-from calibrant.experiments.records import Record
-from calibrant.experiments.studies.curvature.settings import ARMS, FAMILIES, Setting
+from calibrant.experiments.studies.curvature.settings import ARMS, FAMILIES, SETTINGS, Setting
 
 LOSSES = ("own", "cross_entropy")
 PATH_COLUMNS = ("loss", "lambda_max", "residual", "trace", "trace_error")
@@ -25,7 +24,7 @@ class Quantity:
 
     key: str
     title: str
-    measure: Callable[[Record], float | None]
+    measure: Callable[[Run], float | None]
 
     def pick(self, run: Run) -> float | None:
         """The number in a run of the results file."""
@@ -59,7 +58,7 @@ def _scaled(loss: str) -> Quantity:
 
 
 def _relative(loss: str, name: str, title: str) -> Quantity:
-    def measure(run: Record) -> float | None:
+    def measure(run: Run) -> float | None:
         found = run["path"][-1]["train"][loss]
         return found[name] / found["loss"] if found["loss"] > 0 else None
 
@@ -67,7 +66,7 @@ def _relative(loss: str, name: str, title: str) -> Quantity:
 
 
 def _against_noise(loss: str) -> Quantity:
-    def measure(run: Record) -> float | None:
+    def measure(run: Run) -> float | None:
         noise = run["end"]["noise"][loss]
         spread = noise["per_sample"] - noise["mean_gradient"]
         return run["path"][-1]["train"][loss]["trace"] / spread if spread > 0 else None
@@ -87,7 +86,7 @@ def _region(loss: str, region: str, split: str) -> Quantity:
 
 
 def _batch_statistics(loss: str, name: str, title: str) -> Quantity:
-    def measure(run: Record) -> float | None:
+    def measure(run: Run) -> float | None:
         found = run["end"]["batch_statistics"]
         return None if found is None else found[loss][name]
 
@@ -202,8 +201,22 @@ def values_of(runs: Sequence[Run], pick: Pick) -> list[float]:
     return [value for run in runs if (value := pick(run)) is not None]
 
 
-def numbers_of(records: Sequence[Record], settings: Sequence[Setting]) -> dict[str, Any]:
+def in_order(kept: Sequence[Run]) -> list[Run]:
+    """The runs that a store holds, with the numbers of their arms: family by family, then seed by seed."""
+    arms, settings = {arm.key: arm for arm in ARMS}, [each.key for each in SETTINGS]
+    found = [{**vars(arms[run["arm"]]), **run} for run in kept]
+
+    def place(run: Run) -> tuple[int, ...]:
+        arm = list(arms).index(run["arm"])
+        return FAMILIES.index(run["family"]), run["seed"], settings.index(run["setting"]), arm
+
+    return sorted(found, key=place)
+
+
+def numbers_of(records: Sequence[Run]) -> dict[str, Any]:
     """The results file: every mean, and each run's own numbers."""
+    known = {record["setting"]: Setting.of(record) for record in records}
+    settings = [known[each.key] for each in SETTINGS if each.key in known]
     compact = {
         "columns": {"path": list(PATH_COLUMNS), "end": list(BY_KEY)},
         "settings": [vars(setting) for setting in settings],
@@ -224,7 +237,7 @@ def numbers_of(records: Sequence[Record], settings: Sequence[Setting]) -> dict[s
     return {**compact, "arms": arms}
 
 
-def _compact(record: Record) -> dict[str, Any]:
+def _compact(record: Run) -> dict[str, Any]:
     return {
         **{name: record[name] for name in ("setting", "arm", "seed", "finite")},
         "path": [_point(each) for each in record["path"]],

@@ -52,6 +52,18 @@ class Setting:
         }
         return cls(**{**found, **lists})
 
+    @classmethod
+    def of(cls, run: Mapping[str, Any]) -> Setting:
+        """The setting of a run, with the numbers that the run has."""
+        named = setting_named(run["setting"])
+        return cls.read({**vars(named), **{name: run[name] for name in named.numbers}})
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """All but names, as JSON has it."""
+        found = {name: each for name, each in vars(self).items() if name not in {"key", "title", "families"}}
+        return {**found, "checkpoints": list(self.checkpoints)}
+
     def rate(self, epoch: int) -> float:
         """The learning rate of an epoch: a tenth of it from half of the epochs on, a tenth of that later.
 
@@ -123,6 +135,15 @@ ARMS = (
         for gamma in FEW_GAMMAS
     ),
 )
+
+
+def arm_named(key: str) -> Arm:
+    """The arm of that name.
+
+    Raises:
+        InputError: If there is none.
+    """
+    return named(key, {each.key: each for each in ARMS}, "arm", place=" in this study")
 
 
 def setting_named(key: str) -> Setting:
