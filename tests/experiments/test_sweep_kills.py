@@ -25,7 +25,8 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the workers in /proc"),
 ]
 
-MOMENTS = 100
+MOMENTS = int(os.environ.get("CALIBRANT_KILLS", "15"))
+"""Set CALIBRANT_KILLS=100 for the whole count, which takes minutes."""
 RUNS = 40
 DRIVER = """
 import sys
@@ -88,8 +89,8 @@ def starts(folder: Path) -> Counter[str]:
     return Counter(line.split()[1] for line in log.read_text().splitlines()) if log.exists() else Counter()
 
 
-def test_a_hundred_kills(tmp_path) -> None:
-    """At 100 random moments: what was finished stays and is not begun again, and all numbers are right."""
+def test_many_kills(tmp_path) -> None:
+    """At random moments: what was finished stays and is not begun again, and all numbers are right."""
     rng, store, first, before = random.Random(0), Store(tmp_path / "store"), 0, Counter[str]()
     process = start(tmp_path)
     for _ in range(MOMENTS):
@@ -130,13 +131,13 @@ seed = [0, 1, 2, 3]
 
 
 def test_trainings_that_are_killed_end_in_the_same_bits(tmp_path) -> None:
-    """Killed at five moments, a sweep leaves the predictions of one that nothing disturbed."""
+    """Killed at three moments, a sweep leaves the predictions of one that nothing disturbed."""
     (tmp_path / "grid.toml").write_text(GRID, encoding="utf-8")
     (tmp_path / "whole").mkdir()
     start(tmp_path / "whole", str(tmp_path / "grid.toml")).wait()
     whole = {each.run: each for each in Store(tmp_path / "whole" / "store").results()}
     rng, store = random.Random(1), Store(tmp_path / "store")
-    for _ in range(5):
+    for _ in range(3):
         process = start(tmp_path, str(tmp_path / "grid.toml"))
         work = tmp_path / "store" / "work"
         until = time.monotonic() + 60
