@@ -12,7 +12,7 @@ from calibrant import Predictions, evaluate
 from calibrant.evaluation import check
 from calibrant.evaluation.resampling.event_cells import PLACES, EventCells, Kernel, joined
 from calibrant.evaluation.resampling.events import Events, binned_error
-from calibrant.evaluation.resampling.inversion import Inverted, invert, upper_tail
+from calibrant.evaluation.resampling.inversion import Inverted, invert, rising_root, upper_tail
 from calibrant.evaluation.resampling.null import draw_null
 
 KERNELS: tuple[Kernel, ...] = get_args(Kernel)
@@ -163,3 +163,11 @@ def test_what_is_real_has_a_low_end_above_zero(kernel: Kernel) -> None:
     part = cells.cells(kernel)
     assert invert(part, noise, 0.95, real=True).low > 0
     assert invert(part, noise, 0.95, real=False).low == 0
+
+
+def test_a_search_that_finds_nothing_ends() -> None:
+    """At the far end, also where the way to it, added to the start, rounds to less than it."""
+    start, end = -4.6913275131852155, 8.0
+    assert start + (end - start) < end
+    assert rising_root(lambda _: -1.0, start, end) == end
+    assert rising_root(lambda place: place - 5.0, start, end) == pytest.approx(5.0)

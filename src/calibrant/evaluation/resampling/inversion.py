@@ -120,7 +120,7 @@ class _Search:
             real = beyond_chance(self._p_value, self._level)
         middle = 0.0
         if self._p_value < 0.5:
-            place = _root(lambda at: self._excess(self._soft(at)), self._nothing, FARTHEST)
+            place = rising_root(lambda at: self._excess(self._soft(at)), self._nothing, FARTHEST)
             middle = self._error(self._soft(place))
         low = self._low() if real else 0.0
         return Inverted(low, max(self._high(), low, middle), max(low, middle))
@@ -128,7 +128,7 @@ class _Search:
     def _low(self) -> float:
         """The smallest error that is not excluded, above zero: of few large gaps, or of even ones."""
         least = _first(lambda at: self._error(self._firm(at)) > 0, self._nothing, 0.0)
-        found = _root(lambda at: self._surprise_below(self._firm(at)), least, 0.0)
+        found = rising_root(lambda at: self._surprise_below(self._firm(at)), least, 0.0)
         low = self._error(self._firm(found))
         if self._cells.cancels:
             for family in self._one_sign(np.zeros_like(self._sizes)):
@@ -164,7 +164,7 @@ class _Search:
         start = self._place_of(family, bound)
         if start == FARTHEST:
             return bound
-        found = _root(lambda at: self._surprise_above(family(at)), start, FARTHEST)
+        found = rising_root(lambda at: self._surprise_above(family(at)), start, FARTHEST)
         return max(bound, self._error(family(found)))
 
     def _place_of(self, family: Family, error: float) -> float:
@@ -264,7 +264,7 @@ def _first(true: Callable[[float], bool], low: float, high: float) -> float:
     return high
 
 
-def _root(function: Callable[[float], float], low: float, high: float) -> float:
+def rising_root(function: Callable[[float], float], low: float, high: float) -> float:
     """Where a rising function becomes positive between two places; the nearer one if that lies outside.
 
     In steps of growing length from the end nearer zero, and then between two places.
@@ -275,7 +275,7 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
     if at_near * way >= 0:
         return start
     while near != end:
-        far = start + way * min(step, abs(end - start))
+        far = start + way * step if step < abs(end - start) else end
         at_far = function(far)
         if at_far * way >= 0:
             return _between(function, (near, at_near), (far, at_far))
