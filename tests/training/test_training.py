@@ -281,8 +281,8 @@ def test_every_loss_trains(recipe, tmp_path, name) -> None:
 
 
 def test_losses_of_several_labels_are_refused(recipe, tmp_path) -> None:
-    """A loss that wants one outcome per class cannot take classes; its own sentence says so."""
-    with pytest.raises(InputError, match="labels"):
+    """A loss that wants one outcome per class cannot take classes; the sentence says so."""
+    with pytest.raises(InputError, match="each sample of digits has one label; got multilabel-focal"):
         train(recipe.with_settings(["loss=multilabel-focal"]), tmp_path / "run")
 
 

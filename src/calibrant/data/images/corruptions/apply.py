@@ -64,6 +64,7 @@ def corrupt(images: Tensor, corruption: str, *, severity: int, seed: int = 0) ->
         Perturbations", ICLR 2019.
 
     Example:
+        >>> import torch
         >>> grey = torch.full((1, 1, 4, 4), 100, dtype=torch.uint8)
         >>> corrupt(grey, "brightness", severity=5)[0, 0, 0]
         tensor([176, 176, 176, 176], dtype=torch.uint8)
