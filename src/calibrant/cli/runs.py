@@ -134,7 +134,7 @@ def _prune(store: Store, chosen: Sequence[RunResult], what: str, *, yes: bool) -
         names = [run for run, holder in store.unfinished().items() if holder is None]
     elif what == "old":
         names = [
-            each.run for each in chosen if each.task in TASKS and each.version < TASKS[each.task].version
+            each.run for each in chosen if each.task in TASKS and each.version < TASKS[each.task]().version
         ]
     elif what in {"failed", "diverged"}:
         names = [each.run for each in chosen if each.status == what]

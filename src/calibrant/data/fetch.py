@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,13 @@ def download(remote: Remote, folder: Path) -> Path:
             if target.is_file():
                 return target
             resumed = part.is_file()
-            retrieve: Callable[[], str] = lambda: pooch.retrieve(  # noqa: E731
-                remote.url, remote.checksum, fname=target.name, path=folder, downloader=_Continued(part)
+            retrieve = partial(
+                pooch.retrieve,
+                remote.url,
+                remote.checksum,
+                fname=target.name,
+                path=folder,
+                downloader=_Continued(part),
             )
             try:
                 try:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from calibrant._math.binning import width_bin_index
 from calibrant._math.errors import InputError
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import centred_interval
@@ -101,7 +103,7 @@ class _Column:
         self._probs, self._outcomes, self._num_bins = probs, outcomes.astype(np.float64), num_bins
         self._order, self._positive = order, outcomes[order]
         self._ends = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)  # of runs of equal scores
-        self._bins = np.clip(np.ceil(probs * num_bins).astype(np.int64) - 1, 0, num_bins - 1)
+        self._bins = width_bin_index(torch.from_numpy(probs), num_bins).numpy()
 
     def values(self, weights: Vector) -> tuple[float, float, float]:
         """AUROC (NaN where one side has no weight), ECE and gap."""

@@ -268,7 +268,7 @@ class Predictions:
         Raises:
             InputError: If there is no split, or fewer than two samples are in it.
         """
-        return self._part(0, "calibration")
+        return self._of(self._contents.part(0, "calibration"))
 
     @property
     def test(self) -> Predictions:
@@ -277,7 +277,7 @@ class Predictions:
         Raises:
             InputError: If there is no split, or fewer than two samples are in it.
         """
-        return self._part(1, "test")
+        return self._of(self._contents.part(1, "test"))
 
     def rows(self, index: slice | ArrayLike) -> Predictions:
         """The samples that a slice, a mask or row numbers choose, in that order; a slice copies nothing.
@@ -301,6 +301,10 @@ class Predictions:
             InputError: If a value is none of those that name a split, or the shape is wrong.
         """
         return self._with(split=None if split is None else checks.as_split(split, self.num_samples))
+
+    def without_groups(self) -> Predictions:
+        """The same predictions, of which nothing says that some samples belong together."""
+        return self._with(groups=None)
 
     def as_binary(self, positive_class: int | str | None = None) -> Predictions:
         """Two classes as one event, ``(N,)``, or of confidences the event that the prediction is right.
@@ -376,10 +380,6 @@ class Predictions:
 
     def __repr__(self) -> str:
         return f"Predictions({self._contents.description()})"
-
-    def _part(self, code: int, name: str) -> Predictions:
-        """The samples of one split, which then have none."""
-        return self._of(self._contents.part(code, name))
 
     def _with(self, **changes: Any) -> Predictions:
         """The same with some of the contents exchanged; nothing is checked and no array copied."""

@@ -12,6 +12,7 @@ from calibrant.evaluation.quantities.quantity import Better, Section
 from calibrant.evaluation.result import Direction, Estimate, Kind
 
 MISSING = "–"
+AS_TRAINED = "as trained"  # a network before it is calibrated, in the tables of a run
 MARK_OF: dict[Direction, str] = {
     "over-confident": "▼",  # as in the diagrams: the points lie below the band
     "under-confident": "▲",
@@ -114,6 +115,12 @@ def interval(estimate: Estimate, *, between: str = " to ", signed: bool = False)
     if estimate.low is None or estimate.high is None:
         return ""
     return f"{number(estimate.low, signed=signed)}{between}{number(estimate.high, signed=signed)}"
+
+
+def with_interval(estimate: Estimate, *, signed: bool = False) -> str:
+    """The value, followed by its interval in brackets where it has one."""
+    shown = number(estimate.value, signed=signed)
+    return shown if estimate.low is None else f"{shown} ({interval(estimate, signed=signed)})"
 
 
 def count(value: int) -> str:

@@ -16,21 +16,7 @@ from calibrant.evaluation.over_groups import label_rows
 from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Predictions
 from calibrant.reports.run_sections import Section, Table
-from calibrant.reports.words import interval, number
-
-AS_TRAINED = "as trained"
-
-
-def without_groups(predictions: Predictions) -> Predictions:
-    """The same samples, of which nothing says that some belong together."""
-    return Predictions(
-        logits=predictions.values,
-        labels=predictions.labels,
-        split=predictions.split,
-        class_names=predictions.class_names,
-        source=predictions.source,
-        notes=predictions.notes,
-    )
+from calibrant.reports.words import AS_TRAINED, number, with_interval
 
 
 def label_table(
@@ -116,6 +102,4 @@ def label_section(found: Mapping[str, Any]) -> Section:
 
 
 def _shown(estimate: Mapping[str, Any], *, signed: bool = False) -> str:
-    found = Estimate(**estimate)
-    shown = number(found.value, signed=signed)
-    return shown if found.low is None else f"{shown} ({interval(found, signed=signed)})"
+    return with_interval(Estimate(**estimate), signed=signed)

@@ -15,7 +15,7 @@ from calibrant.reports.commands import with_commands
 from calibrant.reports.run_sections import Section
 from calibrant.training.budget import budget_note
 from calibrant.training.job import Job
-from calibrant.training.label_table import label_table, without_groups
+from calibrant.training.label_table import label_table
 from calibrant.training.neutral import conventions_of, strikes_neutral, struck_predictions
 from calibrant.training.run import load_run
 from calibrant.training.run_report import detection_of, run_sections
@@ -55,7 +55,7 @@ def write_results(
     )
     if labels is not None:
         folder.write(folder.labels, json.dumps(labels, indent=2) + "\n")
-        predictions = without_groups(predictions)  # hundreds of patients make no table of groups
+        predictions = predictions.without_groups()  # hundreds of patients make no table of groups
     evaluation = evaluate(
         predictions,
         calibrators=settings.calibrators or None,

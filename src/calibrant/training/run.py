@@ -202,26 +202,17 @@ class Run:
     @property
     def cost(self) -> Mapping[str, Any] | None:
         """Time of a step against one of plain cross-entropy; None where the recipe adds nothing to it."""
-        if not self.folder.cost.is_file():
-            return None
-        found: dict[str, Any] = json.loads(self.folder.cost.read_text(encoding="utf-8"))
-        return found
+        return _json_of(self.folder.cost)
 
     @property
     def conventions(self) -> Mapping[str, Any] | None:
         """Error and ECE with a neutral class struck out or renormalised; None without such a class."""
-        if not self.folder.conventions.is_file():
-            return None
-        found: dict[str, Any] = json.loads(self.folder.conventions.read_text(encoding="utf-8"))
-        return found
+        return _json_of(self.folder.conventions)
 
     @property
     def labels(self) -> Mapping[str, Any] | None:
         """Each label with intervals over patients; None where samples do not come in groups."""
-        if not self.folder.labels.is_file():
-            return None
-        found: dict[str, Any] = json.loads(self.folder.labels.read_text(encoding="utf-8"))
-        return found
+        return _json_of(self.folder.labels)
 
     @property
     def kept_row(self) -> Mapping[str, Any]:
@@ -276,6 +267,11 @@ def load_run(path: str | os.PathLike[str]) -> Run:
         rows=() if state is None else tuple(state["history"]),
         evaluation=evaluation,
     )
+
+
+def _json_of(path: Path) -> dict[str, Any] | None:
+    """What a file of numbers holds; None where there is none."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
 def _json_line(row: Mapping[str, Any]) -> str:

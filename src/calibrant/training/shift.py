@@ -15,17 +15,17 @@ from calibrant.data import Dataset, Part, load
 from calibrant.data.images.corruptions import CORRUPTIONS, CorruptedImages
 from calibrant.evaluation import compare
 from calibrant.evaluation.fitting.templates import Labelled, templates
+from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Predictions
 from calibrant.predictions.repair_form import repaired, to_repair
 from calibrant.reports.run_sections import Section, Table
-from calibrant.reports.words import interval, number
+from calibrant.reports.words import AS_TRAINED, number, with_interval
 from calibrant.training.inference import Inference
 from calibrant.training.job import Job
 from calibrant.training.recipe import Recipe
 from calibrant.training.samples import Samples
 
 EVERY = "all"
-AS_TRAINED = "as trained"
 _DRAWS = 400  # enough for intervals in a table
 _RESAMPLES = 200
 
@@ -209,8 +209,8 @@ def shift_section(found: Mapping[str, Any]) -> Section:
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     name = "none" if row["corruption"] is None else str(row["corruption"])
-    shown = [_with_interval(row["accuracy"]), *(_with_interval(each) for each in row["ece"].values())]
-    return (name, str(row["severity"]), *shown)
+    estimates = [Estimate(**each) for each in (row["accuracy"], *row["ece"].values())]
+    return (name, str(row["severity"]), *map(with_interval, estimates))
 
 
 def _mean(rows: list[Mapping[str, Any]], severity: int, names: list[str]) -> tuple[str, ...]:
@@ -218,14 +218,6 @@ def _mean(rows: list[Mapping[str, Any]], severity: int, names: list[str]) -> tup
     accuracy = sum(row["accuracy"]["value"] for row in these) / len(these)
     errors = [sum(row["ece"][name]["value"] for row in these) / len(these) for name in names]
     return (f"mean of {len(these)}", str(severity), number(accuracy), *(number(each) for each in errors))
-
-
-def _with_interval(estimate: Mapping[str, Any]) -> str:
-    from calibrant.evaluation.result import Estimate
-
-    found = Estimate(**estimate)
-    shown = number(found.value)
-    return shown if found.low is None else f"{shown} ({interval(found)})"
 
 
 def _evenly(total: int, wanted: int) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -56,6 +57,35 @@ def perform(
             session.spend()
             return Ended(run=item.run, state="stopped", reason=str(stop) or None)
         return _done(store.finish(item, session, outcome))
+
+
+def attempt(
+    order: Order, tell: TellProgress = lambda _progress: None, *, lost: Callable[[], None] = lambda: None
+) -> Ended:
+    """As :func:`perform`, for a worker: an error that is not the run's own ended the worker."""
+    try:
+        return perform(order, tell, lost=lost)
+    except Exception as error:
+        return died(order, error)
+
+
+def died(order: Order, error: Exception) -> Ended:
+    """The end of a run whose worker an error ended."""
+    said = traceback.format_exception_only(error)[-1].strip()
+    return Ended(run=order.item.run, state="died", reason=said)
+
+
+def now_and_then(tell: TellProgress, seconds: float) -> TellProgress:
+    """Passes on what it is told unless it did so less than that long ago."""
+    told = 0.0
+
+    def tell_now_and_then(progress: Progress) -> None:
+        nonlocal told
+        if time.monotonic() - told > seconds:
+            told = time.monotonic()
+            tell(progress)
+
+    return tell_now_and_then
 
 
 def _measured(store: Store, item: Item) -> RunResult | None:

@@ -7,14 +7,13 @@ import os
 import signal
 import threading
 import time
-import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from types import FrameType
 from typing import Any
 
 from calibrant.experiments.engines.engine import Ended, Order, Progress
-from calibrant.experiments.engines.perform import perform, pin_threads
+from calibrant.experiments.engines.perform import attempt, now_and_then, pin_threads
 
 _TELL_EVERY = 0.2  # seconds
 _GRACE = 30.0
@@ -48,20 +47,11 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 
 
 def _performed(order: Order, pipe: Connection[Any, Any]) -> Ended:
-    told = 0.0
-
     def tell(progress: Progress) -> None:
-        nonlocal told
-        if time.monotonic() - told > _TELL_EVERY:
-            told = time.monotonic()
-            with suppress(OSError):
-                pipe.send(progress)
+        with suppress(OSError):
+            pipe.send(progress)
 
-    try:
-        return perform(order, tell, lost=_stop_this_process)
-    except Exception as error:
-        said = traceback.format_exception_only(error)[-1].strip()
-        return Ended(run=order.item.run, state="died", reason=said)
+    return attempt(order, now_and_then(tell, _TELL_EVERY), lost=_stop_this_process)
 
 
 def _stop_this_process() -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import _thread
 import os
-import time
-import traceback
 from contextlib import suppress
 from typing import Any
 
 from calibrant.experiments.engines.engine import Ended, Order, Progress
-from calibrant.experiments.engines.perform import perform, pin_threads
+from calibrant.experiments.engines.perform import attempt, now_and_then, pin_threads
 
 _TELL_EVERY = 0.5  # seconds
 
@@ -36,16 +34,5 @@ def work(order: Order, news: Any, threads: int, folder: str) -> Ended:
     with suppress(OSError):
         os.chdir(folder)
     pin_threads(threads)
-    told = 0.0
-
-    def tell(progress: Progress) -> None:
-        nonlocal told
-        if time.monotonic() - told > _TELL_EVERY:
-            told = time.monotonic()
-            news.note.remote(progress)
-
-    try:
-        return perform(order, tell, lost=_thread.interrupt_main)
-    except Exception as error:
-        said = traceback.format_exception_only(error)[-1].strip()
-        return Ended(run=order.item.run, state="died", reason=said)
+    tell = now_and_then(news.note.remote, _TELL_EVERY)
+    return attempt(order, tell, lost=_thread.interrupt_main)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Generator, Sequence
 
-from calibrant.experiments.engines.engine import Ended, Engine, Event, Order
-from calibrant.experiments.engines.perform import perform
+from calibrant.experiments.engines.engine import Engine, Event, Order
+from calibrant.experiments.engines.perform import died, perform
 
 
 class Serial(Engine):
@@ -24,8 +23,7 @@ class Serial(Engine):
             except OSError:
                 raise
             except Exception as error:
-                said = traceback.format_exception_only(error)[-1].strip()
-                ended = Ended(run=order.item.run, state="died", reason=said)
+                ended = died(order, error)
             yield ended
             if ended.state == "stopped":
                 raise KeyboardInterrupt(ended.reason or "")

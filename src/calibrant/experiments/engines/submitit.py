@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import traceback
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from importlib import import_module
@@ -17,8 +16,8 @@ from calibrant.experiments.engines.cores import available_cores
 from calibrant.experiments.engines.engine import Ended, Engine, Event, Order
 from calibrant.experiments.engines.perform import (
     absolute,
+    attempt,
     changed_environment,
-    perform,
     pin_threads,
     pinned_threads,
 )
@@ -158,20 +157,12 @@ class Work:
         """Do the orders."""
         os.chdir(self._folder)
         pin_threads(self._threads)
-        return [_performed(order) for order in orders]
+        return [attempt(order) for order in orders]
 
     def checkpoint(self, orders: Sequence[Order]) -> Any:
         """Called by submitit shortly before the end: the same again, which goes on from the last epoch."""
         submitit: Any = import_module("submitit")
         return submitit.helpers.DelayedSubmission(self, orders)
-
-
-def _performed(order: Order) -> Ended:
-    try:
-        return perform(order)
-    except Exception as error:
-        said = traceback.format_exception_only(error)[-1].strip()
-        return Ended(run=order.item.run, state="died", reason=said)
 
 
 def _ends(job: Any, orders: Sequence[Order]) -> list[Ended]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
 
 from calibrant._math.errors import InputError
+from calibrant._math.rosters import subclasses
 from calibrant._math.text_form import named
 from calibrant.experiments.tasks.task import Task
 from calibrant.experiments.tasks.training import Training as Training
 
-TASKS = {
-    value.name: value
-    for value in list(globals().values())
-    if isinstance(value, type) and issubclass(value, Task) and value is not Task
-}
+TASKS: Mapping[str, Callable[[], Task]] = subclasses(globals(), Task)
 
 
 def task_named(name: str) -> Task:
