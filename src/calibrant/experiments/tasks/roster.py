@@ -24,8 +24,8 @@ def task_named(name: str) -> Task:
         return named(name, TASKS, "task")()
     try:
         found = imported(name, {})
-    except TypeError as error:  # an abstract class
-        raise InputError(f"the task {name!r} is not complete: {error}.") from error
+    except (InputError, TypeError) as error:  # such as: an abstract class
+        raise InputError(f"the task {name!r}: {str(error).rstrip('.')}.") from error
     if not isinstance(found, Task):
         raise InputError(f"the task {name!r} must be a subclass of {Task.__module__}.Task.")
     return found
