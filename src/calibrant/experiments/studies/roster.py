@@ -11,6 +11,7 @@ from calibrant.experiments.studies.calibrators import CALIBRATORS as CALIBRATORS
 from calibrant.experiments.studies.predictions import PREDICTIONS as PREDICTIONS
 from calibrant.experiments.studies.properness import PROPERNESS as PROPERNESS
 from calibrant.experiments.studies.coverage import COVERAGE as COVERAGE
+from calibrant.experiments.studies.monitoring import MONITORING as MONITORING
 from calibrant.experiments.studies.curvature import CURVATURE as CURVATURE
 from calibrant.experiments.studies.linear_model import LINEAR_MODEL as LINEAR_MODEL
 from calibrant.experiments.studies.generalisation_gap import GENERALISATION_GAP as GENERALISATION_GAP
