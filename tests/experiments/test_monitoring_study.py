@@ -19,10 +19,10 @@ def test_evidence_at_the_end_of_a_window_is_the_monitors(rng) -> None:
 
 def test_the_fixed_test_needs_so_many(rng) -> None:
     """Half of the score tests of that size reject."""
-    change = Change(slope=0.5)
+    change = Change(slope=0.8)
     size = round(samples_of_fixed_test(DEFAULT, change))
-    log_odds = DEFAULT.spread * rng.normal(size=(2000, size))
-    probs, truth = (1 / (1 + np.exp(-scale * log_odds)) for scale in (1.0, 0.5))
+    log_odds = DEFAULT.spread * rng.normal(size=(1000, size))
+    probs, truth = (1 / (1 + np.exp(-scale * log_odds)) for scale in (1.0, 0.8))
     score = (log_odds * ((rng.random(log_odds.shape) < truth) - probs)).sum(1)
     spread = np.sqrt((log_odds**2 * probs * (1 - probs)).sum(1))
     assert (np.abs(score) > 1.96 * spread).mean() == pytest.approx(0.5, abs=0.05)
