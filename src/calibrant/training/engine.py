@@ -140,8 +140,10 @@ class Engine:
         measure = multilabel_epoch_metrics if self.job.dataset.multilabel else epoch_metrics
         found = measure(logits, labels, num_bins=recipe.evaluation.num_bins)
         row |= {f"calibration_{name}": value for name, value in found.items()}
+        layer = last_linear(self.learner.model)
+        row["last_layer_norm"] = None if layer is None else float(layer.weight.detach().double().norm())
         if recipe.record.dynamics:
-            row |= self._dynamics()
+            row |= self._dynamics(row["last_layer_norm"])
         if isinstance(self.learner.loss, FollowsConfidences):
             self._let_follow(self.learner.loss, logits, row)
         row = self.processes.of_first(row)  # so that all processes stop, or continue, together
@@ -165,7 +167,7 @@ class Engine:
         if isinstance(gammas, Tensor):
             row["gammas"] = gammas.tolist()
 
-    def _dynamics(self) -> dict[str, Any]:
+    def _dynamics(self, last_layer_norm: float | None) -> dict[str, Any]:
         """The dynamics to record for this epoch; for chosen epochs also a file beside the row."""
         record, epochs = self.recipe.record, self.recipe.training.epochs
         epoch = self.state.epoch + 1
@@ -178,8 +180,7 @@ class Engine:
             name: dynamics_of(values, parts[name].labels, num_bins=self.recipe.evaluation.num_bins)
             for name, values in logits.items()
         }
-        layer = last_linear(self.learner.model)
-        found["last_layer_norm"] = None if layer is None else float(layer.weight.detach().double().norm())
+        found["last_layer_norm"] = last_layer_norm
         if chosen:
             norms = last_layer_gradient_norms(self.inference, self.learner.loss, "train")
             if self.processes.first:
