@@ -3,13 +3,13 @@
 Run: ``CALIBRANT_DATA=FOLDER python benchmarks/training.py``, about ten minutes on a quiet machine; names of
 recipes measure only those. Our loop and the plain one take blocks of batches in turn, on one core, in process
 time; likewise the ends of epochs, where both look at the calibration split. An epoch is its batches and one
-end. The slowdown is the median over the blocks, with a 95 % interval from resampled blocks. Peak memory is that
-of a fresh process for each loop, as Linux tells it.
+end. The slowdown is the median over the blocks, with a 95 % interval from resampled blocks. Peak memory is
+that of a fresh process for each loop, as Linux tells it.
 
 The plain loop is what one writes by hand: it adds up the loss and the right answers on the way, and after an
 epoch computes accuracy and loss on the calibration split. It records no dynamics, fits no temperature, saves
-nothing and cannot be resumed. What these cost is the same for every network, so a perceptron whose batch takes
-a millisecond (``digits``) shows it and has no bar.
+nothing and cannot be resumed. What these cost is the same for every network, so a perceptron whose batches
+take a millisecond (``digits``) shows it and has no bar.
 """
 
 from __future__ import annotations

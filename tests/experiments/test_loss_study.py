@@ -150,8 +150,8 @@ def test_the_arms_are_the_ones_asked_for() -> None:
 
 def test_the_recipe_in_the_folder_is_the_study_s() -> None:
     """The recipes of both settings are what the study trains by."""
-    assert load_recipe(RECIPES / "fashion-mnist-losses.toml") == base_recipe(settings.BALANCED)
-    assert load_recipe(RECIPES / "fashion-mnist-long-tail.toml") == base_recipe(settings.LONG_TAIL)
+    assert load_recipe(RECIPES / "fashion-mnist-losses.toml").settings() == base_recipe(settings.BALANCED).settings()
+    assert load_recipe(RECIPES / "fashion-mnist-long-tail.toml").settings() == base_recipe(settings.LONG_TAIL).settings()
 
 
 def test_mean_and_interval() -> None:
