@@ -39,7 +39,7 @@ def _run(
 
 SHIFT = Study(
     name="shift",
-    summary="Do repairs fitted on clean images last on corrupted ones, and which losses tell foreign images?",
+    summary="Repairs fitted on clean images under corruption, and which losses tell foreign images.",
     run=_run,
     options=(OUT, SEEDS, PAGES),
     pages=(PAGE,),

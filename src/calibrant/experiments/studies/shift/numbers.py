@@ -101,10 +101,13 @@ def swapped(numbers: Numbers, first: str, second: str) -> dict[str, Any]:
 
 
 def _stages_swapped(value: Any, first: str, second: str) -> Any:
-    partner = {first: second, second: first}
-    if isinstance(value, Mapping):
-        return {key: _stages_swapped(value[partner.get(key, key)], first, second) for key in value}
-    return value
+    """Wherever both calibrators stand side by side, their numbers exchanged."""
+    if not isinstance(value, Mapping):
+        return value
+    turned = dict(value)
+    if first in value and second in value:
+        turned[first], turned[second] = value[second], value[first]
+    return {key: _stages_swapped(each, first, second) for key, each in turned.items()}
 
 
 def runs_of_loss(numbers: Numbers, loss: str) -> dict[int, Mapping[str, Any]]:
