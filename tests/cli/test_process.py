@@ -19,6 +19,7 @@ CALLS = {
     "apply": (("apply", "p.npz", "p.npz", "-o", "q.npz"), 2, "not a safetensors file"),
     "compare": (("compare", "p.npz"), 2, "two files or more"),
     "check": (("check", "p.npz", "--max-ece", "0.001"), 1, "FAIL: "),
+    "monitor": (("monitor", "p.npz", "--time", "when"), 2, "must be a table"),
     "demo": (("demo", "--seed", "-1"), 2, "--seed"),
     "train": (("train", "absent.toml"), 2, "absent.toml"),
     "sweep": (("sweep", "absent.toml"), 2, "absent.toml"),

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import beta, expit
 
 from calibrant import Predictions
 from calibrant._math.errors import InputError
@@ -17,6 +17,7 @@ from calibrant.evaluation.monitoring.evidence import (
     SHIFTERS,
     log_change,
     log_mean_wealth,
+    log_tilted,
     log_wealth,
     mean_of,
     over_starts,
@@ -68,42 +69,53 @@ def test_wealth_is_the_mean_of_products_from_each_start() -> None:
     assert np.exp(over_starts(found)[1]) == pytest.approx(expected)
 
 
-def test_evidence_of_a_change_is_one_at_most_on_average() -> None:
-    """Over all streams and baselines of given shares, exactly; the mean of several is one at most too."""
-    share, before, now = 0.3, 4, 3
-    total = joint = 0.0
-    for old, new in itertools.product(range(before + 1), range(now + 1)):
-        ways = _ways(before, old) * _ways(now, new)
-        probability = ways * share ** (old + new) * (1 - share) ** (before + now - old - new)
-        counts, baseline = (
-            np.array([[now - new, new]], dtype=float),
-            np.array([before - old, old], dtype=float),
-        )
-        total += probability * np.exp(log_change(counts, baseline)[0, 0])
-        joint += probability * np.exp(mean_of([log_change(counts, baseline)] * 2, [0.5, 0.5])[0, 0])
-    assert total <= 1
-    assert joint == pytest.approx(total, rel=1e-12)
+def test_evidence_of_a_change_is_one_on_average() -> None:
+    """Over all streams of a share that has the baseline's posterior, exactly; so is the mean of several."""
+    old, baseline = 3, np.array([2.0, 1.0])
+    for gamblers in ("any other share", "tilted log-odds"):
+        total = 0.0
+        for new in range(old + 1):
+            counts = np.array([[old - new, new]], dtype=float)
+            if gamblers == "any other share":
+                found = log_change(counts, baseline)
+            else:
+                found = log_tilted(counts[:, None], baseline[None])
+            happens = beta(new + 1.5, old - new + 2.5) / beta(1.5, 2.5)
+            total += _ways(old, new) * happens * np.exp(mean_of([found, found], [0.5, 0.5])[0, 0])
+        assert total == pytest.approx(1, rel=1e-12)
 
 
 def _ways(number: int, chosen: int) -> float:
     return float(len(list(itertools.combinations(range(number), chosen))))
 
 
-def test_two_cells_are_two_of_many() -> None:
-    """The form for two cells and that for any number agree."""
-    counts, baseline = np.array([[3.0, 9.0]]), np.array([5.0, 5.0])
-    padded = log_change(np.array([[3.0, 9.0, 0.0]]), np.array([5.0, 5.0, 0.0]))
-    # A third cell that never occurs only lowers the mean likelihoods.
-    assert padded[0, 0] < log_change(counts, baseline)[0, 0]
-    from scipy.special import gammaln
+def test_cells_of_which_one_never_occurs_are_one_fewer() -> None:
+    """Three cells, against their mean likelihoods written out by predicting one sample after the other."""
+    counts, baseline = np.array([3, 9, 0]), np.array([5, 5, 2])
 
-    def kt(cells: np.ndarray) -> float:
-        total = gammaln(len(cells) / 2) - gammaln(cells.sum() + len(cells) / 2)
-        return float((gammaln(cells + 0.5) - gammaln(0.5)).sum() + total)
+    def log_mean(prior: np.ndarray) -> float:
+        seen, total = prior.astype(float), 0.0
+        for cell in np.repeat(np.arange(3), counts):
+            total += np.log(seen[cell] / seen.sum())
+            seen[cell] += 1
+        return total
 
-    joint = counts[0] + baseline
-    expected = kt(counts[0]) + kt(baseline) - (joint * np.log(joint / joint.sum())).sum()
-    assert log_change(counts, baseline)[0, 0] == pytest.approx(expected, rel=1e-12)
+    found = log_change(counts[None].astype(float), baseline.astype(float))[0, 0]
+    assert found == pytest.approx(log_mean(np.full(3, 0.5)) - log_mean(baseline + 0.5), rel=1e-12)
+
+
+def test_few_false_alarms_against_a_baseline() -> None:
+    """At fixed shares, too, of 100 streams after baselines of 100 samples hardly more than 5 % alarm."""
+    rng, alarms = np.random.default_rng(0), 0
+    shares = np.linspace(0.1, 0.9, 5)
+    for _ in range(100):
+        before = rng.binomial(20, shares)
+        now = rng.binomial(30, shares, (12, 5))
+        baseline = np.stack([20 - before, before], 1).astype(float)
+        alarms += (
+            over_starts(log_tilted(np.stack([30 - now, now], 2).astype(float), baseline)) >= np.log(20)
+        ).any()
+    assert alarms <= 11  # more than 11 of 100 at 5 % have a probability of .5 %
 
 
 def test_few_false_alarms() -> None:

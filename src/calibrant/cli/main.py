@@ -23,6 +23,7 @@ from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
 from calibrant.cli.heatmap import heatmap
 from calibrant.cli.manner import Version, mannered
+from calibrant.cli.monitor import monitor
 from calibrant.cli.predict import predict
 from calibrant.cli.runs import runs
 from calibrant.cli.study import app as study
@@ -49,6 +50,7 @@ COMMANDS = (
     apply,
     compare,
     check,
+    monitor,
     demo,
     train,
     predict,

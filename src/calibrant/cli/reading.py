@@ -20,8 +20,9 @@ import typer
 from calibrant._math.errors import InputError
 
 if TYPE_CHECKING:
-    from calibrant.predictions import Predictions
+    from calibrant.predictions import ColumnNames, Predictions
     from calibrant.predictions.checks import Kind
+    from calibrant.predictions.over_time import TimedPredictions
 
 STDIN = frozenset({"-", "/dev/stdin", "/proc/self/fd/0", "/dev/fd/0"})
 LmScore = Literal["acc", "acc_norm", "acc_bytes"]
@@ -84,22 +85,16 @@ class Reading:
 
     def open(self, path: Path, *, labels: Path | None = None, stream: bool | None = None) -> Predictions:
         """Predictions of a file, or of what comes through a pipe."""
-        from calibrant.predictions import ColumnNames, open_predictions
+        from calibrant.predictions import open_predictions
 
         file, form, name = path, self.form, None
         if is_pipe(path):
             file, form, name = _kept(path, form)
-        columns = ColumnNames(
-            label=self.label_column,
-            probs=self.prob_columns,
-            logits=self.logit_columns,
-            group=self.group_column,
-        )
         return open_predictions(
             file,
             labels=labels,
             stream=stream,
-            columns=columns or None,
+            columns=self.columns,
             percent=self.percent or None,
             kind=cast("Kind | None", self.kind),
             lm_score=self.lm_score,
@@ -107,9 +102,28 @@ class Reading:
             name=name,
         )
 
+    @property
+    def columns(self) -> ColumnNames | None:
+        """The names of columns that were given."""
+        from calibrant.predictions import ColumnNames
+
+        names = ColumnNames(
+            label=self.label_column,
+            probs=self.prob_columns,
+            logits=self.logit_columns,
+            group=self.group_column,
+        )
+        return names or None
+
     def load(self, path: Path) -> Predictions:
         """The same, read whole."""
         return self.open(path, stream=False)
+
+    def load_timed(self, path: Path, time: str) -> TimedPredictions:
+        """Predictions with a column of times, in which labels may be missing."""
+        from calibrant.predictions.over_time import load_timed
+
+        return load_timed(path, time=time, columns=self.columns, format=self.form)
 
     @property
     def words(self) -> str:

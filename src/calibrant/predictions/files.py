@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +167,7 @@ def open_predictions(
         True (3, 3)
     """
     path = Path(path)
-    ending = _found_ending(path, format)
+    ending = found_ending(path, format)
     form = FORMATS[ending]
     if columns and not form.tabular:
         raise InputError(
@@ -192,7 +192,7 @@ def open_predictions(
         kind = _agreed_kind(fields.pop("kind", None), kind)
         source = Source(
             name=name or path.name,
-            sha256=_sha256(path, contents),
+            sha256=sha256_of(path, contents.paths),
             format=ending[1:],
             path=str(path) if name is None else None,
         )
@@ -202,7 +202,7 @@ def open_predictions(
         raise InputError(f"{name or path}: {' '.join(str(error).split())}") from error
 
 
-def _found_ending(path: Path, stated: str | None) -> str:
+def found_ending(path: Path, stated: str | None) -> str:
     """The ending of a file that is there and not empty; .npy also for a folder of such files."""
     with said_of(path, "opened"):
         is_folder = path.is_dir()
@@ -251,16 +251,16 @@ def _agreed_kind(stated: Any, asked: Kind | None) -> Any:
     return asked
 
 
-def _sha256(path: Path, contents: FileContents) -> str:
+def sha256_of(path: Path, paths: Sequence[Path] = ()) -> str:
     """The digest of a file, or of the digests of several."""
 
     def digest(path: Path) -> Any:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256")
 
-    if not contents.paths:
+    if not paths:
         return digest(path).hexdigest()
-    return hashlib.sha256(b"".join(digest(each).digest() for each in contents.paths)).hexdigest()
+    return hashlib.sha256(b"".join(digest(each).digest() for each in paths)).hexdigest()
 
 
 def _no_file(folder: Path) -> IsADirectoryError:

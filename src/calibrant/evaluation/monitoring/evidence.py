@@ -14,22 +14,30 @@ The wealth of each gambler is a product over the labelled samples since the gamb
 So a label that arrives late enters where its sample stands, and the sum over what is known now is what it
 would have been if samples were told in the order of their labels.
 
+With a baseline the hypothesis is that shares are still those of which the baseline is a sample. What is
+known of them is their posterior distribution under a Dirichlet(1/2) prior, and the evidence is a Bayes
+factor: one on average over that posterior, so that false alarms are bounded on average over what the baseline
+leaves uncertain.
+
 References:
-    Henzi and Ziegel, "Valid sequential inference on probability forecast performance", Biometrika 109,
-    2022. Arnold, Henzi and Ziegel, "Sequentially valid tests for forecast calibration", Annals of Applied
-    Statistics 17, 2023. Wasserman, Ramdas and Balakrishnan, "Universal inference", PNAS 117, 2020 (two
-    samples).
+    Henzi and Ziegel, "Valid sequential inference on probability forecast performance", Biometrika 109, 2022.
+    Arnold, Henzi and Ziegel, "Sequentially valid tests for forecast calibration", Annals of Applied
+    Statistics 17, 2023.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, expit, gammaln, logsumexp, xlogy
+from scipy.special import betaln, expit, gammaln, log_expit, logsumexp
 
 from calibrant.evaluation.resampling.events import Matrix, Vector
+
+Tensor3: TypeAlias = NDArray[np.float64]
 
 SLOPES = (0.5, 0.7, 0.85, 1.0, 1.18, 1.4, 2.0)
 SHIFTS = (-1.0, -0.3, -0.1, -0.03, 0.0, 0.03, 0.1, 0.3, 1.0)
@@ -89,36 +97,63 @@ def log_mean_wealth(bets: Matrix) -> Matrix:
 def log_change(counts: Matrix, baseline: Vector) -> Matrix:
     r"""Evidence that the shares of some cells are not the baseline's: ``log E[begun, ended]``.
 
-    With the counts n of a window's samples in the cells, :math:`n_0` of the baseline's, and KT the mean
-    likelihood of a sequence under a Dirichlet(1/2) prior,
+    With the counts n of a window's samples in the cells, :math:`n_0` of the baseline's, and
+    :math:`M(n \mid \alpha)` the mean likelihood of a sequence where the shares have a Dirichlet distribution,
 
-    .. math:: E = \frac{\mathrm{KT}(n) \, \mathrm{KT}(n_0)}{\max_\theta L(n + n_0; \theta)} ,
+    .. math:: E = M(n \mid 1/2) \, / \, M(n \mid n_0 + 1/2) ,
 
-    which is one at most on average over baseline and stream where both have the same shares.
+    which is one on average where the shares are those of the baseline, whose posterior says what is known of
+    them.
 
     Args:
         counts: Samples of each window in each cell, ``(windows, cells)``.
         baseline: Those of the baseline, ``(cells,)``.
     """
+    prior = np.full_like(baseline, 0.5)
+    return _since(
+        counts[:, None],
+        lambda since: _log_mean(since[:, 0], prior) - _log_mean(since[:, 0], baseline + prior),
+    )
+
+
+def log_tilted(counts: Tensor3, baseline: Matrix) -> Matrix:
+    """The same for many bins at once, of samples that did not occur and did: ``log E[begun, ended]``.
+
+    Gamblers bet that in every bin the log-odds are ``a`` times those of the baseline, plus ``b``.
+
+    Args:
+        counts: Samples of each window in each bin that did not occur, and did, ``(windows, bins, 2)``.
+        baseline: Those of the baseline, ``(bins, 2)``.
+    """
+    posterior = baseline + 0.5
+    log_odds = np.log(posterior[:, 1] / posterior[:, 0])
+    bets = GAMBLERS[:, 0] * log_odds[:, None] + GAMBLERS[:, 1]
+    tilted = np.stack([log_expit(-bets), log_expit(bets)], 1)  # (bins, 2, gamblers)
+
+    def evidence(since: Tensor3) -> Vector:
+        wealth = np.einsum("wbo,bog->wg", since, tilted)
+        as_before = sum(_log_mean(since[:, each], posterior[each]) for each in range(len(baseline)))
+        return np.asarray(logsumexp(wealth, axis=1)) - np.log(len(GAMBLERS)) - as_before
+
+    return _since(counts, evidence)
+
+
+def _since(counts: Tensor3, evidence: Callable[[Tensor3], Vector]) -> Matrix:
+    """The evidence of the counts from the beginning of a window to the end of another."""
     total = np.cumsum(counts, 0)
-    before = np.vstack([np.zeros_like(total[:1]), total[:-1]])
+    before = np.concatenate([np.zeros_like(total[:1]), total[:-1]])
     found = np.full((len(counts), len(counts)), -np.inf)
     for begun in range(len(counts)):
-        since = total[begun:] - before[begun]
-        joint = since + baseline
-        most = xlogy(joint, joint).sum(1) - xlogy(joint.sum(1), joint.sum(1))
-        found[begun, begun:] = _log_kt(since) + _log_kt(baseline[None]) - most
+        found[begun, begun:] = evidence(total[begun:] - before[begun])
     return found
 
 
-def _log_kt(counts: Matrix) -> Vector:
+def _log_mean(counts: Matrix, prior: Vector) -> Vector:
     """Logarithm of the mean likelihood of a sequence with these counts."""
-    cells = counts.shape[1]
-    if cells == 2:
-        return betaln(counts[:, 0] + 0.5, counts[:, 1] + 0.5) - betaln(0.5, 0.5)
-    total = counts.sum(1)
-    each = (gammaln(counts + 0.5) - gammaln(0.5)).sum(1)
-    return each + gammaln(cells / 2) - gammaln(total + cells / 2)
+    if len(prior) == 2:
+        return betaln(counts[:, 0] + prior[0], counts[:, 1] + prior[1]) - betaln(*prior)
+    each = (gammaln(counts + prior) - gammaln(prior)).sum(1)
+    return each + gammaln(prior.sum()) - gammaln(counts.sum(1) + prior.sum())
 
 
 def mean_of(evidence: list[Matrix], weights: list[float]) -> Matrix:

@@ -77,10 +77,10 @@ def monitor(
         InputError: If labels are missing, times do not fit, or the baseline is of another kind.
 
     Note:
-        Intervals of a window have their level there alone: of a hundred windows five are outside. Only the
-        tests account for looking often. Where labels arrive late, the evidence of a past window changes as
-        they come in. An alarm comes some windows after a change, the sooner the larger it is, and the sooner
-        the shorter the time before it.
+        Against a baseline, the probability of a false alarm is an average over what the baseline leaves
+        uncertain. Intervals of a window have their level there alone: of a hundred windows five are outside.
+        Only the tests account for looking often. Where labels arrive late, the evidence of a past window
+        changes as they come in. An alarm comes some windows after a change, the sooner the larger it is.
 
     References:
         Henzi and Ziegel, "Valid sequential inference on probability forecast performance", Biometrika 109,
@@ -195,6 +195,7 @@ def _windows(
                 end=windows.edges[number + 1],
                 num_samples=int(samples[number]),
                 num_labelled=len(rows),
+                end_seconds=None if windows.seconds is None else windows.seconds[number + 1],
                 metrics=metrics,
             )
         )

@@ -14,6 +14,7 @@ from calibrant.evaluation.monitoring.evidence import (
     likeliest_start,
     log_change,
     log_mean_wealth,
+    log_tilted,
     log_wealth,
     mean_of,
     over_starts,
@@ -123,7 +124,7 @@ def _changed(watched: Watched, baseline: Predictions) -> Iterator[Part]:
         share = 1 / len(events)
         prefix = f"{told.name}, " if len(events) > 1 else ""
         ends = [0.0, *edges, 1.0]
-        yield Part(f"{prefix}all stated probabilities", share / 2, np.sum(evidence, 0))
+        yield Part(f"{prefix}all stated probabilities", share / 2, log_tilted(new, old))
         for number, each in enumerate(evidence):
             where = f"stated {ends[number]:.3g} to {ends[number + 1]:.3g}"
             yield Part(prefix + where, share / 2 / len(evidence), each)

@@ -25,6 +25,8 @@ class Window:
     end: str  # not included
     num_samples: int
     num_labelled: int
+    end_seconds: float | None
+    """The end of a window of dates, in seconds since 1970, UTC."""
     metrics: Mapping[str, Estimate]
     """Of the labelled samples; each interval has its level in this window alone."""
 

@@ -22,6 +22,7 @@ class Windows:
 
     index: NDArray[np.int64]  # of each sample
     edges: tuple[str, ...]  # one more than there are windows
+    seconds: tuple[float, ...] | None = None  # the edges of dates, since 1970, UTC
 
     def __len__(self) -> int:
         return len(self.edges) - 1
@@ -49,7 +50,8 @@ def windows_of(times: NDArray[np.generic], window: str | float) -> Windows:
         origin = -3 * 86400 if length % (7 * 86400) == 0 else 0
         first, index = _indices(seconds, length, origin)
         starts = origin + length * np.arange(first, first + index.max() + 2)
-        return Windows(index, tuple(_shown(each) for each in starts.astype("datetime64[s]")))
+        edges = tuple(_shown(each) for each in starts.astype("datetime64[s]"))
+        return Windows(index, edges, tuple(float(each) for each in starts))
     numbers = times.astype(np.float64)
     if not np.isfinite(numbers).all():
         row = int((~np.isfinite(numbers)).argmax())

@@ -8,7 +8,7 @@ import gzip
 import io
 import itertools
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TextIO
@@ -43,8 +43,7 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
         numbers, places = array.array("d"), array.array("q")
         for line, cells in lines:
             places.append(line)
-            if len(cells) != len(header):
-                raise InputError(f"line {line} has {len(cells)} cells, and the header has {len(header)}.")
+            _check_width(line, cells, header)
             try:
                 numbers.extend([number(cells[index]) for index in indices])
             except ValueError:
@@ -64,6 +63,23 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     return FileContents(fields=fields, lines=places, percent=percent)
 
 
+def records_of(path: Path) -> tuple[list[dict[str, str]], list[int]]:
+    """Rows by the names of the columns, and the line that each ends on."""
+    with _open_text(path) as file:
+        start, delimiter = _beginning(file)
+        lines = _lines(itertools.chain(start, file), delimiter)
+        _, header = next(lines, (0, []))
+        records: list[dict[str, str]] = []
+        places: list[int] = []
+        for line, cells in lines:
+            _check_width(line, cells, header)
+            bare = (cell.strip() for cell in cells)
+            texts = bare if delimiter == "," else (each.replace(",", ".") for each in bare)
+            records.append({name.strip(): text for name, text in zip(header, texts, strict=True)})
+            places.append(line)
+    return records, places
+
+
 def write(arrays: Arrays, path: Path) -> None:
     """Write text that says every float exactly: the shortest decimals that give it back in float64."""
     table = columns_of(arrays)
@@ -76,6 +92,11 @@ def write(arrays: Arrays, path: Path) -> None:
             scores: list[list[float]] = table.scores[rows].double().tolist()
             cells = zip(*(column[rows] for column in others), strict=True) if others else [()] * len(scores)
             writer.writerows([*first, *last] for first, last in zip(cells, scores, strict=True))
+
+
+def _check_width(line: int, cells: list[str], header: Sequence[str]) -> None:
+    if len(cells) != len(header):
+        raise InputError(f"line {line} has {len(cells)} cells, and the header has {len(header)}.")
 
 
 @contextmanager

@@ -33,6 +33,28 @@ _PIPELINE_KEYS = ("scores", "probs", "predictions", "prediction", "output", "out
 
 def read(path: Path, columns: ColumnNames | None = None, *, lm_score: LmScore = "acc") -> FileContents:
     """Read records, one a line or in a list, or a dictionary of arrays."""
+    found = _contents(path)
+    if isinstance(found, dict):
+        return FileContents(fields=_of_arrays(found))
+    records, lines = found
+    if lm_eval.are_samples(records):
+        return FileContents(fields=lm_eval.fields_of_samples(records, score=lm_score))
+    if lm_score != "acc":
+        raise InputError("`lm_score` goes with samples of lm-evaluation-harness; these are other records.")
+    with lines_named(lines):
+        return FileContents(fields=fields_of_records(records, columns), lines=lines)
+
+
+def records_of(path: Path) -> tuple[list[Record], list[int]]:
+    """The records, and the line of each where it has one."""
+    found = _contents(path)
+    if isinstance(found, dict):
+        raise InputError("it holds arrays by name, not records.")
+    return found
+
+
+def _contents(path: Path) -> Record | tuple[list[Record], list[int]]:
+    """A dictionary of arrays; or records, and the lines that they stand on."""
     with path.open(encoding="utf-8-sig") as file:
         try:
             text = file.read()
@@ -41,7 +63,7 @@ def read(path: Path, columns: ColumnNames | None = None, *, lm_score: LmScore = 
     if path.suffix.lower() == ".json":
         whole = _parsed(text, "it")
         if isinstance(whole, dict):
-            return FileContents(fields=_of_arrays(whole))
+            return whole
         if not isinstance(whole, list):
             raise InputError("it holds neither records nor arrays by name.")
         records, lines = [_record(each, f"record {row}") for row, each in enumerate(whole)], []
@@ -51,12 +73,7 @@ def read(path: Path, columns: ColumnNames | None = None, *, lm_score: LmScore = 
         lines = [number for number, _ in numbered]
     if not records:
         raise InputError("it holds no records.")
-    if lm_eval.are_samples(records):
-        return FileContents(fields=lm_eval.fields_of_samples(records, score=lm_score))
-    if lm_score != "acc":
-        raise InputError("`lm_score` goes with samples of lm-evaluation-harness; these are other records.")
-    with lines_named(lines):
-        return FileContents(fields=_of_records(records, columns), lines=lines)
+    return records, lines
 
 
 def _parsed(text: str, what: str) -> Any:
@@ -82,7 +99,7 @@ def _of_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return fields_of({name: _array(name, named[name]) for name in chosen.used}, chosen)
 
 
-def _of_records(records: Sequence[Record], columns: ColumnNames | None) -> dict[str, Any]:
+def fields_of_records(records: Sequence[Record], columns: ColumnNames | None) -> dict[str, Any]:
     """The columns that records make, or the lists that stand in their cells."""
     names = list(dict.fromkeys(name for record in records for name in record))
     lists = [name for name in ("logits", "probs") if isinstance(records[0].get(name), list)]

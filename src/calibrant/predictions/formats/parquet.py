@@ -40,6 +40,15 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     return FileContents(fields=fields_of_columns(layout, scores, others))
 
 
+def records_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
+    """Rows by the names of the columns; they stand on no lines."""
+    with _opened(path) as file:
+        try:
+            return file.read().to_pylist(), []
+        except DAMAGE as error:
+            raise InputError(damaged("a .parquet file", error)) from error
+
+
 def write(arrays: Arrays, path: Path) -> None:
     """Write typed columns."""
     parquet = _parquet()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
@@ -23,8 +24,13 @@ class Format:
     stream: Callable[..., FileContents] | None = None
     size_of_scores: Callable[..., int] = lambda *_: 0
     """In bytes; 0 where they can only be read whole."""
-    tabular: bool = False
-    """Whether it has columns, which ``columns`` can name; it then takes them as its second argument."""
+    records: Callable[[Path], tuple[Sequence[Mapping[str, Any]], Sequence[int]]] | None = None
+    """Reads rows as they stand, and their lines. Who reads such takes names of columns, ``columns``."""
+
+    @property
+    def tabular(self) -> bool:
+        """Whether it has columns."""
+        return self.records is not None
 
 
 def npy_format(labels: Path | None = None) -> Format:
@@ -36,21 +42,21 @@ def npy_format(labels: Path | None = None) -> Format:
     )
 
 
-_TEXT = Format(read=csv_file.read, write=csv_file.write, tabular=True)
-_JSON = Format(read=json_file.read, tabular=True)
+_TEXT = Format(read=csv_file.read, write=csv_file.write, records=csv_file.records_of)
+_JSON = Format(read=json_file.read, records=json_file.records_of)
 
 FORMATS = {
     ".npz": Format(read=npz.read, write=npz.write),
     ".csv": _TEXT,
     ".csv.gz": _TEXT,
     ".tsv": _TEXT,
-    ".tsv.gz": Format(read=csv_file.read, tabular=True),
+    ".tsv.gz": Format(read=csv_file.read, records=csv_file.records_of),
     ".parquet": Format(
         read=parquet.read,
         write=parquet.write,
         stream=parquet.stream,
         size_of_scores=parquet.size_of_scores,
-        tabular=True,
+        records=parquet.records_of,
     ),
     ".jsonl": _JSON,
     ".ndjson": _JSON,

@@ -1,0 +1,154 @@
+"""``calibrant monitor``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from calibrant.cli.reading import Reading, check_inputs, reads
+from calibrant.cli.terminal import (
+    PositiveClass,
+    check_output,
+    command_line,
+    progress,
+    to_stdout,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from calibrant.evaluation.monitoring.result import Monitoring
+
+_MOST_SHOWN = 12  # windows
+_POWER = 4  # of ten, from which on evidence is shown as one
+
+
+@reads
+def monitor(
+    stream: Annotated[Path, typer.Argument(help="A table of predictions with a column of times.")],
+    reading: Reading,
+    time: Annotated[str, typer.Option(metavar="COLUMN", help="The column of times: dates, or numbers.")],
+    window: Annotated[
+        str, typer.Option(help="Length of a window: 1d, 12h, 30min, 1w; a number where times are numbers.")
+    ] = "1d",
+    baseline: Annotated[
+        Path | None, typer.Option(help="Predictions from before; the question is then what has changed.")
+    ] = None,
+    against: Annotated[
+        Literal["stated", "baseline"] | None,
+        typer.Option(help="What raises the alarm; by default the baseline where there is one."),
+    ] = None,
+    false_alarms: Annotated[
+        float,
+        typer.Option(min=1e-6, max=0.5, help="Probability of an alarm, ever, where nothing is wrong."),
+    ] = 0.05,
+    positive_class: PositiveClass = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Write what was found to this .json file; - prints it instead.")
+    ] = None,
+    prometheus: Annotated[
+        Path | None, typer.Option(help="Write metrics for Prometheus's node exporter to this .prom file.")
+    ] = None,
+    bins: Annotated[int, typer.Option(min=1, help="Number of bins of the calibration errors.")] = 15,
+    bootstrap: Annotated[int, typer.Option(min=2, help="Resamples for the intervals of a window.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only an alarm.")] = False,
+) -> None:
+    """Is a model in use still calibrated? Exit with 1 if not; run it again whenever new predictions came.
+
+    Labels may be missing where they are not known yet. However often it is run on the growing stream, a model
+    that stays as it should raises an alarm with the probability --false-alarms at most.
+    """
+    inputs = [stream] if baseline is None else [stream, baseline]
+    check_inputs(*inputs)
+    if not to_stdout(json):
+        check_output(json, endings=(".json",), option="--json", inputs=inputs)
+    check_output(prometheus, endings=(".prom",), option="--prometheus", inputs=inputs)
+
+    from calibrant._math.files import write_text
+    from calibrant.evaluation.monitoring.monitor import monitor as watch
+    from calibrant.reports.prometheus import prometheus_text
+
+    with progress(f"reading {stream.name}", quiet=quiet) as tell:
+        told = reading.load_timed(stream, time)
+        found = watch(
+            told.predictions,
+            told.times,
+            window=_length(window),
+            labelled=told.labelled,
+            baseline=None if baseline is None else reading.load(baseline),
+            against=against,
+            false_alarms=false_alarms,
+            positive_class=positive_class,
+            num_bins=bins,
+            bootstrap=bootstrap,
+            seed=seed,
+            command=command_line(),
+            progress=lambda done: tell("judging the windows", done),
+        )
+        if json is not None and not to_stdout(json):
+            write_text(json, found.to_json() + "\n")
+        if prometheus is not None:
+            write_text(prometheus, prometheus_text(found))
+    if to_stdout(json):
+        typer.echo(found.to_json())
+    else:
+        _show(found, quiet=quiet)
+    if not found.passed:
+        raise typer.Exit(1)
+
+
+def _length(text: str) -> str | float:
+    """A number where it is one."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _show(found: Monitoring, *, quiet: bool) -> None:
+    """The answers, and the last windows."""
+    from rich.console import Console
+
+    if not quiet:
+        Console(highlight=False).print(_table(found))
+        missing = found.num_samples - found.num_labelled
+        if missing:
+            typer.echo(f"{missing:,} of {found.num_samples:,} samples have no label yet.")
+    for test in found.tests:
+        alarmed = test.alarm is not None
+        if not quiet or (alarmed and test.decides):
+            mark = "ALARM" if alarmed and test.decides else "note" if not test.decides else "quiet"
+            typer.echo(f"{mark}: {test.sentence}")
+    for note in () if quiet else found.notes:
+        typer.echo(f"note: {note}")
+
+
+def _table(found: Monitoring) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    from calibrant.reports.words import MISSING, count, interval, number
+
+    events = found.kind in {"binary", "multilabel"}
+    stated, happened = ("mean_probability", "prevalence") if events else ("mean_confidence", "accuracy")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    titles = ("window", "labelled", "stated", "positive" if events else "right", "ECE", "95 %", "evidence")
+    for title in titles:
+        table.add_column(title, justify="left" if title == "window" else "right", no_wrap=True)
+    deciding = next(test for test in found.tests if test.decides)
+    windows = list(zip(found.windows, deciding.log10_evidence, strict=True))
+    if len(windows) > _MOST_SHOWN:
+        table.caption = f"the last {_MOST_SHOWN} of {len(windows)} windows; --json has all"
+    for each, evidence in windows[-_MOST_SHOWN:]:
+        metrics = each.metrics
+        means = [number(metrics[key].value) if key in metrics else MISSING for key in (stated, happened)]
+        error = metrics.get("ece")
+        ece = [MISSING, ""] if error is None else [number(error.value), interval(error, between="–")]
+        power = f"10^{evidence:.0f}" if abs(evidence) >= _POWER else f"{10**evidence:.3g}"
+        table.add_row(
+            each.start, f"{count(each.num_labelled)}/{count(each.num_samples)}", *means, *ece, power
+        )
+    return table

@@ -1,0 +1,141 @@
+"""Predictions of a model in use: when each was made, and whether its label is known by now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._math.errors import InputError
+from calibrant.predictions.checks import shown
+from calibrant.predictions.contents import Source
+from calibrant.predictions.files import found_ending, sha256_of
+from calibrant.predictions.formats.aliases import ColumnNames, canonical
+from calibrant.predictions.formats.columns import layout_of
+from calibrant.predictions.formats.contents import lines_named
+from calibrant.predictions.formats.json_file import fields_of_records
+from calibrant.predictions.formats.names import listing
+from calibrant.predictions.formats.roster import FORMATS
+from calibrant.predictions.table import Predictions
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedPredictions:
+    """A stream as :func:`calibrant.evaluation.monitor` takes it."""
+
+    predictions: Predictions
+    times: NDArray[Any]
+    """Dates in UTC, or numbers."""
+    labelled: NDArray[np.bool_]
+    """Which labels are known; the others are there for form's sake."""
+
+
+def load_timed(
+    path: str | os.PathLike[str],
+    *,
+    time: str,
+    columns: ColumnNames | None = None,
+    format: str | None = None,  # noqa: A002
+) -> TimedPredictions:
+    r"""Read a table of predictions with a column of times, in which labels may be missing.
+
+    Args:
+        path: A table as for :func:`calibrant.load_predictions`; a cell of the label (or of ``correct``)
+            that is empty is a label that is not known yet.
+        time: The column of times: dates in the form of ISO 8601 (those with an offset are brought to UTC,
+            those without are taken as they are), or numbers.
+        columns: Other names of columns, as of :func:`calibrant.load_predictions`.
+        format: As of :func:`calibrant.load_predictions`.
+
+    Raises:
+        InputError: If the file is no table, has no such column, or a time is none.
+        OSError: If it cannot be opened.
+
+    Example:
+        >>> import tempfile
+        >>> text = "when,label,prob\n2026-11-20,1,0.8\n2026-11-21T10:00:00+01:00,,0.3\n"
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "stream.csv"
+        ...     _ = path.write_text(text)
+        ...     found = load_timed(path, time="when")
+        >>> found.labelled.tolist(), str(found.times[1])
+        ([True, False], '2026-11-21T09:00:00')
+    """
+    path = Path(path)
+    form = FORMATS[found_ending(path, format)]
+    if form.records is None:
+        raise InputError(f"{path} must be a table, such as .csv or .parquet, with a column of times.")
+    try:
+        records, lines = form.records(path)
+        with lines_named(lines):
+            times = _times(records, time)
+            records = [{name: cell for name, cell in each.items() if name != time} for each in records]
+            records, labelled = _filled(records, columns)
+            fields = fields_of_records(records, columns)
+            source = Source(name=path.name, sha256=sha256_of(path), format=path.suffix[1:], path=str(path))
+            return TimedPredictions(
+                predictions=Predictions(**fields, source=source), times=times, labelled=labelled
+            )
+    except (InputError, TypeError) as error:
+        raise InputError(f"{path}: {' '.join(str(error).split())}") from error
+
+
+def _times(records: Sequence[Record], name: str) -> NDArray[Any]:
+    """Numbers if all are, else dates."""
+    if not records:
+        raise InputError("it holds no rows.")
+    if name not in records[0]:
+        raise InputError(f"it holds no column `{name}` (--time); it holds {listing(list(records[0]))}.")
+    values = [record.get(name) for record in records]
+    try:
+        return np.array([float(value) for value in values])  # pyright: ignore[reportArgumentType]
+    except (TypeError, ValueError):
+        return np.array([_date(value, row, name) for row, value in enumerate(values)], dtype="datetime64[s]")
+
+
+def _date(value: object, row: int, name: str) -> datetime | date:
+    found = value
+    if isinstance(value, str):
+        try:
+            found = datetime.fromisoformat(value.strip())
+        except ValueError:
+            found = None
+    if not isinstance(found, date):  # of which datetime is one
+        said = "is empty" if value in {None, ""} else f"holds {shown(str(value))}"
+        raise InputError(
+            f"`{name}` must hold a date such as 2026-11-22T09:30:00, or a number, in every row; "
+            f"row {row} {said}."
+        )
+    if isinstance(found, datetime) and found.tzinfo is not None:
+        return found.astimezone(UTC).replace(tzinfo=None)
+    return found
+
+
+def _filled(
+    records: Sequence[Record], columns: ColumnNames | None
+) -> tuple[list[dict[str, Any]], NDArray[np.bool_]]:
+    """The records with some label in place of those that are missing, and which are known."""
+    names = list(records[0])
+    header = canonical(names, columns)
+    layout = layout_of(header)
+    given = dict(zip(header.names, names, strict=True))
+    wanted = layout.labels or tuple(name for name in ("correct", "true_label") if name in layout.singles)
+    told = [given[name] for name in wanted]
+    labelled = np.array([all(record.get(name) not in {None, ""} for name in told) for record in records])
+    if not told or not labelled.any():
+        raise InputError("no label is known in it, so there is nothing to judge yet.")
+    known = records[int(labelled.argmax())]
+    stand_in = {name: known[name] for name in told}
+    filled = [
+        dict(record) if each else {**record, **stand_in}
+        for record, each in zip(records, labelled, strict=True)
+    ]
+    return filled, labelled

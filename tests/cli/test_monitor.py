@@ -1,0 +1,125 @@
+"""``calibrant monitor``: a table with times in, windows and an exit code out."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from command_line import call
+
+
+def run(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Exit code, and everything that is said, without the breaks of lines."""
+    found = call("monitor", *arguments, folder=folder)
+    return found.returncode, " ".join(f"{found.stdout} {found.stderr}".split())
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Path:
+    """Twelve days of a model that becomes over-confident on the sixth; some labels are missing."""
+    rng = np.random.default_rng(0)
+    day = np.repeat(np.arange(12), 150)
+    log_odds = 2 * rng.normal(size=len(day))
+    labels = rng.random(len(day)) < expit(np.where(day < 6, 1, 0.2) * log_odds)
+    lines = ["when,label,prob"]
+    for row, number in enumerate(day):
+        label = "" if number == 11 and row % 2 else str(int(labels[row]))
+        lines.append(f"2026-11-{number + 1:02d}T08:00:00,{label},{expit(log_odds[row])}")
+    path = tmp_path / "stream.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_an_alarm_is_exit_code_1(stream: Path, tmp_path: Path) -> None:
+    """It is said since when; JSON and metrics hold the same."""
+    out, metrics = tmp_path / "found.json", tmp_path / "found.prom"
+    given = ["--time", "when", "--bootstrap", "10", "--json", str(out), "--prometheus", str(metrics)]
+    code, said = run(tmp_path, str(stream), *given)
+    assert code == 1
+    assert "ALARM: The stated probabilities are not those of what happens: alarm at 2026-11-0" in said
+    assert "75 of 1,800 samples have no label yet." in said
+    assert "75/150" in said
+    content = json.loads(out.read_text(encoding="utf-8"))
+    assert not content["passed"]
+    assert len(content["windows"]) == 12
+    lines = metrics.read_text(encoding="utf-8").splitlines()
+    assert "calibrant_monitor_alarm 1" in lines
+    assert "calibrant_monitor_window_end_seconds 1794528000" in lines
+    named = [line.split("{")[0].split(" ")[0] for line in lines if not line.startswith("#")]
+    assert all(f"# TYPE {name} gauge" in lines for name in named)
+
+
+def test_a_quiet_stream_is_exit_code_0(stream: Path, tmp_path: Path) -> None:
+    """Of the first days nothing is printed with ``--quiet``, and with a baseline the question is another."""
+    few = tmp_path / "few.csv"
+    few.write_text("\n".join(stream.read_text().splitlines()[: 1 + 5 * 150]) + "\n", encoding="utf-8")
+    given = ["--time", "when", "--window", "1w", "--bootstrap", "10", "--baseline", str(few)]
+    assert run(tmp_path, str(few), *given, "--quiet") == (0, "")
+    code, said = run(tmp_path, str(few), *given)
+    assert code == 0
+    assert "quiet: At the same stated probability, nothing speaks for another share" in said
+    assert "note: Nothing speaks against the stated probabilities" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--time", "then"], "it holds no column `then` (--time); it holds `when`, `label`, `prob`"),
+        (["--time", "prob"], "and no predictions"),
+        (["--time", "when", "--window", "1"], "must be a span such as '1d'"),
+        (["--time", "when", "--against", "baseline"], "goes with"),
+        (["--time", "when", "--prometheus", "x.txt"], "must end in .prom"),
+    ],
+)
+def test_wrong_input_gets_a_sentence(stream: Path, given: list[str], said: str) -> None:
+    """Exit code 2, and what to do."""
+    code, told = run(stream.parent, str(stream), *given)
+    assert code == 2
+    assert said in told
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("when,label,prob\nyesterday,1,0.5\n", "`when` must hold a date .* row 0 .* holds 'yesterday'"),
+        ("when,label,prob\n2026-01-01,1,0.5\n,1,0.5\n", "row 1 .* is empty"),
+        ("when,label,prob\n2026-01-01,,0.5\n", "no label is known in it"),
+        ("when,label,prob\n", "it holds no rows"),
+    ],
+)
+def test_wrong_tables_get_a_sentence(tmp_path: Path, text: str, said: str) -> None:
+    """Times that are none, and tables without labels or rows."""
+    path = tmp_path / "stream.csv"
+    path.write_text(text, encoding="utf-8")
+    code, told = run(tmp_path, str(path), "--time", "when")
+    assert code == 2
+    assert re.search(said, told)
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet", ".tsv"])
+def test_other_tables(stream: Path, tmp_path: Path, ending: str) -> None:
+    """Records and typed columns give the same evidence as text."""
+    rows = [line.split(",") for line in stream.read_text().splitlines()[1:]]
+    records = [
+        {"when": when, "label": int(label) if label else None, "prob": float(prob)}
+        for when, label, prob in rows
+    ]
+    path = tmp_path / f"stream{ending}"
+    if ending == ".parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        import pyarrow
+
+        parquet.write_table(pyarrow.Table.from_pylist(records), path)
+    elif ending == ".jsonl":
+        path.write_text("\n".join(json.dumps(each) for each in records), encoding="utf-8")
+    else:
+        path.write_text(stream.read_text().replace(",", "\t"), encoding="utf-8")
+    given = ["--time", "when", "--window", "1w", "--bootstrap", "2", "--json", "-"]
+    texts = [call("monitor", str(each), *given, folder=tmp_path).stdout for each in (stream, path)]
+    one, other = map(json.loads, texts)
+    assert one["tests"] == other["tests"]
