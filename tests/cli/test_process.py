@@ -27,7 +27,7 @@ CALLS = {
     "heatmap": (("heatmap", "absent"), 2, "absent"),
     "runs": (("runs", "absent"), 2, "absent holds no store of runs"),
     "study": (("study", "--list"), 0, "losses"),
-    "figure": (("figure", "--list"), 0, "landscape"),
+    "figure": (("figure", "focal-arrows", "-o", "x.gif"), 2, ".svg, .png, .pdf"),
     "curvature": (("curvature", "absent"), 2, "there is no run absent"),
 }
 

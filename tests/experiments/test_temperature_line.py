@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from calibrant.calibrators.fitting import grid
 from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS
 from calibrant.cli.main import app
 from calibrant.experiments.records import Record
@@ -24,7 +25,7 @@ from calibrant.experiments.studies.temperature_line.settings import GAMMAS, LOSS
 
 SMALL = World(
     title="digits, small",
-    setting=Setting(side=4, num_training=1400, num_calibration=100, num_epochs=3, batch_size=100),
+    setting=Setting(side=4, num_training=1700, num_calibration=20, num_epochs=3, batch_size=100),
 )
 
 
@@ -81,7 +82,9 @@ def records(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Reco
     """Everything once, then again from the store."""
     store = tmp_path_factory.mktemp("store")
     few: dict[str, Any] = {"worlds": [SMALL], "divisions": 1, "tell": lambda _: None}
-    run_temperature_line(store, folder=folder, seeds=[0], **few)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grid, "_MOST_EXACT", 4)  # of the error, of which no test asks the least
+        run_temperature_line(store, folder=folder, seeds=[0], **few)
     lines = (store / "temperature-line-runs.jsonl").read_text(encoding="utf-8")
     again = run_temperature_line(store, folder=folder, seeds=[0], **few)
     assert (store / "temperature-line-runs.jsonl").read_text(encoding="utf-8") == lines

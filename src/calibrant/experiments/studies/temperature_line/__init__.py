@@ -53,7 +53,7 @@ def _small() -> Sequence[World]:
     from calibrant.experiments.studies.demo.networks import Setting
     from calibrant.experiments.studies.temperature_line.measure import World
 
-    setting = Setting(side=4, num_training=1400, num_calibration=100, num_epochs=1, batch_size=100)
+    setting = Setting(side=4, num_training=1700, num_calibration=20, num_epochs=1, batch_size=100)
     return (World(title="digits", setting=setting),)
 
 
