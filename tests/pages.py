@@ -1,4 +1,4 @@
-"""Pages of the documentation as programs: their Python and shell blocks, one after the other, in one folder."""
+"""Pages of the documentation as programs: their Python and shell blocks, one after the other."""
 
 from __future__ import annotations
 
