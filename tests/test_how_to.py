@@ -284,7 +284,7 @@ def test_predict(tmp_path, monkeypatch) -> None:
 
 
 def test_every_page_is_run() -> None:
-    """No page escapes; those of gate and tables are run by these commands' tests, the formats' by the site's."""
+    """No page escapes; gate, tables and formats are run by other tests."""
     run = set(re.findall(r'run_page\("(.*?)"', Path(__file__).read_text(encoding="utf-8")))
     elsewhere = {"gate-in-ci.md", "tables.md", "file-formats.md"}
     assert {path.name for path in PAGES.glob("*.md")} == run | elsewhere

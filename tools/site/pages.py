@@ -164,8 +164,8 @@ def api_page(room: str) -> str:
     return "\n".join(parts)
 
 
-_EXITS = """Every command answers `--help`. Exit codes: 0 all is well, 1 a gate failed, 2 the input is wrong (one
-sentence says what), 3 a fault of calibrant's own; 130 after Ctrl-C.
+_EXITS = """Every command answers `--help`. Exit codes: 0 all is well, 1 a gate failed, 2 the input is wrong
+(one sentence says what), 3 a fault of calibrant's own; 130 after Ctrl-C.
 """
 
 
