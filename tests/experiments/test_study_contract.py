@@ -37,6 +37,7 @@ NOT_SMALL = {
     "calibrators": "needs prediction files; its own test resumes it",
     "curvature": "its own test resumes it",
     "losses": "its own test resumes it",
+    "shift": "needs data sets; its own test trains",
 }
 
 
