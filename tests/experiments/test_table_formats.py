@@ -112,6 +112,6 @@ def test_latex_sets_it(table: Table, tmp_path: Path) -> None:
         encoding="utf-8",
     )
     command = [program, "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:]
     assert "Overfull" not in done.stdout
