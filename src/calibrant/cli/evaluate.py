@@ -39,6 +39,9 @@ def evaluate(
         ),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the report is headed by, as the model's name.")
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="Write everything found to this .json file.")] = None,
     method: Annotated[
         list[str] | None,
@@ -96,7 +99,7 @@ def evaluate(
             tell("writing the report", 0.99)
             from calibrant.reports import write_report  # with matplotlib, half a second
 
-            write_report(found, report)
+            write_report(found, report, title=title)
         if json is not None:
             write_text(json, found.to_json() + "\n")
     if quiet:

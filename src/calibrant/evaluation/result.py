@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from calibrant._math.errors import InputError
+from calibrant.evaluation.choice import Choice
 from calibrant.metrics import CorpReliabilityCurve, RiskCoverageCurve, RocCurve
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Source
@@ -222,6 +223,9 @@ class Verdict:
     repair: Repair | None = None  # None where nothing is to be repaired
     commands: tuple[str, ...] = ()  # that fit and apply the recommended arm; filled in by the command line
     warnings: tuple[str, ...] = ()  # what looks wrong with the data, to be read before anything else
+    short: str = ""  # the headline in at most twelve words
+    line: str = ""  # what helps, or how large the error is, without intervals
+    about: str | None = None  # the metric that headline and line speak of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,6 +285,7 @@ class Evaluation:
     command: str | None
     out_of_distribution: OutOfDistribution | None = None
     coverage: Coverages | None = None  # None where intervals of another kind or level were asked for
+    choice: Choice | None = None  # None where none was made
 
     def arm(self, name: str) -> Arm:
         """The arm called ``name``.
@@ -375,6 +380,7 @@ class Comparison:
     command: str | None
     warnings: tuple[str, ...] = ()  # what looks wrong with the data, to be read before anything else
     coverage: Coverages | None = None  # None where intervals of another kind or level were asked for
+    short: str = ""  # the verdict in at most twelve words
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """The comparison as JSON text."""
