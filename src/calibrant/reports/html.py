@@ -21,7 +21,7 @@ from calibrant.evaluation.quantities.roster import place
 from calibrant.evaluation.result import Comparison, Evaluation
 from calibrant.evaluation.verdict.finding import is_shifted
 from calibrant.reports import fold, pictures, shapes, tables, words
-from calibrant.reports.commands import with_commands
+from calibrant.reports.commands import command_mark, with_commands
 from calibrant.reports.dates import report_date
 from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.groups import group_pairs
@@ -86,6 +86,7 @@ def report_text(
     given: dict[str, object] = {
         "title": title,
         "date": report_date(),
+        "made_by": _made_by(found),
         "opening": opening,
         "before": before,
         "after": after,
@@ -100,6 +101,12 @@ def report_text(
             return templates().get_template("comparison.html").render(context | given)
     msg = f"`found` must be an Evaluation or a Comparison; got {type(found).__name__}."
     raise TypeError(msg)
+
+
+def _made_by(found: object) -> str:
+    """The mark of the command as it was typed, paths and all."""
+    command = found.command if isinstance(found, Evaluation | Comparison) else None
+    return command_mark(command) if command else ""
 
 
 @cache

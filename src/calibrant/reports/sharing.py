@@ -7,7 +7,7 @@ import re
 import shlex
 from typing import Any, TypeVar
 
-from calibrant.evaluation.result import Comparison, Evaluation, Repair
+from calibrant.evaluation.result import Comparison, Evaluation, Repair, Verdict
 
 Found = TypeVar("Found", Evaluation, Comparison)
 
@@ -69,6 +69,9 @@ def _cut(value: Any) -> Any:
             notes=_cut(value.notes),
             models=tuple(dataclasses.replace(each, name=_cut(each.name)) for each in value.models),
         )
+    if isinstance(value, Verdict) and value.commands:
+        commands = tuple(command_to_share(each) for each in value.commands)
+        return dataclasses.replace(_cut(dataclasses.replace(value, commands=())), commands=commands)
     if isinstance(value, Repair):
         return dataclasses.replace(value, file=None if value.file is None else _PATH.sub("", value.file))
     if isinstance(value, tuple):
