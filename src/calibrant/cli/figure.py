@@ -63,15 +63,17 @@ def figure(
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of what is drawn at random.")] = None,
 ) -> None:
     """Draw a figure of files of predictions, or of the theory."""
-    from calibrant.experiments.figure_roster import FIGURES, figure_named
+    if name is None and not listed:
+        raise InputError("which figure? `calibrant figure --list` lists them.")
+    path = out or Path(f"{name}.svg")
+    _check_ending(path)
+    from calibrant.experiments.figure_roster import FIGURES, figure_named  # seconds
     from calibrant.experiments.file_figures.request import FileFigure
 
-    if listed:
+    if name is None or listed:
         for each in FIGURES:
             typer.echo(f"{each.name}  {each.summary}")
         return
-    if name is None:
-        raise InputError("which figure? `calibrant figure --list` lists them.")
     from calibrant.reports.figures.drawing import save_figure
 
     chosen, paths = figure_named(name), files or []
@@ -86,11 +88,9 @@ def figure(
         "seed": seed,
     }
     given = {key: value for key, value in given.items() if value is not None}
-    path = out or Path(f"{name}.svg")
     if isinstance(chosen, FileFigure):
         _check_files(chosen, paths)
         _check_options(name, given, chosen.options)
-        _check_ending(path)
         drawn = _drawn(chosen, paths, given)
         save_figure(drawn.figure, path)
         for note in drawn.notes:
@@ -100,7 +100,6 @@ def figure(
         if paths:
             raise InputError(f"the figure {name} shows theory and takes no file; got {paths[0]}.")
         _check_options(name, given, frozenset())
-        _check_ending(path)
         save_figure(chosen.draw(), path)
         said = chosen.note
     typer.echo(path)
