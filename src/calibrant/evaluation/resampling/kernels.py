@@ -216,13 +216,14 @@ def add_drawn_labels(
     uniform: NDArray[np.float32],
     probs: NDArray[np.float64],
     bins: NDArray[np.int64],
+    places: NDArray[np.int64],
     mass: NDArray[np.float64],
     sums: NDArray[np.float64],
 ) -> None:
     """Draw the label of each sample from its probabilities ``(N, C)`` by uniform numbers ``(N, r)``.
 
-    The mass of a sample is added to ``sums`` ``(C, B, r)`` where it is drawn: its class, and the bin of the
-    probability that the sample states for that class.
+    The mass of a sample is added to ``sums`` ``(M, r)`` where it is drawn: at the ``places`` ``(C, B)`` of
+    its class and of the bin of the probability that the sample states for it.
     """
     num_samples, num_classes = probs.shape
     ends = np.empty(num_classes)
@@ -238,4 +239,42 @@ def add_drawn_labels(
         _set_guide(ends, guide)
         for r in range(uniform.shape[1]):
             k = _first_above(uniform[i, r], ends, guide)
-            sums[k, bins[i, k], r] += mass[i]
+            sums[places[k, bins[i, k]], r] += mass[i]
+
+
+@njit
+def isotonic_curves(
+    points: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    positions: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """The best increasing functions ``(r, P)`` at ascending positions: `blocks_of_points` for many outcomes.
+
+    ``sums`` ``(r, n)`` are weighted sums of outcomes at the ascending points ``(n,)``.
+    """
+    num_points = len(points)
+    curves = np.empty((len(sums), len(positions)))
+    last = np.empty(num_points, np.int64)  # place at which each step ends
+    weight, total = np.empty(num_points), np.empty(num_points)
+    for r in range(len(sums)):
+        top = -1
+        for i in range(num_points):
+            top += 1
+            last[top], weight[top], total[top] = i, weights[i], sums[r, i]
+            while top > 0 and total[top - 1] * weight[top] >= total[top] * weight[top - 1]:
+                top -= 1
+                last[top] = i
+                weight[top] += weight[top + 1]
+                total[top] += total[top + 1]
+        step = 0
+        for p in range(len(positions)):
+            x = positions[p]
+            while step < top and x > points[last[step]]:
+                step += 1
+            curves[r, p] = total[step] / weight[step]
+            if step > 0 and x < points[last[step - 1] + 1]:  # straight between the steps
+                start, end = points[last[step - 1]], points[last[step - 1] + 1]
+                before = total[step - 1] / weight[step - 1]
+                curves[r, p] = before + (curves[r, p] - before) / (end - start) * (x - start)
+    return curves
