@@ -75,7 +75,7 @@ def draw_labels(
 
     rng = np.random.Generator(np.random.SFC64(seed))
     places = np.cumsum(filled).reshape(filled.shape) - 1  # a bin without weight adds nothing to any other
-    num_filled = np.count_nonzero(filled)
+    num_filled = int(filled.sum())
     for first, last in block_bounds(num_draws, MOST_SUMS // num_filled):
         sums = np.zeros((num_filled, last - first))
         for rows in blocks():
