@@ -20,7 +20,7 @@ def calibrant_command(*arguments: str, folder: Path) -> str:
 
 
 def main() -> None:
-    """Import, evaluate, fit, apply, write a report, list the studies."""
+    """Import, evaluate, fit, apply, write a report, list studies and recipes, run the demo."""
     installed = Path(calibrant.__file__).parent
     if not installed.is_relative_to(sys.prefix):
         sys.exit(f"calibrant was imported from {installed}, not from the wheel")
@@ -37,6 +37,9 @@ def main() -> None:
         if "Over-confident" not in said or "<svg" not in (folder / "r.html").read_text(encoding="utf-8"):
             sys.exit(f"the evaluation of over-confident predictions said\n{said}")
         calibrant_command("study", "--list", folder=folder)
+        if "digits" not in calibrant_command("train", "--list", folder=folder).split():
+            sys.exit("the recipes did not come with the wheel")
+        calibrant_command("demo", "--out", "demo", folder=folder)
     sys.stdout.write(f"calibrant {version('calibrant')} works from {installed}.\n")
 
 

@@ -199,15 +199,48 @@ def sweep(content: dict[str, Any]) -> Iterator[Held]:
     yield Held("sweep", work, f"{memory:.0f} MB", f"≤ {most} MB", memory <= most)
 
 
+def training(content: dict[str, Any]) -> Iterator[Held]:
+    """An epoch against one of a plain loop, in CPU time, and peak memory."""
+    most = content["bar"]["times_plain"]
+    for name, found in content["recipes"].items():
+        times, (low, high) = found["times_plain"], found["times_plain_interval"]
+        rate, memory = found["epochs_per_cpu_hour"]["ours"], found["peak_megabytes"]
+        said = (
+            f"{rate:,.0f} epochs per CPU hour, {times:.2f} × a plain loop's time ({low:.2f} to {high:.2f}), "
+            f"peak {memory['ours']:.0f} MB (plain: {memory['plain']:.0f})"
+        )
+        if found["held"]:
+            yield Held("training", name, said, f"≤ {most} ×", times <= most)
+        else:
+            yield Held("training", name, said, "none: costs of a millisecond a batch show", met=True)
+
+
+def linear_loss(content: dict[str, Any]) -> Iterator[Held]:
+    """The loss of a last layer in chunks, in multiples of that of all its logits."""
+    bar, entries = content["bar"], content["entries"]
+    ours, plain = entries[content["measures"]], entries[content["relative_to"]]
+    for key, work in (
+        ("times_plain", "forward + backward"),
+        ("peak_times_plain", "peak memory above the gradients"),
+    ):
+        said, met = f"{ours[key]:.2f} × all logits at once", ours[key] <= bar[key]
+        yield Held("linear loss", f"V = {content['classes']:,}, {work}", said, f"≤ {bar[key]} ×", met)
+    miss = abs(ours["value"] - plain["value"]) / plain["value"]
+    most = bar["value_within"]
+    yield Held("linear loss", "value", f"{miss:.1g} off", f"≤ {most:g}", miss <= most)
+
+
 READERS: dict[str, Callable[[dict[str, Any]], Iterator[Held]]] = {
     "metrics": metrics,
     "losses": losses,
+    "linear_loss": linear_loss,
     "calibrators": calibrators,
     "bootstrap": bootstrap,
     "import_time": import_time,
     "growth": growth,
     "curvature": curvature,
     "sweep": sweep,
+    "training": training,
 }
 
 

@@ -26,7 +26,7 @@ FLOORS = [
     {"training"},
     {"experiments"},
     {"integrations", "web", "cli"},
-    {"__init__.py"},
+    {"__init__.py", "__main__.py"},
 ]
 FLOOR_OF = {room: floor for floor, members in enumerate(FLOORS) for room in members}
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from calibrant.reports import write_report
     from calibrant.training import load_recipe, load_run, train
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "CalibrantWarning",

@@ -46,7 +46,7 @@ def test_shift_is_noted(run, fitted) -> None:
     same = run("apply", "c.safetensors", "old.npz", "-o", "out.npz")
     assert same.returncode == 0, same.stderr
     assert "note" not in same.stdout
-    done = run("apply", "c.safetensors", "new.npz", "-o", "out.npz")
+    done = run("apply", "c.safetensors", "new.npz", "-o", "out.npz", "--force")
     assert done.returncode == 0, done.stderr
     scores = calibrant.load_predictions(fitted / "new.npz").scores
     told = shift_of(calibrant.load_calibrator(fitted / "c.safetensors"), scores).sentences
@@ -85,7 +85,7 @@ def test_label_shift_is_estimated_and_corrected(run, fitted) -> None:
     [
         (("--label-shift", "bbse"), "--label-shift must be em; got 'bbse'"),
         (("--label-shift", "em", "--prior", "0.9,0.05,0.05"), "--label-shift em to estimate"),
-        (("--prior", "0.9,0.1"), "`prior` must have 3 entries"),
+        (("--prior", "0.9,0.1"), "--prior must have 3 entries"),
         (("--prior", "0.9,0.2,0.1"), "must sum to one"),
         (("--prior", "most"), "must be numbers separated by commas"),
     ],
@@ -116,7 +116,7 @@ def test_other_class_names_are_refused(run, tmp_path) -> None:
     done = run("fit", "named.npz", "--method", "vector", "-o", "c.safetensors")
     assert done.returncode == 0, done.stderr
     for same in ("named.npz", "plain.npz"):
-        assert run("apply", "c.safetensors", same, "-o", "out.npz").returncode == 0
+        assert run("apply", "c.safetensors", same, "-o", "out.npz", "--force").returncode == 0
     refused = run("apply", "c.safetensors", "turned.npz", "-o", "turned_out.npz")
     assert refused.returncode == 2
     assert "dog, cat, cow" in refused.stderr

@@ -44,4 +44,4 @@ def test_calibrators_by_group(run: Any, tmp_path: Path) -> None:
     assert pooled.returncode == 0, pooled.stderr
     by_all = load_group_calibrator(tmp_path / "c.safetensors").pooled.predict_proba(stated[1:2])
     np.testing.assert_array_equal(np.load(tmp_path / "r.npz")["probs"][1:], by_all.numpy())
-    assert run("fit", "p.npz", "--method", "platt", "--by-group", "-o", "c.safetensors").returncode == 0
+    assert run("fit", "p.npz", "--method", "platt", "--by-group", "-o", "d.safetensors").returncode == 0

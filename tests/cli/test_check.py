@@ -81,7 +81,7 @@ def test_quiet_prints_only_failures(run, boastful) -> None:
         (("--max-ece", "5%"), "--max-ece must be a number, as 0.03; got '5%'; write 0.05."),
         (("--min-accuracy", "0,9"), "--min-accuracy must be a number, as 0.03; got '0,9'; write 0.9."),
         (("--max-nll", "low"), "--max-nll must be a number, as 0.03; got 'low'."),
-        (("--max-ece", "0.1", "--baseline-metric", "ece"), "go with a `baseline`"),
+        (("--max-ece", "0.1", "--baseline-metric", "ece"), "--baseline-metric go with a --baseline"),
         (("--baseline", "absent.npz"), "there is no file absent.npz"),
         (("--max-ece", "0.1", "--junit", "found.txt"), "must end in .xml"),
         (("--baseline", "a<b>&c.npz", "--baseline-metric", "f1"), "there is no metric 'f1'"),

@@ -96,8 +96,8 @@ def test_weights_are_loaded_by_name(folder) -> None:
             "must name a split of images (train) or all",
         ),
         (["factories_of_test:bright", "image"], "there is no data set 'image'"),
-        (["factories_of_test:bright", "images", "--crop", "10"], "`crop` must be at most the shorter side"),
-        (["factories_of_test:bright", "images", "--channels", "2"], "`channels` must be 1, 3, or 0"),
+        (["factories_of_test:bright", "images", "--crop", "10"], "--crop must be at most the shorter side"),
+        (["factories_of_test:bright", "images", "--channels", "2"], "--channels must be 1, 3, or 0"),
     ],
 )
 def test_what_does_not_go_together_is_one_sentence(folder, arguments, words) -> None:

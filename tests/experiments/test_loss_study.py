@@ -2,70 +2,69 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
+from calibrant import metrics
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
+from calibrant.experiments.engines.serial import Serial
+from calibrant.experiments.grid import Grid, load_grid
+from calibrant.experiments.matching import matches
 from calibrant.experiments.means import mean_of
 from calibrant.experiments.published import FOLDER
-from calibrant.experiments.studies.losses import measure, page_of, settings, write_results
+from calibrant.experiments.store import Store
+from calibrant.experiments.studies.losses import GRID, LOSSES, page_of
 from calibrant.experiments.studies.losses.claims import claims, crossing
-from calibrant.experiments.studies.losses.measure import (
-    WeightNorms,
-    base_recipe,
-    by_class,
-    collect,
-    judged,
-    places,
-    run_loss_study,
-)
+from calibrant.experiments.studies.losses.measure import PAPERS, by_class, runs_of_setting
 from calibrant.experiments.studies.losses.numbers import ArmRuns, difference
 from calibrant.experiments.studies.losses.published import quotes
-from calibrant.experiments.studies.losses.settings import SETTINGS, Arm, Setting, setting_named
+from calibrant.experiments.studies.losses.settings import SETTINGS, Setting, setting_named
 from calibrant.experiments.studies.roster import STUDIES
-from calibrant.training import load_recipe, load_run
+from calibrant.experiments.study import Session
+from calibrant.experiments.sweep import sweep
+from calibrant.experiments.tasks.training import recipe_of
+from calibrant.predictions import load_predictions
+from calibrant.training import load_recipe
 
 RECIPES, RESULTS = (Path(__file__).parents[2] / name for name in ("recipes", "docs/results"))
+GRID_POINTS = load_grid(GRID).points
 
-TINY = Setting(
-    key="tiny",
-    title="Digits",
-    base={
+TINY = {
+    "recipe": {
         "model": "mlp(widths=(8,))",
         "data": {"name": "digits", "calibration": 200, "test": 0.5, "train": 300},
-        "training": {"epochs": 1},
+        "optimiser": {"weight_decay": 5e-4},
+        "training": {"epochs": 2},
         "hardware": {"threads": 1, "accelerator": "cpu"},
-        "evaluation": {"calibrators": ["temperature"], "bootstrap": 10},
+        "evaluation": {"calibrators": ["temperature", "focal-temperature", PAPERS], "bootstrap": 10},
     },
-    arms=(
-        Arm(
-            key="cross-entropy",
-            title="cross-entropy",
-            changes=('loss="cross-entropy"',),
-            published="cross-entropy",
-        ),
-        Arm(
-            key="focal-3",
-            title="focal, γ = 3",
-            changes=('loss="focal(gamma=3)"',),
-            published="focal(gamma=3)",
-        ),
-    ),
-)
+    "axes": {"data.imbalance": [1.0]},
+    "zip": [{"loss": ["cross-entropy", "focal(gamma=3)"]}],
+    "exclude": [],
+}
+"""The study's grid on digits."""
+QUIET = Session(tell=lambda _: None)
+
+
+def carried_out(folder: Path, seeds: int, **options: Any) -> list[Any]:
+    """The study on digits."""
+    given = {"setting": None, "table": None, "published": None} | options
+    return [*LOSSES.run(QUIET, TINY, out=folder, seeds=seeds, **given)]
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two arms of the tiny setting, one seed each."""
+    """Two arms on digits, one seed each."""
     folder = tmp_path_factory.mktemp("study")
-    assert len(run_loss_study(folder, settings=[TINY], seeds=[0])) == 2
+    assert carried_out(folder, 1) == ["2 runs are finished; --table FOLDER writes what they show."]
     return folder
 
 
@@ -90,68 +89,47 @@ def numbers(key: str, values: dict[int, float], **parameters: float) -> ArmRuns:
 
 
 def test_finished_runs_are_not_trained_again(store, monkeypatch) -> None:
-    """A second call trains nothing, and a third seed is trained without touching what is there."""
-    before = {path: path.stat().st_mtime_ns for path in store.rglob("checkpoint.pt")}
-
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("this was finished")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(measure, "train", refuse)
-        assert len(run_loss_study(store, settings=[TINY], seeds=[0])) == 2
-    assert len(run_loss_study(store, settings=[TINY], seeds=[0, 1])) == 4
-    assert all(path.stat().st_mtime_ns == when for path, when in before.items())
+    """A second call finds every run in the store."""
+    monkeypatch.setattr(Store, "begin", lambda *_: pytest.fail("done again"))
+    assert carried_out(store, 1) == ["2 runs are finished; --table FOLDER writes what they show."]
 
 
-def test_an_unfinished_run_goes_on(tmp_path, monkeypatch) -> None:
-    """What stopped before it was judged is no finished run; the next call finishes it and begins no other."""
-    run_loss_study(tmp_path, settings=[dataclasses.replace(TINY, arms=TINY.arms[:1])], seeds=[0])
-    folder = tmp_path / "tiny" / "cross-entropy" / "seed-0"
-    (folder / "evaluation.json").unlink()
-    assert collect(tmp_path, TINY, [0]) == {}
-    lines: list[str] = []
-    run_loss_study(
-        tmp_path, settings=[dataclasses.replace(TINY, arms=TINY.arms[:1])], seeds=[0], tell=lines.append
+def test_every_run_belongs_to_one_arm() -> None:
+    """The grid holds each arm of each setting once for every seed, and nothing else."""
+    of_arm = Counter(
+        (setting.key, arm.key)
+        for point in GRID_POINTS
+        for setting in SETTINGS
+        for arm in setting.arms
+        if matches(point.settings, {**setting.where, **arm.where})
     )
-    assert lines == ["1/1 tiny/cross-entropy/seed-0"]
-    assert (folder / "evaluation.json").is_file()
-    assert len((folder / "metrics.jsonl").read_text().splitlines()) == 1
-
-
-def test_order_makes_a_study_cut_short_useful() -> None:
-    """First every setting with the first seed, then the first setting's other seeds; late arms at the end."""
-    order = [str(place) for place in places(Path("store"))]
-    assert len(order) == len(set(order)) == 3 * sum(len(setting.arms) for setting in SETTINGS)
-    last = {arm.key for setting in SETTINGS for arm in setting.arms if arm.last}
-    first = [name for name in order if name.split("/")[1] not in last]
-    early = sum(not arm.last for setting in SETTINGS for arm in setting.arms)
-    assert {name.split("/")[2] for name in first[:early]} == {"seed-0"}
-    assert order[len(first) :] == [name for name in order if name.split("/")[1] in last]
-    assert first[early].startswith("fashion-mnist/")
+    assert len(of_arm) == sum(len(setting.arms) for setting in SETTINGS)
+    assert set(of_arm.values()) == {5}
+    assert of_arm.total() == len(GRID_POINTS)
 
 
 def test_the_arms_are_the_ones_asked_for() -> None:
     """Twelve or more, cross-entropy with and without weight decay, and class weights where they matter."""
     balanced, tail = SETTINGS
-    recipes = {f"{each.setting.key}/{each.arm.key}": each.recipe for each in places(Path("store"), seeds=[0])}
-    decays = {arm.key: recipes[f"fashion-mnist/{arm.key}"].optimiser.weight_decay for arm in balanced.arms}
-    assert len({recipes[f"fashion-mnist/{arm.key}"].loss for arm in balanced.arms}) >= 12
+    decays = {arm.key: arm.weight_decay for arm in balanced.arms}
+    assert len({arm.loss for arm in balanced.arms}) >= 12
     assert decays.pop("cross-entropy-no-decay") == 0
     assert set(decays.values()) == {5e-4}
-    weighted = [
-        arm.key for arm in tail.arms if recipes[f"long-tail/{arm.key}"].training.class_weights == "balanced"
-    ]
+    weighted = [arm.key for arm in tail.arms if arm.class_weights == "balanced"]
     assert weighted == ["cross-entropy-alpha", "focal-3-alpha"]
-    assert base_recipe(tail).data.imbalance == 100
-    assert base_recipe(balanced).data.imbalance == 1
+    assert balanced.arms[0].changes == ['loss="cross-entropy"', "optimiser.weight_decay=0.0"]
     with pytest.raises(InputError, match=r"no setting 'long_tail' in this study; did you mean 'long-tail'"):
         setting_named("long_tail")
 
 
-def test_the_recipe_in_the_folder_is_the_study_s() -> None:
-    """The recipes of both settings are what the study trains by."""
-    assert load_recipe(RECIPES / "fashion-mnist-losses.toml") == base_recipe(settings.BALANCED)
-    assert load_recipe(RECIPES / "fashion-mnist-long-tail.toml") == base_recipe(settings.LONG_TAIL)
+@pytest.mark.parametrize(
+    ("name", "setting"), [("losses", SETTINGS[0]), ("long-tail", SETTINGS[1])], ids=lambda each: str(each)[:9]
+)
+def test_the_recipe_in_the_folder_is_the_study_s(name: str, setting: Setting) -> None:
+    """The recipes of both settings are what the grid trains by; they evaluate less."""
+    point = next(each for each in GRID_POINTS if matches(each.settings, setting.where))
+    ours = load_recipe(RECIPES / f"fashion-mnist-{name}.toml")
+    assert not ours.differences(recipe_of(point.settings))
 
 
 def test_mean_and_interval() -> None:
@@ -202,13 +180,9 @@ def test_crossing_of_norms() -> None:
 
 
 def test_numbers_by_hand() -> None:
-    """Metrics and class-wise numbers of four samples, worked out by hand."""
+    """Numbers of each class of four samples, worked out by hand."""
     probs = torch.tensor([[0.999, 0.001], [0.6, 0.4], [0.3, 0.7], [0.2, 0.8]], dtype=torch.float64)
     labels = torch.tensor([0, 1, 1, 0])
-    found = judged(probs, labels)
-    assert found["error"] == 0.5
-    assert found["share_above_99"] == 0.25
-    assert found["nll"] == pytest.approx(-sum(map(math.log, (0.999, 0.4, 0.7, 0.2))) / 4)
     classes = by_class(probs, labels)
     assert classes["recall"] == [0.5, 0.5]
     assert classes["mean_excess"] == pytest.approx([2.099 / 4 - 0.5, 1.901 / 4 - 0.5])
@@ -217,29 +191,60 @@ def test_numbers_by_hand() -> None:
 
 def test_pages_say_what_was_found(store, tmp_path) -> None:
     """Markdown, JSON and figures show the numbers of the runs, say n, and are the same when made again."""
-    written = write_results(store, tmp_path / "results", wanted=[TINY], seeds=[0, 2], published=None)
-    names = {path.name for path in written}
-    assert names == {"tiny.md", "tiny.json", "tiny-ece.svg", "tiny-weight-norms.svg"}
-    content = json.loads((tmp_path / "results" / "tiny.json").read_text(encoding="utf-8"))
+    written = carried_out(store, 2, table=tmp_path / "results")
+    assert [path.name for path in written] == list(page_of(SETTINGS[0]).files)
+    content = json.loads(written[1].read_text(encoding="utf-8"))
     assert [arm["n"] for arm in content["arms"]] == [1, 1]
     arm = content["arms"][0]
     assert arm["test"]["before"]["ece"]["mean"] == arm["runs"][0]["stages"]["before"]["ece"]
     assert arm["runs"][0]["seed"] == 0
     assert sum(content["training_counts"]) == 300
-    text = (tmp_path / "results" / "tiny.md").read_text(encoding="utf-8")
+    assert len(content["absent"]) == len(SETTINGS[0].arms) - 2
+    text = written[0].read_text(encoding="utf-8")
     row = next(line for line in text.splitlines() if line.startswith("| cross-entropy | 1 |"))
     assert f"{100 * arm['test']['before']['error']['mean']:.2f}" in row
     assert "2 seeds are wanted; fewer have: cross-entropy; focal, γ = 3." in text
     assert "## Which claims hold" in text
     assert "## Published values of the same methods" in text
-    again = write_results(store, tmp_path / "again", wanted=[TINY], seeds=[0, 2], published=None)
+    again = carried_out(store, 2, table=tmp_path / "again")
     assert [path.read_bytes() for path in again] == [path.read_bytes() for path in written]
+
+
+def test_a_run_shows_what_its_predictions_say(store) -> None:
+    """Metrics, classes and the norm of the last layer are those of the run's own files."""
+    results = list(Store(store).results())
+    shown = runs_of_setting(results, SETTINGS[0])["focal-3"][0]
+    result = next(each for each in results if each.settings["loss"] == "focal(gamma=3)")
+    test = load_predictions(result.file("predictions.npz")).test
+    probs = test.scores.double().softmax(dim=1)
+    found = shown["stages"]["before"]
+    assert found["error"] == pytest.approx(float(metrics.error_rate(probs, test.labels)), abs=1e-12)
+    assert found["smce"] == float(metrics.smooth_calibration_error(probs, test.labels))
+    assert found["share_above_99"] == float(metrics.high_confidence(probs, test.labels, threshold=0.99).share)
+    assert shown["classes"]["before"] == by_class(probs, test.labels)
+    assert shown["classes"]["temperature"] != shown["classes"]["before"]
+    assert shown["norms"] == {str(row["epoch"]): row["last_layer_norm"] for row in result.rows}
+    assert shown["parameters"]["ece_temperature"] == result.parameters[PAPERS]["temperature"]
+
+
+def test_a_plain_sweep_s_runs_are_the_study_s(tmp_path) -> None:
+    """A run that an ordinary grid did is not trained again; what is missing is measured from its logits."""
+    few = {**TINY, "zip": [{"loss": ["brier"]}]}
+    plain = Grid.read({**few, "axes": {"seed": [0], "data.imbalance": [1.0]}})
+    sweep(plain.items(), Store(tmp_path), Serial())
+    (before,) = Store(tmp_path).results()
+    carried = LOSSES.run(QUIET, few, out=tmp_path, seeds=1, setting=None, table=None, published=None)
+    assert carried == ["1 runs are finished; --table FOLDER writes what they show."]
+    (after,) = Store(tmp_path).results()
+    assert (after.ended, after.metrics) == (before.ended, before.metrics)
+    assert "classes" not in before.more
+    assert len(after.more["classes"]["temperature"]["recall"]) == 10
 
 
 def test_an_empty_store_is_said(tmp_path) -> None:
     """Without finished runs there is no table."""
     with pytest.raises(InputError, match="holds no finished run of this study"):
-        write_results(tmp_path, tmp_path / "results", wanted=[TINY], seeds=[0], published=None)
+        carried_out(tmp_path, 1, table=tmp_path / "results")
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.key)
@@ -276,27 +281,13 @@ def test_published_values_are_quoted_as_printed(tmp_path) -> None:
     (tmp_path / "mukhoti-2020-focal-loss-calibration.csv").write_text(head + rows)
     other = "q,1,CIFAR-10,ResNet-50,weight-decay,ECE,percent,post,2.5,1.37,,\n"
     (tmp_path / "focal-calibration-loss-2025.csv").write_text(head + other)
-    found = quotes(tmp_path, TINY.arms[:1])
+    found = quotes(tmp_path, SETTINGS[0].arms[1:2])
     assert [(quote["arm"], quote["value"], quote["temperature"]) for quote in found] == [
         ("cross-entropy", "4.35", ""),
         ("cross-entropy", "1.37", "2.5"),
     ]
     with pytest.raises(InputError, match="there is no mukhoti"):
-        quotes(tmp_path / "elsewhere", TINY.arms)
-
-
-def test_weight_norms_are_those_of_the_checkpoint(store) -> None:
-    """The last epoch's norm is that of the trained network's last layer; a line cut off is passed over."""
-    folder = store / "tiny" / "focal-3" / "seed-0"
-    norms = WeightNorms.read(folder)
-    weight = list(load_run(folder).model().parameters())[-2].detach().double()
-    assert weight.ndim == 2
-    assert norms == {"1": pytest.approx(float(weight.norm()), rel=1e-12)}
-    path = folder / WeightNorms.FILE
-    whole = path.read_text()
-    path.write_text(whole + '{"epoch": 2, "no')
-    assert WeightNorms.read(folder) == norms
-    path.write_text(whole)
+        quotes(tmp_path / "elsewhere", SETTINGS[0].arms)
 
 
 def test_command_lists_studies_and_refuses_others() -> None:
@@ -308,15 +299,3 @@ def test_command_lists_studies_and_refuses_others() -> None:
         CliRunner().invoke(app, ["study", "loss"], catch_exceptions=False)
     with pytest.raises(InputError, match="which study"):
         CliRunner().invoke(app, ["study"], catch_exceptions=False)
-
-
-def test_command_writes_tables_of_a_store(store, tmp_path, monkeypatch) -> None:
-    """``--table`` trains nothing and prints the files it wrote."""
-    monkeypatch.setattr(settings, "SETTINGS", (TINY,))
-    done = CliRunner().invoke(
-        app,
-        ["study", "losses", "--out", str(store), "--seeds", "1", "--table", str(tmp_path / "results")],
-        catch_exceptions=False,
-    )
-    assert done.exit_code == 0
-    assert [Path(line).name for line in done.stdout.splitlines()][:2] == ["tiny.md", "tiny.json"]

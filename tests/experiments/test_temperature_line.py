@@ -10,22 +10,21 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from calibrant._math.errors import InputError
 from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS
 from calibrant.cli.main import app
-from calibrant.experiments.records import Record
-from calibrant.experiments.studies.demo.networks import Setting
-from calibrant.experiments.studies.temperature_line import PAGE
+from calibrant.experiments.grid import Grid
+from calibrant.experiments.studies.temperature_line import GRID, PAGE
 from calibrant.experiments.studies.temperature_line.curves import file_curves, network_curves
 from calibrant.experiments.studies.temperature_line.figures import draw_figure
 from calibrant.experiments.studies.temperature_line.lines import anchored_line, line_of
-from calibrant.experiments.studies.temperature_line.measure import World, run_temperature_line
+from calibrant.experiments.studies.temperature_line.measure import WORLDS, TemperatureLine, subjects_of
 from calibrant.experiments.studies.temperature_line.numbers import numbers_of
 from calibrant.experiments.studies.temperature_line.settings import GAMMAS, LOSSES
+from calibrant.experiments.study import Session
+from calibrant.experiments.study_runs import runs_of
 
-SMALL = World(
-    title="digits, small",
-    setting=Setting(side=4, num_training=1400, num_calibration=100, num_epochs=3, batch_size=100),
-)
+SMALL = {"num_training": 1700, "num_calibration": 20, "num_epochs": 2, "divisions": 1}
 
 
 def test_the_exponents_are_those_of_the_search() -> None:
@@ -76,21 +75,48 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+Runs = list[dict[str, Any]]
+
+
 @pytest.fixture(scope="module")
-def records(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
-    """Everything once, then again from the store."""
+def runs(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Everything once."""
     store = tmp_path_factory.mktemp("store")
-    few: dict[str, Any] = {"worlds": [SMALL], "divisions": 1, "tell": lambda _: None}
-    run_temperature_line(store, folder=folder, seeds=[0], **few)
-    lines = (store / "temperature-line-runs.jsonl").read_text(encoding="utf-8")
-    again = run_temperature_line(store, folder=folder, seeds=[0], **few)
-    assert (store / "temperature-line-runs.jsonl").read_text(encoding="utf-8") == lines
-    return again
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CALIBRANT_DATA", str(folder))
+        subjects = [*subjects_of(folder)[:-3], "digits, little data"]
+        found = {"settings": SMALL, "axes": {"subject": subjects}}
+        return runs_of(GRID, Session(tell=lambda _: None), out=store, seeds=1, changes=found)
 
 
-def test_what_is_followed(records: list[Record]) -> None:
+def test_subjects(folder: Path) -> None:
+    """The files by their names, then the networks; without a folder those whose data need none."""
+    assert subjects_of(folder) == ["classes.npz", "event.npz", "labels.npz", *WORLDS]
+    assert subjects_of(None) == ["digits, little data", "digits, all data"]
+
+
+def test_a_file_is_known_by_its_content(folder: Path, tmp_path: Path, monkeypatch) -> None:
+    """One run for all seeds; another file of that name is another run, and a missing one is said."""
+    monkeypatch.setenv("CALIBRANT_DATA", str(tmp_path))
+    grid = Grid.read({"axes": {"subject": ["event.npz"], "seed": [0, 1]}}, task=TemperatureLine())
+    assert len(grid.points) == 1
+    with pytest.raises(InputError, match=r"there is no file event\.npz in .*, which CALIBRANT_DATA names"):
+        grid.items()
+    (tmp_path / "event.npz").write_bytes((folder / "event.npz").read_bytes())
+    (one,) = grid.items()
+    (tmp_path / "event.npz").write_bytes((folder / "classes.npz").read_bytes())
+    (other,) = grid.items()
+    assert one.run != other.run
+    monkeypatch.delenv("CALIBRANT_DATA")
+    with pytest.raises(InputError, match="CALIBRANT_DATA must name the folder"):
+        grid.items()
+    with pytest.raises(InputError, match="no data 'digits, al data'; did you mean 'digits, all data'"):
+        Grid.read({"axes": {"subject": ["digits, al data"]}}, task=TemperatureLine())
+
+
+def test_what_is_followed(runs: Runs) -> None:
     """Every file, every label, every loss and seed; searches in the order that they must have."""
-    numbers = numbers_of(records)
+    numbers = numbers_of(runs)
     assert [curve.name for curve in file_curves(numbers)] == [
         "classes.npz",
         "event.npz",
@@ -108,9 +134,9 @@ def test_what_is_followed(records: list[Record]) -> None:
         assert curve.at_zero > 0
 
 
-def test_page(records: list[Record], tmp_path: Path) -> None:
-    """Page, numbers and picture, the same bytes from the same records."""
-    found = numbers_of(records)
+def test_page(runs: Runs, tmp_path: Path) -> None:
+    """Page, numbers and picture, the same bytes from the same runs."""
+    found = numbers_of(runs)
     first, second = (PAGE.write(found, tmp_path / name, [draw_figure(found)]) for name in ("first", "second"))
     assert [path.name for path in first] == [
         "temperature-line.md",
@@ -129,9 +155,9 @@ def test_page(records: list[Record], tmp_path: Path) -> None:
     assert line["slope"] == pytest.approx(slope, rel=1e-4)
 
 
-def test_page_of_networks_alone(records: list[Record], tmp_path: Path) -> None:
+def test_page_of_networks_alone(runs: Runs, tmp_path: Path) -> None:
     """Without a folder of data there are no files, and the page says nothing of them."""
-    alone = [record for record in records if "networks" in record]
+    alone = [run for run in runs if run["subject"] in WORLDS]
     numbers = numbers_of(alone)
     text = PAGE.write(numbers, tmp_path, [draw_figure(numbers)])[0].read_text(encoding="utf-8")
     assert "## Files of predictions" not in text

@@ -16,6 +16,8 @@ from calibrant.losses._module import LossModule, properness
 from rosters_losses import LOSSES, Loss
 
 NO_LOSS = {
+    "linear_focal_loss": "takes the last layer's weights; tests/losses/test_linear.py",
+    "linear_loss": "takes the last layer's weights; tests/losses/test_linear.py",
     "available": "names of losses",
     "build": "makes a loss from text",
     "optimal_gamma": "an exponent; tests/losses/test_optimal_gamma.py",

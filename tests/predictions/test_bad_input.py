@@ -122,8 +122,8 @@ ARRAYS = {
         {"confidence": PROBS, "correct": [1, 0, 1]},
         "`confidence` must have shape (N,), one per sample; got (3, 2).",
     ),
-    "confidence in per cent": (
-        {"confidence": [50.0, 90.0], "correct": [1, 0]},
+    "confidence beyond per cent": (
+        {"confidence": [50.0, 190.0], "correct": [1, 0]},
         "`confidence` must lie in [0, 1]; row 0 holds 50; it is the probability of the predicted class.",
     ),
     "rank 3": ({"logits": np.zeros((2, 3, 4))}, "`logits` must have shape (N,) or (N, C); got (2, 3, 4)."),
@@ -358,8 +358,8 @@ TABLES = {
     ),
     "both forms": ("prob,prob_0,prob_1\n", "it holds both `prob` and `prob_0`; keep one form."),
     "one of many": (
-        "label,prob_ill\n1,0.5\n0,0.5\n",
-        "`prob_ill` is the only column of its kind; the single column of a binary model is named `prob`.",
+        "label,prob_0\n1,0.5\n0,0.5\n",
+        "`prob_0` is the only column of its kind; the single column of a binary model is named `prob`.",
     ),
     "numbers and names": (
         "prob_0,prob_1,prob_max\n1,0,1\n0,1,1\n",
@@ -669,14 +669,15 @@ def test_a_name_that_is_too_long(tmp_path) -> None:
     ("name", "ending"), [("p.mat", "'.mat'"), ("p", "'no ending'"), ("p.npz.gz", "'.gz'")]
 )
 def test_unknown_endings(name, ending, tmp_path) -> None:
-    """Reading and writing list the endings that they know; only reading knows .npy."""
+    """Reading and writing list the endings that they know; only reading knows .npy and JSON."""
     path = tmp_path / name
-    words = f"{path} must end in one of .npz, .csv, .csv.gz, .parquet, .safetensors, .pt; got {ending}."
+    words = f"{path} must end in one of .npz, .csv, .csv.gz, .tsv, .parquet, .safetensors, .pt; got {ending}."
     with pytest.raises(InputError, match=exactly(words)):
         example().save(path)
     assert not path.exists()
     path.write_bytes(b"x")
-    with pytest.raises(InputError, match=exactly(words.replace(".pt;", ".pt, .npy;"))):
+    read = words.replace(".tsv, .parquet,", ".tsv, .tsv.gz, .parquet, .jsonl, .ndjson, .json,")
+    with pytest.raises(InputError, match=exactly(read.replace(".pt;", ".pt, .npy;"))):
         load_predictions(path)
 
 

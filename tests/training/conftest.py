@@ -26,6 +26,7 @@ def drawing_nothing() -> Iterator[None]:
     """Leave out pictures and most null draws, on which so small a run spends nearly all of its time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("calibrant.training.results.evaluate", functools.partial(evaluate, null_draws=20))
+        patch.setattr("calibrant.training.run_report.dynamics_sections", lambda _rows, _snapshots: ())
         patch.setattr("calibrant.reports.html.report_text", lambda *_given, **_sections: "<!doctype html>")
         yield
 

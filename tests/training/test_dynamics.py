@@ -80,7 +80,7 @@ def test_snapshots_count_every_sample(watched) -> None:
         assert len(snapshot["test_accuracy"]) == 25
         assert len(snapshot["gradient_norms"]) == 200
     sections = dynamics_sections(run.rows, run.snapshots)
-    assert [len(section.pictures) for section in sections] == [6, 2, 4, 1]
+    assert [len(section.pictures) for section in sections] == [4, 6, 4, 1]
     page = (run.folder.path / "report.html").read_text()
     for section in sections:
         assert f"<h2>{section.title}</h2>" in page
@@ -95,23 +95,54 @@ def test_recording_changes_nothing(watched, recipe, tmp_path) -> None:
     assert torch.equal(watched.predictions.scores, alone.predictions.scores)
 
 
-def test_nothing_recorded_draws_nothing(recipe, tmp_path) -> None:
-    """Without dynamics a report has no such sections, and there is nothing to lay on top of one another."""
+@pytest.fixture
+def unwritten(monkeypatch):
+    """Figures are composed and not written as SVG, which takes most of the time; returns their labels."""
+    found = []
+
+    def written(figure, *, label, name):
+        found.extend(line.get_label() for ax in figure.axes for line in ax.get_lines())
+        return ""
+
+    monkeypatch.setattr("calibrant.reports.dynamics.to_svg", written)
+    return found
+
+
+def test_what_is_measured_anyway_is_drawn(watched, unwritten) -> None:
+    """Rows have the dynamics of the calibration split, and a report draws them where there are no others."""
+    alone = [{key: value for key, value in row.items() if key != "dynamics"} for row in watched.rows]
+    logits, labels = watched.predictions.calibration.scores.double(), watched.predictions.calibration.labels
+    wrong = logits.argmax(1) != labels
+    nll = nn.functional.cross_entropy(logits[wrong], labels[wrong])
+    assert alone[-1]["calibration_nll_incorrect"] == pytest.approx(float(nll), rel=1e-5)
+    assert [len(section.pictures) for section in dynamics_sections(alone, {})] == [4, 3]
+    assert "ECE, calibration samples" in unwritten
+    several = [{key: each for key, each in row.items() if "correct" not in key} for row in alone]
+    assert [len(section.pictures) for section in dynamics_sections(several, {})] == [4]
+
+
+@pytest.mark.usefixtures("short_reports")
+def test_one_epoch_draws_nothing(recipe, tmp_path) -> None:
+    """A curve needs two epochs; a report of one has no such sections, and a comparison no such pictures."""
     run = train(recipe.with_settings(["training.epochs=1"]), tmp_path / "run")
     assert dynamics_sections(run.rows, {}) == ()
     assert compared_dynamics({"a": run.rows, "b": run.rows}) is None
-    assert "While it learned" not in (tmp_path / "run" / "report.html").read_text()
     assert load_run(tmp_path / "run").snapshots == {}
     assert np.isfinite(run.rows[0]["train_loss"])
 
 
-@pytest.mark.usefixtures("short_reports")
-def test_several_runs_share_their_pictures(recorded, watched, recipe, tmp_path) -> None:
-    """Figure 3's eight quantities, a line for each run that recorded them; the others are named."""
-    found = {"a": watched.rows, "b": train(recorded.with_settings(["seed=6"]), tmp_path / "b").rows}
-    found["c"] = train(recipe.with_settings(["training.epochs=1"]), tmp_path / "c").rows
-    section = compared_dynamics(found)
+@pytest.mark.parametrize(("last", "split"), [("test", "test"), ("calibration", "calibration")])
+def test_several_runs_share_their_pictures(watched, unwritten, last, split) -> None:
+    """Figure 3's eight quantities of one split that all runs recorded, a line for each run."""
+    without = [{key: value for key, value in row.items() if key != "dynamics"} for row in watched.rows]
+    third = watched.rows if last == "test" else without
+    section = compared_dynamics({"a": watched.rows, "b": watched.rows, "c": third})
     assert section is not None
     assert len(section.pictures) == 8
-    assert [name for name, _ in section.key] == ["a", "b"]
-    assert "Without dynamics: c." in section.text[0]
+    assert [name for name, _ in section.key] == ["a", "b", "c"]
+    assert f"of the {split} samples" in section.text[0]
+    assert len(unwritten) == 8 * 3
+    old = [{"epoch": row["epoch"], "calibration_nll": row["calibration_nll"]} for row in watched.rows]
+    section = compared_dynamics({"a": without, "b": watched.rows, "old": old})
+    assert section is not None
+    assert "Not recorded: old." in section.text[0]

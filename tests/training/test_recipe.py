@@ -9,6 +9,7 @@ import pytest
 
 from calibrant._math.errors import InputError
 from calibrant.training import Recipe, load_recipe
+from calibrant.training.recipe_shelf import shelf
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 
@@ -100,3 +101,13 @@ def test_the_learning_rate_follows_the_optimiser_unless_it_is_given() -> None:
     assert Recipe.read({"optimiser": {"name": "adagrad"}}).optimiser.learning_rate == 0.01
     given = Recipe.read({"optimiser": {"learning_rate": 0.3}})
     assert given.with_settings(["optimiser.name=adamw"]).optimiser.learning_rate == 0.3
+
+
+def test_recipes_have_names(tmp_path, monkeypatch) -> None:
+    """A bare name is a recipe of the package unless there is such a file; a wrong one is answered."""
+    monkeypatch.chdir(tmp_path)
+    assert load_recipe("digits") == load_recipe(shelf() / "digits.toml")
+    with pytest.raises(InputError, match="no file digit, nor a recipe of that name; did you mean 'digits'"):
+        load_recipe("digit")
+    (tmp_path / "digits").write_text("seed = 7", encoding="utf-8")
+    assert load_recipe("digits").seed == 7

@@ -126,6 +126,15 @@ def test_losses_and_calibrators_that_a_recipe_names_exist(path) -> None:
         calibrators.build(text)
 
 
+def test_every_recipe_has_a_small_budget() -> None:
+    """It trains no longer and on no more samples; one that is small already changes nothing."""
+    for name, recipe in LOADED.items():
+        small = at_budget(recipe, "small")
+        assert small.training.epochs <= recipe.training.epochs, name
+        assert (small.data.train or 10**9) <= (recipe.data.train or 10**9), name
+        assert small.settings() != recipe.settings() or recipe.small == {}, name
+
+
 def test_the_page_lists_every_recipe() -> None:
     """By name; those of CIFAR-100 may be told by those of CIFAR-10. What it lists is there."""
     page = (RECIPES[0].parent / "README.md").read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from torch.nn import functional
 from calibrant._math.errors import InputError
 from calibrant.metrics import expected_calibration_error
 from calibrant.models.tree_lstm import TreeLSTM
-from calibrant.training import Recipe, load_recipe, train
+from calibrant.training import Recipe, at_budget, load_recipe, train
 from calibrant.training.data import read_data
 from calibrant.training.engine import Engine
 from calibrant.training.joint_optimiser import JointOptimiser
@@ -73,7 +73,7 @@ def there(sets, monkeypatch) -> None:
 def test_recipes_for_texts_start(name, tmp_path) -> None:
     """A short training of each ends, and the saved network gives the saved logits."""
     settings = [*QUICK, "data.train=8"] if name == "20ng-gpcnn" else QUICK
-    recipe = load_recipe(RECIPES / f"{name}.toml").with_settings(settings)
+    recipe = at_budget(load_recipe(RECIPES / f"{name}.toml"), "small").with_settings(settings)
     run = train(recipe, tmp_path / "run")
     test = read_data(recipe.data).test
     with torch.no_grad():

@@ -53,6 +53,7 @@ from calibrant._math.jit import njit
 from calibrant._math.lipschitz_values import lipschitz_values
 
 Vector: TypeAlias = NDArray[np.float64]
+Matrix: TypeAlias = NDArray[np.float64]
 
 LEFT, RIGHT = 0, 1
 
@@ -162,12 +163,17 @@ def lipschitz_maximum(points: Vector, residuals: Vector) -> LipschitzMaximum:
     return LipschitzMaximum(max(value, 0.0), upper_bound, witness, potential)
 
 
-@njit
 def merge_ties(scores: Vector, values: Vector) -> tuple[Vector, Vector, NDArray[np.int64]]:
     """Distinct ascending scores ``(n,)``, the sum of the values at each, and of every row its place there."""
     points = np.empty_like(scores)
     sums = np.zeros_like(values)
     ties = np.empty(scores.shape[0], np.int64)
+    count = _merge(scores, values, points, sums, ties)
+    return points[:count].copy(), sums[:count].copy(), ties
+
+
+@njit
+def _merge(scores: Vector, values: Vector, points: Vector, sums: Vector, ties: NDArray[np.int64]) -> int:
     last = -1
     for i in range(scores.shape[0]):
         if last < 0 or scores[i] != points[last]:
@@ -175,15 +181,21 @@ def merge_ties(scores: Vector, values: Vector) -> tuple[Vector, Vector, NDArray[
             points[last] = scores[i]
         sums[last] += values[i]
         ties[i] = last
-    return points[: last + 1].copy(), sums[: last + 1].copy(), ties
+    return last + 1
 
 
-@njit
 def _merge_events(happened: Vector, failed: Vector) -> tuple[Vector, Vector]:
     """Distinct ascending scores, and the mean residual at each, from the sorted scores of both outcomes."""
     size = len(happened) + len(failed)
     points = np.empty(size)
     residuals = np.empty(size)
+    count = _merge_outcomes(happened, failed, points, residuals)
+    return points[:count].copy(), residuals[:count].copy()
+
+
+@njit
+def _merge_outcomes(happened: Vector, failed: Vector, points: Vector, residuals: Vector) -> int:
+    size = len(happened) + len(failed)
     i, j, last = 0, 0, 0
     while i + j < size:
         if j == len(failed) or (i < len(happened) and happened[i] <= failed[j]):
@@ -198,10 +210,9 @@ def _merge_events(happened: Vector, failed: Vector) -> tuple[Vector, Vector]:
         points[last] = point
         residuals[last] = ((i - first) * (1.0 - point) - (j - second) * point) / size
         last += 1
-    return points[:last].copy(), residuals[:last].copy()
+    return last
 
 
-@njit
 def _solve(points: Vector, residuals: Vector) -> tuple[float, float, Vector, Vector]:
     """Forward and backward pass of the module's text."""
     n = points.shape[0]
@@ -212,6 +223,28 @@ def _solve(points: Vector, residuals: Vector) -> tuple[float, float, Vector, Vec
     total = np.zeros(2)
     peak = np.empty((2, n))  # V_j is largest on [peak[LEFT], -peak[RIGHT]]
     steepest = np.empty((2, n))  # A_{j-1} and B_{j-1}
+    witness, potential = np.empty(n), np.empty(n)
+    value, upper_bound = _both_passes(
+        points, residuals, keys, masses, bottom, top, total, peak, steepest, witness, potential
+    )
+    return value, upper_bound, witness, potential
+
+
+@njit
+def _both_passes(
+    points: Vector,
+    residuals: Vector,
+    keys: Matrix,
+    masses: Matrix,
+    bottom: NDArray[np.int64],
+    top: NDArray[np.int64],
+    total: Vector,
+    peak: Matrix,
+    steepest: Matrix,
+    witness: Vector,
+    potential: Vector,
+) -> tuple[float, float]:
+    n = points.shape[0]
     cumulative = 0.0
     for j in range(n):
         x = points[j]
@@ -249,8 +282,6 @@ def _solve(points: Vector, residuals: Vector) -> tuple[float, float, Vector, Vec
         if rest > 0.0 and last < first:
             peak[here, j] = 1.0  # exactly, without the roundings of its key
 
-    witness = np.empty(n)
-    potential = np.empty(n)
     w = min(max(0.0, peak[LEFT, n - 1]), -peak[RIGHT, n - 1])
     h = cumulative
     witness[n - 1], potential[n - 1] = w, h
@@ -267,7 +298,7 @@ def _solve(points: Vector, residuals: Vector) -> tuple[float, float, Vector, Vec
         h = follow
         witness[j], potential[j] = w, h
     upper_bound += abs(h)
-    return value, upper_bound, witness, potential
+    return value, upper_bound
 
 
 def _slopes(residuals: Vector, potential: Vector, shares: Vector) -> tuple[Vector, Vector]:

@@ -18,7 +18,6 @@ from calibrant._math.jit import njit
 LEFT, RIGHT = 0, 1
 
 
-@njit
 def lipschitz_values(points: NDArray[np.float64], residuals: NDArray[np.float64]) -> NDArray[np.float64]:
     """The optima ``(r,)`` for residuals ``(r, n)`` at ascending, perhaps tied points ``(n,)``."""
     num_rows, n = residuals.shape
@@ -27,6 +26,21 @@ def lipschitz_values(points: NDArray[np.float64], residuals: NDArray[np.float64]
     masses = np.empty((2, n))
     bottom = np.zeros(2, np.int64)
     top = np.zeros(2, np.int64)  # first free place
+    _find(points, residuals, keys, masses, bottom, top, values)
+    return values
+
+
+@njit
+def _find(
+    points: NDArray[np.float64],
+    residuals: NDArray[np.float64],
+    keys: NDArray[np.float64],
+    masses: NDArray[np.float64],
+    bottom: NDArray[np.int64],
+    top: NDArray[np.int64],
+    values: NDArray[np.float64],
+) -> None:
+    num_rows, n = residuals.shape
     for row in range(num_rows):
         bottom[:] = 0
         top[:] = 0
@@ -62,4 +76,3 @@ def lipschitz_values(points: NDArray[np.float64], residuals: NDArray[np.float64]
                     masses[there, last] -= rest
             top[there], top[here] = last + 1, free
         values[row] = max(value, 0.0)
-    return values

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import check_output, progress
+from calibrant.cli.reading import Reading, check_inputs, reads
+from calibrant.cli.terminal import Force, check_output, progress, write_unless_other
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,9 +23,11 @@ if TYPE_CHECKING:
 _MOST_NAMED = 5  # classes whose estimated share is printed
 
 
+@reads
 def apply(
     calibrator: Annotated[Path, typer.Argument(help="A calibrator that `calibrant fit` saved.")],
     file: Annotated[Path, typer.Argument(help="Predictions; labels are not needed.")],
+    reading: Reading,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write the calibrated predictions to.")],
     label_shift: Annotated[
         str | None,
@@ -40,14 +44,15 @@ def apply(
         Literal["error", "pooled"] | None,
         typer.Option(help="For a calibrator by group: what to do with groups that it was not fitted on."),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Repair the probabilities in FILE with a saved calibrator."""
+    check_inputs(calibrator, file)
     check_output(out, option="--out", inputs=[calibrator, file])
     _refuse_two_corrections(label_shift, prior)
 
     from calibrant.calibrators.cohorts.by_group import GroupCalibrator
     from calibrant.calibrators.cohorts.files import load_either
-    from calibrant.predictions import load_predictions
     from calibrant.predictions.repair_form import repaired, to_repair
 
     with progress(f"reading {file.name}") as tell:
@@ -58,7 +63,7 @@ def apply(
             raise
         fitted = loaded.pooled if isinstance(loaded, GroupCalibrator) else loaded
         event = fitted.kind_ == "binary"
-        given = load_predictions(file, kind="multilabel" if fitted.kind_ == "multilabel" else None)
+        given = (replace(reading, kind="multilabel") if fitted.kind_ == "multilabel" else reading).load(file)
         predictions = to_repair(given) if event else given
         _refuse_confidences(calibrator, fitted, file, given)
         if predictions.num_classes not in {None, fitted.num_classes_}:
@@ -92,7 +97,7 @@ def apply(
             notes = _notes_on_shift(fitted, scores)
         calibrated = repaired(given, probs)
         tell(f"writing {out.name}", 0.8)
-        calibrated.save(out)
+        write_unless_other(out, calibrated.save, option="--out", force=force)
     for note in (*given.notes, *notes):
         typer.echo(f"note: {note}")
     typer.echo(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")

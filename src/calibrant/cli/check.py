@@ -10,7 +10,16 @@ from typing import Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import PositiveClass, alternatives, check_output, command_line, progress
+from calibrant.cli.reading import Reading, check_inputs, reads
+from calibrant.cli.terminal import (
+    PositiveClass,
+    alternatives,
+    check_output,
+    command_line,
+    progress,
+    share,
+    to_stdout,
+)
 from calibrant.evaluation.quantities.roster import gated
 
 MARKS = {"pass": "pass", "within noise": "pass, within noise", "fail": "FAIL"}
@@ -39,8 +48,10 @@ def _with_limits(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @_with_limits
+@reads
 def check(
     file: Annotated[Path, typer.Argument(help="Predictions; `confidence` with `correct` is enough.")],
+    reading: Reading,
     baseline: Annotated[
         Path | None, typer.Option(help="Predictions that FILE must not be worse than.")
     ] = None,
@@ -52,14 +63,19 @@ def check(
         ),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(min=0.51, max=0.9999, help="Confidence required before a check fails.")
+        float,
+        typer.Option(
+            parser=share, metavar="SHARE", help="Confidence required before a check fails: 0.95, or 95."
+        ),
     ] = 0.95,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Also fail what noise explains or too few samples cannot decide."),
     ] = False,
     positive_class: PositiveClass = None,
-    json: Annotated[Path | None, typer.Option(help="Write what was found to this .json file.")] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Write what was found to this .json file; - prints it instead.")
+    ] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this .xml file.")] = None,
     bins: Annotated[int, typer.Option(min=1, help="Number of bins of the calibration errors.")] = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Resamples, and draws at the limit.")] = 1000,
@@ -72,12 +88,13 @@ def check(
     Where so few samples would let a much worse model pass as well, it says so; with --strict that is a 1.
     """
     inputs = [file] if baseline is None else [file, baseline]
-    check_output(json, endings=(".json",), option="--json", inputs=inputs)
+    check_inputs(*inputs)
+    if not to_stdout(json):
+        check_output(json, endings=(".json",), option="--json", inputs=inputs)
     check_output(junit, endings=(".xml",), option="--junit", inputs=inputs)
 
     from calibrant._math.files import write_text
     from calibrant.evaluation.gate.check import check as check_predictions
-    from calibrant.predictions import load_predictions
     from calibrant.reports.junit import junit_text
 
     wanted = {
@@ -85,9 +102,9 @@ def check(
     }
     with progress(f"checking {file.name}", quiet=quiet):
         found = check_predictions(
-            load_predictions(file),
+            reading.load(file),
             wanted,
-            baseline=None if baseline is None else load_predictions(baseline),
+            baseline=None if baseline is None else reading.load(baseline),
             baseline_metrics=baseline_metric or None,
             confidence=confidence,
             strict=strict,
@@ -97,17 +114,19 @@ def check(
             seed=seed,
             command=command_line(),
         )
-        if json is not None:
+        if json is not None and not to_stdout(json):
             write_text(json, found.to_json() + "\n")
         if junit is not None:
             write_text(junit, junit_text(found))
-    for each in found.checks:
+    if to_stdout(json):
+        typer.echo(found.to_json())
+    for each in () if to_stdout(json) else found.checks:
         if not (quiet and each.passed):
             mark = "FAIL" if not each.passed else MARKS[each.outcome] if each.conclusive else TOO_FEW
             typer.echo(f"{mark}: {each.sentence}")
-    for warning in found.warnings:
+    for warning in () if to_stdout(json) else found.warnings:
         typer.echo(f"warning: {warning}")
-    for note in found.notes:
+    for note in () if to_stdout(json) else found.notes:
         if not quiet:
             typer.echo(f"note: {note}")
     if not found.passed:

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import PositiveClass, alternatives, check_output, command_line, progress
+from calibrant.cli.reading import Reading, check_inputs, expanded, reads
+from calibrant.cli.terminal import (
+    Force,
+    Level,
+    PositiveClass,
+    alternatives,
+    check_output,
+    command_line,
+    is_our_json,
+    is_our_report,
+    progress,
+    refuse_to_replace,
+    to_stdout,
+)
 from calibrant.evaluation.quantities.roster import check_added, extras
 
 if TYPE_CHECKING:
@@ -16,12 +29,16 @@ if TYPE_CHECKING:
     from calibrant.training import Run
 
 
+@reads
 def compare(
     files: Annotated[
         list[Path], typer.Argument(help="Two or more files of predictions, or directories of runs.")
     ],
+    reading: Reading,
     report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write everything found to this .json file.")] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Write everything found to this .json file; - prints it instead.")
+    ] = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help=f"Also measure {alternatives(extras())}. May be repeated."),
@@ -29,8 +46,9 @@ def compare(
     positive_class: PositiveClass = None,
     bins: Annotated[int, typer.Option(min=1, help="Number of bins of the calibration errors.")] = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples behind the intervals.")] = 1000,
-    level: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Level of the intervals.")] = 0.95,
+    level: Level = 0.95,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    force: Force = False,
 ) -> None:
     """Put several models side by side; differences are paired where the samples are the same.
 
@@ -38,8 +56,13 @@ def compare(
     recorded dynamics, how each learned.
     """
     added = check_added(metric or ())
+    files = expanded(files)
+    check_inputs(*files)
     check_output(report, endings=(".html",), option="--report", inputs=files)
-    check_output(json, endings=(".json",), option="--json", inputs=files)
+    refuse_to_replace(report, option="--report", force=force, may=is_our_report)
+    if not to_stdout(json):
+        check_output(json, endings=(".json",), option="--json", inputs=files)
+        refuse_to_replace(json, option="--json", force=force, may=is_our_json)
     if len(files) < 2:
         msg = "compare needs two files or more; for one, use `calibrant evaluate`."
         raise InputError(msg)
@@ -48,7 +71,6 @@ def compare(
 
     from calibrant._math.files import write_text
     from calibrant.evaluation import compare as compare_predictions
-    from calibrant.predictions import load_predictions
     from calibrant.reports import render_comparison, write_report
 
     with progress("reading") as tell:
@@ -56,7 +78,7 @@ def compare(
         runs = _runs(names, files)
         found = compare_predictions(
             [
-                (name, runs[name].predictions if name in runs else load_predictions(path))
+                (name, runs[name].predictions if name in runs else reading.load(path))
                 for name, path in zip(names, files, strict=True)
             ],
             positive_class=positive_class,
@@ -70,8 +92,11 @@ def compare(
         )
         if report is not None:
             write_report(found, report, before=_sections(runs))
-        if json is not None:
+        if json is not None and not to_stdout(json):
             write_text(json, found.to_json() + "\n")
+    if to_stdout(json):
+        typer.echo(found.to_json())
+        return
     render_comparison(found, Console())
     for what, path in (("report", report), ("numbers", json)):
         if path is not None:

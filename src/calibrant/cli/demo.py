@@ -14,7 +14,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("demo"),
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
 ) -> None:
-    """Train with ten losses on scikit-learn's digits, compare them, evaluate and repair one network."""
+    """Train with ten losses on the bundled digits, compare them, evaluate and repair one network."""
     from rich.console import Console
 
     from calibrant.experiments.studies.demo.run import run_demo

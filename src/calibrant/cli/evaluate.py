@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from calibrant.cli.terminal import METHODS, PositiveClass, alternatives, check_output, command_line, progress
+from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
+from calibrant.cli.reading import Reading, check_inputs, expanded, named, reads
+from calibrant.cli.terminal import (
+    METHODS,
+    Force,
+    Level,
+    PositiveClass,
+    alternatives,
+    check_output,
+    command_line,
+    errors,
+    is_our_json,
+    is_our_report,
+    progress,
+    refuse_to_replace,
+    to_stdout,
+)
 from calibrant.evaluation.quantities.roster import check_added, extras
 
+if TYPE_CHECKING:
+    from calibrant.evaluation import Evaluation
 
+
+@reads
 def evaluate(
-    file: Annotated[
-        Path,
+    files: Annotated[
+        list[Path],
         typer.Argument(
-            help="Predictions: .npz, .csv, .parquet, .safetensors, .pt, or logits.npy (probs.npy) with "
-            "labels.npy beside it. Large .npy and .parquet files are read in pieces."
+            metavar="FILE...",
+            help="Predictions: .npz, .csv, .tsv, .jsonl, .parquet, .safetensors, .pt, or logits.npy "
+            "(probs.npy) with labels.npy beside it; - for a pipe. Several are judged one after another. "
+            "Large .npy and .parquet files are read in pieces.",
         ),
     ],
+    reading: Reading,
     labels: Annotated[
         Path | None, typer.Option(help="Labels (.npy) for FILE, where they do not stand beside it.")
     ] = None,
@@ -38,8 +62,13 @@ def evaluate(
             "(confidences only: max_probability).",
         ),
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write everything found to this .json file.")] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write a report to this .html file; for several files, into this folder."),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Write everything found to this .json file; - prints it instead.")
+    ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(metavar="METHOD", help=f"{METHODS}. May be repeated. Default: those that suit FILE."),
@@ -55,53 +84,156 @@ def evaluate(
     bootstrap: Annotated[
         int, typer.Option(min=2, metavar="N", help="Bootstrap resamples behind the intervals.")
     ] = 1000,
-    level: Annotated[
-        float, typer.Option(min=0.5, max=0.9999, metavar="SHARE", help="Level of the intervals.")
-    ] = 0.95,
+    level: Level = 0.95,
+    by_group: Annotated[
+        bool,
+        typer.Option(
+            "--by-group",
+            help="Also judge repairs in each group that FILE names: one for all, one for each group.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
+    force: Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Say whether the probabilities in FILE are true, how sure that is, and what mends them."""
     added = check_added(metric or ())
-    check_output(report, endings=(".html",), option="--report", inputs=[file])
-    check_output(json, endings=(".json",), option="--json", inputs=[file])
+    files = expanded(files)
+    several = len(files) > 1
+    inputs = [each for each in (*files, labels, calibration, ood) if each]
+    check_inputs(*inputs)
+    _check_outputs(report, json, inputs, several=several, force=force)
+    shown = not (quiet or to_stdout(json))
 
     from rich.console import Console
 
-    from calibrant._math.files import write_text
     from calibrant.evaluation import evaluate as evaluate_predictions
-    from calibrant.predictions import open_predictions
     from calibrant.reports import render
     from calibrant.reports.commands import with_commands
 
-    with progress(f"reading {file.name}", quiet=quiet) as tell:
-        predictions = open_predictions(file, labels=labels)
-        answer = evaluate_predictions(
-            predictions,
-            calibration=None if calibration is None else open_predictions(calibration),
-            calibrators=method or None,
-            positive_class=positive_class,
-            num_bins=bins,
-            bootstrap=bootstrap,
-            level=level,
-            metrics=added,
-            ood=None if ood is None else open_predictions(ood),
-            ood_score=ood_score,
-            seed=seed,
-            command=command_line(),
-            progress=tell,
-        )
-        found = with_commands(answer)
-        if report is not None:
-            tell("writing the report", 0.99)
-            from calibrant.reports import write_report  # with matplotlib, half a second
+    def judged(file: Path) -> Evaluation:
+        with progress(f"reading {file.name}", quiet=quiet) as tell:
+            predictions = reading.open(file, labels=labels)
+            if by_group and predictions.groups is None:
+                raise InputError(
+                    f"--by-group needs `groups` in {file}, one name per sample; --group-column names them."
+                )
+            answer = evaluate_predictions(
+                predictions,
+                calibration=None if calibration is None else reading.open(calibration),
+                calibrators=method or None,
+                positive_class=positive_class,
+                num_bins=bins,
+                bootstrap=bootstrap,
+                level=level,
+                metrics=added,
+                ood=None if ood is None else reading.open(ood),
+                ood_score=ood_score,
+                seed=seed,
+                command=command_line(),
+                progress=tell,
+            )
+            found = with_commands(answer, reading=reading.words)
+            page = report / f"{file.stem}.html" if report is not None and several else report
+            if page is not None:
+                tell("writing the report", 0.99)
+                _write_page(found, page, force=force)
+        if shown:
+            if several:
+                Console().rule(str(file), align="left", style="bold")
+            render(found, Console())
+            if page is not None:
+                typer.echo(f"report: {page}")
+        return found
 
-            write_report(found, report)
-        if json is not None:
-            write_text(json, found.to_json() + "\n")
-    if quiet:
+    answers, failed = _one_after_another(files, judged)
+    if json is not None and answers:
+        _write_json(json, [answer.to_json() for answer in answers.values()], several=several, shown=shown)
+    if several and shown:
+        _table_of(answers)
+    if failed:
+        raise typer.Exit(2)
+
+
+def _write_page(found: Evaluation, page: Path, *, force: bool) -> None:
+    from calibrant.reports import write_report  # with matplotlib, half a second
+
+    page.parent.mkdir(exist_ok=True)
+    refuse_to_replace(page, option="--report", force=force, may=is_our_report)
+    write_report(found, page)
+
+
+def _check_outputs(
+    report: Path | None, json: Path | None, inputs: list[Path], *, several: bool, force: bool
+) -> None:
+    """Refuse outputs that cannot be written, before any work is done."""
+    if not to_stdout(json):
+        check_output(json, endings=(".json",), option="--json", inputs=inputs)
+        refuse_to_replace(json, option="--json", force=force, may=is_our_json)
+    if report is None or not several:
+        check_output(report, endings=(".html",), option="--report", inputs=inputs)
+        refuse_to_replace(report, option="--report", force=force, may=is_our_report)
+    elif report.suffix or report.is_file():
+        raise InputError(
+            f"--report must be a folder for several files, each of which gets a page; got {report}."
+        )
+    else:
+        check_output(report / "page.html" if report.is_dir() else report, option="--report")
+
+
+def _one_after_another(
+    files: list[Path], judge: Callable[[Path], Evaluation]
+) -> tuple[dict[str, Evaluation], bool]:
+    """What was found of each file; of several, one that is wrong does not keep the others."""
+    if len(files) == 1:
+        return {str(files[0]): judge(files[0])}, False
+    found: dict[str, Evaluation] = {}
+    for file, name in zip(files, named(files), strict=True):
+        try:
+            found[name] = judge(file)
+        except (InputError, NotFittedError, ConvergenceError, OSError) as error:
+            errors().print(f"calibrant: {error}", style="red", markup=False, highlight=False)
+    return found, len(found) < len(files)
+
+
+def _write_json(json: Path, texts: list[str], *, several: bool, shown: bool) -> None:
+    """One evaluation, or a list of them."""
+    from calibrant._math.files import write_text
+
+    text = "[\n" + ",\n".join(texts) + "\n]" if several else texts[0]
+    if to_stdout(json):
+        typer.echo(text)
         return
-    render(found, Console())
-    for what, path in (("report", report), ("numbers", json)):
-        if path is not None:
-            typer.echo(f"{what}: {path}")
+    write_text(json, text + "\n")
+    if shown:
+        typer.echo(f"numbers: {json}")
+
+
+def _table_of(answers: dict[str, Evaluation]) -> None:
+    """A row for each file: what was found, and what mends it."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from calibrant.reports.words import interval, number
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("file", overflow="fold")
+    for title in ("n", "ECE", "interval", "repaired"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for title in ("found", "repair"):
+        table.add_column(title, overflow="fold")
+    for name, answer in answers.items():
+        before, after = answer.arms[0], answer.arm(answer.verdict.recommended)
+        error = before.metrics["ece"]
+        repaired = "" if after is before else number(after.metrics["ece"].value)
+        table.add_row(
+            name,
+            f"{answer.num_test:,}",
+            number(error.value),
+            interval(error, between="–"),
+            repaired,
+            answer.verdict.direction,
+            "none" if after is before else after.name,
+        )
+    Console().print(table)

@@ -47,27 +47,26 @@ def figure(
     seed: Annotated[int, typer.Option(min=0, help="For `landscape`: seed of the resamples.")] = 0,
 ) -> None:
     """Compute and draw a figure of the theory, or of a file of predictions."""
-    from calibrant.experiments.figure_roster import FIGURES, figure_named
+    if name is None and not listed:
+        raise InputError("which figure? `calibrant figure --list` lists them.")
+    path = out or Path(f"{name}.svg")
+    _check_ending(path)
+    from calibrant.experiments.figure_roster import FIGURES, figure_named  # seconds
 
-    if listed:
+    if name is None or listed:
         for each in FIGURES:
             typer.echo(f"{each.name}  {each.summary}")
         return
-    if name is None:
-        raise InputError("which figure? `calibrant figure --list` lists them.")
     from calibrant.reports.figures.drawing import save_figure
 
     chosen = figure_named(name)
-    path = out or Path(f"{name}.svg")
     if chosen.draw is None:
-        _check_ending(path)
         drawn, note = _landscape(
             file, objective=objective, label=label, every_row=every_row, resamples=resamples, seed=seed
         )
     else:
         given = {"--objective": objective, "--label": label, "--all": every_row, "--resamples": resamples}
         _refuse(name, file, [option for option, value in given.items() if value])
-        _check_ending(path)
         drawn, note = chosen.draw(), chosen.note
     save_figure(drawn, path)
     typer.echo(path)

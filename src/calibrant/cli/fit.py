@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import METHODS, check_output, progress
+from calibrant.cli.reading import Reading, check_inputs, reads
+from calibrant.cli.terminal import METHODS, Force, check_output, progress, write_unless_other
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from calibrant.predictions import Predictions
 
 
+@reads
 def fit(
     file: Annotated[Path, typer.Argument(help="Predictions with labels; the calibration split is used.")],
+    reading: Reading,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the calibrator goes: a .safetensors file.")],
     method: Annotated[
         str | None,
@@ -33,18 +36,19 @@ def fit(
             help="A calibrator for each group that FILE's `groups` names; small groups borrow from all.",
         ),
     ] = False,
+    force: Force = False,
 ) -> None:
     """Fit a calibrator on FILE's calibration split and save it."""
+    check_inputs(file)
     check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
 
     from calibrant.calibrators import build
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-    from calibrant.predictions import load_predictions
     from calibrant.predictions.repair_form import to_repair
 
     calibrator = None if method is None else build(method)
     with progress(f"reading {file.name}") as tell:
-        predictions = load_predictions(file)
+        predictions = reading.load(file)
         rows = rows_to_fit(predictions, file, every_row=every_row, by_group=by_group)
         if calibrator is None or "binary" in calibrator.kinds:
             rows = to_repair(rows)
@@ -53,7 +57,8 @@ def fit(
             raise InputError(
                 f"{calibrator.name} is for {suited} predictions; {file} holds confidences: take platt."
             )
-        refuse_to_replace_another_file(out)
+        if not force:
+            refuse_to_replace_another_file(out)
         if calibrator is None:
             tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
             calibrator = chosen(Labelled.of(rows))
@@ -63,11 +68,11 @@ def fit(
             fit_quietly(calibrator, Labelled.of(rows))
         if by_group:
             tell(f"fitting {calibrator.name} by group", 0.5)
-            said = fit_by_group(calibrator, rows, out)
+            said = fit_by_group(calibrator, rows, out, force=force)
             typer.echo("\n".join([*said, *(f"note: {note}" for note in predictions.notes)]))
             return
         calibrator.class_names_ = rows.class_names
-        calibrator.save(out)
+        write_unless_other(out, calibrator.save, option="--out", force=force)
 
     result = calibrator.fit_result_
     typer.echo(f"{calibrator.name}, fitted on {rows.num_samples} samples: {described(calibrator)}")
@@ -94,7 +99,7 @@ def rows_to_fit(predictions: Predictions, file: Path, *, every_row: bool, by_gro
     return predictions if every_row else predictions.calibration
 
 
-def fit_by_group(calibrator: Calibrator, rows: Predictions, out: Path) -> list[str]:
+def fit_by_group(calibrator: Calibrator, rows: Predictions, out: Path, *, force: bool) -> list[str]:
     """Fit and save a calibrator for each group; what to say of it."""
     import warnings
 
@@ -112,7 +117,7 @@ def fit_by_group(calibrator: Calibrator, rows: Predictions, out: Path) -> list[s
         count = rows.num_samples if part is fitted.pooled else rows.groups.count(name)
         lines.append(f"  {name}, {count} samples: {described(part)}")
     lines += [f"note: {warning.message}" for warning in caught]
-    fitted.save(out)
+    write_unless_other(out, fitted.save, option="--out", force=force)
     return [*lines, f"calibrators: {out}"]
 
 

@@ -6,22 +6,23 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
-import calibrant
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
 from calibrant.cli.apply import apply
 from calibrant.cli.check import check
 from calibrant.cli.compare import compare
 from calibrant.cli.curvature import curvature
+from calibrant.cli.defaults import defaults_from
 from calibrant.cli.demo import demo
 from calibrant.cli.evaluate import evaluate
 from calibrant.cli.fault import report_fault
 from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
 from calibrant.cli.heatmap import heatmap
+from calibrant.cli.manner import Version, mannered
 from calibrant.cli.predict import predict
 from calibrant.cli.runs import runs
 from calibrant.cli.study import app as study
@@ -30,12 +31,17 @@ from calibrant.cli.table import table
 from calibrant.cli.terminal import Command, errors
 from calibrant.cli.train import train
 
+EPILOG = (
+    "Exit codes: 0 fine, 1 a check failed (or runs of a sweep did), 2 the input is wrong, 3 a fault of "
+    "calibrant. Defaults of options: \\[tool.calibrant] in pyproject.toml."
+)
+
 app = typer.Typer(
     name="calibrant",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EPILOG,
 )
 COMMANDS = (
     evaluate,
@@ -54,21 +60,13 @@ COMMANDS = (
     heatmap,
 )
 for command in COMMANDS:
-    app.command(cls=Command)(command)
+    app.command(cls=Command)(mannered(command))
 app.add_typer(study, name="study")
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"calibrant {calibrant.__version__}")
-        raise typer.Exit
 
 
 @app.callback()
 def about(
-    _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
+    _version: Version = False,
 ) -> None:
     """Is a classifier that says "90 % sure" right nine times in ten? Measure it, and repair it if not."""
 
@@ -89,6 +87,13 @@ def _interrupted(end: BaseException) -> bool:
     return type(cause) is KeyboardInterrupt
 
 
+def _defaults() -> dict[str, Any]:
+    """Of options, as the nearest pyproject.toml says; of no interest to a shell that completes words."""
+    if "_CALIBRANT_COMPLETE" in os.environ:
+        return {}
+    return defaults_from(Path.cwd(), lambda: typer.main.get_command(app))
+
+
 def run() -> None:
     """Run the command line.
 
@@ -102,7 +107,7 @@ def run() -> None:
         f"note: {message}", style="yellow", markup=False, highlight=False
     )
     try:
-        app()
+        app(prog_name="calibrant", default_map=_defaults())
     except (InputError, NotFittedError, ConvergenceError, OSError) as error:
         errors().print(f"calibrant: {_sentence(error)}", style="red", markup=False, highlight=False)
         sys.exit(2)

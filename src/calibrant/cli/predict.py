@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import check_output, progress
+from calibrant.cli.terminal import Force, check_output, progress, refuse_to_replace
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -58,10 +58,12 @@ def predict(
         Literal["float32", "bfloat16", "float16"], typer.Option(help="Of the network's arithmetic.")
     ] = "float32",
     no_network: Annotated[bool, typer.Option("--offline", help="Download no data.")] = False,
+    force: Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> None:
     """Let MODEL predict DATA, and write what evaluate, fit, compare and the others read."""
     check_output(out, option="--out")
+    refuse_to_replace(out, option="--out", force=force, may=lambda _: False)
     from calibrant.data import Geometry, load, offline
     from calibrant.training.prediction import Wanted, predict
     from calibrant.training.run import load_run

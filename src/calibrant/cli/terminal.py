@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import filecmp
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +18,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 from typer.core import TyperCommand
 
 from calibrant._math.errors import InputError
+from calibrant.cli.manner import QUIET, VERBOSE
 
 Report = Callable[[str, float], None]
 
@@ -22,6 +26,34 @@ METHODS = 'CALIBRATORS, with settings in brackets, as temperature(search="grid")
 OBJECTIVE = "OBJECTIVES. Default: nll"
 """For help texts, which must not wait for imports: the names are filled in where the help is read."""
 
+Force = Annotated[
+    bool,
+    typer.Option("--force", "-f", help="Replace a file that another command wrote."),
+]
+
+
+def share(text: str | float) -> float:
+    """A level as people type it: 0.95, 95 or 95%.
+
+    Example:
+        >>> share("0.95"), share("95"), share("95 %")
+        (0.95, 0.95, 0.95)
+    """
+    given = str(text).strip()
+    try:
+        value = float(given.removesuffix("%").replace(",", "."))
+    except ValueError:
+        value = 0.0
+    if given.endswith("%") or value > 1:
+        value = round(value / 100, 12)
+    if not 0.5 <= value <= 0.9999:
+        raise typer.BadParameter(f"{given!r} is no level between 0.5 and 0.9999, such as 0.95 or 95.")
+    return value
+
+
+Level = Annotated[
+    float, typer.Option(parser=share, metavar="SHARE", help="Level of the intervals: 0.95, or 95.")
+]
 PositiveClass = Annotated[
     str | None,
     typer.Option(
@@ -93,9 +125,60 @@ def check_output(
         raise InputError(f"{option} {path}: the folder {path.parent} does not exist; create it first.")
 
 
+def to_stdout(path: Path | None) -> bool:
+    """Whether an output is to be printed."""
+    return path is not None and str(path) == "-"
+
+
+def refuse_to_replace(path: Path | None, *, option: str, force: bool, may: Callable[[Path], bool]) -> None:
+    """Refuse to write over a file, unless it is forced or ``may`` says that nothing is lost by it.
+
+    Raises:
+        InputError: If the file is there.
+    """
+    if path is None or force or not path.is_file() or may(path):
+        return
+    raise InputError(f"{option} {path} is there already, by another command; --force replaces it.")
+
+
+def write_unless_other(path: Path, write: Callable[[Path], None], *, option: str, force: bool) -> None:
+    """Write a file, unless another is there that it would replace: a command may be repeated.
+
+    Raises:
+        InputError: If there is a file with other content.
+    """
+    if force or not path.is_file():
+        write(path)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / path.name
+        write(made)
+        same = filecmp.cmp(made, path, shallow=False)
+    if not same:
+        raise InputError(f"{option} {path} is there already and holds something else; --force replaces it.")
+
+
+def is_our_report(path: Path) -> bool:
+    """Whether the file is a report that this very command wrote before."""
+    from calibrant.reports.commands import command_mark
+
+    with path.open("rb") as file:
+        return f'content="calibrant {command_mark(command_line())}"'.encode() in file.read(4096)
+
+
+def is_our_json(path: Path) -> bool:
+    """Whether the file holds numbers that calibrant wrote, which a new measurement may replace."""
+    with path.open("rb") as file:
+        start = file.read(4096)
+    return not start.strip() or b'"schema_version"' in start or b'"checks"' in start
+
+
 @contextmanager
 def progress(title: str, *, quiet: bool = False) -> Generator[Report]:
     """A progress bar on stderr, removed when done; none if stderr is not a terminal."""
+    if VERBOSE.get():
+        yield _told(title)
+        return
     console = errors()
     bar = Progress(
         SpinnerColumn(),
@@ -104,7 +187,7 @@ def progress(title: str, *, quiet: bool = False) -> Generator[Report]:
         TimeRemainingColumn(),
         console=console,
         transient=True,
-        disable=quiet or not console.is_terminal,
+        disable=quiet or QUIET.get() or not console.is_terminal,
     )
     with bar:
         task = bar.add_task(title, total=1.0)
@@ -113,3 +196,17 @@ def progress(title: str, *, quiet: bool = False) -> Generator[Report]:
             bar.update(task, description=stage, completed=fraction)
 
         yield report
+
+
+def _told(title: str) -> Report:
+    """Stages as lines with the seconds since the beginning."""
+    began, last = perf_counter(), [""]
+
+    def report(stage: str, fraction: float) -> None:
+        del fraction
+        if stage != last[0]:
+            last[0] = stage
+            errors().print(f"{perf_counter() - began:6.1f} s  {stage}", markup=False, highlight=False)
+
+    report(title, 0.0)
+    return report

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A recipe (.toml), or the directory of a run to resume.")],
+    recipe: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A recipe: a .toml file or a name of --list. Or the directory of a run to resume."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The run's directory. Default: runs/RECIPE-LOSS-seedN.")
     ] = None,
@@ -47,12 +52,20 @@ def train(
         Literal["after", "before"],
         typer.Option(help="Choose by validation NLL after temperature scaling, or before."),
     ] = "after",
+    listed: Annotated[bool, typer.Option("--list", help="List the recipes there are by name.")] = False,
     no_network: Annotated[bool, typer.Option("--offline", help="Download no data.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> None:
     """Train what RECIPE says, evaluate it and write everything into one directory; or resume a run."""
     from calibrant.training import at_budget, load_recipe
 
+    if listed:
+        from calibrant.training.recipe_shelf import recipe_names
+
+        typer.echo("\n".join(recipe_names()))
+        return
+    if recipe is None:
+        raise InputError("which recipe? `calibrant train --list` lists those that come with calibrant.")
     if recipe.is_dir():
         if out is not None and out.resolve() != recipe.resolve():
             raise InputError(f"{recipe} is already a run; resume it without --out, or name a recipe.")

@@ -13,6 +13,7 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import build_from, nearest
 from calibrant.data import class_names as names
+from calibrant.data.digits import read_digits
 from calibrant.data.fetch import Folder, located
 from calibrant.data.files import read_npz
 from calibrant.data.images.archives import ARCHIVES
@@ -37,7 +38,7 @@ def load(
 ) -> RawData:
     """Read data by name, or from a file or folder.
 
-    ``digits`` comes with scikit-learn. Other named sets are read from a folder of data sets, each in the
+    ``digits`` comes with calibrant. Other named sets are read from a folder of data sets, each in the
     folder of its name (``cifar10/cifar-10-python.tar.gz``, ``fashion_mnist/fashion_mnist.npz``); those whose
     checksum is published are otherwise downloaded to a cache. Some names take settings: ``svhn(extra=True)``,
     ``cifar10-c(corruption="fog", severity=3)``; those of texts take ``words``, the size of the vocabulary
@@ -132,11 +133,9 @@ def _shaped(inputs: object, geometry: Geometry) -> LazyImages:
 
 
 def _digits(name: str, _folder: Folder) -> RawData:
-    from sklearn.datasets import load_digits
-
-    pixels, labels = load_digits(return_X_y=True)
+    pixels, labels = read_digits()
     images = torch.from_numpy(pixels.reshape(-1, 1, 8, 8) / 16).float()
-    part = RawPart(inputs=images, labels=torch.from_numpy(labels).long())
+    part = RawPart(inputs=images, labels=torch.from_numpy(labels))
     return RawData(name=name, train=part, class_names=names.DIGITS)
 
 

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from calibrant.evaluation.gate.check import check
     from calibrant.evaluation.gate.result import Check, GateResult
     from calibrant.evaluation.judging.smooth_band import smooth_consistency_band
+    from calibrant.evaluation.monitoring.monitor import monitor
+    from calibrant.evaluation.monitoring.result import Monitoring
     from calibrant.evaluation.pipeline import evaluate
     from calibrant.evaluation.resampling.chance import (
         NullDistribution,
@@ -23,11 +25,13 @@ __all__ = [
     "Comparison",
     "Evaluation",
     "GateResult",
+    "Monitoring",
     "NullDistribution",
     "PairedTest",
     "check",
     "compare",
     "evaluate",
+    "monitor",
     "null_distribution",
     "paired_test",
     "smooth_consistency_band",
@@ -41,6 +45,8 @@ __getattr__, __dir__ = lazy_exports(
         "gate.check": ["check"],
         "gate.result": ["Check", "GateResult"],
         "judging.smooth_band": ["smooth_consistency_band"],
+        "monitoring.monitor": ["monitor"],
+        "monitoring.result": ["Monitoring"],
         "pipeline": ["evaluate"],
         "resampling.chance": ["NullDistribution", "PairedTest", "null_distribution", "paired_test"],
         "result": ["Comparison", "Evaluation"],

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
+SAME_BITS = (
+    "The same versions on the same kind of processor give the same numbers to the bit. Processors with other "
+    "vector instructions round otherwise, and training magnifies that: "
+)
+"""What every page of trainings says of repeating them, before an example."""
+
+
 def render(template: Path, **content: object) -> str:
     """A page from its template; a name that the template uses and ``content`` lacks is an error."""
     return _templates(template.parent).get_template(template.name).render(**content)
@@ -38,6 +45,7 @@ def _templates(folder: Path) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.globals["same_bits"] = SAME_BITS
     filters: dict[str, Any] = environment.filters
     filters |= {"mean": plus_minus, "number": format, "loss": loss_name, "side": side, "finding": finding}
     return environment

@@ -25,7 +25,7 @@ def prediction_files(
         name = path.relative_to(folder).as_posix()
         tell(name, place / len(paths))
         try:
-            predictions = _read(path)
+            predictions = read_file(path)
         except InputError as error:
             if left_out is not None and "and no predictions" not in str(error):
                 left_out[name] = str(error).removeprefix(f"{path}: ")
@@ -34,7 +34,7 @@ def prediction_files(
             yield name, predictions
 
 
-def _read(path: Path) -> Predictions | None:
+def read_file(path: Path) -> Predictions | None:
     """Predictions of a file; of its five largest probabilities, the largest; none of an archive of images."""
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as archive:

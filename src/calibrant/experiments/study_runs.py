@@ -12,6 +12,7 @@ from calibrant.experiments.engines.engine import Ended, Event
 from calibrant.experiments.engines.roster import build_engine
 from calibrant.experiments.grid import Grid
 from calibrant.experiments.item import Item
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.store.places import RUNS
 from calibrant.experiments.store.store import Store
 from calibrant.experiments.study import Session
@@ -24,11 +25,16 @@ def runs_of(
     """Do what the store ``out`` lacks of a grid's runs, and read them all; see :func:`grid_of`.
 
     Raises:
-        InputError: If a run has failed.
+        InputError: If a run has failed or diverged.
     """
     grid = grid_of(file, seeds=seeds, changes=changes)
     carry_out(grid, session, out)
-    return kept_runs(grid, out)
+    found = kept_runs(grid, out)
+    if missing := len(grid.points) - len(found):
+        raise InputError(
+            f"{missing} of {len(grid.points)} runs have diverged; `calibrant runs {out}` shows which."
+        )
+    return found
 
 
 def grid_of(file: Path, *, seeds: int, changes: Mapping[str, Any] | None = None) -> Grid:
@@ -38,26 +44,34 @@ def grid_of(file: Path, *, seeds: int, changes: Mapping[str, Any] | None = None)
     return Grid.read(content, source=str(file))
 
 
-def carry_out(grid: Grid, session: Session, out: Path) -> None:
-    """Do what the store ``out`` lacks.
+def carry_out(grid: Grid, session: Session, out: Path) -> int:
+    """Do what the store ``out`` lacks; how many runs are finished, as those that diverged are not.
 
     Raises:
         InputError: If a run has failed.
     """
-    items = grid.items()
-    report = sweep(items, Store(out), build_engine(session.engine), watcher=_Telling(session, items))
-    if missing := report.total - report.statuses.get("finished", 0):
+    store = Store(out)
+    items = grid.items(store.fingerprints())
+    report = sweep(items, store, build_engine(session.engine), watcher=_Telling(session, items))
+    if report.failed:
         raise InputError(
-            f"{missing} of {report.total} runs have failed; `calibrant runs {out} --failed` shows why."
+            f"{report.failed} of {report.total} runs have failed; `calibrant runs {out} --failed` shows why."
         )
+    return report.statuses.get("finished", 0)
+
+
+def kept_results(grid: Grid, out: Path) -> list[RunResult]:
+    """The results of every finished run of a grid, in its order; none where there is no store."""
+    if not (out / RUNS).is_dir():
+        return []
+    store = Store(out)
+    found = {each.run: each for each in store.results(task=grid.task.name)}
+    return [found[item.run] for item in grid.items(store.fingerprints()) if item.run in found]
 
 
 def kept_runs(grid: Grid, out: Path) -> list[dict[str, Any]]:
-    """Settings and findings of every finished run of a grid, in its order; none where there is no store."""
-    if not (out / RUNS).is_dir():
-        return []
-    found = {each.run: each for each in Store(out).results(task=grid.task.name)}
-    return [{**item.settings, **found[item.run].rows[0]} for item in grid.items() if item.run in found]
+    """Settings and finding of every finished run of a grid, whose task is a simulation."""
+    return [{**each.settings, **each.rows[0]} for each in kept_results(grid, out)]
 
 
 class _Telling(Watcher):

@@ -26,6 +26,7 @@ from calibrant.losses.focal_calibration import *
 from calibrant.losses.proper_focal import *
 from calibrant.losses.multilabel_focal import *
 from calibrant.losses.multilabel_focal_calibration import *
+from calibrant.losses.linear import *
 from calibrant.losses.optimal_gamma import *
 
 _LOSSES = subclasses(globals(), nn.Module)

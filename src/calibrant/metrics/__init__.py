@@ -8,6 +8,7 @@ torch tensors of any floating dtype are taken; values are float64 tensors. The c
 data batch by batch; they are torchmetrics' and imported, with that package, where one of them is first used.
 """
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from calibrant._math.lazy import lazy_exports
@@ -56,6 +57,7 @@ _STREAMING = [
     "PredictiveEntropy",
 ]
 
-__all__ = [*public_names(globals()), *_STREAMING]  # pyright: ignore[reportUnsupportedDunderAll]
+# `from calibrant.metrics import *` works without torchmetrics, which the extra `streaming` brings.
+__all__ = [*public_names(globals()), *(_STREAMING if find_spec("torchmetrics") else [])]  # pyright: ignore[reportUnsupportedDunderAll]
 
 __getattr__, __dir__ = lazy_exports(__name__, __all__, {"streaming": _STREAMING})

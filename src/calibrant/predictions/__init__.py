@@ -4,6 +4,7 @@ from calibrant.predictions.checks import Kind
 from calibrant.predictions.contents import Source
 from calibrant.predictions.file_scores import ScoreFile
 from calibrant.predictions.files import load_predictions, open_predictions
+from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.positions import predictions_of_positions
 from calibrant.predictions.table import Predictions
 
@@ -11,6 +12,7 @@ StreamedPredictions = Predictions
 """The former name for predictions whose scores stay in their file; ``Predictions.streamed`` tells them."""
 
 __all__ = [
+    "ColumnNames",
     "Kind",
     "Predictions",
     "ScoreFile",

@@ -12,9 +12,12 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import said_of
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.contents import Source
+from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.contents import FileContents, lines_named
+from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.names import known_kind
 from calibrant.predictions.formats.roster import FORMATS, WRITERS, Format, known_ending, npy_format
+from calibrant.predictions.percent import as_shares
 from calibrant.predictions.table import Predictions
 
 STREAM_ABOVE = 1 << 29  # bytes of scores
@@ -22,7 +25,16 @@ STREAM_ABOVE = 1 << 29  # bytes of scores
 _MOST_NAMED = 3  # files of a folder
 
 
-def load_predictions(path: str | os.PathLike[str], *, kind: Kind | None = None) -> Predictions:
+def load_predictions(
+    path: str | os.PathLike[str],
+    *,
+    kind: Kind | None = None,
+    columns: ColumnNames | None = None,
+    percent: bool | None = None,
+    lm_score: LmScore = "acc",
+    format: str | None = None,  # noqa: A002
+    name: str | None = None,
+) -> Predictions:
     r"""Read predictions from a file and check them.
 
     Arrays (``.npz``, never unpickled; ``.safetensors``, texts as JSON lists in the metadata; ``.pt``, a
@@ -39,9 +51,9 @@ def load_predictions(path: str | os.PathLike[str], *, kind: Kind | None = None) 
     Such arrays may also be in separate ``.npy`` files: give the folder that holds ``logits.npy``,
     ``labels.npy`` and so on, or the file ``logits.npy``, next to which the others are looked for.
 
-    Tables (``.csv``, also packed as ``.csv.gz``: UTF-8, cells separated by commas, or by semicolons, tabs or
-    bars if these give the header more cells, and then decimal commas are allowed; ``.parquet``: needs
-    pyarrow) have one row per sample and these columns:
+    Tables (``.csv`` and ``.tsv``, also packed as ``.csv.gz``: UTF-8, cells separated by commas, or by
+    semicolons, tabs or bars if these give the header more cells, and then decimal commas are allowed;
+    ``.jsonl``, a record a line; ``.parquet``: needs pyarrow) have one row per sample and these columns:
 
     - ``logit_0, logit_1, …`` or ``prob_0, prob_1, …``, in any order, or named as ``prob_cat, prob_dog``;
       names become ``class_names``, and labels may then be names as well;
@@ -53,13 +65,27 @@ def load_predictions(path: str | os.PathLike[str], *, kind: Kind | None = None) 
     - ``confidence`` with ``correct``, or with ``true_label`` and ``pred_label``;
     - ``split``, ``weight``, ``group``; ``labels``, ``weights`` and ``groups`` are accepted, too.
 
+    Where there are none of these, columns that many tables have are taken for them, which ``notes`` say:
+    ``y_true``, ``y`` or ``target`` for ``label``; ``y_prob``, ``proba`` or ``p`` for ``prob``; ``p_spam``,
+    ``proba_1`` and such for ``prob_...``. ``.json`` holds arrays by name, or a list of records. Samples that
+    lm-evaluation-harness logged (``samples_*.jsonl``) are read as they are: answers to choose from as logits,
+    generated answers by the confidence that they state.
+
     Whatever is not used is named in ``notes``.
 
     Args:
-        path: A file that ends in ``.npz``, ``.csv``, ``.csv.gz``, ``.parquet``, ``.safetensors``, ``.pt`` or
-            ``.npy``, or a folder of ``.npy`` files.
+        path: A file that ends in ``.npz``, ``.csv``, ``.csv.gz``, ``.tsv``, ``.jsonl``, ``.json``,
+            ``.parquet``, ``.safetensors``, ``.pt`` or ``.npy``, or a folder of ``.npy`` files.
         kind: The kind that the file must hold; needed only for ``"multilabel"`` if neither labels nor the
             file say so.
+        columns: What the columns of a table are called, where they have names of their own.
+        percent: Whether probabilities are percentages; by default where all lie between 0 and 100, some above
+            2, and those of several classes sum to 100, which is noted.
+        lm_score: Of the answers to choose from in samples of lm-evaluation-harness: ``"acc"`` for the softmax
+            of their log-likelihoods, ``"acc_norm"`` for that of their log-likelihoods per character,
+            ``"acc_bytes"`` per byte.
+        format: The ending of the format, such as ``"csv"``, where the path has another.
+        name: What the predictions are called, where that is not the file's name.
 
     Returns:
         Predictions with the file's name, SHA-256 and format in ``source``; the floats keep the file's dtype
@@ -82,7 +108,16 @@ def load_predictions(path: str | os.PathLike[str], *, kind: Kind | None = None) 
         >>> p.class_names, p.labels.tolist()
         (('cat', 'dog'), [0, 1])
     """
-    return open_predictions(path, stream=False, kind=kind)
+    return open_predictions(
+        path,
+        stream=False,
+        kind=kind,
+        columns=columns,
+        percent=percent,
+        lm_score=lm_score,
+        format=format,
+        name=name,
+    )
 
 
 def open_predictions(
@@ -91,6 +126,11 @@ def open_predictions(
     labels: str | os.PathLike[str] | None = None,
     stream: bool | None = None,
     kind: Kind | None = None,
+    columns: ColumnNames | None = None,
+    percent: bool | None = None,
+    lm_score: LmScore = "acc",
+    format: str | None = None,  # noqa: A002
+    name: str | None = None,
 ) -> Predictions:
     """Read predictions, or leave their scores in the file where they are large.
 
@@ -103,6 +143,11 @@ def open_predictions(
         labels: A ``.npy`` file of labels for scores in a ``.npy`` file, if there is none next to it.
         stream: Whether to read in pieces; by default where the scores take more than 512 MiB.
         kind: As of :func:`load_predictions`.
+        columns: As of :func:`load_predictions`.
+        percent: As of :func:`load_predictions`.
+        lm_score: As of :func:`load_predictions`.
+        format: As of :func:`load_predictions`.
+        name: As of :func:`load_predictions`.
 
     Returns:
         Predictions; ``streamed`` says whether they are read in pieces.
@@ -122,26 +167,42 @@ def open_predictions(
         True (3, 3)
     """
     path = Path(path)
-    ending = _found_ending(path)
+    ending = _found_ending(path, format)
     form = FORMATS[ending]
+    if columns and not form.tabular:
+        raise InputError(
+            f"`columns` (--label-column, --prob-columns and such) are for tables; {path} holds arrays."
+        )
     if labels is not None:
         if ending != ".npy":
             raise InputError(f"`labels` go with scores in a .npy file; {path} holds its own.")
         form = npy_format(Path(labels))
     if stream and form.stream is None:
         raise InputError(f"{path} can only be read whole; .npy and .parquet files are read in pieces.")
+    further: dict[str, Any] = {"columns": columns} if columns else {}
+    if lm_score != "acc":
+        if form.read is not FORMATS[".jsonl"].read:
+            raise InputError(
+                f"`lm_score` (--lm-score) is for samples of lm-evaluation-harness (.jsonl); {path} is none."
+            )
+        further["lm_score"] = lm_score
     try:
-        contents = _reader(form, path, stream)(path)
-        fields = contents.fields
+        contents = _reader(form, path, stream, columns)(path, **further)
+        fields = as_shares(contents.fields, contents.percent or percent)
         kind = _agreed_kind(fields.pop("kind", None), kind)
-        source = Source(name=path.name, sha256=_sha256(path, contents), format=ending[1:], path=str(path))
+        source = Source(
+            name=name or path.name,
+            sha256=_sha256(path, contents),
+            format=ending[1:],
+            path=str(path) if name is None else None,
+        )
         with lines_named(contents.lines):
             return Predictions(**fields, kind=kind, source=source)
     except (InputError, TypeError) as error:  # TypeError: an array of texts, say, where numbers belong
-        raise InputError(f"{path}: {' '.join(str(error).split())}") from error
+        raise InputError(f"{name or path}: {' '.join(str(error).split())}") from error
 
 
-def _found_ending(path: Path) -> str:
+def _found_ending(path: Path, stated: str | None) -> str:
     """The ending of a file that is there and not empty; .npy also for a folder of such files."""
     with said_of(path, "opened"):
         is_folder = path.is_dir()
@@ -154,17 +215,28 @@ def _found_ending(path: Path) -> str:
             is_empty = not file.read(1)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"there is no file {path}.") from error
-    ending = known_ending(path, FORMATS)
+    ending = known_ending(path, FORMATS) if stated is None else _stated(stated)
     if is_empty:
         raise InputError(f"{path}: it is empty (0 bytes).")
     return ending
 
 
-def _reader(form: Format, path: Path, stream: bool | None) -> Callable[[Path], FileContents]:
+def _stated(text: str) -> str:
+    """The ending of a format that was named."""
+    ending = f".{text.lower().removeprefix('.')}"
+    if ending not in FORMATS or ending == ".npy":
+        known = ", ".join(each[1:] for each in FORMATS if each != ".npy")
+        raise InputError(f"`format` must be one of {known}; got {text!r}.")
+    return ending
+
+
+def _reader(
+    form: Format, path: Path, stream: bool | None, columns: ColumnNames | None
+) -> Callable[..., FileContents]:
     """What reads the file, as a whole or in pieces."""
     if form.stream is None or stream is False:
         return form.read
-    size = form.size_of_scores(path)
+    size = form.size_of_scores(path, columns) if columns else form.size_of_scores(path)
     if stream and size == 0:
         raise InputError("only the scores of several classes, with one label each, are read in pieces.")
     return form.stream if stream or size > STREAM_ABOVE else form.read

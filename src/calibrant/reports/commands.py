@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from dataclasses import replace
 
@@ -9,15 +10,21 @@ from calibrant.evaluation.result import Evaluation, Repair
 from calibrant.predictions.formats.roster import WRITERS
 
 
-def with_commands(evaluation: Evaluation) -> Evaluation:
+def command_mark(command: str) -> str:
+    """What a report carries to tell which command wrote it, without its paths."""
+    return hashlib.sha256(command.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def with_commands(evaluation: Evaluation, *, reading: str = "") -> Evaluation:
     """The evaluation with the commands of its repair, and the sentence that names them as the last one.
 
-    An evaluation that has them, or that recommends no repair, is returned as it is.
+    An evaluation that has them, or that recommends no repair, is returned as it is. ``reading`` are the
+    options by which the file was read, which the commands need as well.
     """
     verdict = evaluation.verdict
     if verdict.repair is None or verdict.commands:
         return evaluation
-    fit, apply = repair_commands(verdict.repair)
+    fit, apply = (f"{each} {reading}".rstrip() for each in repair_commands(verdict.repair))
     when = f"Next, {verdict.condition}" if verdict.condition else "Next"
     said = f"{when}: `{fit}`, then `{apply}` for new predictions."
     spelled = replace(verdict, commands=(fit, apply), sentences=(*verdict.sentences, said))

@@ -19,7 +19,7 @@ from calibrant.evaluation.quantities.roster import place
 from calibrant.evaluation.result import Arm, Comparison, Estimate, Evaluation
 from calibrant.evaluation.verdict.finding import is_shifted
 from calibrant.reports import pictures, shapes, tables, words
-from calibrant.reports.commands import with_commands
+from calibrant.reports.commands import command_mark, with_commands
 from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.groups import group_pairs
 from calibrant.reports.run_sections import Opening, Section
@@ -106,6 +106,7 @@ def templates() -> Environment:
         "parameter_name": words.parameter_name,
         "unbroken": words.unbroken,
         "sentence": _sentence,
+        "mark": command_mark,
         "part_p_value": part_p_value,
     }
     return environment

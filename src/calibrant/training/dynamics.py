@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -39,7 +40,12 @@ def dynamics_of(
         found[name] = float(values.mean())
         found[f"{name}_correct"] = float(values[right].mean())
         found[f"{name}_incorrect"] = float(values[~right].mean())
-    return {name: value if math.isfinite(value) else None for name, value in found.items()}
+    return finite_or_none(found)
+
+
+def finite_or_none(values: Mapping[str, float]) -> dict[str, float | None]:
+    """The values, with None, which JSON can hold, for what is not finite."""
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def bins_of(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str, Tensor]:

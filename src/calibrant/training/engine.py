@@ -140,6 +140,7 @@ class Engine:
         measure = multilabel_epoch_metrics if self.job.dataset.multilabel else epoch_metrics
         found = measure(logits, labels, num_bins=recipe.evaluation.num_bins)
         row |= {f"calibration_{name}": value for name, value in found.items()}
+        row["last_layer_norm"] = self._last_layer_norm()
         if recipe.record.dynamics:
             row |= self._dynamics()
         if isinstance(self.learner.loss, FollowsConfidences):
@@ -165,6 +166,11 @@ class Engine:
         if isinstance(gammas, Tensor):
             row["gammas"] = gammas.tolist()
 
+    def _last_layer_norm(self) -> float | None:
+        """Of the weights that give the logits; None where no linear layer does."""
+        layer = last_linear(self.learner.model)
+        return None if layer is None else float(layer.weight.detach().double().norm())
+
     def _dynamics(self) -> dict[str, Any]:
         """The dynamics to record for this epoch; for chosen epochs also a file beside the row."""
         record, epochs = self.recipe.record, self.recipe.training.epochs
@@ -178,8 +184,7 @@ class Engine:
             name: dynamics_of(values, parts[name].labels, num_bins=self.recipe.evaluation.num_bins)
             for name, values in logits.items()
         }
-        layer = last_linear(self.learner.model)
-        found["last_layer_norm"] = None if layer is None else float(layer.weight.detach().double().norm())
+        found["last_layer_norm"] = self._last_layer_norm()
         if chosen:
             norms = last_layer_gradient_norms(self.inference, self.learner.loss, "train")
             if self.processes.first:

@@ -11,27 +11,27 @@ from calibrant import metrics
 from calibrant._math.errors import without_warnings
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import TemperatureScaling
+from calibrant.training.dynamics import dynamics_of, finite_or_none
 
 
 def epoch_metrics(
     logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"], *, num_bins: int
 ) -> dict[str, float | None]:
-    """Accuracy, likelihood and calibration error, and the likelihood after temperature scaling.
+    """The dynamics of held-out samples, the temperature that suits them and the likelihood after it.
 
-    A value that is not finite is None, which JSON can hold.
+    A value that is not finite is None.
     """
-    probs = logits.double().softmax(dim=1)
     with without_warnings():  # while the network still learns, a temperature on its bound is no news
         fit = TemperatureScaling().fit(logits, labels).fit_result_
     temperature = fit.parameters["temperature"]
+    dynamics = dynamics_of(logits, labels, num_bins=num_bins)
     values = {
-        "accuracy": float(metrics.accuracy(probs, labels)),
+        "accuracy": float(metrics.accuracy(logits.double().softmax(dim=1), labels)),
         "nll": float(fit.before),
-        "ece": float(metrics.expected_calibration_error(probs, labels, num_bins=num_bins)),
         "temperature": temperature if isinstance(temperature, float) else math.nan,
         "nll_after_temperature": float(fit.after),
     }
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}
+    return {**dynamics, **finite_or_none(values)}
 
 
 def top_labels(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> tuple[Tensor, Tensor]:

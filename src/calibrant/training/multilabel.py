@@ -14,6 +14,7 @@ from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import TemperatureScaling
 from calibrant.data import Dataset
 from calibrant.losses._module import MultilabelLossModule
+from calibrant.training.dynamics import finite_or_none
 from calibrant.training.recipe import Recipe
 
 
@@ -115,5 +116,4 @@ def multilabel_epoch_metrics(
         "nll_after_temperature": float(fit.after),
         "auroc": sum(areas) / len(areas) if areas else math.nan,
     }
-    finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
-    return {**finite, "ece_by_label": errors}
+    return {**finite_or_none(values), "ece_by_label": errors}

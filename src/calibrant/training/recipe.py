@@ -15,6 +15,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest, parse_call
 from calibrant.training import recipe_sections as sections
 from calibrant.training.recipe_files import flat, merged, read_content
+from calibrant.training.recipe_shelf import recipe_file
 
 WITHOUT_EFFECT = frozenset({"hardware", "evaluation", "shift", "foreign"})
 """Tables that do not change what is trained."""
@@ -175,16 +176,22 @@ class Recipe(sections.Section):
 
 
 def load_recipe(path: str | os.PathLike[str]) -> Recipe:
-    """Read a recipe from a TOML file.
+    """Read a recipe from a TOML file, or one that comes with calibrant by its name.
 
     A file may begin with ``extends = "base.toml"``, a path relative to it; its settings then stand over those
     of that recipe, which may extend a third.
 
     Raises:
-        InputError: If it is no TOML, or a setting is unknown or has a value that it cannot have.
+        InputError: If it is no TOML, there is no recipe of that name, or a setting is unknown or has a value
+            that it cannot have.
         OSError: If the file cannot be read.
+
+    Example:
+        >>> load_recipe("digits").data.name
+        'digits'
     """
-    return Recipe.read(read_content(Path(path)), source=str(path))
+    file = recipe_file(Path(path))
+    return Recipe.read(read_content(file), source=str(path))
 
 
 def _value(text: str) -> Any:

@@ -200,7 +200,8 @@ class RecordSection(Section):
     """What is recorded in addition."""
 
     dynamics: bool = False
-    """Likelihood, entropy, errors and more on the train and test split, as in Mukhoti et al. (2020)."""
+    """Likelihood, entropy, errors and more on the train and test split, as in Mukhoti et al. (2020). On the
+    calibration split they are recorded in any case."""
     every: Count = 1
     """Record dynamics every so many epochs."""
     epochs: tuple[Count, ...] = ()

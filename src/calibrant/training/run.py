@@ -136,6 +136,7 @@ class RunFolder:
                     "torch": torch.__version__,
                 },
                 "platform": platform.platform(),
+                "instructions": torch.backends.cpu.get_cpu_capability(),  # they decide how sums are rounded
                 "device": device,
                 "processes": processes,
                 "threads": torch.get_num_threads(),

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from calibrant._math.jit import njit
 
 
-@njit
 def event_expansion(
     gaps: NDArray[np.float64],
     wrong: NDArray[np.bool_],
@@ -34,6 +33,20 @@ def event_expansion(
     happen.
     """
     sums = np.zeros(6)
+    _add_samples(gaps, wrong, shares, temperature, gamma, brier, sums)
+    return sums
+
+
+@njit
+def _add_samples(
+    gaps: NDArray[np.float64],
+    wrong: NDArray[np.bool_],
+    shares: NDArray[np.float64],
+    temperature: float,
+    gamma: float,
+    brier: bool,
+    sums: NDArray[np.float64],
+) -> None:
     for i in range(len(gaps)):
         s = -gaps[i] / temperature
         odds = math.exp(s)
@@ -53,10 +66,9 @@ def event_expansion(
         sums[3] += shares[i] * (bend * by_log_t * by_log_t + slope * second[0])
         sums[4] += shares[i] * (bend * by_log_t * by_gamma + slope * second[1])
         sums[5] += shares[i] * (bend * by_gamma * by_gamma + slope * second[2])
-    return sums
 
 
-@njit
+@njit(inner=True)
 def _outcome(
     s: float, total: float, prob: float, miss: float, ratio: float, gamma: float
 ) -> tuple[float, float, float, float, float, float]:
@@ -74,7 +86,7 @@ def _outcome(
     )
 
 
-@njit
+@njit(inner=True)
 def _loss(log_odds: float, wrong: bool, brier: bool) -> tuple[float, float, float]:
     """Loss of one sample as a function of the log-odds of the likelier outcome, and its two derivatives."""
     small = math.exp(-abs(log_odds))

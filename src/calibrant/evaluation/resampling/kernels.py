@@ -14,24 +14,37 @@ GUIDE = 64  # entries that tell where to begin in a table
 BLOCK = 16  # samples whose sums are kept together
 
 
-@njit
 def cell_sums(
     counts: NDArray[np.uint8], index: NDArray[np.int32], residuals: NDArray[np.float64], num_cells: int
 ) -> NDArray[np.float64]:
     """Sums ``(r, K)`` over the cells of residuals ``(N,)``, each as often as the resample drew it."""
     sums = np.zeros((counts.shape[0], num_cells))
-    for r in range(counts.shape[0]):
-        for i in range(counts.shape[1]):
-            sums[r, index[i]] += counts[r, i] * residuals[i]
+    _add_to_cells(counts, index, residuals, sums)
     return sums
 
 
 @njit
+def _add_to_cells(
+    counts: NDArray[np.uint8],
+    index: NDArray[np.int32],
+    residuals: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> None:
+    for r in range(counts.shape[0]):
+        for i in range(counts.shape[1]):
+            sums[r, index[i]] += counts[r, i] * residuals[i]
+
+
 def count_tables(probs: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
     """P(at most k events occur) of each group, k = 0 to its size, one table after the other."""
-    num_groups = len(starts) - 1
-    tables = np.empty(len(probs) + num_groups)
-    for group in range(num_groups):
+    tables = np.empty(len(probs) + len(starts) - 1)
+    _fill_tables(probs, starts, tables)
+    return tables
+
+
+@njit
+def _fill_tables(probs: NDArray[np.float64], starts: NDArray[np.int64], tables: NDArray[np.float64]) -> None:
+    for group in range(len(starts) - 1):
         start, size = starts[group], starts[group + 1] - starts[group]
         table = tables[start + group : start + group + size + 1]
         table[0] = 1.0
@@ -44,10 +57,9 @@ def count_tables(probs: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArr
         for k in range(size):
             table[k + 1] += table[k]
         table[size] = 2.0  # whatever rounding left of it: no uniform number lies beyond
-    return tables
 
 
-@njit
+@njit(inner=True)
 def _set_guide(table: NDArray[np.float64], guide: NDArray[np.int64]) -> None:
     """Where to begin in an ascending table, by the first bits of a uniform number."""
     k = 0
@@ -57,7 +69,7 @@ def _set_guide(table: NDArray[np.float64], guide: NDArray[np.int64]) -> None:
         guide[place] = k
 
 
-@njit
+@njit(inner=True)
 def _first_above(uniform: float, table: NDArray[np.float64], guide: NDArray[np.int64]) -> int:
     """The least k whose table entry exceeds the uniform number."""
     k = guide[int(uniform * GUIDE)]
@@ -66,14 +78,24 @@ def _first_above(uniform: float, table: NDArray[np.float64], guide: NDArray[np.i
     return k
 
 
-@njit
 def drawn_counts(
     uniform: NDArray[np.float32], tables: NDArray[np.float64], starts: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Numbers ``(G, r)`` that occur: the least k whose table entry exceeds the uniform number ``(G, r)``."""
+    counts = np.empty(uniform.shape)
+    _draw_counts(uniform, tables, starts, np.empty(GUIDE, np.int64), counts)
+    return counts
+
+
+@njit
+def _draw_counts(
+    uniform: NDArray[np.float32],
+    tables: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    guide: NDArray[np.int64],
+    counts: NDArray[np.float64],
+) -> None:
     num_groups, num_draws = uniform.shape
-    counts = np.empty((num_groups, num_draws))
-    guide = np.empty(GUIDE, np.int64)
     for group in range(num_groups):
         start, size = starts[group], starts[group + 1] - starts[group]
         table = tables[start + group : start + group + size + 1]
@@ -84,10 +106,8 @@ def drawn_counts(
         _set_guide(table, guide)
         for r in range(num_draws):
             counts[group, r] = _first_above(uniform[group, r], table, guide)
-    return counts
 
 
-@njit
 def binned_errors(
     counts: NDArray[np.uint8],
     targets: NDArray[np.float64],
@@ -113,7 +133,25 @@ def binned_errors(
     num_blocks = (num_samples + BLOCK - 1) // BLOCK
     errors = np.zeros((num_resamples, 4))
     sums = np.zeros((num_blocks + 1, 2))  # of mass and residual before each block
-    for r in range(num_resamples):
+    ends = ties.astype(np.int64)  # one type for all places: what finds them is compiled once
+    _add_errors(counts, targets, order, ends, edges, mass, residuals, sums, errors)
+    return errors
+
+
+@njit
+def _add_errors(
+    counts: NDArray[np.uint8],
+    targets: NDArray[np.float64],
+    order: NDArray[np.int32],
+    ties: NDArray[np.int64],
+    edges: NDArray[np.int64],
+    mass: NDArray[np.float64],
+    residuals: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    errors: NDArray[np.float64],
+) -> None:
+    num_blocks = len(sums) - 1
+    for r in range(counts.shape[0]):
         row = counts[r]
         _sum_blocks(row, order, mass, residuals, sums)
         last_mass, last_residual = 0.0, 0.0
@@ -140,10 +178,9 @@ def binned_errors(
             errors[r, ADAPTIVE] += abs(at_end - at_last_end)
             at_last_end = at_end
         errors[r, ADAPTIVE] += abs(sums[num_blocks, 1] - at_last_end)
-    return errors
 
 
-@njit
+@njit(inner=True)
 def _sum_blocks(
     row: NDArray[np.uint8],
     order: NDArray[np.int32],
@@ -170,7 +207,7 @@ def _sum_blocks(
         sums[block + 1, 1] = sums[block, 1] + residual
 
 
-@njit
+@njit(inner=True)
 def _reaching(
     target: float,
     block: int,
@@ -189,7 +226,7 @@ def _reaching(
     return before, place
 
 
-@njit
+@njit(inner=True)
 def _sums_before(
     stop: int,
     row: NDArray[np.uint8],
@@ -211,7 +248,6 @@ def _sums_before(
     return sums[block, 0] + total, sums[block, 1] + residual
 
 
-@njit
 def add_drawn_labels(
     uniform: NDArray[np.float32],
     probs: NDArray[np.float64],
@@ -225,9 +261,20 @@ def add_drawn_labels(
     The mass of a sample is added to ``sums`` ``(M, r)`` where it is drawn: at the ``places`` ``(C, B)`` of
     its class and of the bin of the probability that the sample states for it.
     """
+    _add_labels(uniform, probs, bins, mass, np.empty(probs.shape[1]), np.empty(GUIDE, np.int64), sums)
+
+
+@njit
+def _add_labels(
+    uniform: NDArray[np.float32],
+    probs: NDArray[np.float64],
+    bins: NDArray[np.int64],
+    mass: NDArray[np.float64],
+    ends: NDArray[np.float64],
+    guide: NDArray[np.int64],
+    sums: NDArray[np.float64],
+) -> None:
     num_samples, num_classes = probs.shape
-    ends = np.empty(num_classes)
-    guide = np.empty(GUIDE, np.int64)
     for i in range(num_samples):
         total = 0.0
         for k in range(num_classes):

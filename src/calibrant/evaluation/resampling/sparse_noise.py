@@ -61,7 +61,6 @@ class SparseNoise:
             )
 
 
-@njit
 def noisy_sums(
     noise: NDArray[np.float64],
     shrink: NDArray[np.float64],
@@ -72,19 +71,39 @@ def noisy_sums(
 ) -> NDArray[np.float64]:
     """What is expected ``(M,)`` plus noise ``(R, M)`` times factors, plus more noise; some are left empty."""
     sums = np.empty(noise.shape)
+    _add_noise(np.ascontiguousarray(noise), shrink, extra, more, expected, left_out, sums)
+    return sums
+
+
+@njit
+def _add_noise(
+    noise: NDArray[np.float64],
+    shrink: NDArray[np.float64],
+    extra: NDArray[np.float32],
+    more: NDArray[np.float64],
+    expected: NDArray[np.float64],
+    left_out: NDArray[np.bool_],
+    sums: NDArray[np.float64],
+) -> None:
     for r in range(len(noise)):
         for m in range(noise.shape[1]):
             if not left_out[m]:
                 sums[r, m] = expected[m] + shrink[m] * noise[r, m]
                 if more[m] > 0.0:
                     sums[r, m] += more[m] * extra[r, m]
-    return sums
 
 
-@njit
 def binomial_tables(trials: NDArray[np.float64], rates: NDArray[np.float64]) -> NDArray[np.float32]:
     """The probabilities ``(M, MOST_COUNTED)`` of at most 0, 1, ... events in so many trials."""
     tables = np.ones((len(trials), MOST_COUNTED), np.float32)
+    _fill_binomial(trials, rates, tables)
+    return tables
+
+
+@njit
+def _fill_binomial(
+    trials: NDArray[np.float64], rates: NDArray[np.float64], tables: NDArray[np.float32]
+) -> None:
     for m in range(len(trials)):
         n, q = trials[m], rates[m]
         if q >= 1.0:
@@ -100,7 +119,6 @@ def binomial_tables(trials: NDArray[np.float64], rates: NDArray[np.float64]) -> 
             tables[m, k] = total
             term *= odds * (n - k) / (k + 1.0)
             total += term
-    return tables
 
 
 @njit
@@ -125,11 +143,17 @@ def set_counts(
                 sums[r, places[j]] = units[j] * k - expected[j]
 
 
-@njit
 def into_uniform(
     counts: NDArray[np.float64], uniform: NDArray[np.float32], tables: NDArray[np.float32]
 ) -> None:
     """Uniform numbers ``(R, M)`` made into those from which the tables give the counts."""
+    _into_uniform(np.ascontiguousarray(counts), uniform, tables)
+
+
+@njit
+def _into_uniform(
+    counts: NDArray[np.float64], uniform: NDArray[np.float32], tables: NDArray[np.float32]
+) -> None:
     for r in range(len(counts)):
         for j in range(len(tables)):
             k = min(max(int(counts[r, j] + 0.5), 0), MOST_COUNTED - 1)

@@ -16,6 +16,9 @@ from calibrant.experiments.studies.linear_model import LINEAR_MODEL as LINEAR_MO
 from calibrant.experiments.studies.generalisation_gap import GENERALISATION_GAP as GENERALISATION_GAP
 from calibrant.experiments.studies.temperature_line import TEMPERATURE_LINE as TEMPERATURE_LINE
 from calibrant.experiments.studies.theory_on_data import THEORY_ON_DATA as THEORY_ON_DATA
+from calibrant.experiments.studies.shift import SHIFT as SHIFT
+from calibrant.experiments.studies.sst import SST as SST
+from calibrant.experiments.studies.human_posteriors import HUMAN_POSTERIORS as HUMAN_POSTERIORS
 
 STUDIES = instances(globals(), Study)
 

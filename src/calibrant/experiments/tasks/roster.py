@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 
 from calibrant._math.errors import InputError
 from calibrant._math.rosters import subclasses
 from calibrant._math.text_form import named
 from calibrant.experiments.tasks.task import Task
 from calibrant.experiments.tasks.training import Training as Training
+from calibrant.models.roster import imported
 
 TASKS: Mapping[str, Callable[[], Task]] = subclasses(globals(), Task)
 
 
 def task_named(name: str) -> Task:
-    """The task of that name, or the class that ``module:Class`` names.
+    """The task of that name, or what ``module:Class`` makes, with settings if it has some.
 
     Raises:
         InputError: If there is none.
     """
-    module, colon, attribute = name.partition(":")
-    if colon:
-        try:
-            found = getattr(import_module(module), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise InputError(f"the task {name!r} cannot be imported: {error}.") from error
-        if not (isinstance(found, type) and issubclass(found, Task)):
-            raise InputError(f"the task {name!r} must be a subclass of {Task.__module__}.Task.")
-        return found()
-    return named(name, TASKS, "task")()
+    if ":" not in name:
+        return named(name, TASKS, "task")()
+    try:
+        found = imported(name, {})
+    except (InputError, TypeError) as error:  # such as: an abstract class
+        raise InputError(f"the task {name!r}: {str(error).rstrip('.')}.") from error
+    if not isinstance(found, Task):
+        raise InputError(f"the task {name!r} must be a subclass of {Task.__module__}.Task.")
+    return found

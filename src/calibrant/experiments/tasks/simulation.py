@@ -20,7 +20,7 @@ class Simulation(Task):
 
     @abstractmethod
     def simulate(self, settings: Settings) -> Mapping[str, Any]:
-        """What JSON can hold; ``arms``, if there are any, is a list of mappings with a ``gamma``."""
+        """What JSON can hold; ``arms``, if there are any, are mappings with a ``name`` or ``gamma``."""
 
     def complete(self, settings: Settings) -> Settings:
         """The defaults, and that every value is of their kind."""
@@ -30,7 +30,7 @@ class Simulation(Task):
         """Compute in one go."""
         _ = folder, tell
         found = self.simulate(settings)
-        stages = {f"gamma={arm['gamma']:g}": dict(_plain(arm)) for arm in found.get("arms", ())}
+        stages = {_stage(arm): dict(_plain(arm)) for arm in found.get("arms", ())}
         return Outcome(metrics=stages or {RESULT: dict(_plain(found))}, rows=[found])
 
 
@@ -47,6 +47,10 @@ def completed(settings: Settings, defaults: Mapping[str, Any]) -> Settings:
         if not isinstance(value, kinds) or isinstance(value, bool) != isinstance(defaults[name], bool):
             raise InputError(f"`{name}` must be of the kind of {defaults[name]!r}; got {value!r}.")
     return {name: type(value)(settings.get(name, value)) for name, value in defaults.items()}
+
+
+def _stage(arm: Mapping[str, Any]) -> str:
+    return arm["name"] if "name" in arm else f"gamma={arm['gamma']:g}"
 
 
 def _plain(found: Mapping[str, Any], start: str = "") -> Iterator[tuple[str, float | None]]:

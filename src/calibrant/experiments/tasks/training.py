@@ -120,7 +120,17 @@ class Training(Task):
         before = [stage for stage in result.metrics if stage != UNCALIBRATED]
         asked = recipe.evaluation.calibrators or DEFAULTS
         names = list(dict.fromkeys([*asked, *before]))
-        return _measured(load_predictions(result.file("predictions.npz")), recipe, names)
+        return self.measured(load_predictions(result.file("predictions.npz")), recipe, names)
+
+    def measured(self, predictions: Predictions, recipe: Recipe, calibrators: Sequence[str]) -> Outcome:
+        """Every quantity of the test split, as trained and after each calibrator."""
+        found = point_values(predictions, calibrators=calibrators, num_bins=recipe.evaluation.num_bins)
+        return Outcome(
+            metrics={stage: _with_error(values) for stage, values in found.values.items()},
+            undefined=found.reasons,
+            parameters=found.parameters,
+            more={"calibrators_failed": dict(found.failures)} if found.failures else {},
+        )
 
     def threads(self, settings: Settings) -> int:
         """As the recipe says, or one, in each process."""
@@ -145,7 +155,10 @@ class Training(Task):
         listener = _Telling(tell)
         run = train(recipe, folder, listener=listener, data=data, report=False, command="calibrant sweep")
         tell(1.0, "evaluating")
-        return _outcome(recipe, run.folder, data, run.rows)
+        predictions = load_predictions(run.folder.predictions)
+        found = self.measured(predictions, recipe, recipe.evaluation.calibrators or DEFAULTS)
+        more = {**_facts(recipe, run.folder, data, predictions), **found.more}
+        return replace(found, rows=run.rows, more=more)
 
 
 def nested(settings: Settings) -> dict[str, Any]:
@@ -262,17 +275,15 @@ class _Telling(Listener):
         return f"epoch {epoch}/{self._epochs}  loss {loss:.4f}"
 
 
-def _outcome(
-    recipe: Recipe, folder: RunFolder, data: TrainingData, rows: tuple[Mapping[str, Any], ...]
-) -> Outcome:
-    predictions, evaluation = load_predictions(folder.predictions), recipe.evaluation
-    measured = _measured(predictions, recipe, evaluation.calibrators or DEFAULTS)
+def _facts(recipe: Recipe, folder: RunFolder, data: TrainingData, predictions: Predictions) -> dict[str, Any]:
+    """What a run tells besides its rows and the quantities of its test split."""
     session = json.loads(folder.environment.read_text(encoding="utf-8"))["sessions"][-1]
     more: dict[str, Any] = {
         "inputs": _digests(data),
         "environment": {
             **session["versions"],
             "platform": session["platform"],
+            "instructions": session.get("instructions"),
             "device": session["device"],
             "processes": session["processes"],
             "threads": session["threads"],
@@ -287,19 +298,10 @@ def _outcome(
         from calibrant.training.run_report import detection_of
 
         foreign = load_predictions(folder.foreign_predictions)
-        more["out_of_distribution"] = detection_of(predictions, foreign, name=evaluation.out_of_distribution)
-    return replace(measured, rows=rows, more={**more, **measured.more})
-
-
-def _measured(predictions: Predictions, recipe: Recipe, calibrators: Sequence[str]) -> Outcome:
-    """Every quantity of the test split, as trained and after each calibrator."""
-    found = point_values(predictions, calibrators=calibrators, num_bins=recipe.evaluation.num_bins)
-    return Outcome(
-        metrics={stage: _with_error(values) for stage, values in found.values.items()},
-        undefined=found.reasons,
-        parameters=found.parameters,
-        more={"calibrators_failed": dict(found.failures)} if found.failures else {},
-    )
+        more["out_of_distribution"] = detection_of(
+            predictions, foreign, name=recipe.evaluation.out_of_distribution
+        )
+    return more
 
 
 def _with_error(values: Mapping[str, float | None]) -> dict[str, float | None]:

@@ -11,8 +11,6 @@ from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import torch
 from torch import Tensor, distributed
-from torchmetrics import Metric
-from torchmetrics.utilities import dim_zero_cat
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor
 from calibrant._math.checks import Checked, Task, check_at_least, check_choice, check_logits, check_probs
@@ -20,6 +18,15 @@ from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, columns
 from calibrant.metrics.streaming.rows import as_event
+
+try:
+    from torchmetrics import Metric
+    from torchmetrics.utilities import dim_zero_cat
+except ModuleNotFoundError as error:
+    raise ImportError(
+        "streaming metrics need torchmetrics, which the extra `streaming` brings: "
+        "pip install 'calibrant[streaming]'."
+    ) from error
 
 
 class SyncOptions(TypedDict, total=False):

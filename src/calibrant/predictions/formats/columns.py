@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.predictions.checks import as_texts, whole_numbers
+from calibrant.predictions.formats.aliases import OTHER, Header
 from calibrant.predictions.formats.contents import Arrays
 from calibrant.predictions.formats.names import Chosen, fields_of, listing, outcome_of
 
@@ -40,6 +41,9 @@ class Layout:
     labels: tuple[str, ...]  # none, one column alone, or one per class
     singles: tuple[str, ...]  # columns that go by a name of their own
     unused: tuple[str, ...]
+    positive: str | None = None
+    """The class whose probability the single column of scores holds, where its name says so."""
+    notes: tuple[str, ...] = ()
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -61,8 +65,17 @@ class Columns:
     scores: Float[Tensor, "N k"]
 
 
-def layout_of(header: Sequence[str]) -> Layout:
+def layout_of(header: Header) -> Layout:
     """Decide from the header alone what a table says; refuse what is missing or says two things."""
+    layout = _layout(header.names)
+    if len(header.scores) > 1:  # their order is that of the classes
+        suffixes = tuple(name.partition("_")[2] for name in header.scores)
+        layout = replace(layout, scores=header.scores, class_names=suffixes)
+    unused = tuple(name.removeprefix(OTHER) for name in layout.unused)
+    return replace(layout, positive=header.positive, notes=header.notes, unused=unused)
+
+
+def _layout(header: Sequence[str]) -> Layout:
     families = [family for family in SPACES if family in header or _members(family, header)]
     if len(families) > 1:
         raise InputError("it holds both logits and probabilities; keep the columns of one of them.")
@@ -105,6 +118,8 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
         arrays["class_names"] = layout.class_names
     elif BINARY_NAMES[0] in others:
         arrays["class_names"] = [_constant(name, others[name]) for name in BINARY_NAMES]
+    elif layout.positive is not None:
+        arrays["class_names"] = _two_classes(layout.positive, [others[name] for name in layout.labels])
     labels = [others[name] for name in layout.labels]
     several = len(layout.labels) > 1
     if any(not isinstance(column, list) or any(column) for column in labels):
@@ -116,7 +131,8 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     elif several:
         arrays["kind"] = "multilabel"
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in BINARY_NAMES}
-    return fields_of(arrays, Chosen(layout.space, ("",), (), layout.unused))
+    fields = fields_of(arrays, Chosen(layout.space, ("",), (), layout.unused))
+    return fields | {"notes": (*layout.notes, *fields["notes"])}
 
 
 def columns_of(arrays: Arrays) -> Columns:
@@ -225,6 +241,15 @@ def _label_column(column: Column, arrays: Mapping[str, Any]) -> Column:
     if "class_names" in arrays and isinstance(column, np.ndarray) and column.dtype.kind in "iu":
         return [str(label) for label in column.tolist()]
     return column
+
+
+def _two_classes(positive: str, labels: Sequence[Column]) -> list[str]:
+    """The names of class 0 and class 1, where the latter's is known and labels may name both."""
+    words = set(as_texts(labels[0]) or ()) if labels else set[str]()
+    others = words - {positive}
+    if len(words) == 2 and len(others) == 1:
+        return [*others, positive]
+    return [f"not {positive}", positive]
 
 
 def _numbers(name: str, column: Column) -> Column:

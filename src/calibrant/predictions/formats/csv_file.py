@@ -1,4 +1,4 @@
-"""Columns as text, ``.csv`` (UTF-8) and ``.csv.gz``."""
+"""Columns as text, ``.csv`` and ``.tsv`` (UTF-8), also packed as ``.csv.gz`` and ``.tsv.gz``."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ import numpy as np
 from calibrant._math.arrays import row_slices
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import shown
+from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import columns_of, fields_of_columns, layout_of
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged, lines_named
 
 DELIMITERS = ",;\t|"  # the first of those that part a header into equally many cells
 
 
-def read(path: Path) -> FileContents:
+def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """Read text row by row, so that memory holds the numbers and not the text."""
     with _open_text(path) as file:
         start, delimiter = _beginning(file)
@@ -32,10 +33,13 @@ def read(path: Path) -> FileContents:
         _, header = next(lines, (0, []))
         header = [name.strip() for name in header]
         number = float if delimiter == "," else _number
-        layout = layout_of(header)
+        percent = False  # whether a cell says %
+        titles = canonical(header, columns)
+        layout = layout_of(titles)
+        given, header = header, titles.names
         indices = [header.index(name) for name in (*layout.scores, *layout.weights)]
         others: dict[str, list[str]] = {name: [] for name in layout.others}
-        columns = [(header.index(name), column) for name, column in others.items()]
+        cells_of = [(header.index(name), column) for name, column in others.items()]
         numbers, places = array.array("d"), array.array("q")
         for line, cells in lines:
             places.append(line)
@@ -44,15 +48,20 @@ def read(path: Path) -> FileContents:
             try:
                 numbers.extend([number(cells[index]) for index in indices])
             except ValueError:
-                raise InputError(_not_a_number(line, header, cells, indices, number)) from None
-            for index, column in columns:
+                bare = [cell.strip().removesuffix("%") for cell in cells]
+                percent = percent or any(cells[index].strip().endswith("%") for index in indices)
+                try:
+                    numbers.extend([number(bare[index]) for index in indices])
+                except ValueError:
+                    raise InputError(_not_a_number(line, given, cells, indices, number)) from None
+            for index, column in cells_of:
                 column.append(cells[index].strip())
     table = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(indices))
     weights = dict.fromkeys(layout.weights, table[:, -1])
     scores = table[:, : len(layout.scores)]
     with lines_named(places):
         fields = fields_of_columns(layout, scores, others | weights)
-    return FileContents(fields=fields, lines=places)
+    return FileContents(fields=fields, lines=places, percent=percent)
 
 
 def write(arrays: Arrays, path: Path) -> None:
@@ -60,7 +69,8 @@ def write(arrays: Arrays, path: Path) -> None:
     table = columns_of(arrays)
     others = list(table.others.values())
     with _open_text(path, "w") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        tabs = ".tsv" in [suffix.lower() for suffix in path.suffixes]
+        writer = csv.writer(file, lineterminator="\n", delimiter="\t" if tabs else ",")
         writer.writerow([*table.others, *table.score_names])
         for rows in row_slices(table.scores):
             scores: list[list[float]] = table.scores[rows].double().tolist()

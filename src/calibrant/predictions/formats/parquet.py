@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant._math.shapes import Float
 from calibrant.predictions.file_scores import PIECE
+from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import Column, Layout, columns_of, fields_of_columns, layout_of
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged
 from calibrant.predictions.formats.npz import as_numpy
@@ -21,16 +22,17 @@ from calibrant.predictions.formats.npz import as_numpy
 BUFFER = 1 << 16  # bytes of each column that are read ahead
 
 
-def read(path: Path) -> FileContents:
+def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """Read those columns that are used."""
     with _opened(path) as file:
-        layout = layout_of(file.schema_arrow.names)
-        dtypes = [_float_dtype(name, file) for name in layout.scores]
+        layout, given = _layout(file, columns)
+        found = [given[name] for name in layout.scores]
+        dtypes = [_float_dtype(name, file) for name in found]
         scores = np.empty((file.metadata.num_rows, len(dtypes)), dtype=np.result_type(*dtypes))
         try:
-            for index, name in enumerate(layout.scores):  # one at a time: memory never holds the table twice
+            for index, name in enumerate(found):  # one at a time: memory never holds the table twice
                 scores[:, index] = _numbers(name, file)
-            others = _other_columns(layout, file)
+            others = _other_columns(layout, file, given)
         except InputError:
             raise
         except DAMAGE as error:
@@ -50,21 +52,24 @@ def write(arrays: Arrays, path: Path) -> None:
     parquet.write_table(pyarrow.table(columns), path)
 
 
-def stream(path: Path) -> FileContents:
+def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """The same as ``read``, with the scores left in the file."""
     with _opened(path, BUFFER) as file:
-        layout = layout_of(file.schema_arrow.names)
-        others = _other_columns(layout, file)
-    return FileContents(fields=fields_of_columns(layout, ParquetRows(path, layout.scores), others))
+        layout, given = _layout(file, columns)
+        others = _other_columns(layout, file, given)
+    rows = ParquetRows(path, tuple(given[name] for name in layout.scores))
+    return FileContents(fields=fields_of_columns(layout, rows, others))
 
 
-def size_of_scores(path: Path) -> int:
+def size_of_scores(path: Path, columns: ColumnNames | None = None) -> int:
     """Bytes of the scores, or 0 where they can only be read whole (an event, several labels per sample)."""
     with _opened(path, BUFFER) as file:
-        layout = layout_of(file.schema_arrow.names)
+        layout, given = _layout(file, columns)
         if len(layout.scores) < 2 or len(layout.labels) > 1:
             return 0
-        return file.metadata.num_rows * sum(_float_dtype(name, file).itemsize for name in layout.scores)
+        return file.metadata.num_rows * sum(
+            _float_dtype(given[name], file).itemsize for name in layout.scores
+        )
 
 
 class ParquetRows:
@@ -124,10 +129,18 @@ class ParquetRows:
         return table
 
 
-def _other_columns(layout: Layout, file: Any) -> dict[str, Column]:
+def _layout(file: Any, columns: ColumnNames | None) -> tuple[Layout, dict[str, str]]:
+    """What the columns hold, and what each is called in the file."""
+    given: list[str] = file.schema_arrow.names
+    header = canonical(given, columns)
+    return layout_of(header), dict(zip(header.names, given, strict=True))
+
+
+def _other_columns(layout: Layout, file: Any, given: Mapping[str, str]) -> dict[str, Column]:
     """All columns in use but those of scores."""
-    weights = {name: _numbers(name, file) for name in layout.weights}
-    return {name: _column(file.read(columns=[name]).column(name)) for name in layout.others} | weights
+    weights = {name: _numbers(given[name], file) for name in layout.weights}
+    others = {name: given[name] for name in layout.others}
+    return {name: _column(file.read(columns=[each]).column(each)) for name, each in others.items()} | weights
 
 
 def _float_dtype(name: str, file: Any) -> np.dtype[Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
-from calibrant.predictions.formats import csv_file, npy, npz, parquet, pt, safetensors
+from calibrant.predictions.formats import csv_file, json_file, npy, npz, parquet, pt, safetensors
 from calibrant.predictions.formats.contents import Arrays, FileContents
 
 
@@ -18,11 +18,13 @@ from calibrant.predictions.formats.contents import Arrays, FileContents
 class Format:
     """How files with one ending are read and written; ``stream`` leaves the scores in the file."""
 
-    read: Callable[[Path], FileContents]
+    read: Callable[..., FileContents]
     write: Callable[[Arrays, Path], None] | None = None
-    stream: Callable[[Path], FileContents] | None = None
-    size_of_scores: Callable[[Path], int] = lambda _: 0
+    stream: Callable[..., FileContents] | None = None
+    size_of_scores: Callable[..., int] = lambda *_: 0
     """In bytes; 0 where they can only be read whole."""
+    tabular: bool = False
+    """Whether it has columns, which ``columns`` can name; it then takes them as its second argument."""
 
 
 def npy_format(labels: Path | None = None) -> Format:
@@ -34,13 +36,25 @@ def npy_format(labels: Path | None = None) -> Format:
     )
 
 
+_TEXT = Format(read=csv_file.read, write=csv_file.write, tabular=True)
+_JSON = Format(read=json_file.read, tabular=True)
+
 FORMATS = {
     ".npz": Format(read=npz.read, write=npz.write),
-    ".csv": Format(read=csv_file.read, write=csv_file.write),
-    ".csv.gz": Format(read=csv_file.read, write=csv_file.write),
+    ".csv": _TEXT,
+    ".csv.gz": _TEXT,
+    ".tsv": _TEXT,
+    ".tsv.gz": Format(read=csv_file.read, tabular=True),
     ".parquet": Format(
-        read=parquet.read, write=parquet.write, stream=parquet.stream, size_of_scores=parquet.size_of_scores
+        read=parquet.read,
+        write=parquet.write,
+        stream=parquet.stream,
+        size_of_scores=parquet.size_of_scores,
+        tabular=True,
     ),
+    ".jsonl": _JSON,
+    ".ndjson": _JSON,
+    ".json": _JSON,
     ".safetensors": Format(read=safetensors.read, write=safetensors.write),
     ".pt": Format(read=pt.read, write=pt.write),
     ".npy": npy_format(),

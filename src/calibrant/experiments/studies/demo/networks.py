@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from calibrant import losses
 from calibrant._math.shapes import Float, Int
 from calibrant._math.threads import threads_for
+from calibrant.data.digits import read_digits
 from calibrant.losses import AdaFocalLoss
 
 WIDTHS = (64, 64)
@@ -45,10 +46,8 @@ class Digits:
 
 
 def digits(setting: Setting, seeds: Sequence[int]) -> Digits:
-    """scikit-learn's 1797 digits as floats in [0, 1], averaged over squares of pixels, cut for each seed."""
-    from sklearn.datasets import load_digits
-
-    pixels, answers = load_digits(return_X_y=True)
+    """The bundled 1797 digits as floats in [0, 1], averaged over squares of pixels, cut for each seed."""
+    pixels, answers = read_digits()
     side, factor = setting.side, 8 // setting.side
     images = pixels.reshape(-1, side, factor, side, factor).mean(axis=(2, 4)).reshape(-1, side * side) / 16
     orders = torch.from_numpy(
@@ -57,7 +56,7 @@ def digits(setting: Setting, seeds: Sequence[int]) -> Digits:
     ends = setting.num_training, setting.num_training + setting.num_calibration
     return Digits(
         images=torch.from_numpy(images).float(),
-        labels=torch.from_numpy(answers).long(),
+        labels=torch.from_numpy(answers),
         training=orders[:, : ends[0]],
         calibration=orders[:, ends[0] : ends[1]],
         test=orders[:, ends[1] :],

@@ -12,6 +12,7 @@ import torch
 from numpy import ndarray
 from torch import nn
 
+from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.losses import focal_calibration_loss
 
@@ -48,8 +49,17 @@ def train_boundary(gamma: float, calibration_weight: float, *, seed: int = 0) ->
 
     Returns:
         The points and the probabilities over the plane around them.
+
+    Raises:
+        InputError: If scikit-learn is not installed.
     """
-    from sklearn.datasets import make_moons
+    try:
+        from sklearn.datasets import make_moons
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "the half-moons need scikit-learn, which the extra `sklearn` brings: "
+            "pip install 'calibrant[sklearn]'."
+        ) from error
 
     points, labels = map(np.asarray, make_moons(NUM_POINTS, noise=NOISE, random_state=seed))
     inputs, targets = torch.from_numpy(points).float(), torch.from_numpy(labels)

@@ -21,9 +21,13 @@ WITHOUT_UNIT = {"nll", "temperature"}
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Every claim for which the arms of a setting are there."""
-    arms = {arm.key: arm for arm in arms_of(numbers)}
-    found = [claim for test in _TESTS for claim in test(arms)]
+    found = asked({arm.key: arm for arm in arms_of(numbers)})
     return [replace(claim, departures=DEPARTURES.get(claim.source, ())) for claim in found]
+
+
+def asked(arms: Arms) -> list[Claim]:
+    """What the papers claim of these arms, whatever they were trained on."""
+    return [claim for test in _TESTS for claim in test(arms)]
 
 
 def shown(found: Mean, name: str, *, signed: bool = False) -> str:

@@ -9,28 +9,12 @@ from typing import Any
 from calibrant._math.text_form import named
 from calibrant.experiments.claims import Departure
 
-BASE: Mapping[str, Any] = {
-    "model": "calibrant.experiments.studies.losses.network:StridedCNN(width=8)",
-    "data": {"name": "fashion_mnist", "calibration": 5000, "policy": 5000, "train": 10000},
-    "optimiser": {
-        "name": "sgd",
-        "learning_rate": 0.1,
-        "momentum": 0.9,
-        "weight_decay": 5e-4,
-        "clip_norm": 2.0,
-    },
-    "schedule": {"name": "steps", "milestones": [9, 15], "factor": 0.1},
-    "training": {"epochs": 21, "batch_size": 128},
-    "hardware": {"accelerator": "cpu", "threads": 1, "channels_last": True},
-    "evaluation": {"calibrators": ["temperature"], "bootstrap": 20},
-}
-"""``recipes/fashion-mnist-losses.toml``; a test holds one to the other."""
-
-
 MUKHOTI = "Mukhoti et al. (2020)"
 FCL = "focal calibration loss (2025)"
 KULL = "Komisarenko and Kull (2024)"
 PRACTICE = "common practice"
+DECAY = 5e-4
+"""The usual weight decay, of nearly every arm."""
 DEPARTURES: Mapping[str, tuple[Departure, ...]] = {
     MUKHOTI: (
         Departure(
@@ -46,81 +30,113 @@ DEPARTURES: Mapping[str, tuple[Departure, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """One way to train: what it changes in the setting's recipe.
+    """One way to train; `grid.toml` says what all ways share.
 
     Attributes:
-        key: Its folder.
+        key: Its name in the results file.
         title: What it is called on the page.
-        changes: Settings of the recipe, as ``calibrant train --set`` takes them.
+        loss: As the grid spells it.
+        weight_decay: Of the optimiser.
+        class_weights: Of the training.
         published: What the published tables call the method.
-        last: Whether it is trained when all other arms are done.
     """
 
     key: str
     title: str
-    changes: tuple[str, ...]
+    loss: str
+    weight_decay: float = DECAY
+    class_weights: str = "none"
     published: str | None = None
-    last: bool = False
+
+    @property
+    def where(self) -> Mapping[str, Any]:
+        """The settings that tell its runs from those of others."""
+        return {
+            "loss": self.loss,
+            "optimiser.weight_decay": self.weight_decay,
+            "training.class_weights": self.class_weights,
+        }
+
+    @property
+    def changes(self) -> list[str]:
+        """What it changes in the setting's recipe, as ``calibrant train --set`` takes it."""
+        found = [f'loss="{self.loss}"']
+        if self.weight_decay != DECAY:
+            found.append(f"optimiser.weight_decay={self.weight_decay}")
+        if self.class_weights != "none":
+            found.append(f"training.class_weights={self.class_weights}")
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Data and network, and the arms tried there.
+    """Data, and the arms tried there.
 
     Attributes:
-        key: Its folder, and the name of its page.
+        key: The name of its page.
         title: What it is called on the page.
-        base: The recipe that the arms change.
+        imbalance: How many images the first class has for each of the last.
         arms: What is tried.
-        changes: What the setting itself changes in ``base``.
     """
 
     key: str
     title: str
-    base: Mapping[str, Any]
+    imbalance: float
     arms: tuple[Arm, ...]
-    changes: tuple[str, ...] = ()
 
-
-def _loss(key: str, title: str, loss: str, published: str | None = None, *, last: bool = False) -> Arm:
-    return Arm(key=key, title=title, changes=(f'loss="{loss}"',), published=published, last=last)
+    @property
+    def where(self) -> Mapping[str, Any]:
+        """The settings that tell its runs from those of others."""
+        return {"data.imbalance": self.imbalance}
 
 
 def _weighted(arm: Arm) -> Arm:
-    """The same arm with class weights."""
-    return Arm(
-        key=f"{arm.key}-alpha",
-        title=f"{arm.title}, α",
-        changes=(*arm.changes, "training.class_weights=balanced"),
-    )
+    """The same arm with class weights, which no paper has."""
+    return Arm(key=f"{arm.key}-alpha", title=f"{arm.title}, α", loss=arm.loss, class_weights="balanced")
 
 
-_CROSS_ENTROPY = _loss("cross-entropy", "cross-entropy", "cross-entropy", "cross-entropy")
+_CROSS_ENTROPY = Arm(
+    key="cross-entropy", title="cross-entropy", loss="cross-entropy", published="cross-entropy"
+)
 _NO_DECAY = Arm(
     key="cross-entropy-no-decay",
     title="cross-entropy, no weight decay",
-    changes=('loss="cross-entropy"', "optimiser.weight_decay=0.0"),
+    loss="cross-entropy",
+    weight_decay=0.0,
 )
 _FOCAL = tuple(
-    _loss(f"focal-{gamma}", f"focal, γ = {gamma}", f"focal(gamma={gamma})", f"focal(gamma={gamma})")
+    Arm(
+        key=f"focal-{gamma}",
+        title=f"focal, γ = {gamma}",
+        loss=f"focal(gamma={gamma})",
+        published=f"focal(gamma={gamma})",
+    )
     for gamma in (1, 2, 3)
 )
-_SAMPLE = _loss("sample-focal", "FLSD-53 (sample-dependent γ)", "sample-focal", "focal-sample(53)")
-_FCL = _loss(
-    "focal-calibration",
-    "focal calibration, γ = 3, λ = 0.5",
-    "focal-calibration(gamma=3, calibration_weight=0.5)",
-    "focal-calibration",
+_SAMPLE = Arm(
+    key="sample-focal",
+    title="FLSD-53 (sample-dependent γ)",
+    loss="sample-focal",
+    published="focal-sample(53)",
 )
-_SMOOTHING = _loss(
-    "label-smoothing", "label smoothing, 0.05", "label-smoothing(smoothing=0.05)", "label-smoothing"
+_FCL = Arm(
+    key="focal-calibration",
+    title="focal calibration, γ = 3, λ = 0.5",
+    loss="focal-calibration(gamma=3, calibration_weight=0.5)",
+    published="focal-calibration",
 )
-_BRIER = _loss("brier", "Brier", "brier", "brier")
+_SMOOTHING = Arm(
+    key="label-smoothing",
+    title="label smoothing, 0.05",
+    loss="label-smoothing(smoothing=0.05)",
+    published="label-smoothing",
+)
+_BRIER = Arm(key="brier", title="Brier", loss="brier", published="brier")
 
 BALANCED = Setting(
     key="fashion-mnist",
     title="Fashion-MNIST",
-    base=BASE,
+    imbalance=1.0,
     arms=(
         _NO_DECAY,
         _CROSS_ENTROPY,
@@ -129,20 +145,27 @@ BALANCED = Setting(
         _FCL,
         _SMOOTHING,
         _BRIER,
-        _loss("adafocal", "AdaFocal", "adafocal", "ada-focal"),
-        _loss("dual-focal", "dual focal, γ = 5", "dual-focal(gamma=5)", "dual-focal"),
-        _loss("mmce", "MMCE, weighted, λ = 2, normalised once", "mmce(as_published=False)", "mmce"),
-        _loss("mmce-published", "MMCE, as published, λ = 2", "mmce", "mmce", last=True),
-        _loss("mdca", "cross-entropy + MDCA, β = 1", "mdca", last=True),
-        _loss(
-            "margin-smoothing", "margin-based label smoothing, m = 10", "margin-label-smoothing", last=True
+        Arm(key="adafocal", title="AdaFocal", loss="adafocal", published="ada-focal"),
+        Arm(key="dual-focal", title="dual focal, γ = 5", loss="dual-focal(gamma=5)", published="dual-focal"),
+        Arm(
+            key="mmce",
+            title="MMCE, weighted, λ = 2, normalised once",
+            loss="mmce(as_published=False)",
+            published="mmce",
+        ),
+        Arm(key="mmce-published", title="MMCE, as published, λ = 2", loss="mmce", published="mmce"),
+        Arm(key="mdca", title="cross-entropy + MDCA, β = 1", loss="mdca"),
+        Arm(
+            key="margin-smoothing",
+            title="margin-based label smoothing, m = 10",
+            loss="margin-label-smoothing",
         ),
     ),
 )
 LONG_TAIL = Setting(
     key="long-tail",
     title="Long-tailed Fashion-MNIST",
-    base=BASE,
+    imbalance=100.0,
     arms=(
         _CROSS_ENTROPY,
         _weighted(_CROSS_ENTROPY),
@@ -153,7 +176,6 @@ LONG_TAIL = Setting(
         _SMOOTHING,
         _BRIER,
     ),
-    changes=("data.imbalance=100.0",),
 )
 SETTINGS = (BALANCED, LONG_TAIL)
 
@@ -165,7 +187,7 @@ def setting_named(key: str) -> Setting:
         InputError: If there is none.
 
     Example:
-        >>> setting_named("long-tail").changes
-        ('data.imbalance=100.0',)
+        >>> setting_named("long-tail").imbalance
+        100.0
     """
     return named(key, {each.key: each for each in SETTINGS}, "setting", place=" in this study")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from calibrant.experiments.studies.temperature_line.claims import claims, swapped
 from calibrant.experiments.studies.temperature_line.numbers import numbers_of, words
 from calibrant.experiments.study import DATA, OUT, PAGES, SEEDS, Page, Session, Study, data_folder
 
-if TYPE_CHECKING:
-    from calibrant.experiments.studies.temperature_line.measure import World
-
+GRID = Path(__file__).with_name("grid.toml")
 PAGE = Page(
     name="temperature-line",
     template=Path(__file__).with_name("page.md.j2"),
@@ -25,36 +23,23 @@ PAGE = Page(
 
 def _run(
     session: Session,
-    worlds: Sequence[World] | None = None,
+    changes: Mapping[str, Any] | None = None,
     *,
     data: Path | None,
     out: Path,
     seeds: int,
     table: Path | None,
 ) -> Sequence[Path]:
-    from calibrant.experiments.studies.temperature_line import measure
+    from calibrant.experiments.engines.perform import changed_environment
     from calibrant.experiments.studies.temperature_line.figures import draw_figure
+    from calibrant.experiments.studies.temperature_line.measure import subjects_of
+    from calibrant.experiments.study_runs import runs_of
 
-    folder = None if data is None else data_folder(data)  # without it, only the networks on digits
-    small = worlds is not None
-    records = measure.run_temperature_line(
-        out,
-        folder=folder,
-        seeds=range(seeds),
-        worlds=worlds if small else measure.WORLDS,
-        divisions=1 if small else measure.DIVISIONS,
-        tell=session.tell,
-    )
-    numbers = numbers_of(records)
+    folder = None if data is None else data_folder(data)
+    with changed_environment({} if folder is None else {"CALIBRANT_DATA": str(folder.absolute())}):
+        found = changes or {"axes": {"subject": subjects_of(folder)}}
+        numbers = numbers_of(runs_of(GRID, session, out=out, seeds=seeds, changes=found))
     return PAGE.write(numbers, table or out, [draw_figure(numbers)])
-
-
-def _small() -> Sequence[World]:
-    from calibrant.experiments.studies.demo.networks import Setting
-    from calibrant.experiments.studies.temperature_line.measure import World
-
-    setting = Setting(side=4, num_training=1400, num_calibration=100, num_epochs=1, batch_size=100)
-    return (World(title="digits", setting=setting),)
 
 
 TEMPERATURE_LINE = Study(
@@ -63,6 +48,15 @@ TEMPERATURE_LINE = Study(
     run=_run,
     options=(DATA, OUT, SEEDS, PAGES),
     pages=(PAGE,),
-    records=("temperature-line-runs.jsonl",),
-    small=_small,
+    grid=GRID,
+    small=lambda: {
+        "settings": {
+            "side": 4,
+            "num_training": 1400,
+            "num_calibration": 100,
+            "num_epochs": 1,
+            "divisions": 1,
+        },
+        "axes": {"subject": ["digits, little data"]},
+    },
 )

@@ -6,25 +6,26 @@ line only, and left open how good that is.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 
 from calibrant import metrics
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import named
 from calibrant._math.threads import threads_for
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling, temperature_ridge
 from calibrant.data import load
+from calibrant.data.lazy import feed
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-from calibrant.experiments.prediction_files import prediction_files
-from calibrant.experiments.records import Record, Records
+from calibrant.experiments.prediction_files import ENDINGS, prediction_files, read_file
 from calibrant.experiments.studies.demo.comparison import ALL, FEW
 from calibrant.experiments.studies.demo.networks import Digits, Setting, digits, train_together
 from calibrant.experiments.studies.temperature_line.settings import (
@@ -34,6 +35,9 @@ from calibrant.experiments.studies.temperature_line.settings import (
     LOSSES,
     Criterion,
 )
+from calibrant.experiments.tasks.fingerprints import Fingerprints, state_of
+from calibrant.experiments.tasks.simulation import Simulation, completed
+from calibrant.experiments.tasks.task import Settings
 from calibrant.predictions import Predictions
 
 _HELD_OUT = 10_000  # images of Fashion-MNIST
@@ -50,7 +54,7 @@ class World:
     images: Literal["digits", "fashion_mnist"] = "digits"
 
 
-WORLDS = (
+_WORLDS = (
     World(title="digits, little data", setting=FEW),
     World(title="digits, all data", setting=ALL),
     World(
@@ -59,76 +63,121 @@ WORLDS = (
         images="fashion_mnist",
     ),
 )
+WORLDS: Mapping[str, World] = {each.title: each for each in _WORLDS}
 
 
-def run_temperature_line(
-    store: Path,
-    *,
-    folder: Path | None,
-    seeds: Sequence[int],
-    worlds: Sequence[World] = WORLDS,
-    divisions: int = DIVISIONS,
-    tell: Callable[[str], None] = print,
-) -> list[Record]:
-    """Follow the best temperature on every file and every network, unless the store has it.
+class TemperatureLine(Simulation):
+    """The networks of one seed on some data, or a file of predictions; numbers of the data may be changed."""
 
-    Without a folder of data sets there are only the networks on digits.
-    """
-    records = Records(store / "temperature-line-runs.jsonl")
-    found: list[Record] = []
-    with threads_for(0):
-        for name, problem, criteria in _problems(folder):
-            found.append(records.get(name, partial(_follow, problem, criteria, divisions)))
-            tell(f"temperature-line: {name}")
-        for world, seed in itertools.product(worlds, seeds):
-            if world.images != "digits" and folder is None:
-                continue
-            key = f"{world.title}, seed {seed}"
-            found.append(records.get(key, partial(_train, world, seed, folder, divisions)))
-            tell(f"temperature-line: {key}")
+    name: ClassVar[str] = "temperature-line"
+    version: ClassVar[int] = 1
+    costly: ClassVar[tuple[str, ...]] = ("subject", "num_training", "num_epochs")
+
+    def complete(self, settings: Settings) -> Settings:
+        """The numbers of the data, and that there are such; a file has none, nor a seed."""
+        subject = str(settings.get("subject", _WORLDS[0].title))
+        world = _WORLDS[0] if _is_file(subject) else named(subject, WORLDS, "data")
+        every = {"seed": 0, "subject": subject, "divisions": DIVISIONS, **asdict(world.setting)}
+        found = completed(settings, every)
+        return {**found, "seed": 0} if _is_file(subject) else found
+
+    def deciding(self, settings: Settings) -> Settings:
+        """Of a file, only its name and how often it is halved."""
+        if _is_file(settings["subject"]):
+            return {name: settings[name] for name in ("subject", "divisions")}
+        return settings
+
+    def inputs(self, settings: Settings, fingerprints: Fingerprints) -> Mapping[str, str]:
+        """The file, or the images where they do not come with scikit-learn."""
+        subject = settings["subject"]
+        if _is_file(subject):
+            path = _path(subject)
+            return {"file": fingerprints.get(state_of([path]), lambda: _digest_of(path))}
+        if WORLDS[subject].images == "digits":
+            return {}
+        state = state_of([Path(os.environ.get("CALIBRANT_DATA", "")) / "fashion_mnist"])
+        return {"images": fingerprints.get(state, _digest_of_images)}
+
+    def simulate(self, settings: Settings) -> Mapping[str, Any]:
+        """Follow the best temperature."""
+        subject, divisions = settings["subject"], settings["divisions"]
+        with threads_for(0):
+            if _is_file(subject):
+                return {"arms": _of_file(subject, divisions)}
+            numbers = {name: settings[name] for name in asdict(WORLDS[subject].setting)}
+            world = World(title=subject, setting=Setting(**numbers), images=WORLDS[subject].images)
+            return {"arms": _of_networks(world, settings["seed"], divisions)}
+
+
+def subjects_of(folder: Path | None) -> list[str]:
+    """Every file of predictions with all scores, then the networks; without a folder those on digits."""
+    if folder is None:
+        return [title for title, world in WORLDS.items() if world.images == "digits"]
+    files = [
+        name
+        for name, given in prediction_files(folder)
+        if given.kind != "top_label" and given.labels is not None
+    ]
+    return [*files, *WORLDS]
+
+
+def _is_file(subject: str) -> bool:
+    return subject.endswith(ENDINGS)
+
+
+def _path(subject: str) -> Path:
+    """A file by its name from the folder that CALIBRANT_DATA names."""
+    folder = os.environ.get("CALIBRANT_DATA")
+    path = Path(folder or ".") / subject
+    if not folder:
+        raise InputError("CALIBRANT_DATA must name the folder of the prediction files.")
+    if not path.is_file():
+        raise InputError(f"there is no file {subject} in {folder}, which CALIBRANT_DATA names.")
+    return path
+
+
+def _digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest_of_images() -> str:
+    source, digest = load("fashion_mnist").train, hashlib.sha256()
+    feed(digest, source.inputs)
+    feed(digest, source.labels)
+    return digest.hexdigest()
+
+
+def _of_file(name: str, divisions: int) -> list[dict[str, Any]]:
+    """A file; each of its labels, if a sample has several, by likelihood alone."""
+    given = read_file(_path(name))
+    if given is None or given.kind == "top_label" or given.labels is None:
+        raise InputError(f"{name} must hold labels and the scores of all classes.")
+    if given.kind != "multilabel":
+        return [{"name": name, **_follow(given.with_split(None), CRITERIA, divisions)}]
+    found: list[dict[str, Any]] = []
+    for label in range(given.values.shape[1]):
+        values, labels = given.values[:, label], given.labels[:, label]
+        logits, probs = (values, None) if given.space == "logits" else (None, values)
+        problem = Predictions(logits=logits, probs=probs, labels=labels)
+        found.append({"name": f"{name}, label {label}", **_follow(problem, CRITERIA[:1], divisions)})
     return found
 
 
-def _problems(folder: Path | None) -> Iterator[tuple[str, Predictions, Sequence[Criterion]]]:
-    """Every file of predictions with all scores; of several labels per sample each, by likelihood alone."""
-    if folder is None:
-        return
-    for name, given in prediction_files(folder):
-        if given.kind == "top_label" or given.labels is None:
-            continue
-        if given.kind != "multilabel":
-            yield name, given.with_split(None), CRITERIA
-            continue
-        for label in range(given.values.shape[1]):
-            values, labels = given.values[:, label], given.labels[:, label]
-            logits, probs = (values, None) if given.space == "logits" else (None, values)
-            yield (
-                f"{name}, label {label}",
-                Predictions(logits=logits, probs=probs, labels=labels),
-                CRITERIA[:1],
-            )
-
-
-def _train(world: World, seed: int, folder: Path | None, divisions: int) -> dict[str, Any]:
+def _of_networks(world: World, seed: int, divisions: int) -> list[dict[str, Any]]:
     """A network for each loss, and what is found on its held-out samples."""
-    data = (
-        digits(world.setting, [seed]) if world.images == "digits" else _fashion(world.setting, seed, folder)
-    )
+    data = digits(world.setting, [seed]) if world.images == "digits" else _fashion(world.setting, seed)
     logits = train_together(world.setting, data, list(LOSSES), [seed])[:, 0]
     labels = data.labels[torch.cat([data.calibration, data.test], dim=1)[0]]
-    return {
-        "world": world.title,
-        "seed": seed,
-        "networks": [
-            {"loss": loss, **_follow(Predictions(logits=mine, labels=labels), CRITERIA, divisions)}
-            for loss, mine in zip(LOSSES, logits, strict=True)
-        ],
-    }
+    return [
+        {"name": loss, **_follow(Predictions(logits=mine, labels=labels), CRITERIA, divisions)}
+        for loss, mine in zip(LOSSES, logits, strict=True)
+    ]
 
 
-def _fashion(setting: Setting, seed: int, folder: Path | None) -> Digits:
+def _fashion(setting: Setting, seed: int) -> Digits:
     """Fashion-MNIST averaged over squares of pixels; 10 000 images of the training set are held out."""
-    source = load("fashion_mnist", folder=folder).train
+    source = load("fashion_mnist").train
     order = np.random.default_rng(seed).permutation(len(source.labels))
     part = source.rows(torch.from_numpy(order[: setting.num_training + _HELD_OUT]))
     inputs = part.inputs[:]

@@ -8,7 +8,6 @@ from statistics import fmean, median
 from typing import Any
 
 from calibrant.experiments.means import mean_of, rounded, summary
-from calibrant.experiments.records import Record
 from calibrant.experiments.studies.temperature_line import settings
 from calibrant.experiments.studies.temperature_line.curves import (
     Curve,
@@ -21,22 +20,19 @@ from calibrant.experiments.studies.temperature_line.curves import (
 from calibrant.experiments.studies.temperature_line.lines import Line, anchored_line, line_of
 
 
-def numbers_of(records: Sequence[Record]) -> dict[str, Any]:
-    """Everything the page is made of."""
-    networks = [
-        (record["world"], network["loss"], record["seed"], network)
-        for record in records
-        if "networks" in record
-        for network in record["networks"]
-    ]
+def numbers_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Everything the page is made of, from settings and findings of every run."""
+    arms = [(run["subject"], run["seed"], arm) for run in runs for arm in run["arms"]]
+    networks = [each for each in arms if each[2]["name"] in settings.LOSSES]
     worlds = list(dict.fromkeys(world for world, *_ in networks))
-    networks.sort(key=lambda each: (worlds.index(each[0]), list(settings.LOSSES).index(each[1])))
+    losses = list(settings.LOSSES)
+    networks.sort(key=lambda each: (worlds.index(each[0]), losses.index(each[2]["name"]), each[1]))
     return {
         "gammas": list(settings.GAMMAS),
-        "files": {record["key"]: _followed(record) for record in records if "networks" not in record},
+        "files": {arm["name"]: _followed(arm) for *_, arm in arms if arm["name"] not in settings.LOSSES},
         "networks": [
-            {"data": world, "loss": loss, "seed": seed, **_followed(network)}
-            for world, loss, seed, network in networks
+            {"data": world, "loss": arm["name"], "seed": seed, **_followed(arm)}
+            for world, seed, arm in networks
         ],
     }
 

@@ -1,0 +1,139 @@
+"""What every command understands: ``--quiet``, ``--verbose``, ``--version``; and errors that name options."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import io
+import re
+import sys
+import traceback
+from collections.abc import Callable, Generator
+from contextvars import ContextVar
+from typing import Annotated, Any, get_args
+
+import typer
+
+import calibrant
+from calibrant._math.errors import InputError
+
+VERBOSE: ContextVar[bool] = ContextVar("VERBOSE", default=False)
+"""Whether stages are told with their times, and errors with where they arose."""
+QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)
+
+DATA = frozenset(
+    {"labels", "label", "weights", "groups", "split", "logits", "probs", "confidence", "correct"}
+)
+"""Names of what files hold, which options are called as well."""
+OTHER_NAMES = {
+    "num_bins": "bins",
+    "calibrators": "method",
+    "metrics": "metric",
+    "baseline_metrics": "baseline_metric",
+    "lm_score": "lm_score",
+    "format": "form",
+}
+"""What the library calls the values of options that are called otherwise."""
+
+
+def print_version(wanted: bool) -> None:
+    """Print the version and end, where it is asked for."""
+    if wanted:
+        typer.echo(f"calibrant {calibrant.__version__}")
+        raise typer.Exit
+
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Tell each stage with its time, and where an error arose.")
+]
+Version = Annotated[
+    bool,
+    typer.Option("--version", "-V", callback=print_version, is_eager=True, help="Print the version."),
+]
+
+
+def mannered(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with ``--quiet``, ``--verbose`` and ``--version``, and errors that name options."""
+    signature = inspect.signature(command, eval_str=True)
+    own_quiet = "quiet" in signature.parameters
+    added = {"quiet": Quiet, "verbose": Verbose, "version_wanted": Version}
+    parameters = list(signature.parameters.values())
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
+        for name, annotation in added.items()
+        if name not in signature.parameters
+    ]
+    options = option_names(signature)
+
+    @functools.wraps(command)
+    def run(*args: Any, verbose: bool = False, version_wanted: bool = False, **values: Any) -> None:
+        del version_wanted
+        quiet: bool = values["quiet"] if own_quiet else values.pop("quiet")
+        with _manner(quiet=quiet, verbose=verbose), _output(shown=own_quiet or not quiet):
+            try:
+                command(*args, **values)
+            except Exception as error:
+                if verbose and not isinstance(error, typer.Exit):
+                    traceback.print_exc()
+                if isinstance(error, InputError):
+                    raise type(error)(in_options(str(error), options)) from error
+                raise
+
+    vars(run)["__signature__"] = signature.replace(parameters=_keywords_last(parameters))
+    return run
+
+
+def option_names(signature: inspect.Signature) -> dict[str, str]:
+    """How each parameter is typed, by its name in Python."""
+    found: dict[str, str] = {}
+    for name, parameter in signature.parameters.items():
+        for each in get_args(parameter.annotation)[1:]:
+            if isinstance(each, typer.models.OptionInfo):
+                declared = [text for text in each.param_decls or () if text.startswith("--")]
+                found[name] = declared[0].partition("/")[0] if declared else f"--{name.replace('_', '-')}"
+    return found
+
+
+def in_options(message: str, options: dict[str, str]) -> str:
+    """A message of the library with options in place of the arguments of its functions.
+
+    Example:
+        >>> in_options("`num_bins` must be at least 1; got 0.", {"bins": "--bins"})
+        '--bins must be at least 1; got 0.'
+    """
+
+    def option(match: re.Match[str]) -> str:
+        name = match[1]
+        typed = options.get(OTHER_NAMES.get(name, name))
+        return match[0] if typed is None or name in DATA else typed
+
+    said = re.sub(r"`([a-z_]+)`", option, message)
+    return re.sub(r"(--[a-z-]+) \(\1(?:[^)]*)\)", r"\1", said)  # an option that the message named as well
+
+
+@contextlib.contextmanager
+def _manner(*, quiet: bool, verbose: bool) -> Generator[None]:
+    first, second = QUIET.set(quiet), VERBOSE.set(verbose)
+    try:
+        yield
+    finally:
+        QUIET.reset(first)
+        VERBOSE.reset(second)
+
+
+@contextlib.contextmanager
+def _output(*, shown: bool) -> Generator[None]:
+    """What a quiet command would print goes nowhere."""
+    if shown:
+        yield
+        return
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield
+    sys.stdout.flush()
+
+
+def _keywords_last(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """In an order that a signature may have."""
+    return sorted(parameters, key=lambda each: each.kind)

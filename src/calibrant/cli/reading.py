@@ -1,0 +1,238 @@
+"""Options by which every command reads predictions, and what is done before anything heavy is imported."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import shlex
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+
+from calibrant._math.errors import InputError
+
+if TYPE_CHECKING:
+    from calibrant.predictions import Predictions
+    from calibrant.predictions.checks import Kind
+
+STDIN = frozenset({"-", "/dev/stdin", "/proc/self/fd/0", "/dev/fd/0"})
+LmScore = Literal["acc", "acc_norm", "acc_bytes"]
+AnyKind = Literal["binary", "multiclass", "multilabel", "top_label"]
+
+_PANEL = "How files are read"
+_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "form": (
+        str | None,
+        typer.Option(
+            "--format", metavar="ENDING", help="Read it as csv, jsonl, npz, ..., whatever its name ends in."
+        ),
+    ),
+    "label_column": (str | None, typer.Option(metavar="NAME", help="The column of true classes.")),
+    "prob_columns": (
+        list[str] | None,
+        typer.Option(
+            "--prob-columns",
+            metavar="NAMES",
+            help="Columns of probabilities, by class: no,yes. One: class 1.",
+        ),
+    ),
+    "logit_columns": (
+        list[str] | None,
+        typer.Option("--logit-columns", metavar="NAMES", help="The same for logits."),
+    ),
+    "group_column": (str | None, typer.Option(metavar="NAME", help="The column of groups.")),
+    "percent": (
+        bool,
+        typer.Option(
+            "--percent", help="Probabilities are percentages. Numbers up to 100 are recognised without."
+        ),
+    ),
+    "kind": (
+        AnyKind | None,
+        typer.Option(help="What FILE holds, where that is not clear: multilabel without labels."),
+    ),
+    "lm_score": (
+        LmScore,
+        typer.Option(
+            help="Samples of lm-evaluation-harness: softmax of log-likelihoods, or per character or byte."
+        ),
+    ),
+}
+_DEFAULTS = {"percent": False, "lm_score": "acc"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How files are read."""
+
+    form: str | None = None
+    label_column: str | None = None
+    prob_columns: tuple[str, ...] = ()
+    logit_columns: tuple[str, ...] = ()
+    group_column: str | None = None
+    percent: bool = False
+    kind: str | None = None
+    lm_score: LmScore = "acc"
+
+    def open(self, path: Path, *, labels: Path | None = None, stream: bool | None = None) -> Predictions:
+        """Predictions of a file, or of what comes through a pipe."""
+        from calibrant.predictions import ColumnNames, open_predictions
+
+        file, form, name = path, self.form, None
+        if is_pipe(path):
+            file, form, name = _kept(path, form)
+        columns = ColumnNames(
+            label=self.label_column,
+            probs=self.prob_columns,
+            logits=self.logit_columns,
+            group=self.group_column,
+        )
+        return open_predictions(
+            file,
+            labels=labels,
+            stream=stream,
+            columns=columns or None,
+            percent=self.percent or None,
+            kind=cast("Kind | None", self.kind),
+            lm_score=self.lm_score,
+            format=form,
+            name=name,
+        )
+
+    def load(self, path: Path) -> Predictions:
+        """The same, read whole."""
+        return self.open(path, stream=False)
+
+    @property
+    def words(self) -> str:
+        """The options, as they are typed."""
+        words: list[str] = []
+        for name, option in {"form": "--format", "label_column": "--label-column"}.items():
+            if (value := getattr(self, name)) is not None:
+                words += [option, value]
+        for name, option in {"prob_columns": "--prob-columns", "logit_columns": "--logit-columns"}.items():
+            if values := getattr(self, name):
+                words += [option, ",".join(values)]
+        if self.group_column is not None:
+            words += ["--group-column", self.group_column]
+        words += ["--percent"] if self.percent else []
+        words += [] if self.lm_score == "acc" else ["--lm-score", self.lm_score]
+        return shlex.join(words)
+
+
+def reads(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with these options in place of its parameter ``reading``."""
+    signature = inspect.signature(command, eval_str=True)
+    parameters: list[inspect.Parameter] = []
+    for each in signature.parameters.values():
+        if each.name != "reading":
+            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        for name, (kind, option) in _OPTIONS.items():
+            option.rich_help_panel = _PANEL
+            parameters.append(
+                inspect.Parameter(
+                    name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=_DEFAULTS.get(name),
+                    annotation=Annotated[kind, option],
+                )
+            )
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        given = {name: values.pop(name) for name in _OPTIONS}
+        for name in ("prob_columns", "logit_columns"):
+            given[name] = tuple(part.strip() for text in given[name] or () for part in text.split(","))
+        command(**values, reading=Reading(**given))
+
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    vars(run)["__signature__"] = signature.replace(parameters=parameters)
+    return run
+
+
+def check_inputs(*paths: Path | None) -> None:
+    """Refuse a file that is not there, before the seconds that imports take.
+
+    Raises:
+        FileNotFoundError: One sentence.
+    """
+    for path in paths:
+        if path is None or is_pipe(path):
+            continue
+        try:
+            path.stat()
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"there is no file {path}.") from error
+        except OSError:
+            continue  # said by who opens it
+
+
+def expanded(paths: Iterable[Path]) -> list[Path]:
+    """The paths, with patterns such as ``*.npz`` replaced by what they match: not every shell does so."""
+    found: list[Path] = []
+    for path in paths:
+        pattern = any(mark in path.name for mark in "*?[")
+        matches = sorted(path.parent.glob(path.name)) if pattern and not path.exists() else []
+        found += matches or [path]
+    return found
+
+
+def is_pipe(path: Path) -> bool:
+    """Whether it is the standard input, or another pipe."""
+    if str(path) in STDIN:
+        return True
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and str(path).startswith("/dev/fd/"))
+
+
+_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def _kept(path: Path, form: str | None) -> tuple[Path, str, str]:
+    """What comes through a pipe, as a file that lasts as long as the process; its format, and its name."""
+    folder = tempfile.TemporaryDirectory(prefix="calibrant-")
+    _FOLDERS.append(folder)
+    file = Path(folder.name) / "stdin"
+    with file.open("wb") as kept:
+        if str(path) in STDIN:
+            if sys.stdin.isatty():
+                raise InputError(
+                    "- reads predictions from a pipe, and there is none: cat FILE | calibrant ..."
+                )
+            shutil.copyfileobj(sys.stdin.buffer, kept)
+        else:
+            with path.open("rb") as piped:
+                shutil.copyfileobj(piped, kept)
+    return file, form or _guessed(file), "stdin" if str(path) in STDIN else path.name
+
+
+def _guessed(file: Path) -> str:
+    """The format by its first bytes."""
+    with file.open("rb") as opened:
+        start = opened.read(64)
+    if not start:
+        raise InputError("nothing came through the pipe.")
+    marks = {b"PK": "npz", b"PAR1": "parquet", b"\x1f\x8b": "csv.gz", b"{": "jsonl", b"[": "json"}
+    stripped = start.lstrip(b"\xef\xbb\xbf \r\n")
+    found = next((form for mark, form in marks.items() if stripped.startswith(mark)), None)
+    if found is None and b"\0" in start:
+        raise InputError("which format comes through the pipe? Say it by --format.")
+    return found or "csv"
+
+
+def named(paths: Sequence[Path]) -> list[str]:
+    """How files are called in a table: without the folder that they share."""
+    shared = os.path.commonpath([path.parent for path in paths]) if len(paths) > 1 else ""
+    return [os.path.relpath(path, shared) if shared else str(path) for path in paths]

@@ -1,0 +1,202 @@
+"""Is a model in use still calibrated? Windows of time, and tests that may be looked at after each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from calibrant._math.checks import check_choice
+from calibrant._math.errors import InputError
+from calibrant.evaluation.arguments import as_judged, check_predictions, no_labels
+from calibrant.evaluation.judging.measure import measure
+from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.monitoring.questions import Watched, calibration_test, change_tests
+from calibrant.evaluation.monitoring.result import MONITOR_SCHEMA_VERSION, Against, Monitoring, Window
+from calibrant.evaluation.monitoring.windows import Windows, windows_of
+from calibrant.evaluation.pairing import refuse_other_classes
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.versions import versions
+from calibrant.predictions import Predictions
+
+SHOWN = ("accuracy", "mean_confidence", "prevalence", "mean_probability", "gap", "ece", "nll")
+_LEAST = 2  # labelled samples of a window whose numbers are shown
+
+
+def monitor(
+    stream: Predictions,
+    times: ArrayLike,
+    *,
+    window: str | float,
+    labelled: ArrayLike | None = None,
+    baseline: Predictions | None = None,
+    against: Against | None = None,
+    false_alarms: float = 0.05,
+    positive_class: int | str | None = None,
+    num_bins: int = 15,
+    bootstrap: int = 200,
+    seed: int = 0,
+    command: str | None = None,
+    progress: Callable[[float], None] = lambda _: None,
+) -> Monitoring:
+    r"""Watch the calibration of a model in use; the answer may be asked for again after every batch.
+
+    Without a baseline the question is whether the stated probabilities are true: of the top label and of
+    each class, or of each label. With one it is whether, among samples of the same stated probability (in
+    ten bins of the baseline's samples), as many are right as were then; and it is also said whether the
+    confidences, the predicted classes or the true classes have changed, which alone is no alarm.
+
+    The tests are e-processes (see :mod:`calibrant.evaluation.monitoring.evidence`): a model that stays as
+    the hypothesis says raises an alarm with probability ``false_alarms`` at most, ever, however often one
+    looks and whenever one stops. Ask with a longer ``stream`` from the same beginning; whoever begins
+    anew has a new chance of a false alarm.
+
+    Args:
+        stream: Predictions since the monitor began.
+        times: When each was made, ``(N,)``: dates, or numbers in any unit.
+        window: Length of a window: ``"1d"``, ``"12h"``, ``"30min"``, ``"1w"`` for dates, or a number.
+        labelled: Which samples have a label by now, ``(N,)``; by default all. Whether a label is known may
+            depend on the stated probabilities, but not on the label.
+        baseline: Predictions with labels from before, such as those that the model was accepted on.
+        against: ``"stated"`` or ``"baseline"``; by default the baseline where there is one.
+        false_alarms: The probability of an alarm, ever, where nothing is wrong.
+        positive_class: Of two classes the one whose probability is judged, as in :func:`calibrant.evaluate`.
+        num_bins: Bins of the calibration error of a window.
+        bootstrap: Resamples for the intervals of a window.
+        seed: Random seed of these.
+        command: The command line to record, if there was one.
+        progress: Told the share of the work that is done.
+
+    Returns:
+        The numbers of each window with intervals, and the tests with their evidence over time.
+
+    Raises:
+        TypeError: If something else than predictions is given.
+        InputError: If labels are missing, times do not fit, or the baseline is of another kind.
+
+    Note:
+        Intervals of a window have their level there alone: of a hundred windows five are outside. Only the
+        tests account for looking often. Where labels arrive late, the evidence of a past window changes as
+        they come in. An alarm comes some windows after a change, the sooner the larger it is, and the sooner
+        the shorter the time before it.
+
+    References:
+        Henzi and Ziegel, "Valid sequential inference on probability forecast performance", Biometrika 109,
+        2022; Arnold, Henzi and Ziegel, "Sequentially valid tests for forecast calibration", Annals of Applied
+        Statistics 17, 2023.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> log_odds = rng.normal(size=4000)
+        >>> days = np.arange(4000) // 100
+        >>> truth = np.where(days < 20, log_odds, log_odds / 2)  # over-confident from day 20 on
+        >>> labels = rng.random(4000) < 1 / (1 + np.exp(-truth))
+        >>> found = monitor(Predictions(logits=log_odds, labels=labels), days, window=1, bootstrap=20)
+        >>> found.passed, found.tests[0].alarm > 20
+        (False, True)
+    """
+    check_predictions(stream, "stream")
+    stream = as_judged(stream, positive_class)
+    known = _known(stream, labelled)
+    windows = windows_of(_times(times, stream.num_samples), window)
+    against = against or ("stated" if baseline is None else "baseline")
+    check_choice("against", against, ("stated", "baseline"))
+    if not 0 < false_alarms < 1:
+        raise InputError(f"`false_alarms` must lie between 0 and 1, as in 0.05; got {false_alarms}.")
+    told = stream.rows(torch.from_numpy(known))
+    index = windows.index[known]
+    watched = Watched(stream, told, windows, index, false_alarms)
+    tests = [calibration_test(watched, decides=against == "stated")]
+    if baseline is not None:
+        check_predictions(baseline, "baseline")
+        baseline = _as_baseline(baseline, stream, positive_class)
+        tests += change_tests(watched, baseline, decides=against == "baseline")
+    elif against == "baseline":
+        raise InputError('`against="baseline"` goes with a `baseline`; there is none.')
+    procedure = Procedure(
+        kind=stream.kind,
+        num_bins=num_bins,
+        num_resamples=bootstrap,
+        num_draws=bootstrap,
+        level=0.95,
+        seed=seed,
+    )
+    return Monitoring(
+        schema_version=MONITOR_SCHEMA_VERSION,
+        passed=not any(test.decides and test.alarm is not None for test in tests),
+        against=against,
+        false_alarms=false_alarms,
+        kind=stream.kind,
+        num_samples=stream.num_samples,
+        num_labelled=int(known.sum()),
+        windows=tuple(_windows(told, index, windows, procedure, progress)),
+        tests=tuple(tests),
+        source=stream.source,
+        baseline=None if baseline is None else baseline.source,
+        notes=stream.notes,
+        versions=versions(),
+        command=command,
+    )
+
+
+def _times(times: ArrayLike, num_samples: int) -> NDArray[np.generic]:
+    found = np.asarray(times)
+    if found.shape != (num_samples,):
+        raise InputError(f"`times` must have shape ({num_samples},), one per sample; got {found.shape}.")
+    if not (np.issubdtype(found.dtype, np.datetime64) or found.dtype.kind in "iuf"):
+        raise InputError(f"`times` must be dates (numpy.datetime64) or numbers; got {found.dtype}.")
+    return found
+
+
+def _known(stream: Predictions, labelled: ArrayLike | None) -> NDArray[np.bool_]:
+    """Which samples have labels."""
+    if stream.labels is None and stream.kind != "top_label":
+        raise no_labels(stream)
+    known = np.ones(stream.num_samples, dtype=bool) if labelled is None else np.asarray(labelled)
+    if known.dtype != np.bool_ or known.shape != (stream.num_samples,):
+        raise InputError(f"`labelled` must be booleans of shape ({stream.num_samples},); got {known.shape}.")
+    if not known.any():
+        raise InputError("there is nothing to judge: no sample has a label yet.")
+    return known
+
+
+def _as_baseline(baseline: Predictions, stream: Predictions, positive_class: int | str | None) -> Predictions:
+    judged = as_judged(baseline, positive_class)
+    if judged.kind != stream.kind:
+        raise InputError(f"`baseline` must be {stream.kind} as the stream; got {judged.kind}.")
+    if judged.labels is None and judged.kind != "top_label":
+        raise no_labels(judged)
+    refuse_other_classes([("the stream", stream), ("the baseline", judged)])
+    return judged
+
+
+def _windows(
+    told: Predictions,
+    index: NDArray[np.int64],
+    windows: Windows,
+    procedure: Procedure,
+    progress: Callable[[float], None],
+) -> list[Window]:
+    found: list[Window] = []
+    samples = np.bincount(windows.index, minlength=len(windows))
+    for number in range(len(windows)):
+        rows = np.flatnonzero(index == number)
+        metrics = {}
+        if len(rows) >= _LEAST:
+            measured = measure(
+                reduce_predictions(told.rows(torch.from_numpy(rows)), procedure.num_bins), procedure
+            )
+            metrics = {key: measured.metrics[key] for key in SHOWN if key in measured.metrics}
+        found.append(
+            Window(
+                start=windows.edges[number],
+                end=windows.edges[number + 1],
+                num_samples=int(samples[number]),
+                num_labelled=len(rows),
+                metrics=metrics,
+            )
+        )
+        progress((number + 1) / len(windows))
+    return found

@@ -1,0 +1,224 @@
+"""The questions that a monitor asks of a stream, and how their evidence grows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.evaluation.monitoring.events import Event, events_of, main_events, stated_classes
+from calibrant.evaluation.monitoring.evidence import (
+    likeliest_start,
+    log_change,
+    log_mean_wealth,
+    log_wealth,
+    mean_of,
+    over_starts,
+)
+from calibrant.evaluation.monitoring.result import SequentialTest, TestKey
+from calibrant.evaluation.monitoring.windows import Windows
+from calibrant.evaluation.resampling.events import Matrix, Vector
+from calibrant.predictions import Predictions
+
+_BINS, _LEAST_OF_BIN = 10, 30
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A stream, and which of its samples have labels by now."""
+
+    stream: Predictions
+    told: Predictions
+    windows: Windows
+    index: NDArray[np.int64]  # the window of each labelled sample
+    false_alarms: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """Evidence of one thing that could be wrong, ``log E[begun, ended]``."""
+
+    name: str
+    share: float  # of the stake
+    evidence: Matrix
+
+
+@dataclass(frozen=True)
+class _Question:
+    key: TestKey
+    title: str
+    found: str
+    quiet: str
+
+
+_CALIBRATION = _Question(
+    "calibration",
+    "Stated probabilities against what happens",
+    "The stated probabilities are not those of what happens",
+    "Nothing speaks against the stated probabilities",
+)
+_CHANGE = _Question(
+    "change",
+    "Right as often as in the baseline, at the same stated probability",
+    "At the same stated probability, what happens is no longer as in the baseline",
+    "At the same stated probability, nothing speaks for another share than in the baseline",
+)
+_CONFIDENCE = _Question(
+    "confidence",
+    "Stated probabilities as in the baseline",
+    "The stated probabilities are distributed otherwise than in the baseline",
+    "Nothing speaks for other stated probabilities than in the baseline",
+)
+_STATED = _Question(
+    "stated-classes",
+    "Classes predicted as in the baseline",
+    "Classes are predicted in other shares than in the baseline",
+    "Nothing speaks for other shares of the predicted classes than in the baseline",
+)
+_TRUE = _Question(
+    "true-classes",
+    "True classes as in the baseline",
+    "Classes occur in other shares than in the baseline",
+    "Nothing speaks for other shares of the true classes than in the baseline",
+)
+
+
+def calibration_test(watched: Watched, *, decides: bool) -> SequentialTest:
+    """Are the stated probabilities true?"""
+    parts = (Part(each.name, each.share, _wealth(each, watched)) for each in events_of(watched.told))
+    return _answer(_CALIBRATION, parts, watched, watched.false_alarms, decides=decides)
+
+
+def _wealth(event: Event, watched: Watched) -> Matrix:
+    bets = log_wealth(event.probs, event.outcomes, watched.index, len(watched.windows), event.gamblers)
+    return log_mean_wealth(bets)
+
+
+def change_tests(watched: Watched, baseline: Predictions, *, decides: bool) -> Iterator[SequentialTest]:
+    """Is the model calibrated as it was, and has it the same to judge? The latter share the false alarms."""
+    yield _answer(_CHANGE, _changed(watched, baseline), watched, watched.false_alarms, decides=decides)
+    drifts = {
+        _CONFIDENCE: _moved(watched, baseline),
+        _STATED: _other_classes(
+            watched.stream, watched.windows.index, watched.windows, baseline, stated=True
+        ),
+        _TRUE: _other_classes(watched.told, watched.index, watched.windows, baseline, stated=False),
+    }
+    asked = {question: parts for question, parts in drifts.items() if parts}
+    for question, parts in asked.items():
+        yield _answer(question, parts, watched, watched.false_alarms / len(asked), decides=False)
+
+
+def _changed(watched: Watched, baseline: Predictions) -> Iterator[Part]:
+    """Shares of what occurs in each bin of stated probabilities; half of the stake is on all at once."""
+    events = list(zip(main_events(watched.told), main_events(baseline), strict=True))
+    for told, before in events:
+        edges = _edges(before.probs)
+        old = _counts(before.probs, before.outcomes, edges, np.zeros(len(before.probs), dtype=np.int64), 1)[0]
+        new = _counts(told.probs, told.outcomes, edges, watched.index, len(watched.windows))
+        evidence = [log_change(new[:, number], old[number]) for number in range(len(edges) + 1)]
+        share = 1 / len(events)
+        prefix = f"{told.name}, " if len(events) > 1 else ""
+        ends = [0.0, *edges, 1.0]
+        yield Part(f"{prefix}all stated probabilities", share / 2, np.sum(evidence, 0))
+        for number, each in enumerate(evidence):
+            where = f"stated {ends[number]:.3g} to {ends[number + 1]:.3g}"
+            yield Part(prefix + where, share / 2 / len(evidence), each)
+
+
+def _moved(watched: Watched, baseline: Predictions) -> list[Part]:
+    """Shares of the bins themselves."""
+    events = list(zip(main_events(watched.told), main_events(baseline), strict=True))
+    found: list[Part] = []
+    for told, before in events:
+        edges = _edges(before.probs)
+        old = np.bincount(np.searchsorted(edges, before.probs), minlength=len(edges) + 1)
+        cells = np.searchsorted(edges, told.probs)
+        new = _table(watched.index, cells, len(watched.windows), len(edges) + 1)
+        found.append(Part(told.name, 1 / len(events), log_change(new, old.astype(np.float64))))
+    return found
+
+
+def _other_classes(
+    stream: Predictions, index: NDArray[np.int64], windows: Windows, baseline: Predictions, *, stated: bool
+) -> list[Part]:
+    """Shares of the classes; one of several labels at a time."""
+    if stream.kind == "top_label" or (stated and stream.kind == "multilabel"):
+        return []
+    old, new = (stated_classes(each) if stated else each.labels for each in (baseline, stream))
+    before, now = np.asarray(old), np.asarray(new)
+    if before.ndim == 1:
+        before, now, cells = before[:, None], now[:, None], stream.num_classes or 2
+    else:
+        cells = 2
+    names = stream.class_names or tuple(str(each) for each in range(before.shape[1]))
+    found: list[Part] = []
+    for column in range(before.shape[1]):
+        counts = np.bincount(before[:, column], minlength=cells).astype(np.float64)
+        table = _table(index, now[:, column], len(windows), cells)
+        name = names[column] if before.shape[1] > 1 else "classes"
+        found.append(Part(name, 1 / before.shape[1], log_change(table, counts)))
+    return found
+
+
+def _edges(probs: Vector) -> Vector:
+    """Bins of about as many of the baseline's samples each, and of enough."""
+    bins = int(np.clip(len(probs) // _LEAST_OF_BIN, 1, _BINS))
+    return np.unique(np.quantile(probs, np.arange(1, bins) / bins))
+
+
+def _counts(
+    probs: Vector, outcomes: Vector, edges: Vector, index: NDArray[np.int64], num_windows: int
+) -> NDArray[np.float64]:
+    """How often what each bin states did not occur, and did: ``(windows, bins, 2)``."""
+    cells = 2 * np.searchsorted(edges, probs) + outcomes.astype(np.int64)
+    return _table(index, cells, num_windows, 2 * (len(edges) + 1)).reshape(num_windows, -1, 2)
+
+
+def _table(rows: NDArray[np.int64], cells: NDArray[np.int64], num_rows: int, num_cells: int) -> Matrix:
+    counted = np.bincount(rows * num_cells + cells, minlength=num_rows * num_cells)
+    return counted.reshape(num_rows, num_cells).astype(np.float64)
+
+
+def _answer(
+    question: _Question, parts: Iterable[Part], watched: Watched, false_alarms: float, *, decides: bool
+) -> SequentialTest:
+    """The evidence of all parts together; where it suffices, since when, and which part speaks loudest."""
+    kept = list(parts)
+    together = mean_of([each.evidence for each in kept], [each.share for each in kept])
+    evidence = over_starts(together)
+    threshold = -math.log(false_alarms)
+    reached = np.flatnonzero(evidence >= threshold)
+    alarm = int(reached[0]) if len(reached) else None
+    since = about = None
+    sentence = f"{question.quiet} (evidence {_times(evidence[-1])}, an alarm from {_times(threshold)} on)."
+    if alarm is not None:
+        since = likeliest_start(together, alarm)
+        loudest = max(kept, key=lambda each: float(each.evidence[since, alarm]) + math.log(each.share))
+        about = loudest.name if len(kept) > 1 else None
+        start, end = watched.windows.edges[since], watched.windows.edges[alarm + 1]
+        clearest = f", clearest of: {about}" if about else ""
+        sentence = f"{question.found}: alarm at {end}, most likely since {start}{clearest}."
+    return SequentialTest(
+        key=question.key,
+        title=question.title,
+        decides=decides,
+        log10_evidence=tuple(float(each) for each in evidence / math.log(10)),
+        log10_threshold=threshold / math.log(10),
+        alarm=alarm,
+        since=since,
+        about=about,
+        sentence=sentence,
+    )
+
+
+def _times(log_evidence: float) -> str:
+    """Evidence as a factor."""
+    return (
+        f"{math.exp(log_evidence):.3g}"
+        if log_evidence < math.log(1e6)
+        else f"10^{log_evidence / math.log(10):.0f}"
+    )

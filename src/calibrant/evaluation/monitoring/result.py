@@ -1,0 +1,79 @@
+"""What a monitor found, as frozen data with a JSON form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, TypeAlias
+
+from pydantic import TypeAdapter
+
+from calibrant.evaluation.result import Estimate
+from calibrant.predictions import Kind, Source
+
+MONITOR_SCHEMA_VERSION = 1
+Against: TypeAlias = Literal["stated", "baseline"]
+TestKey: TypeAlias = Literal["calibration", "change", "confidence", "stated-classes", "true-classes"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """The samples of a span of time."""
+
+    start: str
+    end: str  # not included
+    num_samples: int
+    num_labelled: int
+    metrics: Mapping[str, Estimate]
+    """Of the labelled samples; each interval has its level in this window alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequentialTest:
+    """Evidence against a hypothesis, which may be looked at after every window."""
+
+    key: TestKey
+    title: str
+    decides: bool
+    """Whether an alarm of it is the monitor's."""
+    log10_evidence: tuple[float, ...]  # at the end of each window
+    log10_threshold: float
+    alarm: int | None  # the first window at whose end the threshold was reached
+    since: int | None  # then: the window from which on the samples speak loudest
+    about: str | None  # then: the class, label or bin that speaks loudest, if there are several
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Monitoring:
+    """The answer of :func:`~calibrant.evaluation.monitor`, with a JSON form."""
+
+    schema_version: int
+    passed: bool
+    against: Against
+    false_alarms: float
+    kind: Kind
+    num_samples: int
+    num_labelled: int
+    windows: tuple[Window, ...]
+    tests: tuple[SequentialTest, ...]
+    source: Source | None
+    baseline: Source | None
+    notes: tuple[str, ...]
+    versions: Mapping[str, str]
+    command: str | None
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """The answer as JSON text."""
+        return _adapter().dump_json(self, indent=indent).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Monitoring:
+        """Read what :meth:`to_json` wrote."""
+        return _adapter().validate_json(text)
+
+
+@cache
+def _adapter() -> TypeAdapter[Monitoring]:
+    return TypeAdapter(Monitoring)

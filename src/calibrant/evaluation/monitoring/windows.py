@@ -1,0 +1,90 @@
+"""Which window each sample falls into."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._math.errors import InputError
+
+MOST = 2000
+_UNITS = {"s": "s", "min": "m", "h": "h", "d": "D", "w": "W"}
+_SPAN = re.compile(r"(\d+)\s*(s|min|h|d|w)")
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of equal length without gaps, and the one of each sample."""
+
+    index: NDArray[np.int64]  # of each sample
+    edges: tuple[str, ...]  # one more than there are windows
+
+    def __len__(self) -> int:
+        return len(self.edges) - 1
+
+
+def windows_of(times: NDArray[np.generic], window: str | float) -> Windows:
+    """Windows of a length that the caller chose before looking at the labels.
+
+    Args:
+        times: When each sample was predicted, ``(N,)``: dates (``datetime64``), or numbers in any unit.
+        window: For dates a text such as ``"1d"``, ``"12h"``, ``"30min"``, ``"1w"``; for numbers a number.
+
+    Raises:
+        InputError: If a time is missing, the window does not go with the times, or there would be too many.
+    """
+    if np.issubdtype(times.dtype, np.datetime64):
+        dates = times.astype("datetime64[s]")
+        if np.isnat(dates).any():
+            raise InputError(
+                f"`times` must be known of every sample; row {int(np.isnat(dates).argmax())} has none."
+            )
+        seconds = dates.astype(np.int64)
+        length = _seconds(window)
+        # Weeks begin on Mondays; the first of January 1970 was a Thursday.
+        origin = -3 * 86400 if length % (7 * 86400) == 0 else 0
+        first, index = _indices(seconds, length, origin)
+        starts = origin + length * np.arange(first, first + index.max() + 2)
+        return Windows(index, tuple(_shown(each) for each in starts.astype("datetime64[s]")))
+    numbers = times.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        row = int((~np.isfinite(numbers)).argmax())
+        raise InputError(f"`times` must be finite; got {numbers[row]} in row {row}.")
+    if isinstance(window, str) or not 0 < window < math.inf:
+        raise InputError(f"`window` must be a positive number where times are numbers; got {window!r}.")
+    first, index = _indices(numbers, window, 0)
+    starts = window * np.arange(first, first + index.max() + 2)
+    return Windows(index, tuple(f"{each:g}" for each in starts))
+
+
+def _indices(
+    times: NDArray[np.int64] | NDArray[np.float64], length: float, origin: float
+) -> tuple[int, NDArray[np.int64]]:
+    """The number of the first window, and how many windows later each sample falls."""
+    numbers = np.floor((times - origin) / length).astype(np.int64)
+    first, last = int(numbers.min()), int(numbers.max())
+    if last - first >= MOST:
+        raise InputError(
+            f"`window` must be longer: the times span {last - first + 1:,} windows, and {MOST:,} is the most."
+        )
+    return first, numbers - first
+
+
+def _seconds(window: object) -> int:
+    match = _SPAN.fullmatch(window.strip().lower()) if isinstance(window, str) else None
+    if match is None or int(match[1]) == 0:
+        raise InputError(
+            "`window` must be a span such as '1d', '12h', '30min' or '1w' where times are dates; "
+            f"got {window!r}."
+        )
+    return int(match[1]) * int(np.timedelta64(1, _UNITS[match[2]]) / np.timedelta64(1, "s"))
+
+
+def _shown(date: np.datetime64) -> str:
+    """A date, with the time of day where that is not midnight."""
+    text = str(date)
+    return text.removesuffix("T00:00:00")

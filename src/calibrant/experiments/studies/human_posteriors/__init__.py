@@ -1,0 +1,33 @@
+"""A network's probabilities against the judgements of fifty people an image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from calibrant.experiments.studies.human_posteriors.claims import claims
+from calibrant.experiments.studies.human_posteriors.numbers import swapped, words
+from calibrant.experiments.study import DATA, OUT_PAGES, Page, Session, Study, data_folder
+
+PAGE = Page(
+    name="human-posteriors",
+    template=Path(__file__).with_name("page.md.j2"),
+    words=words,
+    claims=claims,
+    exchanged=swapped,
+)
+
+
+def _run(session: Session, *, data: Path | None, out: Path) -> Sequence[Path]:
+    from calibrant.experiments.studies.human_posteriors.measure import results
+
+    return PAGE.write(results(data_folder(data), tell=session.progress), out)
+
+
+HUMAN_POSTERIORS = Study(
+    name="human-posteriors",
+    summary="A network's probabilities against those of people, before and after repairs.",
+    run=_run,
+    options=(DATA, OUT_PAGES),
+    pages=(PAGE,),
+)

@@ -1,0 +1,147 @@
+"""Networks that are trained on clean images and judged on corrupted and foreign ones."""
+
+from __future__ import annotations
+
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from calibrant import metrics
+from calibrant.calibrators import build
+from calibrant.data import Dataset, LazyImages, Preparation
+from calibrant.data.images.corruptions import CorruptedImages
+from calibrant.data.prepare import to_unit
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.experiments.studies import losses
+from calibrant.experiments.studies.shift import settings as ours
+from calibrant.experiments.tasks.simulation import Simulation
+from calibrant.experiments.tasks.task import Settings
+from calibrant.training import Recipe, train
+from calibrant.training.data import preparation, read_data, read_foreign
+
+_BATCH = 1000
+_GRID = Path(losses.__file__).with_name("grid.toml")
+
+
+class ShiftedNetwork(Simulation):
+    """One network, with calibrators that were fitted on clean images."""
+
+    name: ClassVar[str] = "shifted-network"
+    version: ClassVar[int] = 1
+    defaults: ClassVar[Mapping[str, Any]] = ours.DEFAULTS
+
+    def simulate(self, settings: Settings) -> Mapping[str, Any]:
+        """Train, fit the calibrators, and judge all of them on everything."""
+        recipe = recipe_of(settings)
+        with tempfile.TemporaryDirectory() as folder:
+            run = train(recipe, Path(folder) / "run", report=False)
+            model, predictions = run.model(), run.predictions
+            train_accuracy = run.rows[-1]["train_accuracy"]
+        dataset = _data(settings["train"])
+        prepared = preparation(recipe.data, dataset)
+        fitted = {
+            name: fit_quietly(build(name), Labelled.of(predictions.calibration)) for name in ours.CALIBRATORS
+        }
+
+        def stages(logits: Tensor) -> dict[str, Tensor]:
+            plain = {ours.AS_TRAINED: logits.double().softmax(1)}
+            return plain | {name: each.predict_proba(logits).double() for name, each in fitted.items()}
+
+        test = Labelled.of(predictions.test)
+        known = stages(test.scores)
+        rows = _evenly(len(dataset.test), settings["images"])
+        labels = dataset.test.labels[rows]
+        shifts: list[dict[str, Any]] = []
+        worst: list[dict[str, Tensor]] = []
+        for corruption in ours.CORRUPTIONS:
+            for severity in ours.SEVERITIES:
+                images = _corrupted(settings["train"], settings["images"], corruption, severity)
+                found = stages(logits_of(model, prepared, images))
+                worst += [found] if severity == max(ours.SEVERITIES) else []
+                shifts.append({"corruption": corruption, "severity": severity, **_judged(found, labels)})
+        foreign = {ours.CORRUPTED: {name: torch.cat([each[name] for each in worst]) for name in known}}
+        for name in ours.FOREIGN:
+            part = read_foreign(name, dataset, recipe.data)
+            chosen = part.inputs[_evenly(len(part), settings["images"])]
+            foreign[name] = stages(logits_of(model, prepared, chosen))
+        return {
+            "train_accuracy": train_accuracy,
+            "temperature": fitted["temperature"].fit_result_.parameters["temperature"],
+            "clean": _judged(known, test.labels),
+            "foreign": {
+                name: {stage: _told(known[stage], probs) for stage, probs in found.items()}
+                for name, found in foreign.items()
+            },
+            "shifts": shifts,
+        }
+
+
+def recipe_of(settings: Settings) -> Recipe:
+    """The recipe of a run: that of the study of losses with another loss and size.
+
+    Example:
+        >>> recipe_of({"loss": "brier", "seed": 1, "train": 500, "epochs": 2, "images": 10}).training.epochs
+        2
+    """
+    changes = [
+        f"seed={settings['seed']}",
+        f'loss="{settings["loss"]}"',
+        f"data.train={settings['train']}",
+        f"training.epochs={settings['epochs']}",
+    ]
+    base = tomllib.loads(_GRID.read_text(encoding="utf-8"))["recipe"]
+    return Recipe.read(base).with_settings(changes)
+
+
+@lru_cache(maxsize=2)
+def _data(num_train: int) -> Dataset:
+    """The data of every run of that size."""
+    return read_data(recipe_of({**ours.DEFAULTS, "seed": 0, "train": num_train}).data)
+
+
+@lru_cache(maxsize=64)
+def _corrupted(num_train: int, num_images: int, corruption: str, severity: int) -> Tensor:
+    """Test images under a corruption, the same ones for every run."""
+    inputs = _data(num_train).test.inputs
+    return CorruptedImages(inputs, corruption, severity=severity)[_evenly(len(inputs), num_images)]
+
+
+def logits_of(model: nn.Module, prepared: Preparation, images: Tensor | LazyImages) -> Tensor:
+    """A network's logits of images as they are stored."""
+    batches = (images[start : start + _BATCH] for start in range(0, len(images), _BATCH))
+    with torch.no_grad():
+        return torch.cat([model(prepared(to_unit(each))) for each in batches])
+
+
+def _judged(found: Mapping[str, Tensor], labels: Tensor) -> dict[str, Any]:
+    """Error, ECE and NLL at every stage."""
+    return {
+        stage: {
+            "error": float(metrics.error_rate(probs, labels)),
+            "ece": float(metrics.expected_calibration_error(probs, labels)),
+            "nll": float(metrics.negative_log_likelihood(probs, labels)),
+            "gap": float((probs.amax(1) - (probs.argmax(1) == labels).double()).mean()),
+        }
+        for stage, probs in found.items()
+    }
+
+
+def _told(inside: Tensor, outside: Tensor) -> dict[str, float]:
+    """AUROC of telling foreign images from test images, by entropy and by the top probability."""
+    found: dict[str, float] = {}
+    for score in ("entropy", "max_probability"):
+        known, foreign = (
+            metrics.out_of_distribution_scores(probs=each, score=score) for each in (inside, outside)
+        )
+        found[score] = float(metrics.out_of_distribution_detection(known, foreign).auroc)
+    return found
+
+
+def _evenly(total: int, wanted: int) -> Tensor:
+    return torch.linspace(0, total - 1, min(wanted, total)).long()

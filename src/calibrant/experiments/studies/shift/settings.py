@@ -1,0 +1,44 @@
+"""Settings of the shift study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+DEFAULTS: Mapping[str, Any] = {"loss": "cross-entropy", "train": 10_000, "epochs": 21, "images": 2000}
+"""As in the study of losses; so many test images are corrupted, and as many of each foreign set are shown."""
+
+TITLES: Mapping[str, str] = {
+    "cross-entropy": "cross-entropy",
+    "focal(gamma=3)": "focal, γ = 3",
+    "sample-focal": "FLSD-53",
+    "focal-calibration(gamma=3, calibration_weight=0.5)": "FCL, γ = 3, λ = 0.5",
+    "label-smoothing(smoothing=0.05)": "label smoothing, 0.05",
+    "brier": "Brier",
+}
+CROSS_ENTROPY, FCL, FLSD = (
+    "cross-entropy",
+    "focal-calibration(gamma=3, calibration_weight=0.5)",
+    "sample-focal",
+)
+
+CALIBRATORS = ("temperature", "focal-temperature", "vector", "ensemble-temperature")
+AS_TRAINED = "as-trained"
+STAGES: Mapping[str, str] = {
+    AS_TRAINED: "as trained",
+    "temperature": "temperature",
+    "focal-temperature": "focal temperature",
+    "vector": "vector",
+    "ensemble-temperature": "ensemble temperature",
+}
+CORRUPTIONS = ("gaussian-noise", "motion-blur", "fog", "brightness", "contrast", "jpeg-compression")
+SEVERITIES = (1, 2, 3, 4, 5)
+FOREIGN: Mapping[str, str] = {"notmnist_ood": "notMNIST", "mnist": "MNIST"}
+CORRUPTED = "corrupted"
+"""The name under which corrupted images of the highest severity stand among the foreign ones."""
+
+PAPER_FCL = "focal calibration loss (2025), table 4"
+KULL = "Komisarenko and Kull 2024, section 5.2, under shift"
+AIM = "the aim"
+SCORES: Mapping[str, str] = {"max_probability": "top probability", "entropy": "entropy"}
+"""By what foreign images are told; the first as in one of the authors' public versions."""

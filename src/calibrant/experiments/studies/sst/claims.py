@@ -1,0 +1,106 @@
+"""What the papers claim, asked of the only network with two classes, under both conventions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from calibrant.experiments.claims import Claim, all_of, below, compared, within
+from calibrant.experiments.means import mean_of, paired_difference, plus_minus
+from calibrant.experiments.studies.losses.claims import asked
+from calibrant.experiments.studies.losses.numbers import ArmRuns
+from calibrant.experiments.studies.sst.numbers import SCALE, arms_of, distances, ratios
+from calibrant.experiments.studies.sst.settings import (
+    CONVENTIONS,
+    FEWEST_SEEDS,
+    PRINTED,
+    RENORMALISED,
+    STRUCK,
+)
+
+CODE = "Mukhoti et al. (2020), code for SST"
+KULL = "Komisarenko and Kull 2024, section 4.1, two classes"
+MARGIN = 1.1
+"""The factor within which a ratio of temperatures counts as the predicted one."""
+_WITHOUT = {"confident-share"}
+"""Asked of SST by no paper."""
+
+
+def claims(numbers: Mapping[str, Any]) -> list[Claim]:
+    """Those of the study of losses under both conventions, of the conventions, and of the binary theory."""
+    found: dict[str, Claim] = {}
+    for convention in CONVENTIONS:
+        for claim in asked(_enough(arms_of(numbers, convention))):
+            if claim.key in _WITHOUT or (convention == RENORMALISED and claim.key.startswith("no-cost")):
+                continue
+            name = claim.key if convention == STRUCK else f"{claim.key}, {convention}"
+            where = "as published" if convention == STRUCK else "renormalised"
+            found[name] = replace(claim, key=name, statement=f"{claim.statement} ({where})")
+    return [*found.values(), *_convention(numbers), *_focal(numbers), *_theory(numbers)]
+
+
+def _enough(arms: Mapping[str, ArmRuns]) -> dict[str, ArmRuns]:
+    """The arms with as many seeds as it takes to decide anything."""
+    return {key: arm for key, arm in arms.items() if len(arm.runs) >= FEWEST_SEEDS}
+
+
+def _convention(numbers: Mapping[str, Any]) -> Iterator[Claim]:
+    """Losses are the samples: each is another training, theirs and ours."""
+    for column, printed in enumerate(PRINTED):
+        if printed.metric not in {"NLL", "MCE", "ECE"} or printed.stage != "pre":
+            continue
+        ours = {name: distances(numbers, name, column) for name in CONVENTIONS}
+        if len(ours[STRUCK]) < 2:
+            continue
+        gap, said = compared(
+            *((name, list(ours[name].values())) for name in (STRUCK, RENORMALISED)), digits=1
+        )
+        yield Claim(
+            key=f"convention, {printed.metric}",
+            source=CODE,
+            statement=f"The published {printed.title} lies nearer to ours with the neutral class struck out "
+            "than renormalised",
+            verdict=below(gap),
+            evidence=f"distance from the published number, mean over losses: {said}, n = {gap.n} losses",
+            arms=(STRUCK, RENORMALISED),
+        )
+
+
+def _focal(numbers: Mapping[str, Any]) -> Iterator[Claim]:
+    """Whether focal loss's bad row is made by the convention."""
+    both = [_enough(arms_of(numbers, name)).get("focal-3") for name in (RENORMALISED, STRUCK)]
+    if None in both:
+        return
+    values = [[SCALE * run["stages"]["before"]["ece"] for run in arm.runs.values()] for arm in both if arm]
+    gap = paired_difference(*values)
+    yield Claim(
+        key="convention-focal-3",
+        source=CODE,
+        statement="Focal loss with γ = 3 has the lower ECE where the two classes are renormalised",
+        verdict=below(gap),
+        evidence=f"{plus_minus(mean_of(values[0]), 1)} % renormalised, "
+        f"{plus_minus(mean_of(values[1]), 1)} % as published, n = {gap.n}",
+        arms=(RENORMALISED, STRUCK),
+    )
+
+
+def _theory(numbers: Mapping[str, Any]) -> Iterator[Claim]:
+    for convention, where in ((RENORMALISED, "renormalised"), (STRUCK, "as published")):
+        rows = [(row, ratios(numbers, convention, row["gamma"])) for row in numbers["theory"]]
+        known = [(row, [each / row["binary"] for each in found]) for row, found in rows]
+        if any(len(found) < FEWEST_SEEDS for _, found in known):
+            continue
+        said = "; ".join(
+            f"γ = {row['gamma']:g}: {plus_minus(mean_of([each * row['binary'] for each in found]), 2)} where "
+            f"{row['binary']:.2f} is predicted"
+            for row, found in known
+        )
+        yield Claim(
+            key=f"binary-theory, {convention}",
+            source=KULL,
+            statement="Focal loss needs cross-entropy's temperature times that of the binary focal map, "
+            f"within a factor of {MARGIN:g} ({where})",
+            verdict=all_of(within(mean_of(found), low=1 / MARGIN, high=MARGIN) for _, found in known),
+            evidence=f"focal loss's temperature over cross-entropy's: {said}; n = {len(known[0][1])} seeds",
+        )

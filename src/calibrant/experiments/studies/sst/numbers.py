@@ -1,0 +1,87 @@
+"""What the runs of SST show, by convention and loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from calibrant.experiments.means import Mean, mean_of
+from calibrant.experiments.studies.losses.numbers import ArmRuns
+from calibrant.experiments.studies.sst.settings import CONVENTIONS, LOSSES, PRINTED
+
+Numbers = Mapping[str, Any]
+SCALE = 100
+"""Of the published tables: per cent, and NLL in hundredths of a nat."""
+
+
+def arms_of(numbers: Numbers, convention: str) -> dict[str, ArmRuns]:
+    """The losses with finished runs, by key, under a convention."""
+    found: dict[str, dict[int, Any]] = {}
+    for run in numbers["runs"]:
+        judged = run["conventions"][convention]
+        found.setdefault(run["loss"], {})[run["seed"]] = {**run, **judged, "norms": {}}
+    return {
+        loss.key: ArmRuns(key=loss.key, title=loss.title, runs=dict(sorted(found[loss.key].items())))
+        for loss in LOSSES
+        if loss.key in found
+    }
+
+
+def swapped(numbers: Numbers, first: str, second: str) -> dict[str, Any]:
+    """The numbers with the results of two losses, or of the two conventions, exchanged."""
+    partner = {first: second, second: first}
+    if first in CONVENTIONS:
+        runs = [
+            {**run, "conventions": {name: run["conventions"][partner[name]] for name in CONVENTIONS}}
+            for run in numbers["runs"]
+        ]
+    else:
+        runs = [{**run, "loss": partner.get(run["loss"], run["loss"])} for run in numbers["runs"]]
+    return {**numbers, "runs": runs}
+
+
+def of_printed(arm: ArmRuns, column: int) -> Mean:
+    """Our number for a column of the published tables, in its unit."""
+    stage, metric = PRINTED[column].ours
+    return mean_of([SCALE * run["stages"][stage][metric] for run in arm.runs.values()])
+
+
+def printed(numbers: Numbers) -> dict[tuple[int, str], Mapping[str, str]]:
+    """The published numbers by column and loss."""
+    return {(int(each["column"]), each["loss"]): each for each in numbers["published"]}
+
+
+def distances(numbers: Numbers, convention: str, column: int) -> dict[str, float]:
+    """How far our number is from the published one, by loss, for every loss that both have."""
+    arms, theirs = arms_of(numbers, convention), printed(numbers)
+    return {
+        key: abs(of_printed(arm, column).value - float(theirs[column, key]["value"]))
+        for key, arm in arms.items()
+        if (column, key) in theirs
+    }
+
+
+def ratios(numbers: Numbers, convention: str, gamma: float) -> list[float]:
+    """Focal loss's temperature over cross-entropy's, seed by seed."""
+    arms = arms_of(numbers, convention)
+    plain, focal = (arms.get(key) for key in ("cross-entropy", f"focal-{gamma:g}"))
+    if plain is None or focal is None:
+        return []
+    return [
+        focal.runs[seed]["parameters"]["temperature"] / run["parameters"]["temperature"]
+        for seed, run in plain.runs.items()
+        if seed in focal.runs
+    ]
+
+
+def ratios_at(numbers: Numbers, epoch: int, gamma: float) -> list[float]:
+    """The same on the held-out sentences after an epoch, renormalised."""
+    arms = arms_of(numbers, "renormalised")
+    plain, focal = (arms.get(key) for key in ("cross-entropy", f"focal-{gamma:g}"))
+    if plain is None or focal is None:
+        return []
+    return [
+        focal.runs[seed]["temperatures"][epoch - 1] / run["temperatures"][epoch - 1]
+        for seed, run in plain.runs.items()
+        if seed in focal.runs
+    ]

@@ -1,0 +1,179 @@
+"""Columns by other names than calibrant's: those that the caller states, and those that many tables use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from calibrant._math.errors import InputError
+from calibrant.predictions.formats.names import listing
+
+LABELS = (
+    *("y_true", "y", "target", "targets", "truth", "ground_truth", "gold", "actual", "true_label"),
+    *("true_labels", "references", "reference"),
+)
+SINGLE = ("y_prob", "y_proba", "y_pred_proba", "y_pred_prob", "pred_proba", "proba", "probability", "p")
+FAMILIES = {
+    "prob": ("p_", "proba_", "probs_", "probability_", "y_prob_", "y_proba_", "prob.", "proba."),
+    "logit": ("logits_", "logit.", "logits."),
+}
+NO_CLASS = frozenset({"max", "pred", "predicted", "top", "top1", "true", "correct", "label", "value"})
+"""What may stand in the name of a column of scores and is no class."""
+OTHER = "other:"
+"""What stands before the name of a column that would be read, had the caller not named another."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnNames:
+    """What the columns of a table are called, where they have names of their own.
+
+    Args:
+        label: The column of true classes.
+        probs: Columns of probabilities, one for each class, or that of class 1 alone.
+        logits: The same for logits.
+        group: The column of groups.
+    """
+
+    label: str | None = None
+    probs: tuple[str, ...] = ()
+    logits: tuple[str, ...] = ()
+    group: str | None = None
+
+    def __bool__(self) -> bool:
+        return self != ColumnNames()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """The columns by calibrant's names, in their order."""
+
+    names: tuple[str, ...]
+    scores: tuple[str, ...] = ()
+    """The columns of scores that were stated, in the order in which they were."""
+    positive: str | None = None
+    """The class whose probability the only column of scores holds, where its name says so."""
+    notes: tuple[str, ...] = ()
+
+
+def canonical(given: Sequence[str], columns: ColumnNames | None = None) -> Header:
+    """The header in calibrant's names: what is stated comes first, then known names, then common ones.
+
+    Raises:
+        InputError: If a stated column is not there, or it is not clear which of several is meant.
+
+    Example:
+        >>> canonical(["id", "y_true", "p_spam"]).names
+        ('id', 'label', 'prob')
+    """
+    stated = list(_stated(columns or ColumnNames()))
+    for column in stated:
+        if given.count(column.found) != 1:
+            times = "no column" if column.found not in given else "more than one column"
+            raise InputError(f"it holds {times} `{column.found}`; it holds {listing(given)}.")
+    names = [f"{OTHER}{each}" if any(_rivals(each, column) for column in stated) else each for each in given]
+    for column in stated:
+        names[given.index(column.found)] = column.name
+    positive = next((column.positive for column in stated if column.positive), None)
+    notes: list[str] = []
+    for column in _recognised(names):
+        if names.count(column.found) != 1:
+            raise InputError(f"it holds the column `{column.found}` more than once.")
+        names[names.index(column.found)] = column.name
+        positive = positive or column.positive
+        notes.append(f"`{column.found}` as `{column.name}`")
+    shown = ", ".join(notes[:3]) + (f" and {len(notes) - 3} more" if len(notes) > 3 else "")
+    scores = tuple(column.name for column in stated if column.family in FAMILIES)
+    return Header(
+        names=tuple(names), scores=scores, positive=positive, notes=(f"Read {shown}.",) if notes else ()
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Column:
+    found: str
+    name: str
+    positive: str | None = None
+    family: str = ""
+
+
+def _stated(columns: ColumnNames) -> Iterator[_Column]:
+    if columns.probs and columns.logits:
+        raise InputError("columns of probabilities or of logits can be named, not both.")
+    if columns.label is not None:
+        yield _Column(found=columns.label, name="label", family="label")
+    if columns.group is not None:
+        yield _Column(found=columns.group, name="group", family="group")
+    family, found = ("prob", columns.probs) if columns.probs else ("logit", columns.logits)
+    if len(found) == 1:
+        yield _Column(found=found[0], name=family, positive=_class_of(found[0], family), family=family)
+        return
+    for each, suffix in zip(found, _suffixes(found, family), strict=True):
+        yield _Column(found=each, name=f"{family}_{suffix}", family=family)
+
+
+def _rivals(name: str, column: _Column) -> bool:
+    """Whether a column would be read in place of, or beside, one that was stated."""
+    if column.family in {"label", "group"}:
+        return name in {column.family, f"{column.family}s"}
+    return name in {"prob", "logit", "confidence"} or name.startswith(("prob_", "logit_"))
+
+
+def _suffixes(found: Sequence[str], family: str) -> list[str]:
+    """What tells the columns apart: what follows the family's name or what they all begin with."""
+    known = [_class_of(name, family) for name in found]
+    if None not in known:
+        return [str(each) for each in known]
+    least, most = min(found), max(found)
+    start = next((k for k, (a, b) in enumerate(zip(least, most, strict=False)) if a != b), len(least))
+    rests = [name[start:] for name in found]
+    return rests if all(rests) and start else list(found)
+
+
+def _class_of(name: str, family: str) -> str | None:
+    """``spam`` of ``p_spam``; None where no class is named, or only its number."""
+    for prefix in (f"{family}_", *FAMILIES[family]):
+        rest = name.lower().removeprefix(prefix)
+        if rest != name.lower() and rest:
+            return name[len(prefix) :]
+    return None
+
+
+def _recognised(names: Sequence[str]) -> Iterator[_Column]:
+    """Common names, for what is not there by calibrant's own."""
+    lower = {name.lower(): name for name in names}
+    outcome = "confidence" in names and ({"correct", "true_label"} & set(names))
+    if not ({"label", "labels"} & set(names)) and not outcome and not _family(names, "label_"):
+        found = [lower[each] for each in ("label", "labels", *LABELS) if each in lower]
+        if len(found) > 1:
+            shown = " or ".join(f"`{each}`" for each in found)
+            raise InputError(
+                f"which column holds the true classes, {shown}? Call it `label`, or say so by `columns` "
+                "(--label-column)."
+            )
+        if found:
+            yield _Column(found=found[0], name="label")
+    families = {family: _family(names, f"{family}_") for family in FAMILIES}
+    if {"prob", "logit", "confidence"} & set(names) or sum(map(len, families.values())) > 1:
+        return
+    single = [lower[each] for each in ("prob", "logit", "confidence", *SINGLE) if each in lower]
+    if len(single) == 1:
+        canonical_name = single[0].lower()
+        name = canonical_name if canonical_name in {"prob", "logit", "confidence"} else "prob"
+        yield _Column(found=single[0], name=name)
+        return
+    for family, prefixes in FAMILIES.items():
+        for prefix in (f"{family}_", *prefixes):
+            members = [name for name in names if name.lower().startswith(prefix) and len(name) > len(prefix)]
+            if len(members) == 1:
+                rest = members[0][len(prefix) :]
+                if not rest.isdigit() and rest.lower() not in NO_CLASS:
+                    yield _Column(found=members[0], name=family, positive=rest)
+                return
+            if len(members) > 1:
+                for name in members:
+                    yield _Column(found=name, name=f"{family}_{name[len(prefix) :]}")
+                return
+
+
+def _family(names: Collection[str], prefix: str) -> list[str]:
+    return [name for name in names if name.startswith(prefix) and name != prefix]

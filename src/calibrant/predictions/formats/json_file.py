@@ -1,0 +1,164 @@
+"""Records and arrays as JSON: ``.jsonl`` (also ``.ndjson``), a record a line, and ``.json``.
+
+A record is a row of a table, whose cells may be lists: ``probs`` or ``logits`` of all classes, or the
+``[{"label": ..., "score": ...}, ...]`` of a Hugging Face pipeline. Lines that lm-evaluation-harness logged
+are read by :mod:`calibrant.predictions.formats.lm_eval`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant._math.errors import InputError
+from calibrant.predictions.checks import shown
+from calibrant.predictions.formats import lm_eval
+from calibrant.predictions.formats.aliases import LABELS, ColumnNames, canonical
+from calibrant.predictions.formats.columns import Column, fields_of_columns, layout_of
+from calibrant.predictions.formats.contents import FileContents, lines_named
+from calibrant.predictions.formats.lm_eval import LmScore
+from calibrant.predictions.formats.names import choose, fields_of
+
+Record = dict[str, Any]
+
+_ARRAYS = {"prediction_scores": "probs", "prediction_probs": "probs"} | dict.fromkeys(LABELS, "labels")
+"""What others call the arrays, such as the metrics of Hugging Face's evaluate."""
+_PIPELINE = {"label", "score"}
+_PIPELINE_KEYS = ("scores", "probs", "predictions", "prediction", "output", "outputs")
+
+
+def read(path: Path, columns: ColumnNames | None = None, *, lm_score: LmScore = "acc") -> FileContents:
+    """Read records, one a line or in a list, or a dictionary of arrays."""
+    with path.open(encoding="utf-8-sig") as file:
+        try:
+            text = file.read()
+        except UnicodeDecodeError as error:
+            raise InputError("it is not UTF-8 text; save it as such.") from error
+    if path.suffix.lower() == ".json":
+        whole = _parsed(text, "it")
+        if isinstance(whole, dict):
+            return FileContents(fields=_of_arrays(whole))
+        if not isinstance(whole, list):
+            raise InputError("it holds neither records nor arrays by name.")
+        records, lines = [_record(each, f"record {row}") for row, each in enumerate(whole)], []
+    else:
+        numbered = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        records = [_record(_parsed(line, f"line {number}"), f"line {number}") for number, line in numbered]
+        lines = [number for number, _ in numbered]
+    if not records:
+        raise InputError("it holds no records.")
+    if lm_eval.are_samples(records):
+        return FileContents(fields=lm_eval.fields_of_samples(records, score=lm_score))
+    if lm_score != "acc":
+        raise InputError("`lm_score` goes with samples of lm-evaluation-harness; these are other records.")
+    with lines_named(lines):
+        return FileContents(fields=_of_records(records, columns), lines=lines)
+
+
+def _parsed(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{what} is not JSON ({str(error).split(':')[0].lower()}).") from error
+
+
+def _record(value: Any, what: str) -> Record:
+    if not isinstance(value, dict):
+        raise InputError(f'{what} is no record, such as {{"label": 1, "prob": 0.9}}.')
+    return value
+
+
+def _of_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays by name, as in an archive; names of others stand in for those that are absent."""
+    named: dict[str, Any] = {}
+    for name, values in arrays.items():
+        other = _ARRAYS.get(name.lower(), name)
+        named[name if other in arrays or other in named else other] = values
+    chosen = choose(named)
+    return fields_of({name: _array(name, named[name]) for name in chosen.used}, chosen)
+
+
+def _of_records(records: Sequence[Record], columns: ColumnNames | None) -> dict[str, Any]:
+    """The columns that records make, or the lists that stand in their cells."""
+    names = list(dict.fromkeys(name for record in records for name in record))
+    lists = [name for name in ("logits", "probs") if isinstance(records[0].get(name), list)]
+    piped = [name for name in _PIPELINE_KEYS if _is_pipeline(records[0].get(name))]
+    if piped:
+        return _of_pipelines(records, piped[0], names)
+    if lists and not columns:
+        cells = {name: [record.get(name) for record in records] for name in names}
+        return _of_arrays({{"label": "labels"}.get(name, name): each for name, each in cells.items()})
+    header = canonical(names, columns)
+    layout = layout_of(header)
+    given = dict(zip(header.names, names, strict=True))
+    numeric = {name: _numbers(given[name], records) for name in (*layout.scores, *layout.weights)}
+    scores = np.stack([numeric[name] for name in layout.scores], axis=1)
+    others = {name: _cells(given[name], records) for name in layout.others}
+    weights: dict[str, Column] = {name: numeric[name] for name in layout.weights}
+    return fields_of_columns(layout, scores, others | weights)
+
+
+def _is_pipeline(value: Any) -> bool:
+    return (
+        isinstance(value, list) and bool(value) and isinstance(value[0], dict) and set(value[0]) >= _PIPELINE
+    )
+
+
+def _of_pipelines(records: Sequence[Record], name: str, names: Sequence[str]) -> dict[str, Any]:
+    """Probabilities by label, as pipelines for text classification give them with ``top_k=None``."""
+    tables: list[dict[str, float]] = []
+    for row, record in enumerate(records):
+        if not _is_pipeline(record.get(name)):
+            raise InputError(f"`{name}` must list labels with scores; row {row} holds something else.")
+        tables.append({str(each["label"]): float(each["score"]) for each in record[name]})
+    classes = sorted(tables[0])
+    for row, table in enumerate(tables):
+        if sorted(table) != classes:
+            raise InputError(f"`{name}` must score the same labels in every row; row {row} scores others.")
+    truth = next((each for each in ("label", "labels", *LABELS) if each in names), None)
+    arrays: Record = {
+        "probs": [[table[each] for each in classes] for table in tables],
+        "class_names": classes,
+    }
+    if truth is not None:
+        arrays["labels"] = [record.get(truth) for record in records]
+    return _of_arrays(arrays)
+
+
+def _array(name: str, values: Any) -> Any:
+    """Numbers as an array, texts as they are."""
+    if name in {"class_names", "groups", "kind"}:
+        return [str(each) for each in values] if isinstance(values, list) else values
+    if isinstance(values, list) and values and all(isinstance(each, str) for each in values):
+        return values
+    try:
+        found = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"`{name}` must hold as many numbers in every row.") from error
+    if found.dtype.kind not in "biuf":
+        raise InputError(f"`{name}` must hold numbers in every row; some hold none.")
+    return found
+
+
+def _numbers(name: str, records: Sequence[Record]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    found = np.empty(len(records))
+    for row, record in enumerate(records):
+        value = record.get(name)
+        try:
+            found[row] = float(value)  # pyright: ignore[reportArgumentType]
+        except (TypeError, ValueError):
+            said = "is empty" if value is None else f"holds {shown(str(value))}"
+            raise InputError(f"`{name}` must hold a number in every row; row {row} {said}.") from None
+    return found
+
+
+def _cells(name: str, records: Sequence[Record]) -> Column:
+    """Whole numbers as an array, everything else as texts."""
+    values = [record.get(name) for record in records]
+    if all(isinstance(each, int) for each in values):  # bool is one
+        return np.asarray([int(each) for each in values if each is not None])
+    return ["" if each is None else str(each) for each in values]

@@ -1,0 +1,204 @@
+"""Samples that lm-evaluation-harness logged (``samples_TASK_*.jsonl``, by ``--log_samples``).
+
+**Multiple choice**: each answer has the log-likelihood of its text, summed over its tokens. Their softmax is
+how the model divides its belief among the answers that it is offered; what it would rather say is left out.
+``acc_norm`` divides each by the number of characters of the answer first, ``acc_bytes`` by that of its bytes.
+
+**Generated answers**: the confidence is what the answer states in words, as in "Confidence: 85%"; of several
+the last counts. Whether the answer is right is the harness's own finding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from calibrant._math.checks import check_choice
+from calibrant._math.errors import InputError
+
+LmScore: TypeAlias = Literal["acc", "acc_norm", "acc_bytes"]
+Sample: TypeAlias = Mapping[str, Any]
+
+MARKS_OF_ANSWERS = ("exact_match", "acc", "em", "correct", "score")
+"""The metrics that say of a generated answer whether it is right, as 0 or 1."""
+
+_STATED = re.compile(
+    r"(?:confidence|probability|certainty)\W{0,12}?(?:level|score|of|is|in my answer|\W){0,4}?"
+    r"(?P<number>\d+(?:[.,]\d+)?)\s*(?P<unit>%|percent|/\s*100?|/\s*10)?",
+    re.IGNORECASE,
+)
+_BEFORE = re.compile(r"(?P<number>\d+(?:[.,]\d+)?)\s*(?P<unit>%|percent)\s*(?:confiden|sure|certain)", re.I)
+
+
+def are_samples(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether records are what the harness logs."""
+    return "doc_id" in records[0] and bool({"filtered_resps", "resps"} & set(records[0]))
+
+
+def fields_of_samples(samples: Sequence[Sample], *, score: LmScore = "acc") -> dict[str, Any]:
+    """The arguments of ``Predictions``.
+
+    Raises:
+        InputError: If samples do not have the form of the harness's, or no answer states a confidence.
+    """
+    check_choice("lm_score", score, get_args(LmScore))
+    samples, notes = _of_one_filter(samples)
+    if _likelihoods(samples[0]) is None:
+        return _of_answers(samples, notes)
+    return _of_choices(samples, score, notes)
+
+
+def _of_one_filter(samples: Sequence[Sample]) -> tuple[Sequence[Sample], tuple[str, ...]]:
+    """The samples of the first filter: the harness logs each answer once for every filter of the task."""
+    filters = list(dict.fromkeys(str(each.get("filter")) for each in samples))
+    if len(filters) == 1:
+        return samples, ()
+    kept = [each for each in samples if str(each.get("filter")) == filters[0]]
+    return kept, (f"Of the filters {', '.join(filters)} the first is judged.",)
+
+
+def _likelihoods(sample: Sample) -> list[float] | None:
+    """The log-likelihood of each answer; None where answers were generated."""
+    found: list[float] = []
+    responses = sample.get("filtered_resps", sample.get("resps"))
+    for each in responses if isinstance(responses, list) else []:
+        while isinstance(each, list) and len(each) == 1:
+            (each,) = each
+        if not isinstance(each, list) or len(each) != 2 or str(each[1]) not in {"True", "False"}:
+            return None
+        try:
+            found.append(float(each[0]))
+        except ValueError:
+            return None
+    return found or None
+
+
+def _of_choices(samples: Sequence[Sample], score: LmScore, notes: tuple[str, ...]) -> dict[str, Any]:
+    logits: list[np.ndarray[Any, np.dtype[np.float64]]] = []
+    for row, sample in enumerate(samples):
+        found, answers = _likelihoods(sample), _answers(sample)
+        if found is None or len(found) < 2:
+            raise InputError(f"row {row} holds no log-likelihoods of two answers or more, and others do.")
+        if "acc_mutual_info" in sample and len(found) % 2 == 0:  # the second half is without the question
+            found, answers = found[: len(found) // 2], answers[: len(found) // 2]
+        values = np.asarray(found)
+        if score != "acc":
+            if len(answers) != len(found):
+                raise InputError(f"row {row} does not say its answers, whose lengths {score} needs.")
+            sizes = [len(each.encode()) if score == "acc_bytes" else len(each) for each in answers]
+            values = values / np.maximum(sizes, 1)
+        logits.append(values)
+    by = {"acc": "", "acc_norm": " per character", "acc_bytes": " per byte"}[score]
+    said = f"Probabilities are the softmax of the answers' log-likelihoods{by} (lm-evaluation-harness)."
+    labels = _labels(samples, logits, score)
+    sizes = {len(each) for each in logits}
+    if labels is not None and len(sizes) == 1:
+        return {"logits": np.stack(logits), "labels": labels, "notes": (said, *notes)}
+    right = [row[label] == row.max() for row, label in zip(logits, labels, strict=True)] if labels else None
+    right = right or [bool(each[score]) for each in samples if score in each]
+    if len(right) < len(samples):
+        raise InputError(f"its targets name none of the answers, and it holds no `{score}` either.")
+    confidence = [float(1 / np.exp(each - each.max()).sum()) for each in logits]
+    why = (
+        f"Questions have {min(sizes)} to {max(sizes)} answers" if len(sizes) > 1 else "Targets name no answer"
+    )
+    return {
+        "confidence": np.asarray(confidence),
+        "correct": np.asarray(right, dtype=int),
+        "notes": (said, f"{why}, so only the answer that was chosen is judged.", *notes),
+    }
+
+
+def _answers(sample: Sample) -> list[str]:
+    """The text of each answer, which is the last argument of its request."""
+    given = sample.get("arguments")
+    if isinstance(given, Mapping):  # {"gen_args_0": {"arg_0": ..., "arg_1": ...}, ...}
+        given = [list(each.values()) for each in given.values() if isinstance(each, Mapping)]
+    if not isinstance(given, list):
+        return []
+    return [str(each[-1]).strip() for each in given if isinstance(each, list) and each]
+
+
+def _labels(samples: Sequence[Sample], logits: Sequence[Any], score: LmScore) -> list[int] | None:
+    """The number of the true answer; a target is a number or a text, which the logged score tells apart."""
+    by_number = [_number(each.get("target"), len(row)) for each, row in zip(samples, logits, strict=True)]
+    by_text = [_place(str(each.get("target")).strip(), _answers(each)) for each in samples]
+    for labels in (by_number, by_text):
+        if None not in labels and all(
+            score not in each or bool(each[score]) == (int(row.argmax()) == label)
+            for each, row, label in zip(samples, logits, labels, strict=True)
+        ):
+            return [each for each in labels if each is not None]
+    return None
+
+
+def _number(target: Any, count: int) -> int | None:
+    text = str(target).strip()
+    return int(text) if text.isdigit() and int(text) < count else None
+
+
+def _place(text: str, answers: Sequence[str]) -> int | None:
+    return answers.index(text) if answers.count(text) == 1 else None
+
+
+def _of_answers(samples: Sequence[Sample], notes: tuple[str, ...]) -> dict[str, Any]:
+    metric = next((name for name in MARKS_OF_ANSWERS if _is_mark(samples[0].get(name))), None)
+    if metric is None:
+        named = ", ".join(f"`{name}`" for name in MARKS_OF_ANSWERS)
+        raise InputError(f"its answers are not marked right or wrong by one of {named}, as 1 or 0.")
+    confidence: list[float] = []
+    right: list[int] = []
+    for sample in samples:
+        stated = stated_confidence(_text(sample))
+        if stated is not None and _is_mark(sample.get(metric)):
+            confidence.append(stated)
+            right.append(int(sample[metric]))
+    if len(confidence) < 2:
+        raise InputError(
+            f"{len(confidence)} of {len(samples)} answers state a confidence; ask for it in the prompt, as "
+            "in: End with 'Confidence: N%'."
+        )
+    left = len(samples) - len(confidence)
+    said = (f"{left} of {len(samples)} answers state no confidence and are left out.",) if left else ()
+    what = (
+        f"Confidence is what the answer states; `{metric}` says whether it is right (lm-evaluation-harness)."
+    )
+    return {
+        "confidence": np.asarray(confidence),
+        "correct": np.asarray(right),
+        "notes": (what, *said, *notes),
+    }
+
+
+def _is_mark(value: Any) -> bool:
+    return isinstance(value, int | float) and float(value) in {0.0, 1.0}
+
+
+def _text(sample: Sample) -> str:
+    """All that the model wrote: filters cut the answer out, and the confidence with it."""
+    found: Any = sample.get("resps", sample.get("filtered_resps"))
+    while isinstance(found, list) and found:
+        found = found[0]
+    return found if isinstance(found, str) else ""
+
+
+def stated_confidence(text: str) -> float | None:
+    """The last confidence that a text states, as a fraction.
+
+    Example:
+        >>> stated_confidence("Paris. Confidence: 85%"), stated_confidence("I am 70 % sure.")
+        (0.85, 0.7)
+    """
+    found = [*_STATED.finditer(text), *_BEFORE.finditer(text)]
+    if not found:
+        return None
+    last = max(found, key=lambda match: match.start("number"))
+    value = float(last["number"].replace(",", "."))
+    unit = (last["unit"] or "").replace(" ", "").lower()
+    share = value / {"": 1, "/10": 10}.get(unit, 100)
+    if not unit and value > 1:  # "Confidence: 85"
+        share = value / 100
+    return share if 0 <= share <= 1 else None

@@ -1,0 +1,50 @@
+"""Percentages in place of probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant._math.errors import InputError
+
+LARGEST_SHARE = 2.0
+"""What no probability reaches by rounding."""
+SPACES = ("probs", "confidence")
+
+
+def as_shares(fields: dict[str, Any], percent: bool | None) -> dict[str, Any]:
+    """The fields with percentages divided by 100, which a note says; by default where only they can be meant.
+
+    Raises:
+        InputError: If percentages are said to be there, and there are logits.
+    """
+    space = next((name for name in SPACES if name in fields), None)
+    if space is None:
+        if percent:
+            raise InputError("it holds logits, which are no percentages; leave out `percent` (--percent).")
+        return fields
+    values = fields[space]
+    if isinstance(values, list | tuple):
+        values = np.asarray(values)
+    if percent is False or not isinstance(values, np.ndarray | torch.Tensor):
+        return fields
+    if not percent and not _are_percentages(values):
+        return fields
+    note = f"`{space}` holds percentages and was divided by 100."
+    return fields | {space: values / 100, "notes": (*fields.get("notes", ()), note)}
+
+
+def _are_percentages(values: np.ndarray[Any, np.dtype[Any]] | Tensor) -> bool:
+    """Whether all lie between 0 and 100, some beyond any probability, and rows sum to 100."""
+    try:
+        table = torch.as_tensor(values)
+    except TypeError:  # texts
+        return False
+    if not table.numel() or table.ndim not in {1, 2} or not bool(torch.isfinite(table).all()):
+        return False
+    if not (float(table.min()) >= 0 and LARGEST_SHARE < float(table.max()) <= 100):
+        return False
+    return table.ndim == 1 or bool(((table.to(torch.float64).sum(dim=1) - 100).abs() <= 1).all())

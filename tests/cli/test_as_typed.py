@@ -1,0 +1,233 @@
+"""The command line bears what people type."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+
+import calibrant
+from calibrant.cli.main import app
+from calibrant.reports.commands import command_mark
+
+
+@pytest.fixture(scope="module")
+def found() -> calibrant.Evaluation:
+    """An evaluation of an over-confident model."""
+    rng = np.random.default_rng(0)
+    odds = rng.normal(size=400)
+    labels = (rng.random(400) < 1 / (1 + np.exp(-odds))).astype(int)
+    given = calibrant.Predictions(logits=4 * odds, labels=labels)
+    return calibrant.evaluate(given, calibrators=["temperature"], bootstrap=20, null_draws=40)
+
+
+@pytest.fixture
+def asked(monkeypatch, found) -> list[dict[str, Any]]:
+    """What the library was asked to evaluate; it answers at once, with what it found of another model."""
+    given: list[dict[str, Any]] = []
+
+    def answer(predictions: calibrant.Predictions, **options: Any) -> calibrant.Evaluation:
+        given.append({"predictions": predictions, **options})
+        return replace(
+            found, num_test=predictions.num_samples, source=predictions.source, command=options["command"]
+        )
+
+    def page(found: calibrant.Evaluation, path: Path) -> None:
+        path.write_text(f'<meta name="generator" content="calibrant {command_mark(found.command or "")}">')
+
+    monkeypatch.setattr("calibrant.evaluation.evaluate", answer)
+    monkeypatch.setattr("calibrant.reports.write_report", page)  # a second of drawing
+    return given
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A small file of predictions."""
+    path = tmp_path / "p.npz"
+    np.savez(path, logits=np.linspace(-2, 2, 40), labels=np.arange(40) % 2)
+    return path
+
+
+def test_a_foreign_table_is_read_by_every_command(run, asked, tmp_path) -> None:
+    """Names, words and percentages are understood; what is done next reads the file in the same way."""
+    rows = [
+        f"{word},{percent},{percent // 50}"
+        for word, percent in zip(["ham", "spam"] * 20, range(10, 90, 2), strict=True)
+    ]
+    (tmp_path / "mail.csv").write_text("\n".join(["y_true,p_spam,site", *rows]))
+    options = ("--group-column", "site", "--label-column", "y_true")
+    assert run("evaluate", "mail.csv", *options).returncode == 0
+    given = asked[0]["predictions"]
+    assert (given.kind, given.class_names, given.probs[0].item()) == ("binary", ("ham", "spam"), 0.1)
+    assert (given.labels[:2].tolist(), given.groups[0]) == ([0, 1], "0")
+    fit = run("fit", "mail.csv", "--all", "--method", "temperature", "-o", "t.safetensors", *options)
+    assert fit.returncode == 0, fit.stderr
+    assert "note: `probs` holds percentages and was divided by 100." in fit.stdout
+    assert (
+        run("apply", "t.safetensors", "mail.csv", "-o", "out.csv", "--prob-columns", "p_spam").returncode == 0
+    )
+    assert run("check", "mail.csv", "--max-ece", "0.9", "--bootstrap", "20", *options).returncode == 0
+
+
+def test_the_next_commands_read_the_file_in_the_same_way(found) -> None:
+    """What ``evaluate`` recommends carries its options."""
+    from calibrant.reports.commands import with_commands
+
+    told = with_commands(found, reading="--label-column y")
+    assert told.verdict.commands
+    assert all(command.endswith(" --label-column y") for command in told.verdict.commands)
+
+
+def test_several_files_one_after_another(run, asked, file, tmp_path) -> None:
+    """Each has its verdict and its page, and a row of the last table; a bad one is told, and counts."""
+    (tmp_path / "bad.npz").write_bytes(b"PK")
+    calibrant.load_predictions(file).rows(slice(0, 30)).save(tmp_path / "part.npz")
+    done = run("evaluate", "part.npz", "bad.npz", "p.npz", "--report", "pages", "--json", "all.json")
+    assert done.returncode == 2
+    assert done.stderr.startswith("calibrant: ")
+    assert "bad.npz" in done.stderr
+    assert done.stdout.count("Recommended: Temperature scaling") == 2
+    last = done.stdout.rstrip().splitlines()[-2:]
+    assert [line.split()[0] for line in last] == ["part.npz", "p.npz"]
+    assert sorted(path.name for path in (tmp_path / "pages").iterdir()) == ["p.html", "part.html"]
+    found = json.loads((tmp_path / "all.json").read_text())
+    assert [each["num_test"] for each in found] == [30, 40]
+
+
+def test_patterns_that_the_shell_left(run, asked, file) -> None:
+    """``*.npz`` is expanded where the shell does not."""
+    assert run("evaluate", "*.npz").returncode == 0
+    assert len(asked) == 1
+    assert "there is no file *.csv" in run("evaluate", "*.csv").stderr
+
+
+def test_a_pipe_in_and_json_out(run, asked, file, monkeypatch) -> None:
+    """``-`` reads the standard input whatever its format, and ``--json -`` prints nothing else."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
+    done = run("evaluate", "-", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["source"]["name"] == "stdin"
+    text = "label\tprob\n" + "1\t0.75\n0\t0.5\n" * 20
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    done = run(
+        "check", "/dev/stdin", "--format", "tsv", "--max-ece", "0.9", "--json", "-", "--bootstrap", "20"
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["passed"]
+
+
+def test_levels_as_people_say_them(run, asked, file) -> None:
+    """95, 95% and 0.95 are one level; 5 is none."""
+    for level in ("95", "95%", "0.95"):
+        run("evaluate", file.name, "--level", level)
+    assert [each["level"] for each in asked] == [0.95] * 3
+    done = run("evaluate", file.name, "--level", "5")
+    assert done.returncode == 2
+    assert "no level between 0.5 and 0.9999" in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_every_command_knows_quiet_verbose_and_version(run) -> None:
+    """``-q``, ``-v`` and ``-V`` everywhere."""
+    for name, command in typer.main.get_command(app).commands.items():
+        known = {option for each in command.params for option in each.opts}
+        assert name == "study" or {"-q", "-v", "-V"} <= known, name
+    assert run("fit", "-V").stdout.strip() == f"calibrant {calibrant.__version__}"
+
+
+def test_quiet_prints_nothing_and_verbose_the_stages(run, asked, file) -> None:
+    """Quiet is silent where it succeeds; verbose tells stages with seconds, and where an error arose."""
+    fit = ("fit", file.name, "--all", "--method", "temperature", "-o", "c.safetensors")
+    assert run(*fit, "-q").stdout == ""
+    assert " s  fitting temperature on 40 samples" in run(*fit, "-v").stderr
+    done = run("evaluate", file.name, "--by-group", "-v")
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
+
+
+def test_errors_name_options(run, file) -> None:
+    """Not the arguments of functions in Python."""
+    done = run("evaluate", file.name, "--positive-class", "7")
+    assert "--positive-class must be 0 or 1; got '7'." in done.stderr
+
+
+def test_nothing_is_replaced_by_another_command(run, asked, file, tmp_path) -> None:
+    """A report is replaced by the command that wrote it, a calibrator by an equal one; else by --force."""
+    first = ("evaluate", file.name, "--report", "r.html")
+    assert run(*first).returncode == 0
+    assert run(*first).returncode == 0
+    done = run(*first, "--seed", "1")
+    assert done.returncode == 2
+    assert "--report r.html is there already, by another command; --force replaces it." in done.stderr
+    assert run(*first, "--seed", "1", "--force").returncode == 0
+    fit = ("fit", file.name, "--all", "-o", "c.safetensors", "--method")
+    assert run(*fit, "temperature").returncode == 0
+    assert run(*fit, "temperature").returncode == 0
+    kept = (tmp_path / "c.safetensors").read_bytes()
+    assert "holds something else; --force replaces it" in run(*fit, "platt").stderr
+    assert (tmp_path / "c.safetensors").read_bytes() == kept
+    assert run(*fit, "platt", "--force").returncode == 0
+    (tmp_path / "package.json").write_text('{"name": "page"}')
+    assert "is there already" in run("evaluate", file.name, "--json", "package.json").stderr
+
+
+def test_defaults_from_pyproject(run, asked, file, tmp_path) -> None:
+    """The nearest file upward that has them, for all commands and for one; what is typed wins."""
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.calibrant]\nbootstrap = 20\n[tool.calibrant.evaluate]\nbins = 7\nmethod = ['temperature']\n"
+    )
+    run("evaluate", file.name, "--bins", "9")
+    run("evaluate", file.name)
+    assert [(each["num_bins"], each["bootstrap"], each["calibrators"]) for each in asked] == [
+        (9, 20, ["temperature"]),
+        (7, 20, ["temperature"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "[tool.calibrant]\nbin = 3\n",
+            "[tool.calibrant] must hold options of commands; got bin; did you mean bins?",
+        ),
+        ("[tool.calibrant.evaluate]\nmax-ece = 3\n", "got max-ece"),
+        ("[tool.calibrant.evalute]\n", "got evalute; did you mean evaluate?"),
+        ("[tool\n", "is not TOML"),
+    ],
+)
+def test_wrong_defaults_are_one_sentence(run, tmp_path, text, words) -> None:
+    """Which file, which name, and the nearest that there is."""
+    (tmp_path / "pyproject.toml").write_text(text)
+    done = run("evaluate", "p.npz")
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert str(tmp_path / "pyproject.toml") in done.stderr
+
+
+def test_a_missing_file_is_told_before_anything_heavy_is_imported(run, monkeypatch) -> None:
+    """What is not there is said before torch is asked for."""
+    monkeypatch.setitem(sys.modules, "calibrant.evaluation.pipeline", None)
+    monkeypatch.setitem(sys.modules, "calibrant.predictions", None)  # importing it would fail
+    for command in ("evaluate", "compare", "check"):
+        done = (
+            run(command, "absent.npz", "absent.npz") if command == "compare" else run(command, "absent.npz")
+        )
+        assert (done.returncode, done.stderr) == (2, "calibrant: there is no file absent.npz.\n")
+
+
+def test_shells_complete_commands_and_options(tmp_path, monkeypatch, run) -> None:
+    """What a shell asks for while somebody types."""
+    monkeypatch.setenv("_CALIBRANT_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "calibrant evaluate --lev")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    (tmp_path / "pyproject.toml").write_text("[tool.calibrant]\nbin = 3\n")  # of no interest to the shell
+    assert run().stdout.split() == ["--level"]
+    assert "_CALIBRANT_COMPLETE" in os.environ

@@ -1,0 +1,297 @@
+"""Monitoring: bets that pay one on average, alarms that come after a change and hardly ever without one."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from calibrant import Predictions
+from calibrant._math.errors import InputError
+from calibrant.evaluation import Monitoring, monitor
+from calibrant.evaluation.monitoring.evidence import (
+    CERTAIN,
+    GAMBLERS,
+    SHIFTERS,
+    log_change,
+    log_mean_wealth,
+    log_wealth,
+    mean_of,
+    over_starts,
+)
+from calibrant.evaluation.monitoring.windows import MOST, windows_of
+
+PER_DAY = 200
+
+
+def _stream(rng, days: int, *, change: float = 1.0, at: int | None = None) -> tuple[Predictions, np.ndarray]:
+    """A binary model that is calibrated, until the true log-odds are multiplied from a day on."""
+    when = np.repeat(np.arange(days), PER_DAY)
+    log_odds = 2 * rng.normal(size=len(when))
+    truth = np.where(when >= (days if at is None else at), change * log_odds, log_odds)
+    return Predictions(logits=log_odds, labels=rng.random(len(when)) < expit(truth)), when
+
+
+@pytest.mark.parametrize("prob", [0.0, 1e-9, CERTAIN, 0.03, 0.5, 0.9, 1 - 1e-9, 1.0])
+def test_a_bet_pays_one_on_average(prob) -> None:
+    """No gambler's mean wealth after a bet exceeds one; where nothing is clipped it is one."""
+    probs = np.array([prob, prob])
+    pays = log_wealth(probs, np.array([0.0, 1.0]), np.array([0, 1]), 2, GAMBLERS)
+    mean = (1 - prob) * np.exp(pays[0]) + prob * np.exp(pays[1])
+    assert (mean <= 1 + 1e-12).all()
+    if CERTAIN <= prob <= 1 - CERTAIN:
+        np.testing.assert_allclose(mean, 1, rtol=1e-9)
+
+
+def test_gamblers_win_where_they_are_right() -> None:
+    """Who bets on the truth gains on average; the mean logarithm is the divergence of stated from true."""
+    stated, truth = 0.8, expit(0.5 * np.log(4))
+    pays = log_wealth(
+        np.array([stated] * 2), np.array([0.0, 1.0]), np.array([0, 1]), 2, np.array([[0.5, 0.0]])
+    )
+    gain = (1 - truth) * pays[0, 0] + truth * pays[1, 0]
+    divergence = truth * np.log(truth / stated) + (1 - truth) * np.log((1 - truth) / (1 - stated))
+    assert gain == pytest.approx(divergence, rel=1e-12)
+
+
+def test_wealth_is_the_mean_of_products_from_each_start() -> None:
+    """``log E[begun, ended]`` against the products written out, and its weighted sum over starts."""
+    bets = np.log(np.array([[2.0, 0.5], [0.25, 3.0], [1.5, 1.0]]))
+    found = log_mean_wealth(bets)
+    for begun, ended in itertools.product(range(3), repeat=2):
+        expected = np.exp(bets[begun : ended + 1].sum(0)).mean() if ended >= begun else 0.0
+        assert np.exp(found[begun, ended]) == pytest.approx(expected)
+    table = np.exp(found)
+    expected = table[0, 1] / 2 + table[1, 1] / 6 + 1 / 3
+    assert np.exp(over_starts(found)[1]) == pytest.approx(expected)
+
+
+def test_evidence_of_a_change_is_one_at_most_on_average() -> None:
+    """Over all streams and baselines of given shares, exactly; the mean of several is one at most too."""
+    share, before, now = 0.3, 4, 3
+    total = joint = 0.0
+    for old, new in itertools.product(range(before + 1), range(now + 1)):
+        ways = _ways(before, old) * _ways(now, new)
+        probability = ways * share ** (old + new) * (1 - share) ** (before + now - old - new)
+        counts, baseline = (
+            np.array([[now - new, new]], dtype=float),
+            np.array([before - old, old], dtype=float),
+        )
+        total += probability * np.exp(log_change(counts, baseline)[0, 0])
+        joint += probability * np.exp(mean_of([log_change(counts, baseline)] * 2, [0.5, 0.5])[0, 0])
+    assert total <= 1
+    assert joint == pytest.approx(total, rel=1e-12)
+
+
+def _ways(number: int, chosen: int) -> float:
+    return float(len(list(itertools.combinations(range(number), chosen))))
+
+
+def test_two_cells_are_two_of_many() -> None:
+    """The form for two cells and that for any number agree."""
+    counts, baseline = np.array([[3.0, 9.0]]), np.array([5.0, 5.0])
+    padded = log_change(np.array([[3.0, 9.0, 0.0]]), np.array([5.0, 5.0, 0.0]))
+    # A third cell that never occurs only lowers the mean likelihoods.
+    assert padded[0, 0] < log_change(counts, baseline)[0, 0]
+    from scipy.special import gammaln
+
+    def kt(cells: np.ndarray) -> float:
+        total = gammaln(len(cells) / 2) - gammaln(cells.sum() + len(cells) / 2)
+        return float((gammaln(cells + 0.5) - gammaln(0.5)).sum() + total)
+
+    joint = counts[0] + baseline
+    expected = kt(counts[0]) + kt(baseline) - (joint * np.log(joint / joint.sum())).sum()
+    assert log_change(counts, baseline)[0, 0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_few_false_alarms() -> None:
+    """Of 200 calibrated streams looked at after each of 10 windows, 5 % raise an alarm at most, and noise."""
+    rng = np.random.default_rng(0)
+    alarms = 0
+    for _ in range(200):
+        stream, when = _stream(rng, 10)
+        bets = log_wealth(stream.probs.numpy(), stream.labels.numpy(), when, 10, SHIFTERS)
+        alarms += (over_starts(log_mean_wealth(bets)) >= np.log(20)).any()
+    assert alarms <= 17  # more than 17 of 200 at 5 % have a probability of 1 %
+
+
+def test_an_alarm_tells_when_and_what(rng) -> None:
+    """A model that becomes over-confident on day 15 raises an alarm within days, and that day is named."""
+    stream, when = _stream(rng, 12, change=0.4, at=6)
+    found = monitor(stream, when, window=1, bootstrap=10)
+    (test,) = found.tests
+    assert not found.passed
+    assert 6 <= test.alarm <= 9
+    assert abs(test.since - 6) <= 1
+    assert f"most likely since {test.since}" in test.sentence
+    assert [each.num_samples for each in found.windows] == [PER_DAY] * 12
+    gaps = [each.metrics["ece"].value for each in found.windows]
+    assert np.mean(gaps[6:]) > 1.5 * np.mean(gaps[:6])
+
+
+def test_a_quiet_stream_passes(rng) -> None:
+    """A calibrated one does not raise an alarm, and the sentence says how far it is from one."""
+    stream, when = _stream(rng, 5)
+    found = monitor(stream, when, window=1, bootstrap=10)
+    assert found.passed
+    assert found.tests[0].sentence.startswith("Nothing speaks against the stated probabilities (evidence ")
+
+
+def test_several_windows_are_one_where_nothing_begins_between() -> None:
+    """What was seen until a window's end does not depend on what comes later."""
+    rng = np.random.default_rng(1)
+    stream, when = _stream(rng, 5, change=0.5, at=2)
+    early = np.flatnonzero(when < 3)
+    whole = monitor(stream, when, window=1, bootstrap=10)
+    part = monitor(stream.rows(early), when[early], window=1, bootstrap=10)
+    assert whole.tests[0].log10_evidence[:3] == pytest.approx(part.tests[0].log10_evidence)
+
+
+def test_order_within_a_window_does_not_matter(rng) -> None:
+    """Samples, and so labels that arrive late, may come in any order."""
+    stream, when = _stream(rng, 3)
+    shuffled = rng.permutation(len(when))
+    one = monitor(stream, when, window=1, bootstrap=10)
+    other = monitor(stream.rows(shuffled), when[shuffled], window=1, bootstrap=10)
+    assert one.tests[0].log10_evidence == pytest.approx(other.tests[0].log10_evidence)
+
+
+def test_samples_without_a_label_count_as_seen(rng) -> None:
+    """They are counted in their window and leave the evidence alone."""
+    stream, when = _stream(rng, 3)
+    labelled = np.arange(len(when)) % 3 > 0
+    found = monitor(stream, when, window=1, labelled=labelled, bootstrap=10)
+    alone = monitor(stream.rows(labelled), when[labelled], window=1, bootstrap=10)
+    assert found.tests[0].log10_evidence == alone.tests[0].log10_evidence
+    assert (found.num_samples, found.num_labelled) == (600, 400)
+    assert found.windows[0].num_samples == 200
+    assert found.windows[0].num_labelled == 133
+
+
+def _three_classes(rng, size: int, shift: float = 0.0) -> Predictions:
+    """A calibrated model of three classes; with a shift class 2 occurs more often than stated."""
+    logits = 1.5 * rng.normal(size=(size, 3))
+    truth = logits + np.array([0, 0, shift])
+    probs = np.exp(truth) / np.exp(truth).sum(1, keepdims=True)
+    labels = (rng.random(size)[:, None] > probs.cumsum(1)).sum(1).clip(max=2)
+    return Predictions(logits=logits, labels=labels, class_names=["a", "b", "c"])
+
+
+def test_a_class_that_is_stated_too_rarely_is_named(rng) -> None:
+    """Of several classes the one whose frequency changed speaks loudest."""
+    first, then = _three_classes(rng, 500), _three_classes(rng, 1500, shift=1.0)
+    labels = np.concatenate([first.labels.numpy(), then.labels.numpy()])
+    logits = np.concatenate([first.values.numpy(), then.values.numpy()])
+    stream = Predictions(logits=logits, labels=labels, class_names=["a", "b", "c"])
+    (test,) = monitor(stream, np.arange(2000) // 250, window=1, bootstrap=10).tests
+    assert test.alarm is not None
+    assert test.about == "c"
+
+
+def test_a_baseline_asks_for_change(rng) -> None:
+    """A model that always was over-confident raises no alarm against its baseline, but against its word."""
+    before, when = _stream(rng, 8, change=0.6, at=0)
+    stream, _ = _stream(rng, 8, change=0.6, at=0)
+    found = monitor(stream, when, window=1, baseline=before, bootstrap=10)
+    tests = {test.key: test for test in found.tests}
+    assert found.passed
+    assert tests["calibration"].alarm is not None
+    assert not tests["calibration"].decides
+    assert {key for key, test in tests.items() if test.alarm is not None} == {"calibration"}
+    assert not monitor(stream, when, window=1, baseline=before, against="stated", bootstrap=10).passed
+
+
+def test_other_samples_are_no_alarm_and_are_said(rng) -> None:
+    """Where the log-odds move and their meaning stays, confidences and classes are said to have changed."""
+    before, when = _stream(rng, 8)
+    log_odds = 2 * rng.normal(size=len(when)) + 1.5
+    stream = Predictions(logits=log_odds, labels=rng.random(len(when)) < expit(log_odds))
+    found = monitor(stream, when, window=1, baseline=before, bootstrap=10)
+    tests = {test.key: test for test in found.tests}
+    assert tests["calibration"].alarm is None
+    assert all(tests[key].alarm is not None for key in ("confidence", "stated-classes", "true-classes"))
+
+
+def test_a_change_since_the_baseline_is_an_alarm(rng) -> None:
+    """And it is said since when."""
+    before, _ = _stream(rng, 12)
+    stream, when = _stream(rng, 12, change=0.2, at=5)
+    found = monitor(stream, when, window=1, baseline=before, bootstrap=10)
+    assert not found.passed
+    assert found.tests[1].alarm >= 5
+    assert abs(found.tests[1].since - 5) <= 1
+
+
+@pytest.mark.parametrize("kind", ["multilabel", "top_label"])
+def test_other_kinds(kind, rng) -> None:
+    """Several labels, and confidences alone, are watched too, with and without a baseline."""
+    if kind == "multilabel":
+        logits = rng.normal(size=(400, 2))
+        stream = Predictions(logits=logits, labels=(rng.random((400, 2)) < expit(3 - logits)).astype(int))
+    else:
+        confidence = rng.uniform(0.5, 1, 400)
+        stream = Predictions(confidence=confidence, correct=rng.random(400) < confidence / 2)
+    found = monitor(stream, np.arange(400) // 50, window=1, baseline=stream, against="stated", bootstrap=10)
+    assert not found.passed
+    assert {"calibration", "change", "confidence"} <= {test.key for test in found.tests}
+
+
+def test_json_goes_there_and_back(rng) -> None:
+    """``from_json`` reads what ``to_json`` wrote."""
+    stream, when = _stream(rng, 2)
+    found = monitor(stream, when, window=1, baseline=stream, bootstrap=10)
+    assert Monitoring.from_json(found.to_json()) == found
+
+
+def test_windows_of_dates() -> None:
+    """Days begin at midnight, weeks on Mondays, and those without samples are windows too."""
+    times = np.array(["2026-11-20T23:59:59", "2026-11-21", "2026-11-23T00:00:00"], dtype="datetime64[s]")
+    days = windows_of(times, "1d")
+    assert days.index.tolist() == [0, 1, 3]
+    assert days.edges == ("2026-11-20", "2026-11-21", "2026-11-22", "2026-11-23", "2026-11-24")
+    assert windows_of(times, "1w").edges == ("2026-11-16", "2026-11-23", "2026-11-30")
+    assert windows_of(times, "12h").edges[:2] == ("2026-11-20T12:00:00", "2026-11-21")
+    assert windows_of(np.array([-0.5, 2.2]), 1).edges == ("-1", "0", "1", "2", "3")
+
+
+@pytest.mark.parametrize(
+    ("times", "window", "said"),
+    [
+        (
+            np.array(["2026-01-01", "NaT"], dtype="datetime64[s]"),
+            "1d",
+            "`times` must be known .* row 1 has none",
+        ),
+        (np.array([0.0, np.inf]), 1, "`times` must be finite; got inf in row 1"),
+        (np.array([0.0, 1.0]), "1d", "`window` must be a positive number where times are numbers"),
+        (np.array(["2026-01-01"], dtype="datetime64[s]"), 1, "`window` must be a span such as '1d'"),
+        (np.array(["2026-01-01"], dtype="datetime64[s]"), "0d", "`window` must be a span such as '1d'"),
+        (np.array([0.0, MOST + 1.0]), 1, "`window` must be longer: the times span 2,002 windows"),
+    ],
+)
+def test_wrong_times_get_a_sentence(times, window, said) -> None:
+    """Missing times, and windows that do not go with them."""
+    with pytest.raises(InputError, match=said):
+        windows_of(times, window)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"times": [1, 2]}, r"`times` must have shape \(400,\)"),
+        ({"times": ["a"] * 400}, "`times` must be dates"),
+        ({"labelled": [True]}, "`labelled` must be booleans of shape"),
+        ({"labelled": np.zeros(400, dtype=bool)}, "no sample has a label yet"),
+        ({"against": "baseline"}, '`against="baseline"` goes with a `baseline`'),
+        ({"false_alarms": 0}, "`false_alarms` must lie between 0 and 1"),
+        ({"baseline": Predictions(confidence=[0.5, 0.6], correct=[1, 0])}, "`baseline` must be binary"),
+    ],
+)
+def test_wrong_arguments_get_a_sentence(changed, said, rng) -> None:
+    """What does not fit together is refused before anything is computed."""
+    stream, when = _stream(rng, 2)
+    arguments = {"times": when, "window": 1, **changed}
+    with pytest.raises(InputError, match=said):
+        monitor(stream, arguments.pop("times"), **arguments)

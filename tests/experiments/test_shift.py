@@ -1,0 +1,109 @@
+"""The shift study: what a run measures, and what the page makes of several."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from calibrant.data import Preparation
+from calibrant.experiments.studies.shift import PAGE, measure
+from calibrant.experiments.studies.shift.claims import claims
+from calibrant.experiments.studies.shift.measure import ShiftedNetwork, logits_of, recipe_of
+from calibrant.experiments.studies.shift.numbers import numbers_of
+from calibrant.experiments.studies.shift.settings import (
+    CORRUPTIONS,
+    DEFAULTS,
+    FOREIGN,
+    SEVERITIES,
+    STAGES,
+    TITLES,
+)
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+def found(ece: float, auroc: float) -> dict[str, Any]:
+    """What a run might have found; temperature scaling halves the error, shift adds to it."""
+    both = {"entropy": auroc, "max_probability": auroc}
+
+    def judged(severity: int) -> dict[str, Any]:
+        return {
+            stage: {
+                "error": 0.1,
+                "ece": (ece + 0.01 * severity) / (1 if stage == "as-trained" else 2),
+                "nll": 1.0,
+                "gap": 0.1,
+            }
+            for stage in STAGES
+        }
+
+    return {
+        "train_accuracy": 0.9,
+        "temperature": 1.5,
+        "clean": judged(0),
+        "foreign": {name: dict.fromkeys(STAGES, both) for name in (*FOREIGN, "corrupted")},
+        "shifts": [
+            {"corruption": corruption, "severity": severity, **judged(severity)}
+            for corruption in CORRUPTIONS
+            for severity in SEVERITIES
+        ],
+    }
+
+
+def test_claims_follow_from_runs_of_several_seeds() -> None:
+    """Each severity is a mean over corruptions, each seed counts once, and what is missing is said."""
+    runs = [
+        {**DEFAULTS, "loss": loss, "seed": seed, **found(0.05 + 0.001 * seed, 0.8 + 0.01 * place)}
+        for place, loss in enumerate(TITLES)
+        for seed in range(3)
+    ]
+    numbers = numbers_of(runs, wanted=30, seconds=[60.0] * len(runs))
+    first = numbers["arms"][0]["runs"][1]["severities"]
+    assert first["as-trained"][4]["ece"] == pytest.approx(0.051 + 0.05)
+    said = {claim.key: claim for claim in claims(numbers)}
+    assert said["temperature against as-trained, severity 5"].verdict == "holds"
+    assert "n = 3 seeds" in said["temperature against as-trained, severity 5"].evidence
+    assert said["vector against temperature, severity 5"].verdict == "undecided"
+    assert said["foreign, fcl against cross-entropy, mnist"].verdict == "holds"
+    assert f"**Not run:** {30 - len(runs)} runs, about 0.2 CPU hours" in PAGE.text(numbers)
+
+
+def test_foreign_is_told_by_low_confidence() -> None:
+    """Above one half where foreign images are the unsure ones."""
+    sure, unsure = torch.tensor([[0.9, 0.1]]), torch.tensor([[0.6, 0.4]])
+    both = torch.cat([sure, sure]).double()
+    assert measure._told(both, unsure.double()) == {"entropy": 1.0, "max_probability": 1.0}  # pyright: ignore[reportPrivateUsage]
+    assert measure._told(both[:1] * 0 + unsure, both)["entropy"] == 0.0  # pyright: ignore[reportPrivateUsage]
+
+
+def test_images_are_prepared_as_in_training() -> None:
+    """Bytes become fractions less the mean, and batches make no difference."""
+    images = torch.arange(5 * 4, dtype=torch.uint8).reshape(5, 1, 2, 2)
+    prepared = Preparation.given([0.5], [0.25], 1)
+    wanted = ((images.double() / 255 - 0.5) / 0.25).flatten(1)
+    assert torch.allclose(logits_of(nn.Flatten(), prepared, images).double(), wanted, atol=1e-6)
+
+
+def test_the_recipe_is_that_of_the_study_of_losses() -> None:
+    """But for what the grid says."""
+    recipe = recipe_of({**DEFAULTS, "loss": "brier", "seed": 2})
+    assert (recipe.loss, recipe.seed, recipe.data.name) == ("brier", 2, "fashion_mnist")
+    assert "StridedCNN" in recipe.model
+
+
+@pytest.mark.slow
+@pytest.mark.real_data
+def test_a_run_trains_and_judges(data_folder: Path) -> None:
+    """A small run has all that the page asks for, and the same seed gives the same numbers."""
+    assert data_folder.is_dir()
+    task = ShiftedNetwork()
+    settings = task.complete({"train": 300, "epochs": 1, "images": 20})
+    one = task.simulate(settings)
+    assert json.dumps(one) == json.dumps(task.simulate(settings))
+    numbers = numbers_of([{**settings, **one}], wanted=1, seconds=[1.0])
+    assert "Telling foreign images" in PAGE.text(numbers)

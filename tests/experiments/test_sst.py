@@ -1,0 +1,109 @@
+"""The SST row: both conventions, the published numbers, and when a claim is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from calibrant import theory
+from calibrant._math.errors import InputError
+from calibrant.experiments.published import facts
+from calibrant.experiments.studies.sst import PAGE
+from calibrant.experiments.studies.sst.claims import claims
+from calibrant.experiments.studies.sst.measure import judged, results
+from calibrant.experiments.studies.sst.settings import CONVENTIONS, METRICS, RENORMALISED, STAGES, STRUCK
+from calibrant.training.neutral import conventions_of
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+def committed() -> Any:
+    """The results file."""
+    return json.loads((RESULTS / "sst.json").read_text(encoding="utf-8"))
+
+
+def test_errors_are_those_of_the_runs_report() -> None:
+    """ECE and temperatures under both conventions are what a run says of itself."""
+    generator = torch.Generator().manual_seed(0)
+    wide = (2 * torch.randn(120, 3, generator=generator)).log_softmax(1)[:, ::2]
+    labels = (torch.rand(120, generator=generator) < wide.softmax(1)[:, 1]).long()
+    logits = {"calibration": wide[:60], "test": wide[60:]}
+    split = {"calibration": labels[:60], "test": labels[60:]}
+    own = conventions_of(logits, split, num_bins=15)
+    for convention in (STRUCK, RENORMALISED):
+        found = judged(logits, split["calibration"], split["test"], convention)
+        assert set(found["stages"]) == set(STAGES)
+        assert all(set(stage) == set(METRICS) for stage in found["stages"].values())
+        for stage, name in (("before", "before"), ("temperature", "by_nll"), ("by-ece", "by_ece")):
+            assert found["stages"][stage]["ece"] == pytest.approx(own[convention][name]["ece"], abs=1e-9)
+        assert found["parameters"]["ece_temperature"] == own[convention]["by_ece"]["temperature"]
+        assert found["stages"]["before"]["error"] == pytest.approx(own["error"], abs=1e-12)
+
+
+def test_all_printed_numbers_are_there() -> None:
+    """Every number of the row in tables 1 to 3 and 7 to 13, once for each loss and quantity."""
+    tables = {"1", "2", "3", "7", "8", "9", "10", "11", "12", "13"}
+    wanted = {
+        (fact.method, fact.metric, fact.stage, fact.value)
+        for fact in facts("mukhoti-2020")
+        if fact.dataset == "SST-Binary" and fact.table in tables
+    }
+    found = committed()["published"]
+    assert len(found) == len(wanted)
+    assert sorted(each["value"] for each in found) == sorted(value for *_, value in wanted)
+
+
+def test_known_runs_are_kept_without_their_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A results file suffices to go on; with neither runs nor file there is nothing to show."""
+    with pytest.raises(InputError, match="holds no finished run"):
+        results(tmp_path / "nothing")
+    known = committed()
+    monkeypatch.setattr(theory, "closest_temperature", lambda *_: SimpleNamespace(temperature=1.0))
+    assert results(tmp_path / "nothing", known)["runs"] == known["runs"]
+
+
+def with_seeds(count: int, temperatures: dict[str, float]) -> dict[str, Any]:
+    """Numbers of some losses, the first committed run's but for their temperatures, with several seeds."""
+    numbers = committed()
+    run = numbers["runs"][0]
+    runs: list[dict[str, Any]] = []
+    for loss, temperature in temperatures.items():
+        for seed in range(count):
+            both = {
+                name: {
+                    **run["conventions"][name],
+                    "parameters": {
+                        **run["conventions"][name]["parameters"],
+                        "temperature": temperature * (1 + 0.001 * seed),
+                    },
+                }
+                for name in CONVENTIONS
+            }
+            runs.append({**run, "run": f"{loss}-{seed}", "loss": loss, "seed": seed, "conventions": both})
+    return {**numbers, "runs": runs}
+
+
+def test_the_binary_theory_is_decided_by_the_ratio() -> None:
+    """It holds where focal loss needs cross-entropy's temperature times the map's; three seeds decide."""
+    rows = committed()["theory"]
+    right = {"cross-entropy": 2.0} | {f"focal-{row['gamma']:g}": 2.0 * row["binary"] for row in rows}
+    wrong = dict.fromkeys(right, 2.0)
+    for temperatures, verdict in ((right, "holds"), (wrong, "does not hold")):
+        found = {claim.key: claim.verdict for claim in claims(with_seeds(3, temperatures))}
+        assert found["binary-theory, renormalised"] == verdict
+    asked = {claim.key for claim in claims(with_seeds(2, right))}
+    assert not any(key.startswith(("binary-theory", "over-confident", "best-gamma")) for key in asked)
+
+
+def test_the_page_says_what_was_not_run() -> None:
+    """The page counts finished runs and those that are missing."""
+    numbers = committed()
+    shown = PAGE.text(numbers)
+    assert f"**{len(numbers['runs'])} of 70 runs**" in shown
+    fewer = {**numbers, "runs": numbers["runs"][:1]}
+    assert "**Not run:** 69 runs" in PAGE.text(fewer)
