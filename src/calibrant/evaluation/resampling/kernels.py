@@ -261,7 +261,8 @@ def add_drawn_labels(
     The mass of a sample is added to ``sums`` ``(M, r)`` where it is drawn: at the ``places`` ``(C, B)`` of
     its class and of the bin of the probability that the sample states for it.
     """
-    _add_labels(uniform, probs, bins, mass, np.empty(probs.shape[1]), np.empty(GUIDE, np.int64), sums)
+    ends, guide = np.empty(probs.shape[1]), np.empty(GUIDE, np.int64)
+    _add_labels(uniform, probs, bins, places, mass, ends, guide, sums)
 
 
 @njit
@@ -269,6 +270,7 @@ def _add_labels(
     uniform: NDArray[np.float32],
     probs: NDArray[np.float64],
     bins: NDArray[np.int64],
+    places: NDArray[np.int64],
     mass: NDArray[np.float64],
     ends: NDArray[np.float64],
     guide: NDArray[np.int64],
@@ -289,7 +291,6 @@ def _add_labels(
             sums[places[k, bins[i, k]], r] += mass[i]
 
 
-@njit
 def isotonic_curves(
     points: NDArray[np.float64],
     weights: NDArray[np.float64],
@@ -300,13 +301,27 @@ def isotonic_curves(
 
     ``sums`` ``(r, n)`` are weighted sums of outcomes at the ascending points ``(n,)``.
     """
-    num_points = len(points)
+    size = len(points)
     curves = np.empty((len(sums), len(positions)))
-    last = np.empty(num_points, np.int64)  # place at which each step ends
-    weight, total = np.empty(num_points), np.empty(num_points)
+    last, weight, total = np.empty(size, np.int64), np.empty(size), np.empty(size)
+    _isotonic_curves(points, weights, sums, positions, last, weight, total, curves)
+    return curves
+
+
+@njit
+def _isotonic_curves(
+    points: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    positions: NDArray[np.float64],
+    last: NDArray[np.int64],  # place at which each step ends
+    weight: NDArray[np.float64],
+    total: NDArray[np.float64],
+    curves: NDArray[np.float64],
+) -> None:
     for r in range(len(sums)):
         top = -1
-        for i in range(num_points):
+        for i in range(len(points)):
             top += 1
             last[top], weight[top], total[top] = i, weights[i], sums[r, i]
             while top > 0 and total[top - 1] * weight[top] >= total[top] * weight[top - 1]:
@@ -324,4 +339,3 @@ def isotonic_curves(
                 start, end = points[last[step - 1]], points[last[step - 1] + 1]
                 before = total[step - 1] / weight[step - 1]
                 curves[r, p] = before + (curves[r, p] - before) / (end - start) * (x - start)
-    return curves
