@@ -66,6 +66,9 @@ def evaluate(
         Path | None,
         typer.Option(help="Write a report to this .html file, or one for each FILE into this folder."),
     ] = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the report is headed by, as the model's name.")
+    ] = None,
     json: Annotated[
         Path | None, typer.Option(help="Write everything found to this .json file; - prints it instead.")
     ] = None,
@@ -138,7 +141,7 @@ def evaluate(
             page = report / f"{file.stem}.html" if report is not None and pages else report
             if page is not None:
                 tell("writing the report", 0.99)
-                _write_page(found, page, force=force)
+                _write_page(found, page, title=title, force=force)
         if shown:
             if several:
                 Console().rule(str(file), align="left", style="bold")
@@ -156,12 +159,12 @@ def evaluate(
         raise typer.Exit(2)
 
 
-def _write_page(found: Evaluation, page: Path, *, force: bool) -> None:
+def _write_page(found: Evaluation, page: Path, *, title: str | None, force: bool) -> None:
     from calibrant.reports import write_report  # with matplotlib, half a second
 
     page.parent.mkdir(exist_ok=True)
     refuse_to_replace(page, option="--report", force=force, may=is_our_report)
-    write_report(found, page)
+    write_report(found, page, title=title)
 
 
 def _check_outputs(
