@@ -290,6 +290,21 @@ def test_predict(tmp_path, monkeypatch) -> None:
     assert abs(gaps[1]) < gaps[0] / 2
 
 
+def test_monitor(tmp_path, monkeypatch, capsys) -> None:
+    """The change is found by script and commands, whose exit codes are those that the page states."""
+    monkeypatch.setattr("calibrant.evaluation.monitoring.monitor.SHOWN", ("ece",))
+    page = run_page("monitor.md", tmp_path, monkeypatch)
+    assert 8 <= page["test"].alarm <= 12
+    assert capsys.readouterr().out.startswith(page["found"].windows[page["test"].alarm].start)
+    commands = re.findall(
+        r"^\$ calibrant (.*)$", (PAGES / "monitor.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    for command in commands:
+        done = call(*shlex.split(command, comments=True), "--bootstrap", "5", folder=tmp_path)
+        assert done.returncode == int("exits with 1" in command), command
+    assert {"found.json", "calibrant.prom"} < {path.name for path in tmp_path.iterdir()}
+
+
 def test_every_page_is_run() -> None:
     """No page escapes; gate, tables and formats are run by other tests."""
     run = set(re.findall(r'run_page\("(.*?)"', Path(__file__).read_text(encoding="utf-8")))
