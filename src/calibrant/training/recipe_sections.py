@@ -189,7 +189,8 @@ class HardwareSection(Section):
     threads: Annotated[int, Field(ge=0)] = 0
     """Per process, on a CPU; 0: torch's default. Small networks are fastest with one."""
     compile: bool = False
-    """Compile the network with ``torch.compile``."""
+    """Compile the network with ``torch.compile``; on one device, each size of batch is checked once for the
+    right gradients, which not every version gives."""
     channels_last: bool = False
     """Memory layout of images that some GPUs prefer."""
     resident: bool = True
