@@ -40,7 +40,7 @@ def asked(monkeypatch, found) -> list[dict[str, Any]]:
             found, num_test=predictions.num_samples, source=predictions.source, command=options["command"]
         )
 
-    def page(found: calibrant.Evaluation, path: Path) -> None:
+    def page(found: calibrant.Evaluation, path: Path, **_: object) -> None:
         path.write_text(f'<meta name="generator" content="calibrant {command_mark(found.command or "")}">')
 
     monkeypatch.setattr("calibrant.evaluation.evaluate", answer)

@@ -64,7 +64,10 @@ def evaluate(
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(help="Write a report to this .html file; for several files, into this folder."),
+        typer.Option(help="Write a report to this .html file, or one for each FILE into this folder."),
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the report is headed by, as the model's name.")
     ] = None,
     json: Annotated[
         Path | None, typer.Option(help="Write everything found to this .json file; - prints it instead.")
@@ -102,7 +105,8 @@ def evaluate(
     several = len(files) > 1
     inputs = [each for each in (*files, labels, calibration, ood) if each]
     check_inputs(*inputs)
-    _check_outputs(report, json, inputs, several=several, force=force)
+    pages = several or (report is not None and not report.suffix)  # a folder of them
+    _check_outputs(report, json, inputs, pages=pages, force=force)
     shown = not (quiet or to_stdout(json))
 
     from rich.console import Console
@@ -134,10 +138,10 @@ def evaluate(
                 progress=tell,
             )
             found = with_commands(answer, reading=reading.words)
-            page = report / f"{file.stem}.html" if report is not None and several else report
+            page = report / f"{file.stem}.html" if report is not None and pages else report
             if page is not None:
                 tell("writing the report", 0.99)
-                _write_page(found, page, force=force)
+                _write_page(found, page, title=title, force=force)
         if shown:
             if several:
                 Console().rule(str(file), align="left", style="bold")
@@ -155,22 +159,22 @@ def evaluate(
         raise typer.Exit(2)
 
 
-def _write_page(found: Evaluation, page: Path, *, force: bool) -> None:
+def _write_page(found: Evaluation, page: Path, *, title: str | None, force: bool) -> None:
     from calibrant.reports import write_report  # with matplotlib, half a second
 
     page.parent.mkdir(exist_ok=True)
     refuse_to_replace(page, option="--report", force=force, may=is_our_report)
-    write_report(found, page)
+    write_report(found, page, title=title)
 
 
 def _check_outputs(
-    report: Path | None, json: Path | None, inputs: list[Path], *, several: bool, force: bool
+    report: Path | None, json: Path | None, inputs: list[Path], *, pages: bool, force: bool
 ) -> None:
     """Refuse outputs that cannot be written, before any work is done."""
     if not to_stdout(json):
         check_output(json, endings=(".json",), option="--json", inputs=inputs)
         refuse_to_replace(json, option="--json", force=force, may=is_our_json)
-    if report is None or not several:
+    if report is None or not pages:
         check_output(report, endings=(".html",), option="--report", inputs=inputs)
         refuse_to_replace(report, option="--report", force=force, may=is_our_report)
     elif report.suffix or report.is_file():

@@ -18,6 +18,7 @@ PAGE = Page(
     claims=claims,
     exchanged=swapped,
     figures=("temperature-line.svg",),
+    departs="Outputs of networks that others trained, and small networks of ours.",
 )
 
 
