@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from calibrant.experiments.claims import Claim, all_of, within
+from calibrant.experiments.claims import Claim, Ruling, Word, all_of, within
 from calibrant.experiments.means import Mean, plus_minus
-from calibrant.experiments.studies.calibrators.gains import adjusted, sides
+from calibrant.experiments.studies.calibrators.gains import Sides, adjusted, sides
 from calibrant.experiments.studies.human_posteriors.numbers import NORMAL, family, interval
 from calibrant.experiments.studies.human_posteriors.settings import (
     AS_TRAINED,
@@ -67,14 +67,17 @@ def _nearer(numbers: Mapping[str, Any], measure: str) -> Iterator[Claim]:
             source=source,
             statement=f"{SAID[first][0].upper()}{SAID[first][1:]} is nearer to people than "
             f"{SAID[second]}, by {MEASURES[measure]}",
-            verdict="holds"
-            if found.above and not found.below
-            else "does not hold"
-            if found.below and not found.above
-            else "undecided",
+            verdict=Ruling(_word(found), min(p_values[name] for name in mine)),
             evidence=f"gain {each}",
             arms=(first, second),
         )
+
+
+def _word(found: Sides) -> Word:
+    """Nearer on a network beyond noise, and farther on none."""
+    if found.above and not found.below:
+        return "holds"
+    return "does not hold" if found.below and not found.above else "undecided"
 
 
 def _turned(gain: Any) -> Any:
