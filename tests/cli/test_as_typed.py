@@ -87,7 +87,7 @@ def test_repairs_by_group_are_shown(run, asked, tmp_path) -> None:
     lines = [
         line.split()[:2] for line in done.stdout.partition("Stated minus true, by group")[2].splitlines()
     ]
-    assert [["all", "100"], ["c", "100"]] == [line for line in lines if line and line[0] in {"all", "c"}]
+    assert [line for line in lines if line and line[0] in {"all", "c"}] == [["all", "100"], ["c", "100"]]
     assert "Of 3 groups the mean probability of so many is clearly off" in done.stdout
 
 
