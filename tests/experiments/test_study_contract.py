@@ -19,7 +19,6 @@ import pytest
 from typer.testing import CliRunner
 
 from calibrant._math.errors import InputError
-from calibrant.calibrators.fitting import grid
 from calibrant.cli.main import app
 from calibrant.experiments.claims import Claim
 from calibrant.experiments.grid import load_grid
@@ -233,7 +232,6 @@ def test_a_second_run_does_nothing(one: Study, tmp_path: Path, monkeypatch: pyte
     assert one.small, f"give {one.name} small settings: Study(small=lambda: ...)"
     options = {option.name: option.default for option in one.options} | {"out": tmp_path, "seeds": 2}
     session = Session(tell=lambda _: None)
-    monkeypatch.setattr(grid, "_MOST_EXACT", 4)  # searches look at fewer points; what they find is no matter
     printed = one.run(session, one.small(), **options)
     first = _bytes_in(tmp_path)
     assert {name for name in first if "/" not in name} - OF_STORES == set(one.files)

@@ -53,8 +53,8 @@ TEMPERATURE_LINE = Study(
     small=lambda: {
         "settings": {
             "side": 4,
-            "num_training": 1400,
-            "num_calibration": 100,
+            "num_training": 1700,
+            "num_calibration": 20,
             "num_epochs": 1,
             "divisions": 1,
         },
