@@ -88,20 +88,20 @@ def test_a_bar_that_is_missed(results, where, value, missed) -> None:
     assert [line for line in ended.stdout.splitlines() if line.startswith("MISSED") and missed in line]
 
 
-def test_the_readme_is_made_from_the_results(results, tmp_path) -> None:
+def test_the_page_is_made_from_the_results(results, tmp_path) -> None:
     """Between its markers and nowhere else; ``--check`` knows when it is not up to date."""
-    readme = tmp_path / "README.md"
-    start, end = "<!-- benchmarks: made by benchmarks/readme_table.py -->", "<!-- end of benchmarks -->"
-    readme.write_text(f"before\n{start}\n{end}\nafter\n", encoding="utf-8")
-    arguments = ("--readme", str(readme), "--results", str(results))
-    assert run("readme_table.py", "--check", *arguments).returncode == 1
-    assert run("readme_table.py", *arguments).returncode == 0
-    text = readme.read_text(encoding="utf-8")
+    page = tmp_path / "benchmarks.md"
+    start, end = "<!-- benchmarks: made by benchmarks/page_table.py -->", "<!-- end of benchmarks -->"
+    page.write_text(f"before\n{start}\n{end}\nafter\n", encoding="utf-8")
+    arguments = ("--page", str(page), "--results", str(results))
+    assert run("page_table.py", "--check", *arguments).returncode == 1
+    assert run("page_table.py", *arguments).returncode == 0
+    text = page.read_text(encoding="utf-8")
     assert text.startswith(f"before\n{start}\n| work | measured | bar |")
     assert text.endswith(f"Measured on a chip, 2 cores, Python 3.12 (growth, metrics).\n{end}\nafter\n")
-    assert run("readme_table.py", "--check", *arguments).returncode == 0
-    readme.write_text("nothing", encoding="utf-8")
-    assert "must hold the markers" in run("readme_table.py", *arguments).stderr
+    assert run("page_table.py", "--check", *arguments).returncode == 0
+    page.write_text("nothing", encoding="utf-8")
+    assert "must hold the markers" in run("page_table.py", *arguments).stderr
 
 
 def test_bars_of_curvature(tmp_path) -> None:

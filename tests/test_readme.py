@@ -48,6 +48,8 @@ def test_shell_examples_run(folder) -> None:
     assert len(commands) >= 4
     for command in commands:
         arguments = shlex.split(command, comments=True)
+        if arguments == ["demo"]:  # the folder has its output
+            continue
         done = call(*arguments, folder=folder)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
     written = {path.name for path in folder.iterdir()}

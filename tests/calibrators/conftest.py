@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibrant.calibrators.fitting import focal_searches, temperatures
+from calibrant.calibrators.fitting import focal_searches, grid, temperatures
 from rosters_calibrators import CALIBRATORS
 
 # What a test may ask for, and which entries it then gets.
@@ -59,6 +59,12 @@ def few_points(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         points = getattr(module, name)
         monkeypatch.setattr(module, name, points[(len(points) - 1) % step :: step])
+    for module, name, count in (
+        (focal_searches, "_ZOOM_POINTS", 3),
+        (temperatures, "_ZOOM_POINTS", 4),
+        (grid, "_MOST_EXACT", 16),
+    ):
+        monkeypatch.setattr(module, name, count)
 
 
 class Data(NamedTuple):

@@ -22,12 +22,12 @@ CALLS = {
     "demo": (("demo", "--seed", "-1"), 2, "--seed"),
     "train": (("train", "absent.toml"), 2, "absent.toml"),
     "sweep": (("sweep", "absent.toml"), 2, "absent.toml"),
-    "predict": (("predict", "absent", "digits", "-o", "out.npz"), 2, "absent"),
+    "predict": (("predict", "absent", "digits", "-o", "absent/out.npz"), 2, "does not exist"),
     "table": (("table", "--list"), 0, "mukhoti-1"),
     "heatmap": (("heatmap", "absent"), 2, "absent"),
     "runs": (("runs", "absent"), 2, "absent holds no store of runs"),
     "study": (("study", "--list"), 0, "losses"),
-    "figure": (("figure", "--list"), 0, "landscape"),
+    "figure": (("figure", "focal-arrows", "-o", "x.gif"), 2, ".svg, .png, .pdf"),
     "curvature": (("curvature", "absent"), 2, "there is no run absent"),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -276,3 +277,66 @@ def test_fingerprints_are_kept_until_files_change(tmp_path) -> None:
     assert (get(), get(), len(computed)) == ("a", "a", 1)
     path.write_text("bc")
     assert (get(), len(computed)) == ("bc", 2)
+
+
+@pytest.fixture
+def machines(tmp_path, monkeypatch) -> Callable[[str], Store]:
+    """A store on what stands for an object store, as seen from machines that share nothing else."""
+
+    def seen_from(name: str) -> Store:
+        monkeypatch.setenv("CALIBRANT_SCRATCH", str(tmp_path / name))
+        return Store(f"memory://{tmp_path.name}")
+
+    return seen_from
+
+
+def test_another_machine_goes_on_with_what_was_saved(machines, tmp_path, monkeypatch) -> None:
+    """A run whose machine is lost is resumed from its last save, of which nothing stays in the end."""
+    for name, value in {"_KEEP_EVERY": 0.0, "_KEEPING": 1e9}.items():  # at each step
+        monkeypatch.setattr(f"calibrant.experiments.store.store.{name}", value)
+    (item,) = toys(steps=[5], log=[str(tmp_path / "log")])
+    lost = machines("one")
+
+    def stops(share: float, _words: str) -> None:
+        session.go_on()
+        if share >= 0.6:
+            raise RuntimeError("the machine is lost")
+
+    session = lost.begin(item.run)
+    with pytest.raises(RuntimeError, match="the machine is lost"):
+        item.task.run(item.settings, session.folder, stops)
+    (session.folder / "steps").write_bytes(b"xxxx")  # done, and not saved
+
+    other = machines("two")
+    assert list(other.unfinished()) == [item.run]
+    told: list[float] = []
+    perform(Order(store=other.address, item=item), lambda news: told.append(news.share))
+    assert told == [0.8, 1.0]
+    result = other.result(item.run)
+    assert (result.sessions, result.value("square")) == (2, 1.0)
+    assert other.place.names("work") == []
+    assert other.unfinished() == {}
+
+
+def test_the_machine_that_did_more_of_a_run_keeps_its_own(machines) -> None:
+    """What lies here is replaced by a save only where more time went into that; pruning removes both."""
+    (item,) = toys()
+    store = machines("one")
+    session = store.begin(item.run)
+    session.keep()
+    (session.folder / "steps").write_bytes(b"x")
+    time.sleep(0.01)
+    session.spend()
+    assert (store.begin(item.run).folder / "steps").read_bytes() == b"x"
+    assert not (machines("two").begin(item.run).folder / "steps").exists()
+    assert machines("one").abandon(item.run)
+    assert machines("three").unfinished() == {}
+
+
+def test_a_save_that_fails_costs_nothing_but_itself(machines, monkeypatch) -> None:
+    """An object store that cannot be reached for a while does not end the run."""
+    store = machines("one")
+    session = store.begin("run")
+    monkeypatch.setattr(store.place._system, "put_file", lambda *_: (_ for _ in ()).throw(OSError("gone")))
+    session.keep()
+    assert store.place.names("work") == []

@@ -31,8 +31,8 @@ def address(monkeypatch: pytest.MonkeyPatch, tmp_path) -> Iterator[str]:
     }.items():
         monkeypatch.setenv(name, value)
     s3fs.S3FileSystem.clear_instance_cache()
-    s3fs.S3FileSystem().mkdir("bucket")
-    yield "s3://bucket/store"
+    s3fs.S3FileSystem().makedirs("bucket", exist_ok=True)
+    yield f"s3://bucket/{tmp_path.name}"
     thread.stop()
 
 
@@ -53,3 +53,17 @@ def test_a_sweep_into_a_bucket(address, tmp_path) -> None:
     assert sum(store.sizes().values()) > 6 * 500
     store.remove(items[0].run)
     assert store.done() == {item.run for item in items[1:]}
+
+
+def test_another_machine_goes_on(address, tmp_path, monkeypatch) -> None:
+    """What a machine saved of a run is there on another, and gone when the run is abandoned."""
+    (item,) = toys()
+    session = Store(address).begin(item.run)
+    (session.folder / "checkpoint.pt").write_bytes(b"half of it")
+    session.keep()
+    monkeypatch.setenv("CALIBRANT_SCRATCH", str(tmp_path / "another"))
+    other = Store(address)
+    assert list(other.unfinished()) == [item.run]
+    assert (other.begin(item.run).folder / "checkpoint.pt").read_bytes() == b"half of it"
+    assert other.abandon(item.run)
+    assert other.unfinished() == {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -93,3 +95,23 @@ def test_latex_escapes_what_it_would_read() -> None:
     )
     assert escaped("[n = 2] *") == "{[}n = 2] {*}"
     assert escaped("-2.5 and FLSD-53") == "$-$2.5 and FLSD-53"
+    assert escaped("γ ≤ Δ") == r"$\gamma$ $\leq$ $\Delta$"
+
+
+@pytest.mark.slow
+def test_latex_sets_it(table: Table, tmp_path: Path) -> None:
+    """LaTeX finds no error in a table and its title, and nothing that is wider than the page."""
+    program = shutil.which("pdflatex")
+    if program is None:
+        pytest.skip("there is no pdflatex")
+    packages = "".join(rf"\usepackage{{{each}}}" for each in ("booktabs", "graphicx"))
+    (tmp_path / "page.tex").write_text(
+        rf"\documentclass{{article}}\usepackage[T1]{{fontenc}}{packages}\begin{{document}}"
+        + FORMATS["latex"].write(table)
+        + r"\end{document}",
+        encoding="utf-8",
+    )
+    command = [program, "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout

@@ -24,7 +24,7 @@ from calibrant.experiments.studies.temperature_line.settings import GAMMAS, LOSS
 from calibrant.experiments.study import Session
 from calibrant.experiments.study_runs import runs_of
 
-SMALL = {"num_training": 1400, "num_calibration": 100, "num_epochs": 2, "divisions": 1}
+SMALL = {"num_training": 1700, "num_calibration": 20, "num_epochs": 2, "divisions": 1}
 
 
 def test_the_exponents_are_those_of_the_search() -> None:

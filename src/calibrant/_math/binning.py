@@ -58,7 +58,6 @@ def width_edges(num_bins: int, *, device: torch.device | None = None) -> Float[T
 
 def width_bin_index(confidences: Float[Tensor, "*shape"], num_bins: int) -> Int[Tensor, "*shape"]:
     """Bin of each confidence: (i/B, (i+1)/B], the first closed at 0."""
-    inner = width_edges(num_bins, device=confidences.device)[1:-1]
     flat = confidences.reshape(-1)
     index = torch.empty(flat.shape, dtype=torch.int64, device=flat.device)
     for part in row_slices(flat):
@@ -68,6 +67,7 @@ def width_bin_index(confidences: Float[Tensor, "*shape"], num_bins: int) -> Int[
         # Where rounding could put a value on the wrong side, the edges themselves decide.
         near = scaled.sub_(scaled.round()).abs_() < _NEAR * num_bins
         if bool(near.any()):
+            inner = width_edges(num_bins, device=flat.device)[1:-1]
             found[near] = torch.searchsorted(inner, values[near])
     return index.reshape(confidences.shape)
 

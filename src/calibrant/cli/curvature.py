@@ -62,6 +62,7 @@ def curvature(
         raise InputError("--figure draws the density, which --no-density leaves out.")
     given = {"--weights": weights, "--data": data, "--loss": loss, "--set": setting}
 
+    subject = _subject(run, given, weights, data, loss, setting or [])
     from calibrant._math.files import write_text
     from calibrant.training.curvature_measurement import (
         Effort,
@@ -71,7 +72,6 @@ def curvature(
         read_curvature,
     )
 
-    subject = _subject(run, given, weights, data, loss, setting or [])
     if subject.run is not None:
         read_curvature(subject.run.folder)  # fails before the work where the file cannot be extended
     effort = Effort(
@@ -108,11 +108,16 @@ def _subject(
     settings: list[str],
 ) -> Subject:
     """A run, or a factory with everything that a run would know."""
-    from calibrant.training.curvature_subject import subject_of_factory, subject_of_run
+    path = Path(run)
+    is_run = path.exists() or ":" not in run
+    if is_run and not path.is_dir():
+        what = f"{run} is a file" if path.exists() else f"there is no run {run}"
+        raise InputError(f"{what}; name the directory of a run, or module:factory.")
+    from calibrant.training.curvature_subject import subject_of_factory, subject_of_run  # seconds
 
-    if Path(run).exists() or ":" not in run:
+    if is_run:
         said = [option for option, value in given.items() if value is not None]
-        if said and Path(run).exists():
+        if said:
             raise InputError(f"{said[0]} goes with module:factory; {run} is a run and has its own.")
         return subject_of_run(run)
     if weights is None or data is None or loss is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -40,10 +39,6 @@ def subject_of_run(path: str | os.PathLike[str]) -> Subject:
     Raises:
         InputError: If there is no finished run, or its data are gone or have changed.
     """
-    if not Path(path).exists():
-        raise InputError(f"there is no run {path}; name the directory of a run, or module:factory.")
-    if not Path(path).is_dir():
-        raise InputError(f"{path} is a file; name the directory of a run, or module:factory.")
     run = load_run(path)
     if run.evaluation is None:
         raise InputError(f"{path} is not finished; `calibrant train {path}` resumes it.")

@@ -54,7 +54,7 @@ def perform(
         try:
             outcome = _outcome(order, session, tell)
         except KeyboardInterrupt as stop:
-            session.spend()
+            session.keep()
             return Ended(run=item.run, state="stopped", reason=str(stop) or None)
         return _done(store.finish(item, session, outcome))
 
@@ -147,7 +147,7 @@ def _outcome(order: Order, session: Session, tell: TellProgress) -> Outcome:
 
 def _noting(run: str, session: Session, tell: TellProgress) -> Tell:
     def noted(share: float, words: str) -> None:
-        session.spend_now_and_then()
+        session.go_on()
         tell(Progress(run=run, share=share, words=words))
 
     return noted

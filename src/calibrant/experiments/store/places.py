@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import shutil
+import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,6 +19,8 @@ from calibrant._math.files import atomic_write, said_of
 
 RUNS, WORK, LEASES, INDEX = "runs", "work", "leases", "index.jsonl"
 RESULT_FILE = "result.json"
+SPENT = ".calibrant-spent.json"
+"""The time that a run has taken so far, in its folder while it is being done."""
 _COPIES = ".copies"
 
 
@@ -57,8 +61,20 @@ class Place(Protocol):
         """The folder of this machine in which a run is done; there from its first start to its end."""
         ...
 
+    def bring(self, run: str) -> None:
+        """Have in that folder what was done of a run, if another machine did more of it than this one."""
+        ...
+
+    def keep(self, run: str) -> None:
+        """Save what was done of a run where other machines find it."""
+        ...
+
+    def abandon(self, run: str) -> None:
+        """Remove what was done of a run."""
+        ...
+
     def unfinished(self) -> list[str]:
-        """Runs that were begun and not finished, as far as this machine knows."""
+        """Runs that were begun and not finished."""
         ...
 
     def publish(self, run: str) -> None:
@@ -148,6 +164,16 @@ class FolderPlace:
     def work(self, run: str) -> Path:
         """Beside the finished runs, so that one rename finishes it."""
         return self.path / WORK / run
+
+    def bring(self, run: str) -> None:
+        """Nothing: every machine that has the store has the folder."""
+
+    def keep(self, run: str) -> None:
+        """Nothing, for the same reason."""
+
+    def abandon(self, run: str) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.work(run), ignore_errors=True)
 
     def unfinished(self) -> list[str]:
         """Folders of runs that were begun."""
@@ -244,10 +270,42 @@ class ObjectPlace:
         """In the folder for temporary files, or that which CALIBRANT_SCRATCH names."""
         return self._scratch / run
 
+    def bring(self, run: str) -> None:
+        """Unpack the archive in the place of the folder, if more time went into it."""
+        folder = self.work(run)
+        if (folder / RESULT_FILE).is_file():
+            return
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".calibrant-", dir=self._scratch) as aside:
+            archive, found = Path(aside) / "work.tar", Path(aside) / "work"
+            try:
+                self._system.get_file(self._path(_archive(run)), str(archive))
+            except FileNotFoundError:
+                return
+            with tarfile.open(archive) as packed:
+                packed.extractall(found, filter="data")
+            if _time_spent(found) > _time_spent(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+                found.rename(folder)
+
+    def keep(self, run: str) -> None:
+        """Put the folder as one archive, so that another machine finds all of it as it was at one time."""
+        with tempfile.TemporaryDirectory(prefix=".calibrant-", dir=self._scratch) as aside:
+            archive = Path(aside) / "work.tar"
+            with tarfile.open(archive, "w") as packed:
+                packed.add(self.work(run), arcname=".")
+            self._system.put_file(str(archive), self._path(_archive(run)))
+
+    def abandon(self, run: str) -> None:
+        """Remove the folder and its archive."""
+        shutil.rmtree(self.work(run), ignore_errors=True)
+        self.delete(_archive(run))
+
     def unfinished(self) -> list[str]:
-        """Of this machine."""
-        found = self._scratch.iterdir() if self._scratch.is_dir() else ()
-        return [each.name for each in found if each.name != _COPIES]
+        """Of this machine, and what others have saved."""
+        here = self._scratch.iterdir() if self._scratch.is_dir() else ()
+        saved = (name.removesuffix(".tar") for name in self.names(WORK))
+        return sorted({*(each.name for each in here if each.name[0] != "."), *saved})
 
     def publish(self, run: str) -> None:
         """Copy all files, the result last."""
@@ -258,7 +316,7 @@ class ObjectPlace:
         for file in files:
             name = file.relative_to(source).as_posix()
             self._system.pipe_file(self._path(f"{RUNS}/{run}/{name}"), file.read_bytes())
-        shutil.rmtree(source)
+        self.abandon(run)
 
     def local(self, run: str, name: str) -> Path:
         """A copy in the folder for temporary files."""
@@ -284,6 +342,18 @@ class ObjectPlace:
         prefix = str(self._system._strip_protocol(start)).rstrip("/") + "/"
         for path, facts in found.items():
             yield path.removeprefix(prefix), facts
+
+
+def _archive(run: str) -> str:
+    """Where an object store has what was done of a run."""
+    return f"{WORK}/{run}.tar"
+
+
+def _time_spent(folder: Path) -> float:
+    """Seconds that have gone into a folder; -1 where there is none."""
+    with suppress(OSError, ValueError):
+        return float(json.loads((folder / SPENT).read_text(encoding="utf-8"))["wall_seconds"])
+    return -1.0
 
 
 def _size(folder: Path) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -19,7 +18,7 @@ from calibrant.experiments.matching import Wanted, matches
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.store.index import Index, Summary
 from calibrant.experiments.store.leases import Holder, Lease, Leases
-from calibrant.experiments.store.places import RESULT_FILE, RUNS, place_at
+from calibrant.experiments.store.places import RESULT_FILE, RUNS, SPENT, place_at
 from calibrant.experiments.store.result import amended, result_content, summary_of
 from calibrant.experiments.tasks.fingerprints import Fingerprints
 from calibrant.experiments.tasks.task import Outcome, Task
@@ -37,9 +36,12 @@ _RUN_README = """A run of the task `{task}`, {status}: {label}
 `calibrant runs` shows it among the others of its store.
 """
 _RESULT_SAYS = "settings, status, numbers and what was recorded after each epoch"
-_SPENT = ".calibrant-spent.json"
-_TEMPORARY = ("checkpoint.pt", "metrics.jsonl", _SPENT)
+_TEMPORARY = ("checkpoint.pt", "metrics.jsonl", SPENT)
 """What a run needs only until it is finished."""
+_NOTE_EVERY, _KEEP_EVERY = 5.0, 60.0
+"""Seconds between notes of the time, and between saves of an unfinished run for other machines."""
+_KEEPING = 0.05
+"""The largest share of the time that goes into those saves."""
 
 
 class Store:
@@ -151,7 +153,8 @@ class Store:
 
     def begin(self, run: str) -> Session:
         """The folder in which to do a run that was claimed, as an earlier session left it."""
-        return Session(self.place.work(run))
+        self.place.bring(run)
+        return Session(self.place.work(run), keep=partial(self.place.keep, run))
 
     def finish(self, item: Item, session: Session, outcome: Outcome) -> RunResult:
         """Write the result of a claimed run; what it needed only on the way is removed."""
@@ -199,22 +202,27 @@ class Store:
         if lease is None:
             return False
         with lease:
-            shutil.rmtree(self.place.work(run), ignore_errors=True)
+            self.place.abandon(run)
         return True
 
 
 class Session:
-    """One process's time at a run."""
+    """One process's time at a run.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    Args:
+        folder: Where it is done.
+        keep: Saves the folder for other machines.
+    """
+
+    def __init__(self, folder: Path, *, keep: Callable[[], None] = lambda: None) -> None:
+        self.folder, self._keep = folder, keep
         folder.mkdir(parents=True, exist_ok=True)
-        self._file = folder / _SPENT
+        self._file = folder / SPENT
         self._before: dict[str, float] = {}
         with suppress(OSError, ValueError):
             self._before = json.loads(self._file.read_text(encoding="utf-8"))
         self._wall, self._cpu = time.monotonic(), time.process_time()
-        self._noted = self._wall
+        self._noted, self._kept, self._pause = self._wall, self._wall, _KEEP_EVERY
         self.spent: dict[str, Any] = {}
         self.spend()
 
@@ -233,9 +241,20 @@ class Session:
         }
         self._file.write_text(json.dumps(self.spent), encoding="utf-8")
 
-    def spend_now_and_then(self) -> None:
-        """Note the time, at most once in five seconds."""
-        if time.monotonic() - self._noted > 5:
+    def keep(self) -> None:
+        """Note the time, and save what was done for other machines; if that fails, the next time will do."""
+        self.spend()
+        with suppress(OSError):
+            self._keep()
+        self._kept = time.monotonic()
+        self._pause = max(_KEEP_EVERY, (self._kept - self._noted) / _KEEPING)
+
+    def go_on(self) -> None:
+        """Note the time and save what was done, each if it is long enough ago; called between two steps."""
+        now = time.monotonic()
+        if now - self._kept > self._pause:
+            self.keep()
+        elif now - self._noted > _NOTE_EVERY:
             self.spend()
 
 

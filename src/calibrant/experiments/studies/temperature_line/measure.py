@@ -143,8 +143,9 @@ def _digest_of(path: Path) -> str:
 
 def _digest_of_images() -> str:
     source, digest = load("fashion_mnist").train, hashlib.sha256()
-    feed(digest, source.inputs)
-    feed(digest, source.labels)
+    every = source.rows(torch.arange(len(source.labels)))
+    feed(digest, every.inputs)
+    feed(digest, every.labels)
     return digest.hexdigest()
 
 

@@ -1,4 +1,4 @@
-r"""A table in LaTeX, for ``\usepackage{booktabs}``."""
+r"""A table in LaTeX, for ``\usepackage{booktabs}``; what is wider than the page is scaled down to it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ import re
 from calibrant.experiments.tables.build import Table
 from calibrant.experiments.tables.shown import Line, Shown, show, spans
 
+_LETTERS = """
+α alpha β beta γ gamma δ delta ε varepsilon ζ zeta η eta θ theta ι iota κ kappa λ lambda μ mu ν nu
+ξ xi π pi ρ rho σ sigma τ tau φ varphi χ chi ψ psi ω omega Γ Gamma Δ Delta Θ Theta
+Λ Lambda Ξ Xi Π Pi Σ Sigma Φ Phi Ψ Psi Ω Omega
+"""
+_GREEK = dict(zip(_LETTERS.split()[::2], _LETTERS.split()[1::2], strict=True))
 _SPECIAL = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -19,20 +25,23 @@ _SPECIAL = {
     "`": r"\textasciigrave{}",
     "[": "{[}",  # after a line's end it would be an argument
     "*": "{*}",
+    **{letter: rf"$\{name}$" for letter, name in _GREEK.items()},
     "±": r"$\pm$",
     "×": r"$\times$",
     "−": "$-$",
     "–": "--",
-    "Δ": r"$\Delta$",
-    "α": r"$\alpha$",
-    "β": r"$\beta$",
-    "γ": r"$\gamma$",
-    "λ": r"$\lambda$",
-    "ρ": r"$\rho$",
+    "→": r"$\rightarrow$",
+    "≈": r"$\approx$",
+    "≠": r"$\neq$",
+    "∞": r"$\infty$",
     "≤": r"$\leq$",
     "≥": r"$\geq$",
     "↔": r"$\leftrightarrow$",
 }
+_FIT = (
+    r"\resizebox*{!}{\ifdim\totalheight>0.7\textheight 0.7\textheight\else\totalheight\fi}{%",
+    r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+)
 _SPECIAL_CHARACTER = re.compile("|".join(map(re.escape, _SPECIAL)))
 
 
@@ -41,10 +50,11 @@ def latex_text(table: Table) -> str:
     shown = show(table)
     words = len(shown.levels)
     lines = [
-        r"% \usepackage[T1]{fontenc} and \usepackage{booktabs}",
+        r"% \usepackage[T1]{fontenc}, \usepackage{booktabs} and \usepackage{graphicx}",
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{escaped(shown.title)}}}",
+        *([rf"\caption{{{escaped(shown.title)}}}"] if shown.title else []),
+        *_FIT,
         rf"\begin{{tabular}}{{{'l' * words}{'r' * len(shown.columns)}}}",
         r"\toprule",
         *_heads(shown),
@@ -55,7 +65,13 @@ def latex_text(table: Table) -> str:
             before = [escaped(label) for label in labels] if place == 0 else [""] * words
             inside = [_line(cell[place]) if place < len(cell) else "" for cell in cells]
             lines.append(" & ".join([*before, *inside]) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}", "", r"\medskip", r"\begin{minipage}{\linewidth}\footnotesize"]
+    lines += [
+        r"\bottomrule",
+        r"\end{tabular}}}",
+        "",
+        r"\medskip",
+        r"\begin{minipage}{\linewidth}\footnotesize",
+    ]
     lines += [rf"{escaped(note)}\par" for note in shown.notes]
     lines += [rf"\textsuperscript{{{letter}}}~{escaped(note)}\par" for letter, note in shown.footnotes]
     return "\n".join([*lines, r"\end{minipage}", r"\end{table}"]) + "\n"

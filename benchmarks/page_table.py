@@ -1,6 +1,6 @@
-"""Write the benchmark table of the README from ``results/*.json``, between its markers.
+"""Write the table of docs/benchmarks.md from ``results/*.json``, between its markers.
 
-Run as ``python benchmarks/readme_table.py``; ``--check`` writes nothing and fails where the README is not
+Run as ``python benchmarks/page_table.py``; ``--check`` writes nothing and fails where the page is not
 what would be written.
 """
 
@@ -14,8 +14,8 @@ from pathlib import Path
 from check import Held, held
 from environment import RESULTS
 
-README = Path(__file__).parents[1] / "README.md"
-START, END = "<!-- benchmarks: made by benchmarks/readme_table.py -->", "<!-- end of benchmarks -->"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+START, END = "<!-- benchmarks: made by benchmarks/page_table.py -->", "<!-- end of benchmarks -->"
 
 
 def table(rows: list[Held], folder: Path) -> str:
@@ -62,24 +62,24 @@ def replaced(text: str, body: str) -> str:
     before, start, rest = text.partition(START)
     _, end, after = rest.partition(END)
     if not start or not end:
-        sys.exit(f"the README must hold the markers {START} and {END}, in this order.")
+        sys.exit(f"the page must hold the markers {START} and {END}, in this order.")
     return f"{before}{START}\n{body}\n{END}{after}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--readme", type=Path, default=README)
+    parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     rows, missing = held(arguments.results)
     if missing:
         print("not run:", ", ".join(missing))
-    text = arguments.readme.read_text(encoding="utf-8")
+    text = arguments.page.read_text(encoding="utf-8")
     new = replaced(text, table(rows, arguments.results))
     if arguments.check:
-        sys.exit(0 if new == text else f"{arguments.readme} is not up to date: run this without --check.")
-    arguments.readme.write_text(new, encoding="utf-8")
+        sys.exit(0 if new == text else f"{arguments.page} is not up to date: run this without --check.")
+    arguments.page.write_text(new, encoding="utf-8")
 
 
 if __name__ == "__main__":

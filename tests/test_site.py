@@ -1,0 +1,180 @@
+"""The site: its pages run, what it is built from does what it says, and browsers lay it out."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import calibrant
+from pages import DOCS, run_blocks
+
+ROOT = Path(__file__).parents[1]
+QUICK = ("start/which-metric.md",)
+MOVING = sorted(path.relative_to(DOCS).as_posix() for path in (DOCS / "moving").glob("*.md"))
+TUTORIALS = sorted(path.name for path in (DOCS / "tutorials").glob("*.md") if path.name != "index.md")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def tool(name: str) -> ModuleType:
+    """A file of ``tools/site``."""
+    specification = importlib.util.spec_from_file_location(name, ROOT / "tools" / "site" / f"{name}.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", [*QUICK, *MOVING])
+def test_page_runs(page: str, tmp_path, monkeypatch) -> None:
+    """Its blocks run one after the other in an empty folder."""
+    run_blocks(page, tmp_path, monkeypatch)
+
+
+def test_files_of_the_cookbook_are_read(tmp_path, monkeypatch) -> None:
+    """Each file that the page writes is one that calibrant reads."""
+    run_blocks("how-to/file-formats.md", tmp_path, monkeypatch)
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == 4
+    assert [calibrant.load_predictions(path).num_samples for path in files] == [75, 128, 4, 50]
+
+
+@pytest.mark.slow
+def test_ten_minutes(tmp_path, monkeypatch, capsys) -> None:
+    """The first page for a stranger: over-confidence is found, and the repaired file passes the gate."""
+    run_blocks("start/ten-minutes.md", tmp_path, monkeypatch)
+    assert capsys.readouterr().out.startswith("Over-confident")
+    assert {"report.html", "numbers.json"} <= {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", TUTORIALS)
+def test_tutorial(page: str, tmp_path, monkeypatch) -> None:
+    """A tutorial runs as it stands, and draws the figure that it shows, and no other."""
+    run_blocks(f"tutorials/{page}", tmp_path, monkeypatch)
+    shown = re.findall(r"\(figures/([\w-]+\.svg)\)", (DOCS / "tutorials" / page).read_text(encoding="utf-8"))
+    assert [path.name for path in tmp_path.glob("*.svg")] == shown
+    assert (DOCS / "tutorials" / "figures" / shown[0]).exists()
+
+
+def test_names_to_move_to_exist() -> None:
+    """What the tables of the pages on moving here name in their last columns is public."""
+    rooms = (calibrant, calibrant.metrics, calibrant.calibrators, calibrant.losses, calibrant.reports)
+    known = {name for room in rooms for name in room.__all__}
+    for page in MOVING:
+        rows = re.findall(
+            r"^\| [^|]+\| (.*) \|$", (DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE
+        )
+        calls = {each.rpartition(".")[2] for row in rows for each in re.findall(r"`([\w.]+)", row)}
+        named = {each for each in calls if re.match(r"[A-Z]\w+[a-z]|[a-z]+_[a-z_]+", each)}
+        assert named, page
+        assert named - known - {"num_bins", "fit_result_", "predict_proba"} == set(), page
+
+
+def test_docstrings_become_markdown() -> None:
+    """Roles, formulas in the line and displayed ones; all else stays."""
+    text = "Of :func:`~calibrant.metrics.auroc`, :math:`p`.\n\n.. math:: a\n    + b\n\nExample:\n    >>> 1"
+    made = tool("docstrings").as_markdown(text)
+    assert made == "Of `auroc`, $p$.\n\n\n$$\na + b\n$$\n\nExamples:\n    >>> 1"
+
+
+def test_formulas_become_mathml() -> None:
+    """What the Markdown extension marks as a formula is MathML, inline or displayed."""
+    convert = tool("maths").on_page_content
+    assert "<mfrac>" in convert(r'<div class="arithmatex">\[\frac{1}{2}\]</div>')
+    assert 'display="inline"' in convert(r'a <span class="arithmatex">\(x &lt; 1\)</span>')
+
+
+def test_the_picture_is_drawn() -> None:
+    """A box for each room, above those that it imports."""
+    text = tool("picture").on_page_markdown("```mermaid\nflowchart TB\n    cli --> losses\n```\n")
+    heights = dict(re.findall(r'y="(\d+)">(\w+)</text>', text))
+    assert {name: height for height, name in heights.items()} == {"cli": "20", "losses": "96"}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """The folder of the built site and its address; the build is strict, so a dead link fails it."""
+    pytest.importorskip("material")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    handler = functools.partial(_Quiet, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield folder, f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """No word of requests."""
+
+
+# Shows a page in frames as wide as a phone and as a desktop, and writes down what it measures.
+MEASURE = """<!DOCTYPE html><body>FRAMES<script>addEventListener("load", () => setTimeout(() => {
+const found = [...document.querySelectorAll("iframe")].map((frame) => {
+  const page = frame.contentDocument, root = page.documentElement;
+  const shown = page.querySelector("h1").getBoundingClientRect();
+  return {width: frame.clientWidth, scroll: root.scrollWidth, left: shown.left, right: shown.right,
+    foreign: frame.contentWindow.performance.getEntriesByType("resource").map((each) => each.name)
+      .filter((address) => new URL(address).host !== location.host),
+    broken: [...page.images].filter((image) => image.complete && !image.naturalWidth)
+      .map((image) => image.src)};
+});
+const output = document.createElement("pre");
+output.id = "measured";
+output.textContent = JSON.stringify(found);
+document.body.append(output);
+}, 1500));</script></body>"""
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+@pytest.mark.parametrize("page", ["", "start/which-calibrator/", "reference/api/metrics/"])
+def test_pages_in_a_browser(page: str, site: tuple[Path, str], tmp_path) -> None:
+    """Narrow and wide: nothing is cut off, no picture is missing, and nothing comes from elsewhere."""
+    assert CHROMIUM is not None
+    folder, address = site
+    frames = "".join(
+        f'<iframe style="border:0;width:{width}px;height:900px" src="/{page}"></iframe>'
+        for width in (360, 1280)
+    )
+    (folder / "frames.html").write_text(MEASURE.replace("FRAMES", frames), encoding="utf-8")
+    command = [
+        CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path}",
+        "--window-size=1400,1000",
+        "--virtual-time-budget=6000",
+        "--dump-dom",
+        f"{address}frames.html",
+    ]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    measured = re.search(r'<pre id="measured">(.*?)</pre>', shown, flags=re.DOTALL)
+    assert measured is not None, shown[-500:]
+    found = json.loads(measured[1])
+    assert [each["width"] for each in found] == [360, 1280]
+    for each in found:
+        assert each["scroll"] <= each["width"]
+        assert each["left"] >= 0
+        assert each["right"] <= each["width"]
+        assert each["foreign"] == []
+        assert each["broken"] == []

@@ -1,0 +1,217 @@
+"""The pages that are made when the site is built: the API by rooms, and the commands."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import json
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import typer
+from mkdocs.structure.files import File
+
+from calibrant.cli.main import app
+
+ROOT = Path(__file__).parents[2]
+DECISIONS = ROOT / "docs" / "decisions"
+ROOMS = {
+    "evaluation": ("Evaluation", ["evaluation"]),
+    "predictions": ("Predictions", ["predictions"]),
+    "metrics": ("Metrics", ["metrics"]),
+    "calibrators": ("Calibrators", ["calibrators"]),
+    "reports": ("Reports and figures", ["reports"]),
+    "losses": ("Losses", ["losses"]),
+    "theory": ("Theory", ["theory"]),
+    "curvature": ("Curvature", ["curvature"]),
+    "training": ("Training", ["training"]),
+    "data": ("Data", ["data"]),
+    "models": ("Models", ["models"]),
+    "integrations": ("Integrations", ["integrations.sklearn", "integrations.onnx"]),
+}
+
+
+def on_config(config: Any) -> Any:
+    """Where the navigation says ``FOLDER/*``, name the pages of that folder that it names nowhere else."""
+    listed = set(re.findall(r"[\w/-]+\.md", str(config.nav)))
+
+    def expanded(items: list[Any]) -> list[Any]:
+        found: list[Any] = []
+        for item in items:
+            if isinstance(item, dict):
+                found.append(
+                    {name: expanded(each) if isinstance(each, list) else each for name, each in item.items()}
+                )
+            elif item.endswith("/*"):
+                paths = sorted((Path(config.docs_dir) / item[:-2]).glob("*.md"))
+                names = [path.relative_to(config.docs_dir).as_posix() for path in paths]
+                found += [name for name in names if name not in listed]
+            else:
+                found.append(item)
+        return found
+
+    config.nav = expanded(config.nav)
+    return config
+
+
+def on_files(files: Any, *, config: Any) -> Any:
+    """Add a page for each room, and one for the commands."""
+    made = {f"reference/api/{room}.md": api_page(room) for room in ROOMS}
+    made["reference/command-line.md"] = commands_page()
+    made["decisions/index.md"] = decisions_page()
+    made |= {
+        f"project/{name.lower()}.md": of_the_root(f"{name}.md")
+        for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY")
+    }
+    for path, text in made.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """The page with the table of the study of calibrators where it is asked for."""
+    return (
+        markdown.replace("<!-- best calibrators -->", best_calibrators())
+        if "<!-- best" in markdown
+        else markdown
+    )
+
+
+def best_calibrators() -> str:
+    """Of each file the calibrator with the lowest log-loss, beside the temperature's."""
+    files = json.loads((ROOT / "docs" / "results" / "calibrators.json").read_text(encoding="utf-8"))["files"]
+    lines = [
+        "| file | kind | N | C | log-loss as it came | temperature | lowest | by | gain |",
+        "|---|---|---:|---:|---:|---:|---:|---|---:|",
+    ]
+    for file, found in files.items():
+        losses = {
+            name: sum(values) / len(values)
+            for name, each in found["calibrators"].items()
+            if None not in (values := each["measures"]["nll"])
+        }
+        best = min(losses, key=lambda name: losses[name])
+        errors = found["errors"].get(f"{best} | temperature") or found["errors"].get(f"temperature | {best}")
+        gain = losses["temperature"] - losses[best]
+        said = (
+            "–"
+            if best == "temperature"
+            else f"{gain:.4f}" + (f"\u00a0±\u00a0{1.96 * errors['nll']:.4f}" if errors else "")
+        )
+        came = f"{losses['uncalibrated']:.3f}" if "uncalibrated" in losses else "∞"
+        cells = [
+            f"`{file.rpartition('/')[2].removesuffix('.npz')}`",
+            found["kind"],
+            f"{found['num_samples']:,}",
+            str(found["num_classes"]),
+            came,
+            f"{losses['temperature']:.3f}",
+            f"{losses[best]:.3f}",
+            best,
+            said,
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def decisions_page() -> str:
+    """All decisions, by number."""
+    titles = {
+        path.name: path.read_text(encoding="utf-8").partition("\n")[0]
+        for path in sorted(DECISIONS.glob("0*.md"))
+    }
+    listed = [f"- [{title.lstrip('# ')}]({name})" for name, title in titles.items()]
+    return "\n".join(["# Decisions\n", "What was chosen, why, and what follows from it.\n", *listed]) + "\n"
+
+
+def of_the_root(name: str) -> str:
+    """A page that stands at the root of the repository."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return re.sub(r"\]\((?!https?://|#)", "](../../", text)
+
+
+def public_names(module: Any) -> list[str]:
+    """The names of a room, or, of a module without ``__all__``, what is defined there."""
+    listed = getattr(module, "__all__", None)
+    return (
+        list(listed)
+        if listed is not None
+        else [
+            name
+            for name, value in vars(module).items()
+            if name[0] != "_" and getattr(value, "__module__", "") == module.__name__ and callable(value)
+        ]
+    )
+
+
+def api_page(room: str) -> str:
+    """A page that has mkdocstrings describe every public name where it is defined."""
+    title, paths = ROOMS[room]
+    parts = [f"# {title}\n"]
+    for path in paths:
+        module = import_module(f"calibrant.{path}")
+        names = sorted(public_names(module), key=lambda name: (name[0].isupper(), name.lower()))
+        first = inspect.getdoc(module) or ""
+        parts.append(f"{first.partition(chr(10) * 2)[0]}\n\n```python\nimport calibrant.{path}\n```\n")
+        for name in names:
+            value = getattr(module, name)
+            home = getattr(value, "__module__", None) or module.__name__
+            if not inspect.ismodule(value) and home.startswith("calibrant"):
+                parts.append(f"::: {home}.{getattr(value, '__qualname__', name)}\n")
+    return "\n".join(parts)
+
+
+_EXITS = """Every command answers `--help`. Exit codes: 0 all is well, 1 a gate failed, 2 the input is wrong
+(one sentence says what), 3 a fault of calibrant's own; 130 after Ctrl-C.
+"""
+
+
+def commands_page() -> str:
+    """All commands with their arguments and options, from the command line's own declarations."""
+    root = typer.main.get_command(app)
+    parts = [
+        "# Command line\n",
+        _EXITS,
+    ]
+    for name, command in root.commands.items():
+        parts += _command(f"calibrant {name}", command)
+        for part, each in getattr(command, "commands", {}).items():
+            parts += _command(f"calibrant {name} {part}", each, level=3)
+    return "\n".join(parts)
+
+
+def _command(title: str, command: Any, level: int = 2) -> list[str]:
+    context = command.make_context(title, [], resilient_parsing=True)
+    with contextlib.redirect_stdout(io.StringIO()):
+        command.get_help(context)  # fills in the names of calibrators
+    usage = re.sub(r"{([^{}|]+?)(?:\.\.\.)?}", r"\1", " ".join(command.collect_usage_pieces(context)))
+    rows = [
+        (
+            _spelled(each),
+            (getattr(each, "help", None) or "").replace("|", "\\|").replace("\n", " "),
+            _default(each),
+        )
+        for each in command.params
+        if "--help" not in each.opts
+    ]
+    table = ["| argument or option | what it does | default |", "|---|---|---|"]
+    table += [f"| {name} | {text} | {default} |" for name, text, default in rows]
+    help_text = inspect.cleandoc(command.help or "").replace("\b", "").replace("\f", "")
+    lines = [f"{'#' * level} {title}\n", f"{help_text}\n", f"```console\n$ {title} {usage}\n```\n"]
+    return lines + (["\n".join(table) + "\n"] if rows else [])
+
+
+def _spelled(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        return f"`{(parameter.metavar or parameter.name).upper()}`"
+    return ", ".join(f"`{name}`" for name in parameter.opts)
+
+
+def _default(parameter: Any) -> str:
+    value = parameter.default
+    if value is None or value is False or callable(value) or value in ((), []) or parameter.required:
+        return ""
+    return f"`{value}`" if not str(value).startswith("Sentinel") else ""
