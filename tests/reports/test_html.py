@@ -503,6 +503,16 @@ def test_figures_carry_their_numbers(case: str, report_on: Any) -> None:
         assert {len(row) for row in rows} == {len(rows[0])}
 
 
+def test_the_numbers_of_a_figure_are_those_of_their_names(report_on: Any) -> None:
+    """Errors against chance, whichever arm stands second: each under the title of its arm."""
+    made = report_on("binary")
+    (section,) = made.page.all("section", aria_labelledby="chance")
+    titles = {arm.title: arm for arm in made.found.arms}
+    for figure, key in zip(section.all("figure"), ("event_ece", "ece"), strict=True):
+        for row in csv.DictReader(figure.attributes["data-csv"].splitlines()):
+            assert float(row["value"]) == pytest.approx(titles[row["name"]].metrics[key].value, rel=1e-5)
+
+
 def test_what_is_recommended_stands_beside_what_was(report_on: Any) -> None:
     """Before and after are the first two pictures; further calibrators are folded away."""
     made = report_on("binary")
