@@ -181,6 +181,8 @@ def _free_forms() -> list[Entry]:
     return [
         Entry("isotonic", _stretch, _METRICS["brier"], **free),
         Entry('isotonic(ties="kept")', _stretch, _METRICS["brier"], **free),
+        Entry("venn-abers", _stretch, _METRICS["brier"], **free),
+        Entry('venn-abers(folds=3, merging="brier")', _stretch, _METRICS["brier"], replicates=False, **free),
         Entry("histogram", _stretch, _METRICS["brier"], **free),
         Entry('histogram(binning="width", prior=0.0)', _stretch, _METRICS["brier"], **free),
         Entry("scaling-binning", _stretch, _METRICS["brier"], **free),

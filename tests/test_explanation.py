@@ -6,14 +6,14 @@ import ast
 import doctest
 import fnmatch
 import functools
-import json
 import re
-from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
 from calibrant.experiments.studies.roster import STUDIES
+from calibrant.experiments.verdicts import NO_PAPER, Found, every_claim, page_text, together, with_statuses
+from calibrant.experiments.verdicts import cited as named_by
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "explanation"
@@ -119,34 +119,24 @@ def claims() -> list[list[str]]:
 
 CHECKED = {"holds", "holds with a condition", "does not hold", "not reproduced", "answered", "one seed"}
 """What a claim is called that tests check; of studies their verdicts decide."""
-NO_PAPER = {"common practice", "the aim"}
-"""Sources of claims that no paper makes."""
 CITED = re.compile(r"<!-- (.*?) -->")
+
+
+@functools.cache
+def found() -> list[Found]:
+    """Every claim of every study."""
+    return every_claim([page for study in STUDIES for page in study.pages], RESULTS)
 
 
 @functools.cache
 def verdicts() -> dict[str, str]:
     """What becomes of every claim of a paper on every page of results, by ``page/key``."""
-    return {
-        f"{page.name}/{claim.key}": claim.said
-        for study in STUDIES
-        for page in study.pages
-        for claim in page.claims(json.loads((RESULTS / f"{page.name}.json").read_text(encoding="utf-8")))
-        if claim.source not in NO_PAPER
-    }
+    return {each.name: each.claim.said for each in found() if each.claim.source not in NO_PAPER}
 
 
 def cited(check: str) -> list[str]:
-    """The claims of studies that a row names in its comment; a star stands for several."""
-    patterns = [each.strip() for found in CITED.findall(check) for each in found.split("; ")]
-    return [name for name in verdicts() if any(fnmatch.fnmatchcase(name, each) for each in patterns)]
-
-
-def together(found: Collection[str]) -> str:
-    """The status of a row from what became of the claims that it names."""
-    if "depends on the reduction" in found:
-        return "depends on the reduction"
-    return f"{next(iter(found))} here" if len(set(found)) == 1 else "mixed here"
+    """The claims of studies that a row names in its comment."""
+    return named_by(check, verdicts())
 
 
 def test_claims_have_a_status_and_a_check() -> None:
@@ -178,6 +168,15 @@ def test_claims_cite_all_studies_that_bear_on_them() -> None:
         pages = {name.partition("/")[0] for name in names}
         linked = set(re.findall(r"\.\./results/([\w-]+)\.md", check))
         assert pages <= linked, claim
+
+
+def test_what_is_computed_is_current() -> None:
+    """The page of every claim, and the statuses of this one, are what the results files give."""
+    again = "a page of results has changed: run `python docs/explanation/write_claims.py`"
+    assert (RESULTS / "verdicts.md").read_text(encoding="utf-8") == page_text(found()), again
+    assert with_statuses(text_of("claims.md"), found()) == text_of("claims.md"), again
+    turned = text_of("claims.md").replace("| holds here |", "| mixed here |")
+    assert with_statuses(turned, found()) == text_of("claims.md")
 
 
 def test_no_claim_of_a_study_is_passed_over() -> None:

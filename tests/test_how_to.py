@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import io
+import json
 import re
 import shlex
 import sys
@@ -11,17 +13,22 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from calibrant.data.table import RawData, RawPart
-from calibrant.evaluation import evaluate
+from calibrant.evaluation import Evaluation, evaluate
 from calibrant.models import build as build_model
-from calibrant.predictions import load_predictions
+from calibrant.predictions import ColumnNames, Predictions, load_predictions
 from command_line import call
 
 PAGES = Path(__file__).parents[1] / "docs" / "how-to"
+PETS = ColumnNames(label="who", probs=("cat", "dog"))
+FOUND = evaluate(
+    Predictions(confidence=[0.9, 0.6] * 30, correct=[1, 0] * 30), calibrators=[], bootstrap=20, null_draws=40
+)
 
 
 def run_page(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -286,6 +293,7 @@ def test_predict(tmp_path, monkeypatch) -> None:
 def test_every_page_is_run() -> None:
     """No page escapes; gate, tables and formats are run by other tests."""
     run = set(re.findall(r'run_page\("(.*?)"', Path(__file__).read_text(encoding="utf-8")))
+    run |= {"command-line.md", "language-models.md", "conformal-prediction.md"}  # below
     elsewhere = {"gate-in-ci.md", "tables.md", "file-formats.md"}
     assert {path.name for path in PAGES.glob("*.md")} == run | elsewhere
 
@@ -313,3 +321,74 @@ def test_chest_x_rays(tmp_path, monkeypatch, capsys) -> None:
     assert page["row"].num_positives == int((page["data"].test.labels == 2).sum())
     assert page["row"].auroc.value > 0.9
     assert capsys.readouterr().out.startswith(f"{page['row'].auroc.value:.2f} (")
+
+
+def written_for(folder: Path) -> None:
+    """The files that the pages on the command line and on language models speak of."""
+    rng = np.random.default_rng(0)
+    lines = ["y_true,p_spam"] + [f"{'spam' if rng.random() < p / 100 else 'ham'},{p}" for p in range(1, 100)]
+    (folder / "mail.csv").write_text("\n".join(lines))
+    rows = [f"{'dog' if rng.random() < p else 'cat'},{1 - p},{p}" for p in rng.random(60).round(3)]
+    (folder / "pets.csv").write_text("\n".join(["who,cat,dog", *rows]))
+    load_predictions(folder / "pets.csv", columns=PETS).save(folder / "pets.npz")
+    choices, answers = [], []
+    for doc in range(60):
+        found = rng.normal(size=3) * 3 - 9
+        right = int(rng.choice(3, p=np.exp(found / 3) / np.exp(found / 3).sum()))
+        requests = {f"gen_args_{k}": {"arg_0": "Q:", "arg_1": " " + "x" * (k + 1)} for k in range(3)}
+        marks = {"filter": "none", "acc": float(found.argmax() == right)}
+        sample = {"doc_id": doc, "target": str(right), "arguments": requests, "filtered_resps": None} | marks
+        choices.append(json.dumps(sample | {"filtered_resps": [[str(each), "False"] for each in found]}))
+        stated = int(rng.integers(5, 10)) * 10
+        text = f"Paris. Confidence: {stated}%"
+        marks = {"exact_match": float(rng.random() < stated / 120)}
+        answers.append(json.dumps({"doc_id": doc, "target": "Paris", "resps": [[text]]} | marks))
+    (folder / "samples_arc_easy.jsonl").write_text("\n".join(choices))
+    (folder / "samples_trivia.jsonl").write_text("\n".join(answers))
+
+
+@pytest.mark.parametrize("page", ["command-line.md", "language-models.md"])
+def test_commands_of_a_page_are_carried_out(page, tmp_path, monkeypatch) -> None:
+    """Each command of the page reads its file and ends well, and its JSON can be read."""
+    written_for(tmp_path)
+    seen = []
+
+    def answered(predictions: Predictions, **_: Any) -> Evaluation:
+        seen.append(predictions)  # a verdict takes a second; tests of the command have it
+        return FOUND
+
+    monkeypatch.setattr("calibrant.evaluation.evaluate", answered)
+    monkeypatch.setattr("calibrant.reports.write_report", lambda _, path: path.write_text("page"))
+    text = (PAGES / page).read_text(encoding="utf-8")
+    commands = re.findall(r"^\$ (.*)$", text, flags=re.MULTILINE)
+    for command in commands:
+        line = command.partition("#")[0].partition(">")[0]
+        before, _, rest = line.rpartition("calibrant ")
+        if "cat " in before:
+            piped = io.BytesIO((tmp_path / before.split()[1]).read_bytes())
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(piped))
+        more = ["--bootstrap", "20"] if rest.startswith("check") else []
+        done = call(*shlex.split(rest), *more, folder=tmp_path)
+        assert done.returncode == 0, (command, done.stderr)
+    assert len(seen) == sum("evaluate" in command for command in commands)
+    for each in re.findall(r"^```json\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE):
+        whole = "references" in each
+        path = tmp_path / f"own.{'json' if whole else 'jsonl'}"
+        path.write_text(each if whole else each * 2)
+        assert load_predictions(path).num_samples == (3 if whole else 2)
+
+
+def test_conformal_prediction(tmp_path, monkeypatch, capsys) -> None:
+    """Sets hold the true class about as often as they promise; the interval is one of probabilities."""
+    text = (PAGES / "conformal-prediction.md").read_text(encoding="utf-8")
+    absent = [name for name in ("mapie", "torchcp") if importlib.util.find_spec(name) is None]
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    defined: dict[str, Any] = {"__name__": "page"}
+    for block in blocks:
+        if not any(f"from {name}" in block for name in absent):
+            exec(compile(block, "conformal-prediction.md", "exec"), defined)
+    printed = capsys.readouterr().out
+    assert all(abs(float(share) - 0.9) < 0.04 for share in re.findall(r": (0\.\d+) of the sets", printed))
+    low, high = map(float, re.findall(r"0\.\d+", printed.splitlines()[-1]))
+    assert 0 < low < high < 1

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from calibrant.experiments.figure_roster import figure_named
+from calibrant.experiments.file_figures.request import FileFigure
 from calibrant.reports.figures.drawing import save_figure
 
 FIGURES = (
@@ -28,9 +29,9 @@ FIGURES = (
 def main() -> None:
     """Each into its file."""
     for name in sys.argv[1:] or FIGURES:
-        draw = figure_named(name).draw
-        if draw is not None:  # one that is drawn from a file has a command of its own
-            save_figure(draw(), Path(__file__).parent / "figures" / f"{name}.svg")
+        figure = figure_named(name)
+        if not isinstance(figure, FileFigure):  # for which the command is given a file
+            save_figure(figure.draw(), Path(__file__).parent / "figures" / f"{name}.svg")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def asked(monkeypatch, found) -> list[dict[str, Any]]:
             found, num_test=predictions.num_samples, source=predictions.source, command=options["command"]
         )
 
-    def page(found: calibrant.Evaluation, path: Path) -> None:
+    def page(found: calibrant.Evaluation, path: Path, **_: object) -> None:
         path.write_text(f'<meta name="generator" content="calibrant {command_mark(found.command or "")}">')
 
     monkeypatch.setattr("calibrant.evaluation.evaluate", answer)
@@ -75,6 +75,20 @@ def test_a_foreign_table_is_read_by_every_command(run, asked, tmp_path) -> None:
         run("apply", "t.safetensors", "mail.csv", "-o", "out.csv", "--prob-columns", "p_spam").returncode == 0
     )
     assert run("check", "mail.csv", "--max-ece", "0.9", "--bootstrap", "20", *options).returncode == 0
+
+
+def test_repairs_by_group_are_shown(run, asked, tmp_path) -> None:
+    """``--by-group`` adds a table: a row for each group, a column for each repair."""
+    rng = np.random.default_rng(0)
+    groups = np.array(["a; c", "b; c"])[np.arange(200) % 2]
+    np.savez(tmp_path / "g.npz", logits=rng.normal(size=200), labels=rng.integers(0, 2, 200), groups=groups)
+    done = run("evaluate", "g.npz", "--by-group")
+    assert done.returncode == 0, done.stderr
+    lines = [
+        line.split()[:2] for line in done.stdout.partition("Stated minus true, by group")[2].splitlines()
+    ]
+    assert [line for line in lines if line and line[0] in {"all", "c"}] == [["all", "100"], ["c", "100"]]
+    assert "Of 3 groups the mean probability of so many is clearly off" in done.stdout
 
 
 def test_the_next_commands_read_the_file_in_the_same_way(found) -> None:
@@ -122,6 +136,14 @@ def test_a_pipe_in_and_json_out(run, asked, file, monkeypatch) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["passed"]
+
+
+def test_values_that_were_left_out_or_parted_by_blanks(run, file) -> None:
+    """What went wrong is said, not what the machine made of it."""
+    done = run("evaluate", file.name, "--report", "--quiet")
+    assert done.stderr == "calibrant: --report must have a value; got --quiet, which is an option.\n"
+    done = run("evaluate", file.name, "--prob-columns", "cat", "dog")
+    assert "there is no file dog; columns have commas between, as --prob-columns cat,dog" in done.stderr
 
 
 def test_levels_as_people_say_them(run, asked, file) -> None:

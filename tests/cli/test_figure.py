@@ -77,6 +77,8 @@ def files(tmp_path: Path) -> Path:
     np.savez(tmp_path / "bare.npz", logits=logits)
     np.savez(tmp_path / "top.npz", confidence=rng.uniform(0.5, 1, 60), correct=labels[:, 0])
     np.savez(tmp_path / "one.npz", logits=logits, labels=labels[:, 0])
+    np.savez(tmp_path / "other.npz", logits=2 * logits, labels=labels[:, 0])
+    np.savez(tmp_path / "event.npz", logits=logits[:, 0], labels=labels[:, 0])
     return tmp_path
 
 
@@ -127,7 +129,10 @@ def test_landscape_of_confidences(files: Path) -> None:
         (["landscape"], "the figure landscape needs a file: `calibrant figure landscape FILE`"),
         (["landscpe", "one.npz"], "there is no figure 'landscpe'; did you mean 'landscape'?"),
         (["focal-arrows", "one.npz"], "the figure focal-arrows shows theory and takes no file; got "),
-        (["focal-arrows", "--label", "b", "--all"], "--label, --all goes only with the figure landscape"),
+        (
+            ["focal-arrows", "--label", "b", "--all"],
+            "the figure focal-arrows does not take --label, --all; of such options it takes none of these",
+        ),
         (["landscape", "one.npz", "-o", "x.gif"], "`--out` must end in .svg, .png, .pdf; got 'x.gif'"),
         (["landscape", "one.npz", "--objective", "auc"], '`--objective` must be one of "nll"'),
         (["landscape", "one.npz", "--label", "b"], "one.npz is multiclass"),
@@ -158,3 +163,55 @@ def test_the_same_bytes_again(tmp_path: Path, ending: str) -> None:
     for path in (first, second):
         assert CliRunner().invoke(app, ["figure", "focal-decomposition", "-o", str(path)]).exit_code == 0
     assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["reliability", "one.npz"], "one: 60 samples, top label; of "),
+        (["reliability", "one.npz", "other.npz", "--bins", "5"], "other: 60 samples, top label; of "),
+        (["reliability", "several.npz", "--label", "b"], "several: 60 samples, b; of "),
+        (["confidence", "top.npz"], ""),
+        (["confidence", "one.npz", "other.npz"], ""),
+        (["roc", "event.npz"], ""),
+        (["risk-coverage", "one.npz", "other.npz"], ""),
+        (["classes", "several.npz"], ""),
+    ],
+)
+def test_figures_of_files(files: Path, arguments: list[str], said: str) -> None:
+    """Of all rows where there is no split; several files are laid over one another, each under its name."""
+    given = [str(files / each) if each.endswith(".npz") else each for each in arguments]
+    out = files / "drawn.svg"
+    result = CliRunner().invoke(app, ["figure", *given, "-o", str(out)])
+    assert result.exit_code == 0, result.output
+    assert said in result.stdout
+    drawn = out.read_text(encoding="utf-8")
+    if "other.npz" in arguments:
+        assert ">one" in drawn
+        assert ">other" in drawn
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reliability"], "the figure reliability needs a file: `calibrant figure reliability FILE`"),
+        (["classes", "one.npz", "other.npz"], "the figure classes takes one file; got 2"),
+        (
+            ["reliability", "one.npz", "top.npz"],
+            "must be of one kind; one is multiclass and top is top_label",
+        ),
+        (["reliability", "one.npz", "--label", "b"], "--label is for multilabel files; one is multiclass"),
+        (["reliability", "several.npz", "--label", "d"], "several has no label 'd'"),
+        (["roc", "one.npz"], "the figure roc needs an event"),
+        (["roc", "event.npz", "--bins", "5"], "does not take --bins; of such options it takes --positive-cl"),
+        (["classes", "top.npz"], "the figure classes needs the scores of all classes"),
+        (["reliability", "bare.npz"], "labels"),
+        (["confidence", "one.npz", "one.npz"], "once each"),
+    ],
+)
+def test_figures_of_files_refuse(files: Path, arguments: list[str], message: str) -> None:
+    """Files that do not go together or with the figure, and options that it would not heed."""
+    given = [str(files / each) if each.endswith(".npz") else each for each in arguments]
+    result = CliRunner().invoke(app, ["figure", *given, "-o", str(files / "x.svg")])
+    assert isinstance(result.exception, InputError), result.output
+    assert message in str(result.exception)

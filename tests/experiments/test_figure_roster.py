@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from calibrant.experiments.figure_roster import FIGURES, figure_named
+from calibrant.experiments.figure_roster import FIGURES, StudyFigure, figure_named
 from calibrant.experiments.studies.fcl_boundaries.measure import train_boundary
 
 
@@ -23,9 +23,9 @@ def test_names_are_unique_and_found() -> None:
 @pytest.mark.parametrize("name", [pytest.param("linear-model", marks=pytest.mark.slow), "fcl-boundaries"])
 def test_experiments_are_drawn(name: str) -> None:
     """Every panel has something in it, and the figure can be written."""
-    draw = figure_named(name).draw
-    assert draw is not None
-    drawn = draw()
+    figure = figure_named(name)
+    assert isinstance(figure, StudyFigure)
+    drawn = figure.draw()
     assert all(ax.has_data() for ax in drawn.axes)
     written = io.BytesIO()
     drawn.savefig(written, format="svg")

@@ -250,6 +250,8 @@ def make_evaluation(
                 "Temperature scaling lowers it to 0.0156, & the difference is more than chance (<b>).",
                 NEXT_STEP,
             ),
+            short="Over-confident: says 80.5 %, is right 75.3 % of the time.",
+            line="With temperature scaling the calibration error falls from 0.0519 to 0.0156.",
             recommended=best,
             commands=COMMANDS,
         ),
@@ -375,7 +377,7 @@ class PageReader(HTMLParser):
 def read_page(text: str) -> Element:
     """The whole document."""
     reader = PageReader()
-    reader.feed(text)
+    reader.feed(text.replace("<wbr>", ""))  # where a name may be broken
     reader.close()
     assert reader.open == [reader.root], f"<{reader.open[-1].tag}> is not closed"
     return reader.root

@@ -32,6 +32,10 @@ const measured = [...document.querySelectorAll("iframe")].map((frame) => {
     heading: heading.getBoundingClientRect().toJSON(), title: heading.textContent,
     outside: outside.map((element) => element.outerHTML.slice(0, 80)),
     buttons: page.querySelectorAll("th button").length,
+    copies: page.querySelectorAll("pre .tool").length,
+    saves: [...page.querySelectorAll("figure .tools")].map((tools) => tools.textContent),
+    answer: [...page.querySelectorAll("header figure svg, header .three")].map(
+      (part) => part.getBoundingClientRect().bottom),
     letters: Math.min(...[...page.querySelectorAll("figure svg text")].map(
       (text) => parseFloat(text.style.fontSize) * text.ownerSVGElement.getScreenCTM().a)),
     ground: frame.contentWindow.getComputedStyle(page.body).backgroundColor,
@@ -117,6 +121,11 @@ def test_reports_fit_phones_and_desktops(kind: str, shown: Any) -> None:
         assert 0 < frame["heading"]["top"] < frame["heading"]["bottom"] < 800
         assert frame["heading"]["width"] > 100
         assert frame["letters"] >= 8  # CSS pixels
+        if frame["width"] != 320 and kind != "compared":  # diagrams and numbers without scrolling
+            assert len(frame["answer"]) == 3
+            assert max(frame["answer"]) < 800
+        assert frame["copies"] > 0
+        assert set(frame["saves"]) == {"SVGCSV"}
         assert frame["ground"] == "rgb(255, 255, 255)"
 
 
@@ -133,6 +142,7 @@ def test_reports_are_dark_where_the_reader_prefers_it(
 def test_classes_can_be_sorted(shown: Any) -> None:
     """A click on a heading sorts the table by that column, numbers as numbers."""
     found, (frame, *_) = shown["multiclass"]
-    assert frame["buttons"] == 8
-    counts = sorted((row.count for row in found.arms[0].classes), reverse=True)
+    assert frame["buttons"] == 16  # of the worst classes and of the others
+    worst = sorted(found.arms[0].classes, key=lambda row: -row.ece)[:6]
+    counts = sorted((row.count for row in worst), reverse=True)
     assert frame["sorted"] == [f"{count:,}" for count in counts]

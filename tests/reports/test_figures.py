@@ -136,21 +136,22 @@ def test_a_curve_without_samples_is_drawn(curve: Curve) -> None:
 
 
 def test_the_histogram_draws_the_counts(curve: Curve) -> None:
-    """Right answers upwards, wrong ones downwards, in samples; each half fills its own side."""
+    """Right answers upwards, wrong ones downwards, in samples; both halves have one scale."""
     ax = confidence_histogram(curve)
     right, wrong = (patch.get_data() for patch in steps(ax))
     np.testing.assert_array_equal(right.values, curve.histogram_correct)
     np.testing.assert_array_equal(-np.asarray(wrong.values), curve.histogram_incorrect)
     np.testing.assert_array_equal(right.edges, curve.histogram_edges)
     ticks = [label.get_text() for label in ax.get_yticklabels()]
-    assert ticks == [f"{max(curve.histogram_incorrect):,}", "0", f"{max(curve.histogram_correct):,}"]
+    assert ticks == [f"{max(curve.histogram_incorrect)}", "0", f"{max(curve.histogram_correct)}"]
     words = {text.get_text() for text in ax.texts}
     assert words == {f"{sum(curve.histogram_correct):,} right", f"{sum(curve.histogram_incorrect):,} wrong"}
     top, middle, bottom = (
         ax.transData.transform((0.5, y))[1]
         for y in (max(curve.histogram_correct), 0, -max(curve.histogram_incorrect))
     )
-    assert top - middle == pytest.approx(middle - bottom, rel=1e-9)
+    ratio = max(curve.histogram_correct) / max(curve.histogram_incorrect)
+    assert ((top - middle) / (middle - bottom)) ** 2 == pytest.approx(ratio, rel=1e-9)
 
 
 def test_the_comparison_draws_every_curve_under_its_name(curve: Curve) -> None:
@@ -161,8 +162,13 @@ def test_the_comparison_draws_every_curve_under_its_name(curve: Curve) -> None:
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["calibrated", *names]
     assert not any(text.get_parse_math() for text in ax.get_legend().get_texts())
     for line, drawn in zip(ax.lines[1:], names.values(), strict=True):
-        np.testing.assert_array_equal(line.get_xdata(), np.array(drawn.confidence, dtype=float))
-        np.testing.assert_array_equal(line.get_ydata(), np.array(drawn.accuracy, dtype=float))
+        joined = [
+            (x, y)
+            for x, y, low, high in zip(drawn.confidence, drawn.accuracy, drawn.low, drawn.high, strict=True)
+            if y is not None and (low is None or high is None or high - low <= 0.3)
+        ]
+        np.testing.assert_array_equal(np.column_stack(line.get_data()), np.array(joined))
+        assert len(joined) < sum(y is not None for y in drawn.accuracy)  # the others are faint dots
     first, second = ax.lines[1:]
     assert first.get_color() != second.get_color()
     assert points(ax) == expected_points(curve) | expected_points(shifted)

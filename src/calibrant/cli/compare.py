@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,6 +37,9 @@ def compare(
     ],
     reading: Reading,
     report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the report is headed by, as the model's name.")
+    ] = None,
     json: Annotated[
         Path | None, typer.Option(help="Write everything found to this .json file; - prints it instead.")
     ] = None,
@@ -91,7 +95,7 @@ def compare(
             progress=tell,
         )
         if report is not None:
-            write_report(found, report, before=_sections(runs))
+            write_report(found, report, title=title, before=_sections(runs))
         if json is not None and not to_stdout(json):
             write_text(json, found.to_json() + "\n")
     if to_stdout(json):
@@ -131,11 +135,23 @@ def _sections(runs: dict[str, Run]) -> tuple[Section, ...]:
 def short_names(files: list[Path]) -> list[str]:
     """File stems (of runs the folders' names) where they differ, whole paths where they do not.
 
+    What all names begin with, up to a ``_`` or another separator before a letter, is left out.
+
     Example:
         >>> short_names([Path("runs/a.npz"), Path("runs/b.npz")])
         ['a', 'b']
         >>> short_names([Path("x/p.npz"), Path("y/p.npz")])
         ['x/p.npz', 'y/p.npz']
+        >>> short_names([Path("cifar_resnet-50.npz"), Path("cifar_vgg.npz")])
+        ['resnet-50', 'vgg']
+        >>> short_names([Path("resnet-18.npz"), Path("resnet-50.npz")])
+        ['resnet-18', 'resnet-50']
     """
     stems = [path.resolve().name if path.is_dir() else path.stem for path in files]
-    return stems if len(set(stems)) == len(stems) else [path.as_posix() for path in files]
+    names = stems if len(set(stems)) == len(stems) else [path.as_posix() for path in files]
+    if len(names) == 1:
+        return names
+    shared = sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False)))
+    cuts = [at for at in range(shared, 0, -1) if names[0][at - 1] in "_-/. "]
+    cut = next((at for at in cuts if all(name[at : at + 1].isalpha() for name in names)), 0)
+    return [name[cut:] for name in names]

@@ -29,6 +29,7 @@ from calibrant.evaluation.quantities.roster import check_added, extras
 
 if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
+    from calibrant.predictions import Predictions
 
 
 @reads
@@ -64,7 +65,10 @@ def evaluate(
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(help="Write a report to this .html file; for several files, into this folder."),
+        typer.Option(help="Write a report to this .html file, or one for each FILE into this folder."),
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the report is headed by, as the model's name.")
     ] = None,
     json: Annotated[
         Path | None, typer.Option(help="Write everything found to this .json file; - prints it instead.")
@@ -102,7 +106,8 @@ def evaluate(
     several = len(files) > 1
     inputs = [each for each in (*files, labels, calibration, ood) if each]
     check_inputs(*inputs)
-    _check_outputs(report, json, inputs, several=several, force=force)
+    pages = several or (report is not None and not report.suffix)  # a folder of them
+    _check_outputs(report, json, inputs, pages=pages, force=force)
     shown = not (quiet or to_stdout(json))
 
     from rich.console import Console
@@ -134,14 +139,16 @@ def evaluate(
                 progress=tell,
             )
             found = with_commands(answer, reading=reading.words)
-            page = report / f"{file.stem}.html" if report is not None and several else report
+            page = report / f"{file.stem}.html" if report is not None and pages else report
             if page is not None:
                 tell("writing the report", 0.99)
-                _write_page(found, page, force=force)
+                _write_page(found, page, title=title, force=force)
         if shown:
             if several:
                 Console().rule(str(file), align="left", style="bold")
             render(found, Console())
+            if by_group:
+                _show_groups(predictions, found, level=level, seed=seed)
             if page is not None:
                 typer.echo(f"report: {page}")
         return found
@@ -155,22 +162,53 @@ def evaluate(
         raise typer.Exit(2)
 
 
-def _write_page(found: Evaluation, page: Path, *, force: bool) -> None:
+def _show_groups(predictions: Predictions, found: Evaluation, *, level: float, seed: int) -> None:
+    """What one repair for all, one for each group and multicalibration make of each group."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from calibrant.evaluation.group_repairs import ARMS, group_repairs, said_of
+    from calibrant.reports.words import interval, number
+
+    chosen = found.verdict.repair
+    method = "temperature" if chosen is None else chosen.method
+    rows = group_repairs(predictions, method=method, level=level, seed=seed)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("group", overflow="fold")
+    table.add_column("n", justify="right", no_wrap=True)
+    for arm in ARMS:
+        table.add_column(arm, justify="right")
+    for row in rows:
+        gaps = [
+            f"{number(gap.value, signed=True)}\n{interval(gap, between=' to ', signed=True)}"
+            for gap in row.gaps
+        ]
+        table.add_row(row.name or "all", f"{row.count:,}", *gaps)
+    console = Console()
+    console.print(
+        f"Stated minus true, by group; repairs are {method}, fitted on other samples:", highlight=False
+    )
+    console.print(table)
+    console.print(said_of(rows), highlight=False)
+
+
+def _write_page(found: Evaluation, page: Path, *, title: str | None, force: bool) -> None:
     from calibrant.reports import write_report  # with matplotlib, half a second
 
     page.parent.mkdir(exist_ok=True)
     refuse_to_replace(page, option="--report", force=force, may=is_our_report)
-    write_report(found, page)
+    write_report(found, page, title=title)
 
 
 def _check_outputs(
-    report: Path | None, json: Path | None, inputs: list[Path], *, several: bool, force: bool
+    report: Path | None, json: Path | None, inputs: list[Path], *, pages: bool, force: bool
 ) -> None:
     """Refuse outputs that cannot be written, before any work is done."""
     if not to_stdout(json):
         check_output(json, endings=(".json",), option="--json", inputs=inputs)
         refuse_to_replace(json, option="--json", force=force, may=is_our_json)
-    if report is None or not several:
+    if report is None or not pages:
         check_output(report, endings=(".html",), option="--report", inputs=inputs)
         refuse_to_replace(report, option="--report", force=force, may=is_our_report)
     elif report.suffix or report.is_file():

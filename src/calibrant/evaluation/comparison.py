@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from calibrant._math.errors import InputError
 from calibrant.evaluation.alarms import alarms, other_notes
 from calibrant.evaluation.arguments import GROUPS_NOTE, as_judged, check_pairs, few_resamples_note
+from calibrant.evaluation.compared_in_short import comparison_in_short
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.measured_coverage import coverage_of
@@ -128,18 +129,20 @@ def compare(
         )
     if progress is not None:
         progress("done", 1.0)
+    verdict, short = _verdict(found, judged, kind, level, None if paired else (seen, procedure))
     return Comparison(
         schema_version=SCHEMA_VERSION,
         kind=kind,
         paired=paired,
         settings=procedure.settings("none: the models are judged as they are"),
         models=tuple(found),
-        verdict=_verdict(found, judged, kind, level, None if paired else (seen, procedure)),
+        verdict=verdict,
         notes=(*_notes(models), *few_resamples_note(bootstrap, level)),
         versions=versions(),
         command=command,
         warnings=tuple(warnings),
         coverage=coverage_of(procedure, found[0].metrics),
+        short=short,
     )
 
 
@@ -175,8 +178,8 @@ def _verdict(
     kind: Kind,
     level: float,
     apart: tuple[list[Reduced], Procedure] | None,
-) -> str:
-    """Which model has the smallest errors and the best NLL, and whether noise could be the reason.
+) -> tuple[str, str]:
+    """Which model has the smallest errors and the best NLL, and whether noise could be the reason; in short.
 
     Models judged on samples of their own (``apart``) differ in how much error chance gives them, the more the
     fewer samples there are: one is worse only if a model as good as the best seldom shows as much there.
@@ -189,6 +192,7 @@ def _verdict(
         }
     metrics[NLL.key] = "negative log-likelihood (NLL)"
     sentences: list[str] = []
+    leading: dict[str, list[int]] = {}
     for metric, name in metrics.items():
         known = {place: model.metrics[metric].value for place, model in enumerate(found)}
         ranked = sorted((value, place) for place, value in known.items() if value is not None)
@@ -208,14 +212,18 @@ def _verdict(
                 equal = number(value) == number(ranked[0][0])
                 (alike if equal else close).append(place)
         sentences.append(_ranked(found, metric, name, alike, close, among=len(ranked)))
-    sentences[1:1] = _less_accurate(found, judged, level, paired=apart is None)
-    return " ".join(sentences)
+        leading[metric] = alike + close
+    best, lower = _accuracies(found, judged, level, paired=apart is None)
+    sentences[1:1] = _less_accurate(found, best, lower)
+    rest = [place for place in range(len(found)) if place not in {best, *lower}]
+    short = comparison_in_short([model.name for model in found], leading[next(iter(metrics))], [best, *rest])
+    return " ".join(sentences), short
 
 
-def _less_accurate(
+def _accuracies(
     found: list[ComparedModel], judged: list[Measured], level: float, *, paired: bool
-) -> list[str]:
-    """Which models are right less often than the best, beyond noise: no calibration error shows that."""
+) -> tuple[int, list[int]]:
+    """The most accurate model, and those that are less so beyond noise."""
     values = {place: model.metrics[ACCURACY.key].value or 0.0 for place, model in enumerate(found)}
     best = max(values, key=lambda place: values[place])
     lower = [
@@ -223,6 +231,11 @@ def _less_accurate(
         for place in values
         if clearly(change(judged[place], judged[best], level, paired=paired)[ACCURACY.key]) < 0
     ]
+    return best, lower
+
+
+def _less_accurate(found: list[ComparedModel], best: int, lower: list[int]) -> list[str]:
+    """Which models are right less often than the best, beyond noise: no calibration error shows that."""
     if not lower:
         return []
     shown = [f"{found[k].name}, {with_interval(found[k].metrics[ACCURACY.key])}" for k in (best, *lower)]

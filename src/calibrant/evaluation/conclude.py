@@ -37,6 +37,7 @@ def conclude(judged: Judged) -> Evaluation:
         command=request.command,
         out_of_distribution=judged.out_of_distribution,
         coverage=coverage_of(procedure, judged.arms[0].metrics),
+        choice=None if fitted.recommendation is None else fitted.recommendation.choice,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +10,10 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from calibrant._math.errors import InputError
+from calibrant._math.frames import Library, frame_of
+from calibrant.evaluation.choice import Choice
+from calibrant.evaluation.notebook import notebook_html
+from calibrant.evaluation.rows import rows_of
 from calibrant.metrics import CorpReliabilityCurve, RiskCoverageCurve, RocCurve
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Source
@@ -222,6 +225,9 @@ class Verdict:
     repair: Repair | None = None  # None where nothing is to be repaired
     commands: tuple[str, ...] = ()  # that fit and apply the recommended arm; filled in by the command line
     warnings: tuple[str, ...] = ()  # what looks wrong with the data, to be read before anything else
+    short: str = ""  # the headline in at most twelve words
+    line: str = ""  # what helps, or how large the error is, without intervals
+    about: str | None = None  # the metric that headline and line speak of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,6 +287,7 @@ class Evaluation:
     command: str | None
     out_of_distribution: OutOfDistribution | None = None
     coverage: Coverages | None = None  # None where intervals of another kind or level were asked for
+    choice: Choice | None = None  # None where none was made
 
     def arm(self, name: str) -> Arm:
         """The arm called ``name``.
@@ -295,21 +302,21 @@ class Evaluation:
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat dictionary per arm and metric, ready for a data frame or a CSV file."""
-        rows: list[dict[str, Any]] = []
-        for arm in self.arms:
-            for metric, estimate in arm.metrics.items():
-                change = arm.change.get(metric)
-                rows.append(
-                    {
-                        "arm": arm.name,
-                        "metric": metric,
-                        **dataclasses.asdict(estimate),
-                        "change": None if change is None else change.value,
-                        "change_low": None if change is None else change.low,
-                        "change_high": None if change is None else change.high,
-                    }
-                )
-        return rows
+        return rows_of(self.arms)
+
+    def to_frame(self, *, library: Library | None = None) -> Any:
+        """:meth:`rows` as a data frame of pandas or, where that alone is installed or asked for, polars.
+
+        Raises:
+            InputError: If ``library`` is another.
+            ImportError: If it is not installed.
+        """
+        rows = self.rows()
+        return frame_of({key: [row[key] for row in rows] for key in rows[0]}, library)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return notebook_html(self)
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """The evaluation as JSON text; what is infinite or undefined is ``null`` beside its reason."""
@@ -375,6 +382,7 @@ class Comparison:
     command: str | None
     warnings: tuple[str, ...] = ()  # what looks wrong with the data, to be read before anything else
     coverage: Coverages | None = None  # None where intervals of another kind or level were asked for
+    short: str = ""  # the verdict in at most twelve words
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """The comparison as JSON text."""

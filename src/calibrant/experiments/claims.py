@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
-from calibrant.experiments.means import Mean, mean_of, paired_difference, plus_minus
+from calibrant.experiments.means import LEVEL, Mean, mean_of, paired_difference, plus_minus
 
-Verdict: TypeAlias = Literal["holds", "does not hold", "undecided"]
+Word: TypeAlias = Literal["holds", "does not hold", "undecided"]
+
+
+class Ruling(str):
+    """A verdict that intervals decided, with the p-value of the test that they invert.
+
+    Attributes:
+        p: Below 0.05 where the verdict is decided; None where there is one value and so no interval.
+
+    Example:
+        >>> below(Mean(value=-1.0, half_width=0.5, n=3)).p < 0.05
+        True
+    """
+
+    __slots__ = ("p",)
+    p: float | None
+
+    def __new__(cls, word: Word, p: float | None) -> Self:
+        """A word with its p-value."""
+        found = super().__new__(cls, word)
+        found.p = p
+        return found
+
+
+Verdict: TypeAlias = Word | Ruling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +85,13 @@ class Claim:
         """
         return "; ".join(each.verdict for each in self.departures) or self.verdict
 
+    @property
+    def p_value(self) -> float | None:
+        """Of the test that decided the verdict; None where no interval did."""
+        return self.verdict.p if isinstance(self.verdict, Ruling) else None
 
-def below(found: Mean, limit: float = 0.0) -> Verdict:
+
+def below(found: Mean, limit: float = 0.0) -> Ruling:
     """Whether a mean claimed to lie below ``limit`` does, by its interval.
 
     Example:
@@ -73,12 +103,12 @@ def below(found: Mean, limit: float = 0.0) -> Verdict:
     return within(found, high=limit)
 
 
-def above(found: Mean, limit: float = 0.0) -> Verdict:
+def above(found: Mean, limit: float = 0.0) -> Ruling:
     """Whether a mean claimed to lie above ``limit`` does, by its interval."""
     return within(found, low=limit)
 
 
-def within(found: Mean, *, low: float = -float("inf"), high: float = float("inf")) -> Verdict:
+def within(found: Mean, *, low: float = -math.inf, high: float = math.inf) -> Ruling:
     """Whether a mean claimed to lie between two bounds does: its whole interval inside, or all of it outside.
 
     Example:
@@ -86,13 +116,17 @@ def within(found: Mean, *, low: float = -float("inf"), high: float = float("inf"
         'holds'
     """
     if found.half_width is None:
-        return "undecided"
+        return Ruling("undecided", None)
+    inside = max(_beyond(found, low, -1), _beyond(found, high, 1))
+    outside = min(_beyond(found, low, 1), _beyond(found, high, -1))
     if low < found.low and found.high < high:
-        return "holds"
-    return "does not hold" if found.high < low or found.low > high else "undecided"
+        return Ruling("holds", inside)
+    if found.high < low or found.low > high:
+        return Ruling("does not hold", outside)
+    return Ruling("undecided", min(inside, outside))
 
 
-def at_no_cost(found: Mean, margin: float) -> Verdict:
+def at_no_cost(found: Mean, margin: float) -> Ruling:
     """Whether a difference claimed to cost nothing does: not above zero, and in any case within a margin.
 
     "Holds" is a finding of non-inferiority: the whole interval lies below the margin, and not all of it above
@@ -106,22 +140,43 @@ def at_no_cost(found: Mean, margin: float) -> Verdict:
         >>> at_no_cost(Mean(value=0.1, half_width=0.9, n=5), margin=0.5)
         'undecided'
     """
+    if found.half_width is None:
+        return Ruling("undecided", None)
+    cost, none = _beyond(found, 0.0, -1), _beyond(found, margin, 1)
     if found.low > 0:
-        return "does not hold"
-    return "holds" if found.high < margin else "undecided"
+        return Ruling("does not hold", cost)
+    return Ruling("holds", none) if found.high < margin else Ruling("undecided", min(cost, none))
+
+
+def _beyond(found: Mean, bound: float, side: Literal[-1, 1]) -> float:
+    """Two-sided p-value of the mean lying below a bound (side 1) or above it (side -1), by Student's t."""
+    from scipy.special import stdtr, stdtrit
+
+    distance = side * (bound - found.value)
+    if math.isinf(distance) or not found.half_width:
+        return 0.0 if distance > 0 else 1.0
+    error = found.half_width / stdtrit(found.n - 1, (1 + LEVEL) / 2)
+    return min(1.0, 2 * float(stdtr(found.n - 1, -distance / error)))
 
 
 def all_of(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict on a claim made of several parts, each of which must hold.
+
+    It holds by the weakest of its parts; one that fails is one of as many as were tried (Bonferroni).
 
     Example:
         >>> all_of(["holds", "undecided"]), all_of(["holds", "does not hold"])
         ('undecided', 'does not hold')
     """
     found = list(verdicts)
+    ps = [each.p if isinstance(each, Ruling) else None for each in found]
+    known = [p for p in ps if p is not None]
+    complete = len(known) == len(found) > 0
     if "does not hold" in found:
-        return "does not hold"
-    return "holds" if found and all(each == "holds" for each in found) else "undecided"
+        failed = [p for each, p in zip(found, ps, strict=True) if each == "does not hold" and p is not None]
+        return Ruling("does not hold", min(1.0, len(found) * min(failed)) if failed and complete else None)
+    word: Word = "holds" if found and all(each == "holds" for each in found) else "undecided"
+    return Ruling(word, max(known) if complete else None)
 
 
 def compared(

@@ -1,4 +1,4 @@
-"""Every figure that one command draws: of the theory, of small experiments, and of a file."""
+"""Every figure that one command draws: of files of predictions, of the theory, and of small experiments."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from calibrant._math.text_form import named
+from calibrant.experiments.file_figures.diagrams import (
+    draw_classes,
+    draw_confidence,
+    draw_reliability,
+    draw_risk_coverage,
+    draw_roc,
+)
+from calibrant.experiments.file_figures.landscape import draw_landscape
+from calibrant.experiments.file_figures.request import FileFigure
 from calibrant.reports.figures.theory_roster import FIGURES as OF_THE_THEORY
 from calibrant.reports.figures.theory_roster import TheoryFigure
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyFigure:
-    """A figure of an experiment that takes seconds, or of a file of predictions."""
+    """A figure of an experiment that takes seconds."""
 
     name: str
     summary: str
-    draw: Callable[[], Figure] | None
-    """None for a figure that the command draws from a file."""
+    draw: Callable[[], Figure]
     note: str = ""
     """As in :class:`~calibrant.reports.figures.theory_roster.TheoryFigure`."""
-
-
-LANDSCAPE = StudyFigure(
-    name="landscape",
-    summary="The objective of focal temperature scaling over exponent and temperature, for a FILE of "
-    "predictions.",
-    draw=None,
-)
 
 
 def _linear_model() -> Figure:
@@ -46,7 +46,53 @@ def _decision_boundaries() -> Figure:
     return draw_figure()
 
 
-FIGURES: tuple[TheoryFigure | StudyFigure, ...] = (
+_SHAPE = frozenset({"positive_class", "bins", "level", "seed"})
+OF_FILES = (
+    FileFigure(
+        name="reliability",
+        summary="What FILE states against what came true, with intervals, what chance gives, and histogram.",
+        draw_files=draw_reliability,
+        several=True,
+        options=_SHAPE | {"label"},
+    ),
+    FileFigure(
+        name="confidence",
+        summary="How sure the model of FILE was where it was right, and where it was wrong.",
+        draw_files=draw_confidence,
+        several=True,
+        options=_SHAPE | {"label"},
+    ),
+    FileFigure(
+        name="roc",
+        summary="ROC curve of the positive class in FILE, or of its labels together.",
+        draw_files=draw_roc,
+        several=True,
+        options=frozenset({"positive_class"}),
+    ),
+    FileFigure(
+        name="risk-coverage",
+        summary="The error rate in FILE if only the surest answers are given.",
+        draw_files=draw_risk_coverage,
+        several=True,
+        options=frozenset({"positive_class"}),
+    ),
+    FileFigure(
+        name="classes",
+        summary="The classes or labels of FILE with the largest calibration errors.",
+        draw_files=draw_classes,
+        options=frozenset({"positive_class", "bins"}),
+    ),
+    FileFigure(
+        name="landscape",
+        summary="The objective of focal temperature scaling over exponent and temperature, for a FILE of "
+        "predictions.",
+        draw_files=draw_landscape,
+        options=frozenset({"objective", "label", "every_row", "resamples", "seed"}),
+    ),
+)
+
+FIGURES: tuple[TheoryFigure | StudyFigure | FileFigure, ...] = (
+    *OF_FILES,
     *OF_THE_THEORY,
     StudyFigure(
         name="linear-model",
@@ -67,11 +113,10 @@ FIGURES: tuple[TheoryFigure | StudyFigure, ...] = (
         "the squared distance makes it as sure as it is right, and the boundary among the points is much "
         "the same.",
     ),
-    LANDSCAPE,
 )
 
 
-def figure_named(name: str) -> TheoryFigure | StudyFigure:
+def figure_named(name: str) -> TheoryFigure | StudyFigure | FileFigure:
     """The figure of that name.
 
     Raises:

@@ -90,6 +90,7 @@ class Page:
         claims: The claims that the numbers decide.
         exchanged: The numbers with the results of two arms exchanged, where claims compare arms.
         figures: Names of the figures' files.
+        departs: What the study does otherwise than the papers whose claims it decides, as a sentence.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Page:
     claims: Callable[[Numbers], Sequence[Claim]] = lambda _numbers: ()
     exchanged: Callable[[Numbers, str, str], Numbers] | None = None
     figures: tuple[str, ...] = ()
+    departs: str = ""
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -11,12 +12,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import check_cv
-from sklearn.utils import indexable
-from sklearn.utils._indexing import _safe_indexing  # pyright: ignore[reportPrivateUsage]
+from sklearn.utils import check_array, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import (
-    _check_sample_weight,  # pyright: ignore[reportPrivateUsage]
     check_is_fitted,
     column_or_1d,
     has_fit_parameter,
@@ -124,7 +123,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         labels = column_or_1d(y, warn=True)
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, np.empty((len(labels), 1)), dtype=np.float64)
+            weights = _weights(sample_weight, len(labels))
             _refuse_weightless(weights)
         self.classes_, targets = np.unique(labels, return_inverse=True)
         if prefit:
@@ -230,13 +229,13 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
         def one(train: NDArray[np.int64], test: NDArray[np.int64]) -> Scores:
             inside = None if weights is None else weights[train]
-            fitted = _fitted(clone(estimator), _safe_indexing(X, train), labels[train], inside)
+            fitted = _fitted(clone(estimator), _rows(X, train), labels[train], inside)
             if len(fitted.classes_) != len(self.classes_):
                 raise InputError(
                     f"`cv` must leave samples of every class to fit on; one fold has "
                     f"{len(fitted.classes_)} of {len(self.classes_)} classes."
                 )
-            return self._scores(fitted, _safe_indexing(X, test))
+            return self._scores(fitted, _rows(X, test))
 
         found: Any = Parallel(n_jobs=self.n_jobs)(delayed(one)(*split) for split in splits)
         return np.concatenate([test for _, test in splits]), np.concatenate(found)
@@ -273,6 +272,25 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self.calibrator_ = calibrator.fit(logits, labels, weights=weights)
         if self.calibrator_ is not None:
             self.calibrator_.class_names_ = tuple(str(name) for name in self.classes_)
+
+
+def _rows(X: Any, index: NDArray[np.int64]) -> Any:
+    """Some rows of a frame, an array, a sparse matrix or a list."""
+    if hasattr(X, "iloc"):
+        return X.iloc[index]
+    return X[index] if hasattr(X, "shape") else [X[k] for k in index.tolist()]
+
+
+def _weights(given: Any, count: int) -> NDArray[np.float64]:
+    """One weight per sample; a single number is that of all."""
+    if isinstance(given, Real):
+        return np.full(count, float(given))
+    weights: NDArray[np.float64] = check_array(
+        given, ensure_2d=False, dtype="float64", input_name="sample_weight"
+    )
+    if weights.shape != (count,):
+        raise InputError(f"`sample_weight` must have shape ({count},); got {weights.shape}.")
+    return weights
 
 
 def _fitted(estimator: Any, X: Any, labels: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:

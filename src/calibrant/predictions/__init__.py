@@ -5,6 +5,7 @@ from calibrant.predictions.contents import Source
 from calibrant.predictions.file_scores import ScoreFile
 from calibrant.predictions.files import load_predictions, open_predictions
 from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.frames import predictions_from_frame, predictions_to_frame
 from calibrant.predictions.positions import predictions_of_positions
 from calibrant.predictions.table import Predictions
 
@@ -20,5 +21,7 @@ __all__ = [
     "StreamedPredictions",
     "load_predictions",
     "open_predictions",
+    "predictions_from_frame",
     "predictions_of_positions",
+    "predictions_to_frame",
 ]

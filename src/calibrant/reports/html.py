@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,33 +18,44 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
 from calibrant.evaluation.phrases import p_number, part_p_value
 from calibrant.evaluation.quantities.roster import place
-from calibrant.evaluation.result import Arm, Comparison, Estimate, Evaluation
+from calibrant.evaluation.result import Comparison, Evaluation
 from calibrant.evaluation.verdict.finding import is_shifted
-from calibrant.reports import pictures, shapes, tables, words
+from calibrant.reports import fold, pictures, shapes, tables, words
 from calibrant.reports.commands import command_mark, with_commands
+from calibrant.reports.dates import report_date
 from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.groups import group_pairs
 from calibrant.reports.run_sections import Opening, Section
+from calibrant.reports.sharing import to_share
 
-MOST_CLASSES = 30  # of one table; where there are more, the worst stand first
-WORST_CLASSES = 20
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+MOST_CLASSES = 10  # of one table; where there are more, the worst stand first
+WORST_CLASSES = 6
+MOST_PANELS = 8  # before the others are folded
 
 
 def write_report(
     found: Evaluation | Comparison,
     path: str | os.PathLike[str],
     *,
+    title: str | None = None,
     opening: Opening | None = None,
     before: Sequence[Section] = (),
     after: Sequence[Section] = (),
 ) -> None:
     """Write a report as one HTML file without links to anything outside it.
 
-    The same data give the same bytes. The file is whole or not there: a failure leaves what was there before.
+    The same data give the same bytes on the same day; ``SOURCE_DATE_EPOCH`` sets the day. Of files the page
+    shows the name and no absolute path. The file is whole or not there: a failure leaves what was there
+    before.
 
     Args:
         found: What :func:`calibrant.evaluate` or :func:`calibrant.compare` returned.
         path: A file name that ends in ``.html``, in a folder that exists.
+        title: What the page is about, as the name of the model; by default the name of the file.
         opening: Begin with this in place of the verdict, which then follows ``before`` (evaluations only).
         before: Further sections before those of the evaluation or comparison.
         after: Further sections after them.
@@ -54,12 +67,13 @@ def write_report(
     if Path(path).suffix.lower() != ".html":
         msg = f"`path` must end in .html; got {Path(path).name!r}."
         raise InputError(msg)
-    write_text(path, report_text(found, opening=opening, before=before, after=after))
+    write_text(path, report_text(found, title=title, opening=opening, before=before, after=after))
 
 
 def report_text(
     found: object,
     *,
+    title: str | None = None,
     opening: Opening | None = None,
     before: Sequence[Section] = (),
     after: Sequence[Section] = (),
@@ -69,19 +83,30 @@ def report_text(
     Raises:
         TypeError: If ``found`` is neither an evaluation nor a comparison.
     """
-    given: dict[str, object] = {"opening": opening, "before": before, "after": after}
+    given: dict[str, object] = {
+        "title": title,
+        "date": report_date(),
+        "made_by": _made_by(found),
+        "opening": opening,
+        "before": before,
+        "after": after,
+    }
     if isinstance(found, Evaluation):
         with drawing_style():
-            return (
-                templates()
-                .get_template("evaluation.html")
-                .render(_evaluation_context(with_commands(found)) | given)
-            )
+            context = _evaluation_context(with_commands(to_share(found)))
+            return templates().get_template("evaluation.html").render(context | given)
     if isinstance(found, Comparison):
         with drawing_style():
-            return templates().get_template("comparison.html").render(_comparison_context(found) | given)
+            context = _comparison_context(to_share(found))
+            return templates().get_template("comparison.html").render(context | given)
     msg = f"`found` must be an Evaluation or a Comparison; got {type(found).__name__}."
     raise TypeError(msg)
+
+
+def _made_by(found: object) -> str:
+    """The mark of the command as it was typed, paths and all."""
+    command = found.command if isinstance(found, Evaluation | Comparison) else None
+    return command_mark(command) if command else ""
 
 
 @cache
@@ -106,7 +131,8 @@ def templates() -> Environment:
         "parameter_name": words.parameter_name,
         "unbroken": words.unbroken,
         "sentence": _sentence,
-        "mark": command_mark,
+        "breakable": _breakable,
+        "day": _day,
         "part_p_value": part_p_value,
     }
     return environment
@@ -120,14 +146,15 @@ def _sentence(text: str) -> Markup:
     )
 
 
-@dataclass(frozen=True)
-class Tile:
-    """A number that everybody looks for, as it came and as recommended."""
+def _breakable(text: str) -> Markup:
+    """A name, or a sentence with names in it, that may be broken after an underscore or a slash."""
+    pieces = re.split(r"(?<=[_/])(?![_/])", words.unbroken(text))
+    return Markup("<wbr>").join(Markup.escape(piece) for piece in pieces)
 
-    title: str
-    meaning: str
-    before: Estimate
-    after: Estimate | None
+
+def _day(date: datetime.date) -> str:
+    """``22 November 2026``, whatever the language of the system."""
+    return f"{date.day} {MONTHS[date.month - 1]} {date.year}"
 
 
 @dataclass(frozen=True)
@@ -148,25 +175,46 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
     shown = pairs if len(pairs) <= MOST_CLASSES else pairs[:WORST_CLASSES]
     after_panel = tables.shown_second(evaluation)
     panel_names = [arm.title for arm in (evaluation.arms[0], after_panel) if arm is not None]
-    multilabel = evaluation.kind == "multilabel"
+    panels = pictures.label_panels(evaluation) if evaluation.kind == "multilabel" else []
+    groups = list(pictures.diagrams(evaluation))
+    main, by_group = fold.main_diagrams(groups, evaluation), group_pairs(evaluation)
+    further = [each for each in groups if each is not main]
+    table, detection = tables.metric_table(evaluation), shapes.detection_picture(evaluation)
+    shape_groups, choice = shapes.shape_groups(evaluation), tables.choice_rows(evaluation)
     return {
         "evaluation": evaluation,
         "recommended": after,
         "mark": words.MARK_OF[evaluation.verdict.direction],
-        "tiles": list(_tiles(evaluation, after)),
-        "table": tables.metric_table(evaluation),
+        "numbers": fold.three_numbers(evaluation, after),
+        "advice": fold.advice(evaluation),
+        "contents": list(
+            fold.contents(
+                evaluation,
+                choice=choice,
+                diagrams=groups,
+                foreign=detection,
+                labels=panels,
+                classes=pairs,
+                groups=by_group,
+            )
+        ),
+        "table": table,
+        "main_rows": table.main(evaluation.verdict.about),
+        "choice": choice,
         "coverage": tables.coverage_sentence(evaluation),
         "null_sentences": _null_sentences(evaluation),
         "null_groups": _null_groups(evaluation),
-        "null_pictures": pictures.error_pictures(evaluation.arms, evaluation),
-        "diagrams": list(pictures.diagrams(evaluation)),
-        "shape_groups": shapes.shape_groups(evaluation),
-        "detection": shapes.detection_picture(evaluation),
+        "null_pictures": pictures.error_pictures(tables.ordered_arms(evaluation), evaluation),
+        "main_diagrams": main,
+        "diagrams": further,
+        "shape_groups": shape_groups,
+        "detection": detection,
         "detection_rows": shapes.detection_rows(evaluation),
-        "panels": pictures.label_panels(evaluation) if multilabel else [],
+        "panels": panels,
+        "most_panels": MOST_PANELS,
         "panel_legend": pictures.legend(panel_names),
         "num_labels": len(evaluation.arms[0].classes),
-        "groups": group_pairs(evaluation),
+        "groups": by_group,
         "pairs": shown,
         "shifted": lambda row: is_shifted(row, evaluation.settings.level),
         "further_pairs": pairs[len(shown) :],
@@ -186,11 +234,19 @@ def _comparison_context(comparison: Comparison) -> dict[str, object]:
         for curve in tables.label_curves(first, comparison.kind)
         if all(curve.name in {other.name for other in model.curves} for model in comparison.models)
     ]
+    table, (moved_titles, moved) = tables.metric_table(comparison), fold.moved(comparison)
     return {
         "comparison": comparison,
         "beyond_chance": tables.beyond_chance(comparison),
+        "failing": sum(not all(part.holds for part in model.parts) for model in comparison.models)
+        if all(model.parts for model in comparison.models)
+        else None,
+        "moved_titles": moved_titles,
+        "moved": moved,
+        "main_rows": table.main(),
+        "most_panels": MOST_PANELS,
         "first": first,
-        "table": tables.metric_table(comparison),
+        "table": table,
         "coverage": tables.coverage_sentence(comparison),
         "null_groups": _null_groups(comparison),
         "null_pictures": pictures.error_pictures(comparison.models, comparison),
@@ -206,18 +262,6 @@ def _comparison_context(comparison: Comparison) -> dict[str, object]:
         "legend": pictures.legend([model.name for model in comparison.models[: pictures.MOST_OVERLAID]]),
         "diagrams": list(pictures.model_diagrams(comparison)),
     }
-
-
-def _tiles(evaluation: Evaluation, after: Arm | None) -> Iterator[Tile]:
-    """The handful of numbers at the top."""
-    first = evaluation.arms[0]
-    for key in sorted(first.metrics, key=place):
-        estimate, described = first.metrics[key], words.metric(key, evaluation.kind)
-        if not described.main or estimate.value is None:
-            continue
-        yield Tile(
-            described.title, described.meaning, estimate, None if after is None else after.metrics.get(key)
-        )
 
 
 def _null_sentences(evaluation: Evaluation) -> list[str]:

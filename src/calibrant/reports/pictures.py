@@ -11,10 +11,12 @@ from matplotlib.figure import Figure
 from calibrant.evaluation.quantities import roster
 from calibrant.evaluation.result import Arm, ComparedModel, Comparison, Curve, Evaluation
 from calibrant.reports import figures, tables, words
+from calibrant.reports.figure_data import curves_csv, errors_csv
 from calibrant.reports.svg import to_svg
 
 MOST_PANELS = 24  # small diagrams of a multilabel report; each adds about 15 kB
 MOST_OVERLAID = 8  # curves in one picture
+WIDTH, HEIGHT = 2.55, 3.25  # inches of a diagram: two stand side by side on a phone, their letters legible
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class Picture:
     curve: Curve | None = None
     note: str = ""
     """Small print below the caption."""
+    csv: str = ""
+    """The numbers that it was drawn from, to be downloaded."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,13 @@ def error_pictures(parts: Sequence[Arm | ComparedModel], found: Evaluation | Com
             f"{part.title}: {words.number(part.metrics[key].value)}" for part in tables.columns(found)
         )
         label = f"{title} against chance. {spoken}."
-        made.append(Picture(to_svg(figure, label=label, name=f"null-{key}"), title))
+        data = errors_csv(
+            [
+                (column.title, part.metrics[key], next((n for n in part.null if n.metric == key), None))
+                for column, part in zip(tables.columns(found), parts, strict=True)
+            ]
+        )
+        made.append(Picture(to_svg(figure, label=label, name=f"null-{key}"), title, csv=data))
     return made
 
 
@@ -63,7 +73,7 @@ def shown_arms(evaluation: Evaluation) -> list[Arm]:
 def diagrams(evaluation: Evaluation) -> Iterator[Diagrams]:
     """For each curve of the whole: before, next to it after, and below them what else was tried."""
     shown = shown_arms(evaluation)
-    others = [arm for arm in evaluation.arms if arm not in shown]
+    others = [arm for arm in tables.ordered_arms(evaluation) if arm not in shown]
     for position, curve in enumerate(tables.whole_curves(shown[0], evaluation.kind)):
         yield Diagrams(
             curve.name,
@@ -91,20 +101,20 @@ def model_diagrams(comparison: Comparison) -> Iterator[Diagrams]:
 def _picture(title: str, curve: Curve, name: str) -> Picture:
     """The reliability diagram with the histogram below it."""
     # Fixed places, so that pictures side by side line up whatever their ticks say.
-    figure = Figure(figsize=(3.5, 4.4))
-    upper = figure.add_axes((0.185, 0.365, 0.785, 0.785 * 3.5 / 4.4))
-    lower = figure.add_axes((0.185, 0.095, 0.785, 0.235), sharex=upper)
+    figure = Figure(figsize=(WIDTH, HEIGHT))
+    upper = figure.add_axes((0.225, 0.372, 0.745, 0.745 * WIDTH / HEIGHT))
+    lower = figure.add_axes((0.225, 0.12, 0.745, 0.225), sharex=upper)
     figures.reliability_diagram(curve, ax=upper, legend=False)
     figures.confidence_histogram(curve, ax=lower)
     upper.set_xlabel("")
     upper.tick_params(axis="x", labelbottom=False)
     for ax in (upper, lower):
-        ax.yaxis.set_label_coords(-0.185, 0.5)
+        ax.yaxis.set_label_coords(-0.225, 0.5)
     right, wrong = (
         words.count(sum(counts)) for counts in (curve.histogram_correct, curve.histogram_incorrect)
     )
     label = f"{_spoken(title, curve)} Below, histograms of {right} right and {wrong} wrong samples."
-    return Picture(to_svg(figure, label=label, name=name), title, curve)
+    return Picture(to_svg(figure, label=label, name=name), title, curve, csv=curves_csv({title: curve}))
 
 
 def _spoken(title: str, curve: Curve) -> str:
@@ -128,7 +138,7 @@ def label_panels(evaluation: Evaluation) -> list[Picture]:
         spoken = " ".join(_spoken(title, curve) for title, curve in curves.items())
         caption = " → ".join(words.number(row.ece) for _, row in label)
         svg = to_svg(_panel(curves), label=spoken, name=f"label{position}")
-        panels.append(Picture(svg, caption, label[0][0]))
+        panels.append(Picture(svg, caption, label[0][0], csv=curves_csv(curves)))
     return panels
 
 
@@ -149,10 +159,10 @@ def overlay(comparison: Comparison, curve_name: str, name: str, *, small: bool) 
     if small:
         figure = _panel(curves)
     else:
-        figure = Figure(figsize=(4.2, 4.2), layout="constrained")
+        figure = Figure(figsize=(3.2, 3.2), layout="constrained")
         figures.reliability_comparison(curves, ax=figure.add_subplot(), legend=False)
     spoken = " ".join(_spoken(model, curve) for model, curve in curves.items())
-    return Picture(to_svg(figure, label=spoken, name=name), curve_name)
+    return Picture(to_svg(figure, label=spoken, name=name), curve_name, csv=curves_csv(curves))
 
 
 def legend(names: Sequence[str]) -> list[tuple[str, Markup]]:

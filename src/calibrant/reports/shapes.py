@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from calibrant.evaluation.result import Detection, Estimate, Evaluation, Shapes
+from calibrant.metrics import RocCurve
 from calibrant.reports import words
+from calibrant.reports.figure_data import corp_csv, lines_csv
 from calibrant.reports.figures import corp_diagram, risk_coverage_diagram, roc_diagram, witness_diagram
 from calibrant.reports.pictures import MOST_OVERLAID, Picture, shown_arms
 from calibrant.reports.svg import to_svg
@@ -59,7 +61,8 @@ def _corp(title: str, shapes: Shapes, name: str) -> Picture:
         f"steps from {words.number(shapes.corp.values[0])} to {words.number(shapes.corp.values[-1])}, the "
         "band of a calibrated model, and grey bars for the samples in each step."
     )
-    return Picture(to_svg(figure, label=label, name=name), f"{title}: CORP")
+    data = corp_csv(shapes.corp, shapes.band)
+    return Picture(to_svg(figure, label=label, name=name), f"{title}: CORP", csv=data)
 
 
 def _witness(title: str, shapes: Shapes, name: str) -> Picture:
@@ -69,7 +72,8 @@ def _witness(title: str, shapes: Shapes, name: str) -> Picture:
         f"Witness of the smooth calibration error, {shapes.name}, {title}: the error is "
         f"{words.number(shapes.witness.value)}; above zero the model is not sure enough, below too sure."
     )
-    return Picture(to_svg(figure, label=label, name=name), f"{title}: where it errs")
+    data = lines_csv("stated", "witness", {title: (shapes.witness.points, shapes.witness.values)})
+    return Picture(to_svg(figure, label=label, name=name), f"{title}: where it errs", csv=data)
 
 
 def _risk(of: dict[str, Shapes], name: str) -> Picture | None:
@@ -89,6 +93,9 @@ def _risk(of: dict[str, Shapes], name: str) -> Picture | None:
         to_svg(figure, label=f"Risk against coverage. {spoken}.", name=name),
         "Risk against coverage",
         note=f"{spoken}.",
+        csv=lines_csv(
+            "coverage", "risk", {title: (each.coverage, each.risk) for title, each in curves.items()}
+        ),
     )
 
 
@@ -99,7 +106,12 @@ def _roc(of: dict[str, Shapes], name: str) -> Picture | None:
         return None
     figure = Figure(figsize=(3.5, 3.5), layout="constrained")
     roc_diagram(curves, ax=figure.add_subplot())
-    return Picture(to_svg(figure, label="ROC curves.", name=name), "ROC")
+    return Picture(to_svg(figure, label="ROC curves.", name=name), "ROC", csv=_roc_csv(curves))
+
+
+def _roc_csv(curves: dict[str, RocCurve]) -> str:
+    points = {title: (each.false_positive_rate, each.true_positive_rate) for title, each in curves.items()}
+    return lines_csv("false_positive_rate", "true_positive_rate", points)
 
 
 def _with_interval(estimate: Estimate) -> str:
@@ -113,10 +125,12 @@ def detection_picture(evaluation: Evaluation) -> Picture | None:
     if found is None:
         return None
     figure = Figure(figsize=(3.5, 3.5), layout="constrained")
-    ax = roc_diagram({arm.title: arm.roc for arm in found.arms[:MOST_OVERLAID]}, ax=figure.add_subplot())
+    curves = {arm.title: arm.roc for arm in found.arms[:MOST_OVERLAID]}
+    ax = roc_diagram(curves, ax=figure.add_subplot())
     ax.set_xlabel("test samples flagged")
     ax.set_ylabel("foreign samples flagged")
-    return Picture(to_svg(figure, label=found.sentence, name="detection"), "Foreign against test samples")
+    svg = to_svg(figure, label=found.sentence, name="detection")
+    return Picture(svg, "Foreign against test samples", csv=_roc_csv(curves))
 
 
 def detection_rows(

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from calibrant.evaluation import result
+from calibrant.evaluation.choice import Candidate
 from calibrant.evaluation.phrases import p_value
 from calibrant.evaluation.quantities.roster import place
 from calibrant.reports.words import SECTIONS, goodness, mark_of_change, metric, number, percent
 
+MAIN_ROWS = 6
 POOLED = "all labels"  # the first curve of multilabel predictions
 
 
@@ -63,6 +65,15 @@ class MetricTable:
         """Those of all groups."""
         return tuple(row for rows in self.groups.values() for row in rows)
 
+    def main(self, about: str | None = None) -> tuple[MetricRow, ...]:
+        """The few rows that matter most: what the verdict is about, then what the terminal shows first."""
+        order = sorted(
+            (row.key != about, row.rank is None, row.rank or 0, place)
+            for place, row in enumerate(self.rows)
+            if row.in_short or row.key == about
+        )
+        return tuple(self.rows[place] for *_, place in order[:MAIN_ROWS])
+
 
 @dataclass(frozen=True)
 class ClassPair:
@@ -72,10 +83,17 @@ class ClassPair:
     after: result.ClassRow | None
 
 
+def ordered_arms(evaluation: result.Evaluation) -> tuple[result.Arm, ...]:
+    """The predictions as they came, next to them what is recommended, then the others."""
+    name = evaluation.verdict.recommended
+    first, *others = evaluation.arms
+    return (first, *sorted(others, key=lambda arm: arm.name != name))
+
+
 def columns(found: result.Evaluation | result.Comparison) -> tuple[Column, ...]:
     """One column per arm or model, in their order."""
     if isinstance(found, result.Evaluation):
-        return tuple(Column(arm.title, arm.metrics, arm.change, arm.null) for arm in found.arms)
+        return tuple(Column(arm.title, arm.metrics, arm.change, arm.null) for arm in ordered_arms(found))
     return tuple(Column(model.name, model.metrics, model.difference, model.null) for model in found.models)
 
 
@@ -161,6 +179,12 @@ def _best(key: str, kind: result.Kind, estimates: Sequence[result.Estimate]) -> 
     if len(set(known.values())) < 2:
         return set()
     return {place for place, mark in known.items() if mark == max(known.values())}
+
+
+def choice_rows(evaluation: result.Evaluation) -> list[tuple[Candidate, bool]]:
+    """The candidates of the choice, and whether each was taken; the fewest numbers fitted first."""
+    choice = evaluation.choice
+    return [] if choice is None else [(each, each.name == choice.chosen) for each in choice.candidates]
 
 
 def class_pairs(evaluation: result.Evaluation) -> list[ClassPair]:

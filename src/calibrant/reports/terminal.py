@@ -159,12 +159,8 @@ def _detection(found: OutOfDistribution) -> Iterable[RenderableType]:
 
 
 def _arms_shown(evaluation: Evaluation, width: int) -> list[int]:
-    """The places of the arms that fit: the uncalibrated one, the recommended one, then the others."""
-    names = [arm.name for arm in evaluation.arms]
-    order = sorted(
-        range(len(names)), key=lambda place: (place > 0, names[place] != evaluation.verdict.recommended)
-    )
-    return sorted(order[: max(1, (width - 16) // CELL)])
+    """The places of the columns that fit."""
+    return list(range(len(evaluation.arms)))[: max(1, (width - 16) // CELL)]
 
 
 def _left_out(evaluation: Evaluation, width: int) -> Iterable[str]:
@@ -173,11 +169,11 @@ def _left_out(evaluation: Evaluation, width: int) -> Iterable[str]:
     for reason, names in found.missing.items():
         if found.in_short & set(names):
             yield f"No {', '.join(name for name in names if name in found.in_short)}: {reason}"
-    shown = _arms_shown(evaluation, width)
+    shown, arms = _arms_shown(evaluation, width), tables.ordered_arms(evaluation)
     yield from _holes(found, shown)
     for place in shown:
-        yield from _warnings(evaluation.arms[place])
-    titles = [arm.title for place, arm in enumerate(evaluation.arms) if place not in shown]
+        yield from _warnings(arms[place])
+    titles = [arm.title for place, arm in enumerate(arms) if place not in shown]
     if titles:
         yield f"Also tried: {', '.join(titles)}; a wider terminal or the report shows them."
 

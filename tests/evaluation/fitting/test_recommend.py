@@ -33,22 +33,22 @@ def test_a_gain_within_noise_changes_nothing(made: Maker) -> None:
     close = 0
     for seed in range(12):
         found = chosen(made("binary", 300, seed=seed), "temperature", "platt")
-        first = found.contenders[0]
+        first = found.choice.candidates[0]
         if 0 < first.behind <= first.standard_error:
             close += 1
             assert found.name == "uncalibrated"
     assert close > 0
 
 
-def test_contenders_tell_why(made: Maker) -> None:
+def test_candidates_tell_why(made: Maker) -> None:
     """The best is behind by nothing, the chosen by at most one standard error, all simpler ones by more."""
     found = chosen(made("multiclass", 1000, sharpness=1.5), "temperature", "focal-temperature")
-    names = [each.name for each in found.contenders]
+    names = [each.name for each in found.choice.candidates]
     assert names == ["uncalibrated", "temperature", "focal-temperature"]
-    assert min(each.behind for each in found.contenders) == 0
+    assert min(each.behind for each in found.choice.candidates) == 0
     place = names.index(found.name)
-    assert found.contenders[place].behind <= found.contenders[place].standard_error
-    assert all(each.behind > each.standard_error for each in found.contenders[:place])
+    assert found.choice.candidates[place].behind <= found.choice.candidates[place].standard_error
+    assert all(each.behind > each.standard_error for each in found.choice.candidates[:place])
 
 
 def test_a_probability_of_zero_does_not_decide_alone(made: Maker) -> None:
@@ -58,16 +58,18 @@ def test_a_probability_of_zero_does_not_decide_alone(made: Maker) -> None:
     probs[0] = 0.0
     probs[0, (honest.labels[0] + 1) % 4] = 1.0
     found = chosen(Predictions(probs=probs, labels=honest.labels), "temperature")
-    assert all(np.isfinite(each.nll) for each in found.contenders)
-    extra = chosen(honest, "temperature").contenders[0]
-    assert found.contenders[0].nll == pytest.approx(extra.nll + 27.6 / 2000, abs=2e-3)  # less that row's NLL
+    assert all(np.isfinite(each.nll) for each in found.choice.candidates)
+    extra = chosen(honest, "temperature").choice.candidates[0]
+    assert found.choice.candidates[0].nll == pytest.approx(
+        extra.nll + 27.6 / 2000, abs=2e-3
+    )  # less that row's NLL
 
 
 def test_large_calibration_sets_are_sampled(made: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more rows than the choice needs, the same ones for the same seed."""
     monkeypatch.setattr("calibrant.evaluation.fitting.recommend.MOST_ELEMENTS", 400)
     found = chosen(made("multiclass", 1000), "temperature")
-    assert found.num_samples == 100
+    assert found.choice.num_samples == 100
     assert found == chosen(made("multiclass", 1000), "temperature")
 
 
@@ -77,6 +79,6 @@ def test_weights_count(made: Maker) -> None:
     weights = (np.arange(400) % 2).astype(float)
     weighted = Predictions(logits=predictions.scores, labels=predictions.labels, weights=weights)
     half = predictions.rows(np.arange(400) % 2 == 1)
-    assert chosen(weighted, "temperature").contenders[0].nll == pytest.approx(
-        chosen(half, "temperature").contenders[0].nll, abs=1e-12
+    assert chosen(weighted, "temperature").choice.candidates[0].nll == pytest.approx(
+        chosen(half, "temperature").choice.candidates[0].nll, abs=1e-12
     )

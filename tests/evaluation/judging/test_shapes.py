@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant import metrics
+from calibrant._math.isotonic import blocks_of_points
 from calibrant.evaluation.judging import shapes
 from calibrant.evaluation.judging.shapes import (
     MOST_POINTS,
@@ -15,6 +16,7 @@ from calibrant.evaluation.judging.shapes import (
     shapes_of,
 )
 from calibrant.evaluation.resampling.events import Events
+from calibrant.evaluation.resampling.kernels import isotonic_curves
 
 
 def events(seed: int, num_samples: int, sharpness: float = 1.0, *, weighted: bool = False) -> Events:
@@ -123,3 +125,15 @@ def test_few_samples() -> None:
     assert found.corp.values == (1.0,)
     assert shapes_of("positive class", event, None, level=0.95, seed=0).roc is None
     assert len(set(found.band.positions)) == 1
+
+
+def test_curves_of_a_band_are_those_of_the_diagram() -> None:
+    """All curves at once equal the one regression for each, beyond and between the steps too."""
+    rng = np.random.default_rng(0)
+    points = np.unique(rng.integers(50, size=30) / 50)
+    weights = rng.integers(1, 4, size=len(points)).astype(float)
+    sums = rng.integers(0, 4, size=(20, len(points))) * weights / 3
+    positions = np.linspace(-0.1, 1.1, 61)
+    curves = isotonic_curves(points, weights, sums, positions)
+    alone = [blocks_of_points(points, weights, each).at(positions) for each in sums]
+    np.testing.assert_allclose(curves, alone, atol=1e-12)

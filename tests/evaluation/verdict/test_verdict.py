@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from calibrant.evaluation import Evaluation, evaluate
+from calibrant.evaluation.choice import Choice
 from calibrant.evaluation.fitting.recommend import Recommendation
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
@@ -346,7 +347,9 @@ def told(made: Maker, **after: tuple[float | None, float]) -> Verdict:
             dataclasses.replace(arm, metrics=metrics, change=changes),
         ],
         uncalibrated=measure(reduce_predictions(predictions.test, 15), procedure),
-        recommendation=Recommendation("temperature", (), 1000, {}),
+        recommendation=Recommendation(
+            Choice(chosen="temperature", candidates=(), num_samples=1000, folds=5), {}
+        ),
         level=0.95,
         num_calibration=1000,
         num_test=1000,

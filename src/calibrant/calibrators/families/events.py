@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -26,6 +28,8 @@ class EventMap(NamedTuple):
     places: Float[Tensor, " M"]
     values: Float[Tensor, " M"]
     warnings: tuple[str, ...] = ()
+    further: Mapping[str, Float[Tensor, " M"]] = MappingProxyType({})
+    """Tables beside the values, one entry per place, by the names of parameters."""
 
 
 class EventCalibrator(Calibrator):
@@ -79,6 +83,10 @@ class EventCalibrator(Calibrator):
             "places": stack_tables([function.places for function in functions]).reshape(len(functions), -1),
             "values": stack_tables([function.values for function in functions]).reshape(len(functions), -1),
         }
+        further = {
+            name: stack_tables([function.further[name] for function in functions]).reshape(len(functions), -1)
+            for name in functions[0].further
+        }
         share = self._share_of_original(float(masses.sum()))
         before = _brier(log_odds.sigmoid() if samples.is_event else wide.softmax(dim=1), outcomes, masses)
         mapped = self._mapped(wide, **tables, original=masses.new_tensor(share), unchanged=share == 1)
@@ -98,7 +106,7 @@ class EventCalibrator(Calibrator):
             certificate={},
             message=f"{sum(len(function.places) for function in functions)} places",
             warnings=tuple(dict.fromkeys(warnings)),
-            tables=tables,
+            tables=tables | further,
         )
 
     def _transform(self, scores: Tensor) -> Tensor:
@@ -120,7 +128,7 @@ class EventCalibrator(Calibrator):
         if scores.ndim == 1:
             probs = self._map_events(scores[None], places, values)[0]
             return _log_odds_of((1 - original) * probs + original * scores.sigmoid())
-        flat = _log_odds_of_classes(scores).T.reshape(len(places), -1)
+        flat = log_odds_of_events(scores).T.reshape(len(places), -1)
         probs = self._map_events(flat, places, values).reshape(scores.shape[1], -1).T
         plain = log_softmax(scores)
         return _log_of_normalised((1 - original) * probs + original * plain.exp(), plain)
@@ -131,10 +139,10 @@ def _events(scores: Tensor, labels: Tensor) -> tuple[Float[Tensor, "N K"], Float
     if scores.ndim == 1:
         return scores[:, None], labels[:, None].to(torch.float64)
     outcomes = torch.nn.functional.one_hot(labels, scores.shape[1]).to(torch.float64)
-    return _log_odds_of_classes(scores), outcomes
+    return log_odds_of_events(scores), outcomes
 
 
-def _log_odds_of_classes(logits: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
+def log_odds_of_events(logits: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
     """Log-odds of every class against the others."""
     return log_softmax(logits) - log_one_minus_softmax(logits)
 

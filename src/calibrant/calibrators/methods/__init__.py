@@ -10,6 +10,7 @@ from calibrant.calibrators.methods.matrix import MatrixScaling as MatrixScaling
 from calibrant.calibrators.methods.structured import StructuredMatrixScaling as StructuredMatrixScaling
 from calibrant.calibrators.methods.dirichlet import DirichletCalibration as DirichletCalibration
 from calibrant.calibrators.methods.isotonic import IsotonicCalibration as IsotonicCalibration
+from calibrant.calibrators.methods.venn_abers import VennAbersCalibration as VennAbersCalibration
 from calibrant.calibrators.methods.beta import BetaCalibration as BetaCalibration
 from calibrant.calibrators.methods.quadratic import QuadraticScaling as QuadraticScaling
 from calibrant.calibrators.methods.ensemble_temperature import (

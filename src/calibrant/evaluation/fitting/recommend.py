@@ -11,6 +11,7 @@ import numpy as np
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators.choice.select import AS_THEY_CAME, select
 from calibrant.calibrators.choice.usual import usual_candidates
+from calibrant.evaluation.choice import Candidate, Choice
 from calibrant.evaluation.fitting.templates import Labelled, Template, templates
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.predictions import Predictions
@@ -21,24 +22,17 @@ MOST_ELEMENTS = 1 << 21  # of scores used for the choice: 21 000 samples of 100 
 
 
 @dataclass(frozen=True)
-class Contender:
-    """One arm in the cross-validation."""
-
-    name: str
-    nll: float
-    behind: float  # how far its NLL lies above the best one's
-    standard_error: float  # the standard error of that difference, over the samples
-
-
-@dataclass(frozen=True)
 class Recommendation:
     """The choice and what it was made from, simplest arm first."""
 
-    name: str
-    contenders: tuple[Contender, ...]
-    num_samples: int
+    choice: Choice
     fitted: Mapping[str, Calibrator] = field(compare=False)
     """Calibrators fitted on all calibration samples on the way."""
+
+    @property
+    def name(self) -> str:
+        """The arm."""
+        return self.choice.chosen
 
 
 def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -> Recommendation:
@@ -52,13 +46,25 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
     calibrators = [template.calibrator for template in wanted]
     found = select(data.scores, data.labels, weights=data.weights, calibrators=calibrators, seed=seed)
     names = {template.calibrator.text: template.name for template in wanted} | {AS_THEY_CAME: UNCALIBRATED}
+    titles = {template.name: template.title for template in wanted} | {UNCALIBRATED: "Uncalibrated"}
+    candidates = tuple(
+        Candidate(
+            name=names[each.text],
+            title=titles[names[each.text]],
+            size=each.size,
+            nll=each.loss,
+            behind=each.behind,
+            standard_error=each.standard_error,
+        )
+        for each in found.candidates
+    )
     return Recommendation(
-        names[found.chosen.text],
-        tuple(
-            Contender(names[each.text], each.loss, each.behind, each.standard_error)
-            for each in found.candidates
+        Choice(
+            chosen=names[found.chosen.text],
+            candidates=candidates,
+            num_samples=sample.num_samples,
+            folds=found.folds,
         ),
-        sample.num_samples,
         {} if sample is not calibration else {names[text]: each for text, each in found.fitted.items()},
     )
 

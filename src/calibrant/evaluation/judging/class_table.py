@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -67,16 +68,18 @@ class ClassTable:
         scores = class_scores(self.sums.outcomes.sum(1).numpy(), expected, variance)
         if self.table.streamed:
             return ClassNull(scores=scores)
-        cells, filled = self._cells()
+        cells, starts = self._cells(), self._starts()
         num_kept = num_noise(cells.num_cells, num_draws)
         farthest: list[Vector] = []
         errors: list[Vector] = []
         noise: list[Matrix] = []
         for drawn in self._draw(None, num_draws, seed):
-            farthest.append(np.abs(class_scores(drawn.sum(axis=1), expected, variance)).max(axis=0))
-            errors.append(self._errors(drawn, stated))
+            farthest.append(
+                np.abs(class_scores(np.add.reduceat(drawn, starts), expected, variance)).max(axis=0)
+            )
+            errors.append(self._errors(drawn))
             if num_kept:  # the residuals are left where they were drawn
-                noise.append(drawn[filled][:, :num_kept].T / self.sums.total)
+                noise.append(drawn[:, :num_kept].T / self.sums.total)
                 num_kept -= len(noise[-1])
         return ClassNull(
             scores=scores,
@@ -86,17 +89,26 @@ class ClassTable:
             noise=np.concatenate(noise),
         )
 
-    def _cells(self) -> tuple[Cells, NDArray[np.bool_]]:
-        """The bins of all classes that are not empty, and which of all these are ``(C, B)``."""
+    @cached_property
+    def _filled(self) -> NDArray[np.bool_]:
+        """Which bins of which classes ``(C, B)`` are not empty."""
+        return self.sums.counts.numpy() > 0
+
+    def _starts(self) -> Indices:
+        """Where the bins of each class begin among those that are not empty ``(C,)``."""
+        return np.append(0, np.cumsum(self._filled.sum(axis=1))[:-1])
+
+    def _cells(self) -> Cells:
+        """The bins of all classes that are not empty."""
         num_classes, total, weights = self.num_classes, self.sums.total, self.table.weights
         sums = (self.sums.counts, self.sums.confidences, self.sums.outcomes)
         counts, stated, occurs = (part.numpy() for part in sums)
-        filled = counts > 0
+        filled = self._filled
         mass, mean = counts[filled], stated[filled] / counts[filled]
         share = 1.0 if weights is None else float((weights**2).sum() / weights.sum())  # per unit of weight
         squares = share * mass / total**2
         place = np.arange(len(mass))
-        cells = Cells(
+        return Cells(
             cell=place,
             bin=place,
             mass=mass / total,
@@ -109,13 +121,10 @@ class ClassTable:
             total_squares=share / total,
             error=lambda each: np.abs(each).sum(axis=1) / num_classes,
         )
-        return cells, filled
 
     def draw_errors(self, truth: Truth, num_draws: int, seed: tuple[int, ...]) -> Vector:
         """Class-wise errors ``(R,)`` where labels are drawn from the truth."""
-        stated = self.sums.confidences.numpy()
-        drawn = self._draw(truth, num_draws, seed)
-        return np.concatenate([self._errors(part, stated) for part in drawn])
+        return np.concatenate([self._errors(drawn) for drawn in self._draw(truth, num_draws, seed)])
 
     def error_of(self, truth: Truth) -> float:
         """The class-wise error of what is stated, if this is the truth."""
@@ -177,18 +186,12 @@ class ClassTable:
 
     def _draw(self, truth: Truth | None, num_draws: int, seed: tuple[int, ...]) -> Iterator[Matrix]:
         num_bins = self.sums.confidences.shape[1]
-        return draw_labels(
-            lambda: self.rows(num_bins, truth),
-            num_classes=self.num_classes,
-            num_bins=num_bins,
-            num_draws=num_draws,
-            seed=seed,
-        )
+        return draw_labels(lambda: self.rows(num_bins, truth), self._filled, num_draws=num_draws, seed=seed)
 
-    def _errors(self, drawn: Matrix, stated: Matrix) -> Vector:
-        """Class-wise errors of what was drawn ``(C, B, r)``, of which the residuals are left."""
-        drawn -= stated[:, :, None]
-        return np.abs(drawn).sum(axis=(0, 1)) / (self.num_classes * self.sums.total)
+    def _errors(self, drawn: Matrix) -> Vector:
+        """Class-wise errors of what was drawn ``(M, r)``, of which the residuals are left."""
+        drawn -= self.sums.confidences.numpy()[self._filled][:, None]
+        return np.abs(drawn).sum(axis=0) / (self.num_classes * self.sums.total)
 
 
 def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> ClassNull:

@@ -12,6 +12,7 @@ from calibrant._math.threads import in_threads
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, EventError, Quantity
+from calibrant.evaluation.resampling.coarse import coarse_smooth_noise
 from calibrant.evaluation.resampling.drawn_labels import ClassNull
 from calibrant.evaluation.resampling.event_cells import Cells, EventCells, Kernel
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
@@ -96,7 +97,10 @@ class Noise:
         if key is None:
             return None
         if key not in self._inverted:
+            prefix, kernel = key
             cells, noise = self.target(key)
+            if kernel == "smooth":
+                cells, noise = coarse_smooth_noise(self.places[prefix], self.drawn[prefix])
             null, level = self.null(quantity), self.procedure.level
             real = None if null is None else beyond_chance(null.p_value, level)
             some = noise[: num_noise(cells.num_cells, len(noise))]

@@ -7,7 +7,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._math.isotonic import blocks_of_points
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
@@ -78,6 +77,8 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
     At each of 101 equally spaced positions between the lowest and the highest probability; beyond these the
     curve is not defined.
     """
+    from calibrant.evaluation.resampling.kernels import isotonic_curves  # compiled
+
     order = np.argsort(event.confidences)
     stated = event.confidences[order]
     mass = np.ones(len(stated)) if event.weights is None else event.weights[order]
@@ -95,12 +96,9 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
     positions = np.linspace(points[0], points[-1], BAND_POINTS)
     rng = generator(seed, Stream.NULL, part=1_000_003)  # a part of its own, far from those of the labels
     curves = np.empty((draws, BAND_POINTS))
-    drawn = [
-        np.add.reduceat(share * counts.draw(rng, stop - start), places, axis=0).T
-        for start, stop in block_bounds(draws, MOST_DRAWN // len(share))
-    ]
-    for curve, outcomes in zip(curves, np.concatenate(drawn), strict=True):
-        curve[:] = blocks_of_points(points, weights, outcomes).at(positions)
+    for start, stop in block_bounds(draws, MOST_DRAWN // len(share)):
+        sums = np.add.reduceat(share * counts.draw(rng, stop - start), places, axis=0).T
+        curves[start:stop] = isotonic_curves(points, weights, np.ascontiguousarray(sums), positions)
     low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return Band(
         positions=tuple(positions.tolist()), low=tuple(low.tolist()), high=tuple(np.minimum(high, 1).tolist())

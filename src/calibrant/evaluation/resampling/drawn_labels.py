@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
@@ -60,26 +61,28 @@ class ClassNull:
 
 def draw_labels(
     blocks: Callable[[], Iterator[ClassRowsBlock]],
+    filled: NDArray[np.bool_],
     *,
-    num_classes: int,
-    num_bins: int,
     num_draws: int,
     seed: tuple[int, ...],
 ) -> Iterator[Matrix]:
-    """What occurs ``(C, B, r)`` of each class where it is stated in each bin, for some draws after others.
+    """What occurs ``(M, r)`` of each class where it is stated in each bin, for some draws after others.
 
+    Only of the M bins of classes ``(C, B)`` that are ``filled``: few of many classes are stated to be likely.
     One walk through the rows for every 32 MiB of results.
     """
     from calibrant.evaluation.resampling.kernels import add_drawn_labels  # compiled
 
     rng = np.random.Generator(np.random.SFC64(seed))
-    for first, last in block_bounds(num_draws, MOST_SUMS // (num_classes * num_bins)):
-        sums = np.zeros((num_classes, num_bins, last - first))
+    places = np.cumsum(filled).reshape(filled.shape) - 1  # a bin without weight adds nothing to any other
+    num_filled = int(filled.sum())
+    for first, last in block_bounds(num_draws, MOST_SUMS // num_filled):
+        sums = np.zeros((num_filled, last - first))
         for rows in blocks():
             for start, stop in block_bounds(len(rows.mass), SMALL_BLOCK // (last - first)):
                 uniform = rng.random((stop - start, last - first), dtype=np.float32)
                 part = slice(start, stop)
-                add_drawn_labels(uniform, rows.probs[part], rows.bins[part], rows.mass[part], sums)
+                add_drawn_labels(uniform, rows.probs[part], rows.bins[part], places, rows.mass[part], sums)
         yield sums
 
 

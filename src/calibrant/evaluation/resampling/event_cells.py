@@ -258,10 +258,11 @@ def _cumulative(_: EventCells) -> Callable[[Matrix], Vector]:
     return lambda sums: np.abs(np.cumsum(sums, axis=1)).max(axis=1)
 
 
-def _smooth(cells: EventCells) -> Callable[[Matrix], Vector]:
+def smooth_errors(points: Vector) -> Callable[[Matrix], Vector]:
+    """The smooth errors of residual sums at these points."""
     from calibrant._math.lipschitz_values import lipschitz_values  # compiled
 
-    return lambda sums: lipschitz_values(cells.scores.points, np.ascontiguousarray(sums))
+    return lambda sums: lipschitz_values(points, np.ascontiguousarray(sums))
 
 
 def _kernel(cells: EventCells) -> Callable[[Matrix], Vector]:
@@ -278,7 +279,7 @@ _ERRORS: dict[Kernel, Callable[[EventCells], Callable[[Matrix], Vector]]] = {
     "width over": _over,
     "width under": _under,
     "cumulative": _cumulative,
-    "smooth": _smooth,
+    "smooth": lambda cells: smooth_errors(cells.scores.points),
     "kernel": _kernel,
 }
 

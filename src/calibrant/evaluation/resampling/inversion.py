@@ -56,7 +56,7 @@ HALVINGS = 24  # where nothing is drawn
 LESS_FAR = 0.9  # of a gap, for its standard error: that of a bin without events is not zero
 FARTHEST = 8.0  # standard errors by which gaps are widened at most
 STANDS_OUT = 2.0  # standard errors
-FEWEST_DRAWS, MOST_SUMS = 400, 1 << 17  # draws are left out where there are more noisy sums than that
+FEWEST_DRAWS, MOST_SUMS = 400, 1 << 15  # draws are left out where there are more noisy sums than that
 _NORMAL = NormalDist()
 Family: TypeAlias = Callable[[float], Vector]
 """Gaps ``(F,)`` that grow with the place."""

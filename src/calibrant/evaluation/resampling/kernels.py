@@ -252,15 +252,17 @@ def add_drawn_labels(
     uniform: NDArray[np.float32],
     probs: NDArray[np.float64],
     bins: NDArray[np.int64],
+    places: NDArray[np.int64],
     mass: NDArray[np.float64],
     sums: NDArray[np.float64],
 ) -> None:
     """Draw the label of each sample from its probabilities ``(N, C)`` by uniform numbers ``(N, r)``.
 
-    The mass of a sample is added to ``sums`` ``(C, B, r)`` where it is drawn: its class, and the bin of the
-    probability that the sample states for that class.
+    The mass of a sample is added to ``sums`` ``(M, r)`` where it is drawn: at the ``places`` ``(C, B)`` of
+    its class and of the bin of the probability that the sample states for it.
     """
-    _add_labels(uniform, probs, bins, mass, np.empty(probs.shape[1]), np.empty(GUIDE, np.int64), sums)
+    ends, guide = np.empty(probs.shape[1]), np.empty(GUIDE, np.int64)
+    _add_labels(uniform, probs, bins, places, mass, ends, guide, sums)
 
 
 @njit
@@ -268,6 +270,7 @@ def _add_labels(
     uniform: NDArray[np.float32],
     probs: NDArray[np.float64],
     bins: NDArray[np.int64],
+    places: NDArray[np.int64],
     mass: NDArray[np.float64],
     ends: NDArray[np.float64],
     guide: NDArray[np.int64],
@@ -285,4 +288,54 @@ def _add_labels(
         _set_guide(ends, guide)
         for r in range(uniform.shape[1]):
             k = _first_above(uniform[i, r], ends, guide)
-            sums[k, bins[i, k], r] += mass[i]
+            sums[places[k, bins[i, k]], r] += mass[i]
+
+
+def isotonic_curves(
+    points: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    positions: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """The best increasing functions ``(r, P)`` at ascending positions: `blocks_of_points` for many outcomes.
+
+    ``sums`` ``(r, n)`` are weighted sums of outcomes at the ascending points ``(n,)``.
+    """
+    size = len(points)
+    curves = np.empty((len(sums), len(positions)))
+    last, weight, total = np.empty(size, np.int64), np.empty(size), np.empty(size)
+    _isotonic_curves(points, weights, sums, positions, last, weight, total, curves)
+    return curves
+
+
+@njit
+def _isotonic_curves(
+    points: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    positions: NDArray[np.float64],
+    last: NDArray[np.int64],  # place at which each step ends
+    weight: NDArray[np.float64],
+    total: NDArray[np.float64],
+    curves: NDArray[np.float64],
+) -> None:
+    for r in range(len(sums)):
+        top = -1
+        for i in range(len(points)):
+            top += 1
+            last[top], weight[top], total[top] = i, weights[i], sums[r, i]
+            while top > 0 and total[top - 1] * weight[top] >= total[top] * weight[top - 1]:
+                top -= 1
+                last[top] = i
+                weight[top] += weight[top + 1]
+                total[top] += total[top + 1]
+        step = 0
+        for p in range(len(positions)):
+            x = positions[p]
+            while step < top and x > points[last[step]]:
+                step += 1
+            curves[r, p] = total[step] / weight[step]
+            if step > 0 and x < points[last[step - 1] + 1]:  # straight between the steps
+                start, end = points[last[step - 1]], points[last[step - 1] + 1]
+                before = total[step - 1] / weight[step - 1]
+                curves[r, p] = before + (curves[r, p] - before) / (end - start) * (x - start)

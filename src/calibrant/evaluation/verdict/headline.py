@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from calibrant.evaluation.phrases import clearly, decimals_apart, number, percent, settings, with_interval
 from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
@@ -28,7 +30,7 @@ LOSS = "negative log-likelihood"
 
 def headline_of(case: Case, finding: Finding, about: str) -> str:
     """What holds, what does not, and what helps."""
-    outcome = _outcome(case, finding, about)
+    outcome = outcome_of(case, finding, about)
     if finding.failing and not MAIN & set(finding.failing):
         first = _in_part(case, finding)
         which = _class_furthest_off(case) if "classes" in finding.failing else None
@@ -78,16 +80,18 @@ def _facts(case: Case, finding: Finding) -> str:
     return f"{events}, and {decisions}" if finding.subject == "events" else f"{decisions}, and {events}"
 
 
-def _outcome(case: Case, finding: Finding, about: str) -> str:
-    """What repair does, or how large the error is."""
+def outcome_of(case: Case, finding: Finding, about: str, *, intervals: bool = True) -> str:
+    """What repair does, or how large the error is, with or without intervals."""
     name = f"the {error_name(case.kind, about)}"
     if not (case.repaired and finding.real):
-        said = f"{name} is {with_interval(case.first.metrics[about])}, {_beside(case, about)}"
+        found = case.first.metrics[about]
+        said = f"{name} is {with_interval(found) if intervals else value_of(found)}, {_beside(case, about)}"
         if case.refuted:
             how = "clearly worse" if case.clearly_worse else "no better"
             return f"{said}, and {title(case.picked)} makes the probabilities {how}"
         if case.repaired:
-            return f"{said}, and {title(case.chosen)} is chosen for its {LOSS} (it {_course(case, NLL.key)})"
+            course = _course(case, NLL.key, intervals=intervals)
+            return f"{said}, and {title(case.chosen)} is chosen for its {LOSS} (it {course})"
         if not finding.real or len(case.arms) == 1:
             return said
         if case.too_few:
@@ -95,12 +99,13 @@ def _outcome(case: Case, finding: Finding, about: str) -> str:
         return f"{said}, and no calibrator tried is clearly better"
     arm = case.chosen
     how = " ".join(part for part in ("with", title(arm), settings(arm.parameters)) if part)
-    course = f"{name} {_course(case, about)}"
+    course = f"{name} {_course(case, about, intervals=intervals)}"
     if _improves(case, about):
         return f"{how} {course}"
     # The choice rests on another measure than the one that everybody looks at.
     joined = "while" if _sign(case, NLL.key) else "and"
-    return f"{how} the {LOSS}, by which it was chosen, {_course(case, NLL.key)}, {joined} {course}"
+    loss = f"the {LOSS}, by which it was chosen, {_course(case, NLL.key, intervals=intervals)}"
+    return f"{how} {loss}, {joined} {course}"
 
 
 def _beside(case: Case, about: str) -> str:
@@ -126,7 +131,7 @@ def _sign(case: Case, metric: str) -> int:
     return clearly(case.chosen.change[metric])
 
 
-def _course(case: Case, metric: str) -> str:
+def _course(case: Case, metric: str, *, intervals: bool) -> str:
     """``falls from 0.075 (0.067 to 0.083) to 0.021 (0.015 to 0.027)``, with the decimals that it takes."""
     before, after = case.first.metrics[metric], case.chosen.metrics[metric]
     sign = _sign(case, metric)
@@ -134,6 +139,8 @@ def _course(case: Case, metric: str) -> str:
     digits = None
     if sign and before.value is not None and after.value is not None:
         digits = decimals_apart(before.value, after.value)
+    if not intervals:
+        before, after = (replace(each, low=None, high=None) for each in (before, after))
     old, new = (
         value_of(each) if each.value is None else with_interval(each, digits) for each in (before, after)
     )

@@ -40,6 +40,7 @@ from calibrant.evaluation.verdict.naming import (
     title,
     value_of,
 )
+from calibrant.evaluation.verdict.short import line_of, short_of
 
 ALMOST_NEVER = 0.1  # share of the samples of a class: below it, the class is almost never predicted
 JUDGEMENTS = {-1: "clearly better", 0: "within noise", 1: "clearly worse"}  # of what is better when lower
@@ -52,6 +53,9 @@ def reach_verdict(case: Case) -> Verdict:
     return Verdict(
         direction=finding.direction,
         headline=headline_of(case, finding, about),
+        short=short_of(case, finding),
+        line=line_of(case, finding, about),
+        about=about,
         sentences=tuple(_sentences(case, finding, about)),
         recommended=case.chosen.name,
         reason=_reason(case),
@@ -241,7 +245,7 @@ def _why(case: Case, recommendation: Recommendation) -> str:
     scores = ", ".join(
         f"{each.name} {number(each.nll)}"
         + (f", behind by {each.behind:.2g} ± {each.standard_error:.2g}" if each.behind > 0 else "")
-        for each in recommendation.contenders
+        for each in recommendation.choice.candidates
     )
     on_bound = (
         [] if case.picked.fit is None else [each for each in case.picked.fit.warnings if "bound" in each]

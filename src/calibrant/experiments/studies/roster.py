@@ -17,6 +17,7 @@ from calibrant.experiments.studies.generalisation_gap import GENERALISATION_GAP 
 from calibrant.experiments.studies.temperature_line import TEMPERATURE_LINE as TEMPERATURE_LINE
 from calibrant.experiments.studies.theory_on_data import THEORY_ON_DATA as THEORY_ON_DATA
 from calibrant.experiments.studies.shift import SHIFT as SHIFT
+from calibrant.experiments.studies.sum_or_mean import SUM_OR_MEAN as SUM_OR_MEAN
 from calibrant.experiments.studies.sst import SST as SST
 from calibrant.experiments.studies.human_posteriors import HUMAN_POSTERIORS as HUMAN_POSTERIORS
 

@@ -9,6 +9,7 @@ from calibrant.reports.figures.drawing import BLUE, GREEN, GREY, OCHRE, PINK, SK
 from calibrant.reports.figures.errors import class_errors, error_intervals
 from calibrant.reports.figures.ranking import risk_coverage_diagram, roc_diagram
 from calibrant.reports.figures.reliability import (
+    confidence_comparison,
     confidence_histogram,
     place,
     reliability_comparison,
@@ -24,6 +25,7 @@ __all__ = [
     "SKY",
     "VERMILLION",
     "class_errors",
+    "confidence_comparison",
     "confidence_histogram",
     "corp_diagram",
     "error_intervals",

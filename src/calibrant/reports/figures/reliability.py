@@ -16,6 +16,7 @@ from calibrant.evaluation.result import Curve
 from calibrant.reports.figures import drawing
 from calibrant.reports.words import count
 
+WIDEST_JOINED = 0.3  # interval of a bin's share
 ABOVE, BELOW, WITHIN = "above it: not sure enough", "below it: too sure", "within its band"
 
 
@@ -81,16 +82,18 @@ def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = 
 
 
 def reliability_comparison(
-    curves: Mapping[str, Curve], *, ax: Axes | None = None, legend: bool = True
+    curves: Mapping[str, Curve], *, ax: Axes | None = None, legend: bool = True, bands: bool = False
 ) -> Axes:
     """Several reliability diagrams in one picture, each with a colour, a shape and a line of its own.
 
-    A point's area grows with the bin's share of the samples, its bar is the interval of the share.
+    A point's area grows with the bin's share of the samples, its bar is the interval of the share. Bins that
+    hold too few samples to tell their share to within 15 points are faint, without a bar and not joined.
 
     Args:
         curves: What each curve shall be called, and the curve.
         ax: Where to draw; a new figure if ``None``.
         legend: Name the curves inside the diagram.
+        bands: Draw where the points of each would lie if the model were calibrated, in its colour.
 
     Returns:
         The axes drawn into, both running from 0 to 1.
@@ -115,10 +118,25 @@ def reliability_comparison(
     for position, (name, curve) in enumerate(curves.items()):
         colour, shape, dashes = drawing.series(position)
         stated, found = drawing.floats(curve.confidence), drawing.floats(curve.accuracy)
-        _intervals(ax, curve, ~np.isnan(found), colour, alpha=0.5)
-        ax.plot(stated, found, color=colour, linewidth=1, linestyle=dashes, alpha=0.6)
+        if bands:
+            low, high = drawing.floats(curve.expected_low), drawing.floats(curve.expected_high)
+            ax.stairs(high, curve.edges, baseline=low, fill=True, color=colour, alpha=0.13, linewidth=0)
+        known = _known(curve) & ~np.isnan(found)
+        _intervals(ax, curve, known, colour, alpha=0.5)
+        ax.plot(stated[known], found[known], color=colour, linewidth=1, linestyle=dashes, alpha=0.6)
         area = _areas(curve.counts) / 3
-        ax.scatter(stated, found, s=area, color=colour, marker=shape, linewidths=0, clip_on=False, zorder=3)
+        for chosen, alpha in ((known, 1.0), (~known & ~np.isnan(found), 0.3)):
+            ax.scatter(
+                stated[chosen],
+                found[chosen],
+                s=area[chosen],
+                color=colour,
+                marker=shape,
+                linewidths=0,
+                clip_on=False,
+                zorder=3,
+                alpha=alpha,
+            )
         line = Line2D([], [], color=colour, linewidth=1, linestyle=dashes, marker=shape, markersize=4)
         entries.append((name, line))
     return drawing.add_legend(ax, entries, shown=legend)
@@ -127,7 +145,8 @@ def reliability_comparison(
 def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:
     """How sure the model was where it was right (upwards) and where it was wrong (downwards), in samples.
 
-    Wrong answers are often few, so each half has a scale of its own, up to its highest bar, as its tick says.
+    Both halves share one scale, on which heights grow with the square root of the counts: wrong answers are
+    often few, and would else not be seen.
 
     Args:
         curve: Whose histogram to draw.
@@ -153,19 +172,23 @@ def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:
     ax.axhline(0, color=ax.xaxis.label.get_color(), linewidth=0.8)
 
     def shown(counts: Float[ndarray, " K"]) -> Float[ndarray, " K"]:
-        return np.where(counts > 0, counts / top, counts / bottom)
+        return np.sign(counts) * np.sqrt(np.abs(counts))
 
     def counted(heights: Float[ndarray, " K"]) -> Float[ndarray, " K"]:
-        return np.where(heights > 0, heights * top, heights * bottom)
+        return np.sign(heights) * heights**2
 
     ax.set_yscale("function", functions=(shown, counted))
-    ax.set_ylim(-1.45 * bottom, 1.45 * top)  # room for words beyond the bars
-    ax.set_yticks([-bottom, 0, top], [_tick(bottom), "0", _tick(top)], minor=False)
+    room = 0.28 * (np.sqrt(top) + np.sqrt(bottom))  # for words beyond the bars
+    ax.set_ylim(*(counted(np.array([-np.sqrt(bottom) - room, np.sqrt(top) + room])).tolist()))
+    marks = {-bottom: _tick(bottom), 0: "0", top: _tick(top)}
+    apart = 0.22 * (np.sqrt(top) + np.sqrt(bottom))  # nearer to zero a number would lie on its
+    marks = {at: said for at, said in marks.items() if at == 0 or np.sqrt(abs(at)) > apart}
+    ax.set_yticks(list(marks), list(marks.values()), minor=False)
     ax.set_yticks([], minor=True)
     ax.set_xlim(0, 1)
     ax.set_xticks(np.linspace(0, 1, 6))
     ax.set_xlabel(_stated(curve))
-    ax.set_ylabel("samples")
+    ax.set_ylabel("samples (√)")
     drawing.open_frame(ax)
     up, down = ("right", "wrong") if _is_top_label(curve) else ("positive", "negative")
     side, where = ("left", 0.02) if _emptier_left(right, wrong) else ("right", 0.98)
@@ -179,6 +202,47 @@ def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:
             verticalalignment="top" if height > 0.5 else "bottom",
         )
     return ax
+
+
+def confidence_comparison(
+    curves: Mapping[str, Curve], *, ax: Axes | None = None, legend: bool = True
+) -> Axes:
+    """How sure several models were: the share of their samples at each confidence.
+
+    Args:
+        curves: What each shall be called, and the curve whose histogram to draw.
+        ax: Where to draw; a new figure if ``None``.
+        legend: Name the curves inside the diagram.
+
+    Returns:
+        The axes drawn into.
+
+    Raises:
+        InputError: If there is no curve.
+
+    Example:
+        >>> curve = Curve(
+        ...     name="top label", edges=(0, 0.5, 1), counts=(4, 6), confidence=(0.4, 0.9),
+        ...     accuracy=(0.5, 0.5), low=(0.1, 0.2), high=(0.9, 0.8),
+        ...     expected_low=(0, 0.7), expected_high=(0.8, 1),
+        ...     histogram_edges=(0, 0.5, 1), histogram_correct=(2, 3), histogram_incorrect=(2, 3))
+        >>> confidence_comparison({"a": curve, "b": curve}).get_ylabel()
+        'share of samples'
+    """
+    curves = drawing.by_name(curves, Curve)
+    ax = drawing.new_axes(ax, width=4.2, height=2.6)
+    entries: list[tuple[str, Artist]] = []
+    for position, (name, curve) in enumerate(curves.items()):
+        colour, _, dashes = drawing.series(position)
+        counts = np.array(curve.histogram_correct) + np.array(curve.histogram_incorrect)
+        shares = counts / max(counts.sum(), 1)
+        drawn = ax.stairs(shares, curve.histogram_edges, color=colour, linestyle=dashes, linewidth=1.2)
+        entries.append((name, drawn))
+    ax.set(xlim=(0, 1), ylim=(0, None), xticks=np.linspace(0, 1, 6))
+    ax.set_xlabel(_stated(next(iter(curves.values()))))
+    ax.set_ylabel("share of samples")
+    drawing.open_frame(ax)
+    return drawing.add_legend(ax, entries, shown=legend)
 
 
 def place(curve: Curve) -> tuple[int, int, int]:
@@ -201,6 +265,12 @@ def _square(ax: Axes, curve: Curve) -> None:
     """Both axes from 0 to 1, and what they mean."""
     found = "share that was right" if _is_top_label(curve) else "share that was positive"
     drawing.unit_square(ax, _stated(curve), found)
+
+
+def _known(curve: Curve) -> Bool[ndarray, " B"]:
+    """The bins whose share is known well enough to be joined to its neighbours, or has no interval."""
+    width = drawing.floats(curve.high) - drawing.floats(curve.low)
+    return np.isnan(width) | (width <= WIDEST_JOINED)
 
 
 def _areas(counts: Sequence[int]) -> Float[ndarray, " B"]:
@@ -226,8 +296,16 @@ def _intervals(
 
 
 def _tick(size: int) -> str:
-    """A count that is short enough for a tick: 1,234, but 12k and 1.23M."""
-    return count(size) if size < 9_950 else f"{size / 1e3:.0f}k" if size < 999_500 else f"{size / 1e6:.3g}M"
+    """A count that is short enough for a tick: 999, but 1.2k, 12k and 1.2M."""
+    if size < 1000:
+        return str(size)
+    return (
+        f"{size / 1e3:.2g}k"
+        if size < 99_500
+        else f"{size / 1e3:.0f}k"
+        if size < 999_500
+        else f"{size / 1e6:.2g}M"
+    )
 
 
 def _emptier_left(right: ndarray, wrong: ndarray) -> bool:

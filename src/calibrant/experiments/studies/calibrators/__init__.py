@@ -16,6 +16,7 @@ PAGE = Page(
     words=words,
     claims=claims,
     exchanged=exchanged,
+    departs="Outputs of networks that others trained, none of them the paper's.",
 )
 
 

@@ -115,7 +115,7 @@ def _covers(key: str, shares: Sequence[Share]) -> list[Claim]:
             "every cell",
             verdict=all_of(each_cell),
             evidence=f"the lowest of {len(shares)} cells is {worst} of {worst.sets} sets; "
-            + _counts(each_cell),
+            + _counts(each_cell, sum(each.value >= LEAST_COVERAGE for each in shares)),
         ),
         Claim(
             key=f"average-{key}",
@@ -138,7 +138,7 @@ def _alarms(key: str, who: str, shares: Sequence[Share]) -> list[Claim]:
             "sets of every cell",
             verdict=all_of(each_cell),
             evidence=f"the highest of {len(shares)} cells is {worst} of {worst.sets} sets; "
-            + _counts(each_cell),
+            + _counts(each_cell, sum(each.value <= MOST_ALARMS for each in shares)),
         ),
         Claim(
             key=f"average-{key}",
@@ -151,11 +151,11 @@ def _alarms(key: str, who: str, shares: Sequence[Share]) -> list[Claim]:
     ]
 
 
-def _counts(verdicts: Sequence[Verdict]) -> str:
+def _counts(verdicts: Sequence[Verdict], kept: int) -> str:
     counts = {name: verdicts.count(name) for name in ("holds", "undecided", "does not hold")}
     return (
-        f"{counts['holds']} cells keep the aim, {counts['undecided']} undecided, "
-        f"{counts['does not hold']} miss it"
+        f"{kept} cells keep the aim as measured; by their intervals {counts['holds']} keep it, "
+        f"{counts['undecided']} may not, {counts['does not hold']} miss it"
     )
 
 

@@ -45,6 +45,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "lowest_by_chance": _lowest_by_chance(numbers["cells"]),
         "summary": _summary(numbers, keys),
         "lowest": _lowest(numbers["cells"]),
+        "spread": _spread(calibrated(numbers)),
         "scales": _by_scale(simulated, keys),
         "in_full": [
             (TITLES[key], _grid(simulated, key, _covered), _grid(simulated, key, _sizes))
@@ -129,6 +130,22 @@ def _lowest(cells: Sequence[Cell]) -> str:
             )
     heads = ["error", "K, n, from", "sets", "coverage", "interval above", "below", "keeps the aim"]
     return table(heads, rows)
+
+
+def _spread(cells: Sequence[Cell]) -> str:
+    """Whether the alarms of calibrated cells differ by more than counts of one rate do."""
+    from scipy.stats import chi2
+
+    found: list[str] = []
+    for key in AIMED_AT:
+        alarms = gate_alarms(cells, key)
+        rate = pooled(alarms).value if alarms else 0.0
+        if len(alarms) < 2 or not 0 < rate < 1:
+            continue
+        spread = sum(each.sets * (each.value - rate) ** 2 for each in alarms) / (rate * (1 - rate))
+        freedom = len(alarms) - 1
+        found.append(f"{TITLES[key]} {spread:.1f} of {freedom} (p = {chi2.sf(spread, freedom):.2f})")
+    return ", ".join(found)
 
 
 def _source(cell: Cell) -> str:

@@ -18,6 +18,7 @@ PAGE = Page(
     claims=claims,
     exchanged=swapped,
     figures=("generalisation-gap.svg",),
+    departs="A linear model in a simulated world, where the paper has networks.",
 )
 
 

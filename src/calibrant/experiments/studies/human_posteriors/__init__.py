@@ -15,6 +15,8 @@ PAGE = Page(
     words=words,
     claims=claims,
     exchanged=swapped,
+    departs="The papers do not speak of people's judgements; two networks that others "
+    "trained with cross-entropy.",
 )
 
 

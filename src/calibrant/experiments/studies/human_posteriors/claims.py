@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from calibrant.experiments.claims import Claim, all_of, within
+from calibrant.experiments.claims import Claim, Ruling, Word, all_of, within
 from calibrant.experiments.means import Mean, plus_minus
-from calibrant.experiments.studies.calibrators.gains import adjusted, sides
+from calibrant.experiments.studies.calibrators.gains import Sides, adjusted, sides
 from calibrant.experiments.studies.human_posteriors.numbers import NORMAL, family, interval
 from calibrant.experiments.studies.human_posteriors.settings import (
     AS_TRAINED,
@@ -24,18 +24,18 @@ from calibrant.experiments.studies.human_posteriors.settings import (
 )
 
 AIM = "the aim"
-KULL = "Komisarenko and Kull 2024, section 5.2, asked of people"
+NOT_CLAIMED = "claimed by no paper"
 FCL = "focal calibration loss (2025), appendix A.3, asked of people"
 SAME = 1.1
 """The factor within which two temperatures count as the same."""
 ASKED = (
     (AIM, TEMPERATURE, AS_TRAINED),
     (AIM, FOCAL, AS_TRAINED),
-    (KULL, FOCAL, TEMPERATURE),
+    (NOT_CLAIMED, FOCAL, TEMPERATURE),
     (AIM, MAP, AS_TRAINED),
     (AIM, FOCAL_ASKED, AS_TRAINED),
     (AIM, FCL_ASKED, AS_TRAINED),
-    (KULL, TEMPERATURE, IDEAL_FOCAL),
+    (NOT_CLAIMED, TEMPERATURE, IDEAL_FOCAL),
     (FCL, IDEAL_FCL, TEMPERATURE),
 )
 """Source, and the arm that is claimed to be nearer to people than the other."""
@@ -67,14 +67,17 @@ def _nearer(numbers: Mapping[str, Any], measure: str) -> Iterator[Claim]:
             source=source,
             statement=f"{SAID[first][0].upper()}{SAID[first][1:]} is nearer to people than "
             f"{SAID[second]}, by {MEASURES[measure]}",
-            verdict="holds"
-            if found.above and not found.below
-            else "does not hold"
-            if found.below and not found.above
-            else "undecided",
+            verdict=Ruling(_word(found), min(p_values[name] for name in mine)),
             evidence=f"gain {each}",
             arms=(first, second),
         )
+
+
+def _word(found: Sides) -> Word:
+    """Nearer on a network beyond noise, and farther on none."""
+    if found.above and not found.below:
+        return "holds"
+    return "does not hold" if found.below and not found.above else "undecided"
 
 
 def _turned(gain: Any) -> Any:

@@ -18,6 +18,7 @@ PAGE = Page(
     claims=claims,
     exchanged=swapped,
     figures=("linear-model.svg",),
+    departs="Number of points, their spread and the learning rate are not in the paper and are ours.",
 )
 
 

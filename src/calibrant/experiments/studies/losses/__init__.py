@@ -30,6 +30,7 @@ def page_of(setting: settings.Setting) -> Page:
         words=words,
         claims=claims,
         exchanged=swapped,
+        departs="A small network on 10,000 images of Fashion-MNIST; the papers have ResNets on CIFAR-10.",
         figures=(f"{setting.key}-ece.svg", f"{setting.key}-weight-norms.svg"),
     )
 

@@ -17,6 +17,7 @@ PAGE = Page(
     words=words,
     claims=claims,
     exchanged=swapped,
+    departs="Word vectors of 100 dimensions, where theirs have 300 and are trained on more text.",
 )
 
 

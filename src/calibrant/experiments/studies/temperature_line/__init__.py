@@ -18,6 +18,7 @@ PAGE = Page(
     claims=claims,
     exchanged=swapped,
     figures=("temperature-line.svg",),
+    departs="Outputs of networks that others trained, and small networks of ours.",
 )
 
 
@@ -52,8 +53,8 @@ TEMPERATURE_LINE = Study(
     small=lambda: {
         "settings": {
             "side": 4,
-            "num_training": 1400,
-            "num_calibration": 100,
+            "num_training": 1700,
+            "num_calibration": 20,
             "num_epochs": 1,
             "divisions": 1,
         },

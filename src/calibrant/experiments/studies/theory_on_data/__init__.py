@@ -16,6 +16,7 @@ PAGE = Page(
     words=words,
     claims=claims,
     exchanged=swapped,
+    departs="Small networks of ours, and published temperatures of one run each.",
 )
 
 

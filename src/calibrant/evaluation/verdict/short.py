@@ -1,0 +1,49 @@
+"""The verdict in at most twelve words, and one line that says what helps."""
+
+from __future__ import annotations
+
+from calibrant.evaluation.phrases import percent
+from calibrant.evaluation.quantities.accuracy import ACCURACY
+from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
+from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
+from calibrant.evaluation.quantities.prevalence import PREVALENCE
+from calibrant.evaluation.verdict.case import Case
+from calibrant.evaluation.verdict.finding import MAIN, Finding
+from calibrant.evaluation.verdict.headline import outcome_of
+from calibrant.evaluation.verdict.naming import listed
+
+
+def short_of(case: Case, finding: Finding) -> str:
+    """What a reader should remember."""
+    if finding.failing and not MAIN & set(finding.failing):
+        off = listed(finding.failing, "its")
+        return f"Miscalibrated in {off}." if finding.doubt else f"Calibrated, except in {off}."
+    if finding.direction == "calibrated":
+        return f"Calibrated, as far as {case.num_test:,} samples can tell."
+    if finding.direction == "undecided":
+        few = finding.doubt == "few samples"
+        return (
+            f"Undecided: {case.num_test:,} samples are too few to tell."
+            if few
+            else ("Undecided: more samples would tell.")
+        )
+    first = finding.direction.capitalize()
+    if finding.subject == "events":
+        given, found = (_shown(case, key) for key in (MEAN_PROBABILITY.key, PREVALENCE.key))
+        if case.kind == "multilabel":
+            return f"{first}: labels are given {given} where {found} occur."
+        return f"{first}: the positive class is given {given}, occurs in {found}."
+    says, right = (_shown(case, key) for key in (MEAN_CONFIDENCE.key, ACCURACY.key))
+    if finding.direction == "miscalibrated":
+        return f"{first}: says {says}, is right {right}, but not throughout."
+    return f"{first}: says {says}, is right {right} of the time."
+
+
+def line_of(case: Case, finding: Finding, about: str) -> str:
+    """What repair does, or how large the error is; the intervals stand beside it."""
+    said = outcome_of(case, finding, about, intervals=False)
+    return f"{said[:1].upper()}{said[1:]}."
+
+
+def _shown(case: Case, key: str) -> str:
+    return percent(case.first.metrics[key].value or 0.0).replace(" ", "\u00a0")

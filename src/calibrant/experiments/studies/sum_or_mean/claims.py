@@ -1,0 +1,113 @@
+"""What the papers claim, asked with the sum; and whether what differs is the length of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from calibrant.experiments.claims import Claim, below
+from calibrant.experiments.studies.losses.claims import asked, shown
+from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, difference
+from calibrant.experiments.studies.losses.settings import PRACTICE
+from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
+from calibrant.experiments.studies.sum_or_mean.settings import (
+    FEWEST_SEEDS,
+    LONG,
+    MEAN,
+    SLOW,
+    STEP,
+    SUM,
+    TITLES,
+)
+
+AIM = "the aim"
+NAMES = {"ece": "ECE", "temperature": "temperature", "error": "error"}
+_PICKS: Mapping[str, Pick] = {
+    "ece": lambda run: run["stages"]["before"]["ece"],
+    "error": lambda run: run["stages"]["before"]["error"],
+    "temperature": lambda run: run["parameters"]["temperature"],
+}
+_BETWEEN = (
+    ("cross-entropy", MEAN, SUM, "ece"),
+    ("cross-entropy", MEAN, SUM, "temperature"),
+    ("focal-3", MEAN, SUM, "temperature"),
+    ("focal-3", SUM, MEAN, "ece"),
+    ("focal-3", MEAN, STEP, "temperature"),
+    ("focal-3", MEAN, LONG, "temperature"),
+    ("focal-3", LONG, SUM, "temperature"),
+    ("focal-3", LONG, MEAN, "ece"),
+    ("focal-3", STEP, MEAN, "ece"),
+    ("sample-focal", STEP, MEAN, "ece"),
+    ("focal-3", SUM, STEP, "ece"),
+    ("cross-entropy", SLOW, MEAN, "ece"),
+    ("cross-entropy", SLOW, MEAN, "temperature"),
+)
+"""A loss, the way in which the number is claimed to be the lower one, the other way, and the number."""
+
+
+def claims(numbers: Mapping[str, Any]) -> list[Claim]:
+    """The papers' claims with the sum, then losses within ways, then ways within losses."""
+    papers = asked(arms_of(numbers, SUM, enough=True))
+    found = [
+        replace(claim, statement=f"{claim.statement} (with the sum)")
+        for claim in papers
+        if claim.source != PRACTICE
+    ]
+    return [*found, *_within(numbers), *_between(numbers)]
+
+
+def _within(numbers: Mapping[str, Any]) -> Iterator[Claim]:
+    """Whether focal loss has the lower error of calibration, however the step is taken."""
+    for way in (SUM, MEAN, STEP):
+        arms = arms_of(numbers, way, enough=True)
+        for focal in ("focal-3", "sample-focal"):
+            claim = _lower(
+                f"{focal} within {way}",
+                f"{{first}} has a lower ECE than {{second}} ({TITLES[way]})",
+                arms.get(focal),
+                arms.get("cross-entropy"),
+                "ece",
+            )
+            if claim is not None:
+                yield replace(claim, arms=(focal, "cross-entropy"))
+
+
+def _between(numbers: Mapping[str, Any]) -> Iterator[Claim]:
+    for loss, first, second, name in _BETWEEN:
+        ours, theirs = (arms_of(numbers, way, enough=True).get(loss) for way in (first, second))
+        if ours is None or theirs is None:
+            continue
+        claim = _lower(
+            f"{loss}, {name}, {first} against {second}",
+            f"After {ours.title} the {NAMES[name]} is lower with the {{first}} than with the {{second}}",
+            replace(ours, title=TITLES[first]),
+            replace(theirs, title=TITLES[second]),
+            name,
+        )
+        if claim is not None:
+            yield replace(claim, arms=(first, second))
+
+
+def _lower(
+    key: str, statement: str, first: ArmRuns | None, second: ArmRuns | None, name: str
+) -> Claim | None:
+    if first is None or second is None:
+        return None
+    pick = _PICKS[name]
+    gap = difference(first, second, pick)
+    if gap is None or gap.n < FEWEST_SEEDS:
+        return None
+    shared = [seed for seed in first.runs if seed in second.runs]
+    values = "; ".join(
+        f"{arm.title}: {shown(replace(arm, runs={seed: arm.runs[seed] for seed in shared}).mean(pick), name)}"
+        for arm in (first, second)
+    )
+    title = f"{first.title[0].upper()}{first.title[1:]}" if statement.startswith("{first}") else first.title
+    return Claim(
+        key=key,
+        source=AIM,
+        statement=statement.format(first=title, second=second.title),
+        verdict=below(gap),
+        evidence=f"{values}; difference {shown(gap, name, signed=True)}, n = {gap.n}",
+    )

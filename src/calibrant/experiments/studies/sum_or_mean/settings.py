@@ -1,0 +1,73 @@
+"""Settings of the study of sum and mean: the ways to take the step, and the losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from calibrant.experiments.studies.losses.settings import BALANCED, Arm, Setting
+
+MEAN_PAGE = "fashion-mnist"
+"""The page of the study of losses whose runs are the mean at the usual rate."""
+FEWEST_SEEDS = 3
+"""With fewer in common nothing is decided, and a claim is not asked yet."""
+SUM, MEAN, STEP, LONG, SLOW = "sum", "mean", "step", "long", "slow"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """How the loss becomes a step.
+
+    Attributes:
+        key: Its name in the results file.
+        title: What it is called on the page.
+        reduction: Of the loss over the batch.
+        rate: The learning rate of the first epochs.
+    """
+
+    key: str
+    title: str
+    reduction: str
+    rate: float
+
+    @property
+    def where(self) -> Mapping[str, Any]:
+        """The settings that tell its runs from those of others."""
+        return {"reduction": self.reduction, "optimiser.learning_rate": self.rate}
+
+
+WAYS = (
+    Way(key=SUM, title="sum, clipped at 2", reduction="sum", rate=0.1),
+    Way(key=MEAN, title="mean", reduction="mean", rate=0.1),
+    Way(key=STEP, title="mean at the sum's step length for cross-entropy", reduction="mean", rate=0.217),
+    Way(key=LONG, title="mean at the sum's step length for focal loss", reduction="mean", rate=0.358),
+    Way(key=SLOW, title="mean at focal loss's step length", reduction="mean", rate=0.0606),
+)
+TITLES: Mapping[str, str] = {way.key: way.title for way in WAYS}
+LOSSES = Setting(
+    key="sum-or-mean",
+    title="Fashion-MNIST",
+    imbalance=BALANCED.imbalance,
+    arms=(
+        *(arm for arm in BALANCED.arms if arm.weight_decay),
+        Arm(
+            key="sample-focal-532",
+            title="FLSD-532",
+            loss="sample-focal(thresholds=(0.2, 0.5, 1.0), gammas=(5, 3, 2))",
+        ),
+        Arm(
+            key="scheduled-531",
+            title="FLSc-531",
+            loss="scheduled-focal(gammas=(5, 3, 1), milestones=(6, 15))",
+        ),
+        Arm(
+            key="scheduled-532",
+            title="FLSc-532",
+            loss="scheduled-focal(gammas=(5, 3, 2), milestones=(6, 15))",
+        ),
+    ),
+)
+"""The losses of the study of losses with the usual weight decay, and three more of the papers."""
+CORE = ("cross-entropy", "focal-1", "focal-2", "focal-3", "sample-focal", "focal-calibration")
+"""The losses of the page's table of ways."""

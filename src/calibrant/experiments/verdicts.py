@@ -1,0 +1,182 @@
+"""All claims of all studies together: what each study found, and what multiplicity leaves of it."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from calibrant.experiments.claims import LEVEL, Claim
+from calibrant.experiments.study import Page
+from calibrant.experiments.tables.comparisons import adjusted
+
+PAPERS: Mapping[str, str] = {
+    "Mukhoti": "Mukhoti et al. (2020)",
+    "Komisarenko": "Komisarenko and Kull (2024)",
+    "focal calibration loss": "Focal calibration loss (2025)",
+    "Kimura": "Kimura and Naganuma (2024)",
+}
+"""Papers by how the sources of their claims begin."""
+OTHERS = "Claims of no paper, or of the project"
+NO_PAPER = frozenset({"common practice", "the aim"})
+"""Sources of claims that no paper makes."""
+_ABOUT = (
+    "Written by `python docs/explanation/write_claims.py` from the results files beside it. "
+    "[Claims](../explanation/claims.md) takes together what several studies say of one claim; here each "
+    "stands by itself."
+)
+_COLUMNS = (
+    "*p* is that of the test which the verdict's interval inverts (two-sided, Student's t over seeds, or as "
+    "the study says; of claims with several parts the largest, or, where a part fails, the smallest times "
+    "their number). *q* is p adjusted by Benjamini and Hochberg's method for all claims of the paper on all "
+    f"pages, at {1 - LEVEL:.0%}. Studies share data and seeds, so their tests hang together; the method "
+    "allows for positive dependence only. *After q* is what it leaves of the verdict; a dash where counts, "
+    "not an interval, decide. The last column says what the study does otherwise than the paper."
+)
+_CITED = re.compile(r"<!-- (.*?) -->")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A claim on a page.
+
+    Attributes:
+        page: The page that has it.
+        paper: Whose claim it is; all claims of a paper are one family of tests.
+        claim: The claim.
+        q: Its p-value, adjusted for its family; None where no interval decided it.
+    """
+
+    page: Page
+    paper: str
+    claim: Claim
+    q: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name among the claims of all pages."""
+        return f"{self.page.name}/{self.claim.key}"
+
+    @property
+    def left(self) -> str:
+        """The verdict, of which the adjusted p-value may leave nothing."""
+        if self.q is not None and self.q >= 1 - LEVEL and self.claim.verdict != "undecided":
+            return "undecided"
+        return str(self.claim.verdict)
+
+
+def paper_of(source: str) -> str:
+    """The paper that a claim's source names.
+
+    Example:
+        >>> paper_of("Komisarenko and Kull 2024, section 4.1"), paper_of("the aim") == OTHERS
+        ('Komisarenko and Kull (2024)', True)
+    """
+    return next((title for start, title in PAPERS.items() if source.startswith(start)), OTHERS)
+
+
+def every_claim(pages: Iterable[Page], folder: Path) -> list[Found]:
+    """Every claim that the results files in a folder decide, adjusted within each paper.
+
+    The adjustment is that of Benjamini and Hochberg: of what is still decided by it, one in twenty is a
+    chance finding on average. Claims that no interval decides are not in it.
+    """
+    found = [
+        Found(page=page, paper=paper_of(claim.source), claim=claim)
+        for page in pages
+        for claim in page.claims(json.loads((folder / f"{page.name}.json").read_text(encoding="utf-8")))
+    ]
+    done: dict[str, float] = {}
+    for paper in dict.fromkeys(each.paper for each in found):
+        ps = {each.name: each.claim.p_value for each in found if each.paper == paper}
+        family = {name: p for name, p in ps.items() if p is not None}
+        done |= dict(zip(family, adjusted([*family.values()], "benjamini-hochberg"), strict=True))
+    return [
+        Found(page=each.page, paper=each.paper, claim=each.claim, q=done.get(each.name)) for each in found
+    ]
+
+
+def page_text(found: Sequence[Found]) -> str:
+    """The page of all claims, in Markdown."""
+    lines = ["# Every claim, study by study", "", _ABOUT, "", _COLUMNS]
+    for paper in [*PAPERS.values(), OTHERS]:
+        rows = [each for each in found if each.paper == paper]
+        if rows:
+            lines += ["", f"## {paper}", "", _summary(rows), "", *_table(rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _summary(rows: Sequence[Found]) -> str:
+    tested = [each for each in rows if each.q is not None]
+    decided = [each for each in tested if each.claim.verdict != "undecided"]
+    left = [each for each in decided if each.left != "undecided"]
+    return (
+        f"{len(rows)} claims on {len({each.page.name for each in rows})} pages; an interval speaks to "
+        f"{len(tested)} of them. {len(decided)} have p below {1 - LEVEL:.2f}, and {len(left)} of these q, "
+        "too."
+    )
+
+
+def _table(rows: Sequence[Found]) -> list[str]:
+    heads = ("claim", "page", "verdict", "p", "q", "after q", "evidence", "departures")
+    lines = ["| " + " | ".join(heads) + " |", "| --- | --- | --- | ---: | ---: | --- | --- | --- |"]
+    for each in rows:
+        claim = each.claim
+        departures = [*(one.what for one in claim.departures), each.page.departs]
+        cells = (
+            claim.statement,
+            f"[{each.page.name}]({each.page.name}.md)",
+            str(claim.verdict),
+            _number(claim.p_value),
+            _number(each.q),
+            "–" if each.q is None else each.left,
+            claim.evidence,
+            " ".join(one for one in dict.fromkeys(departures) if one) or "–",
+        )
+        lines.append("| " + " | ".join(cell.replace("\n", " ").replace("|", "\\|") for cell in cells) + " |")
+    return lines
+
+
+def _number(p: float | None) -> str:
+    if p is None:
+        return "–"
+    return "< 1e-4" if p < 1e-4 else f"{p:.2g}"
+
+
+def together(found: Collection[str]) -> str:
+    """The status of a row of claims from what became of the claims that it names.
+
+    Example:
+        >>> together(["holds", "holds"]), together(["holds", "undecided"])
+        ('holds here', 'mixed here')
+    """
+    if "depends on the reduction" in found:
+        return "depends on the reduction"
+    return f"{next(iter(found))} here" if len(set(found)) == 1 else "mixed here"
+
+
+def cited(check: str, names: Iterable[str]) -> list[str]:
+    """The claims of studies that a row names in its comment; a star stands for several.
+
+    Example:
+        >>> cited("a page <!-- page/one; page/t* -->", ["page/one", "page/two", "page/six"])
+        ['page/one', 'page/two']
+    """
+    patterns = [each.strip() for found in _CITED.findall(check) for each in found.split("; ")]
+    return [name for name in names if any(fnmatch.fnmatchcase(name, each) for each in patterns)]
+
+
+def with_statuses(text: str, found: Sequence[Found]) -> str:
+    """The page on claims, with the status of every row that rests on studies written again."""
+    said = {each.name: each.claim.said for each in found if each.claim.source not in NO_PAPER}
+    lines: list[str] = []
+    for line in text.splitlines():
+        cells = line.split(" | ")
+        names = cited(line, said) if line.startswith("| ") and len(cells) >= 5 else []
+        if names and cells[2].endswith((" here", "depends on the reduction")):
+            cells[2] = together([said[name] for name in names])
+        lines.append(" | ".join(cells))
+    return "\n".join(lines) + "\n"

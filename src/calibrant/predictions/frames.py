@@ -1,0 +1,98 @@
+"""Predictions from a data frame, and as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from calibrant._math.errors import InputError
+from calibrant._math.frames import Library, frame_columns, frame_of, is_frame
+from calibrant.predictions.checks import Kind
+from calibrant.predictions.formats.aliases import ColumnNames, canonical
+from calibrant.predictions.formats.columns import columns_of, fields_of_columns, layout_of
+from calibrant.predictions.table import Predictions
+
+
+def predictions_from_frame(
+    frame: Any, *, columns: ColumnNames | None = None, kind: Kind | None = None
+) -> Predictions:
+    """Read predictions from a pandas or polars data frame with one row per sample.
+
+    The columns go by the names that they have in a ``.csv`` file (:func:`load_predictions`): ``label`` with
+    ``prob_0, prob_1, …`` or ``logit_cat, logit_dog``, ``prob`` alone, or ``confidence`` with ``correct``;
+    and ``split``, ``weight`` and ``group``. Common other names are understood, as ``y_true`` and ``p_spam``.
+
+    Args:
+        frame: The data frame; it is not changed.
+        columns: What columns with names of their own hold.
+        kind: As of :func:`load_predictions`.
+
+    Returns:
+        Predictions of the same values.
+
+    Raises:
+        TypeError: If it is no data frame.
+        InputError: If columns are missing or hold what they should not.
+
+    Example:
+        >>> import pandas
+        >>> frame = pandas.DataFrame({"label": [0, 1, 1], "prob": [0.2, 0.7, 0.9]})
+        >>> predictions_from_frame(frame).probs.tolist()
+        [0.2, 0.7, 0.9]
+    """
+    if not is_frame(frame):
+        raise TypeError(f"`frame` must be a pandas or polars DataFrame; got {type(frame).__name__}.")
+    given = frame_columns(frame)
+    header = canonical(list(given), columns)
+    layout = layout_of(header)
+    found = dict(zip(header.names, given, strict=True))
+    scores = np.column_stack([_numbers(found[name], given) for name in layout.scores])
+    weights = {name: _numbers(found[name], given) for name in layout.weights}
+    others = {name: _texts_or_numbers(given[found[name]]) for name in layout.others}
+    fields = fields_of_columns(layout, scores, others | weights)
+    stated = fields.pop("kind", None)
+    return Predictions(**fields, kind=kind or stated)
+
+
+def predictions_to_frame(predictions: Predictions, *, library: Library | None = None) -> Any:
+    """Predictions as a data frame that :func:`predictions_from_frame` reads back.
+
+    Args:
+        predictions: Any.
+        library: ``"pandas"`` or ``"polars"``; by default the one that is installed, pandas first.
+
+    Returns:
+        The frame, one row per sample, with the columns of a ``.csv`` file.
+
+    Raises:
+        InputError: If the library is another, or a name of a class cannot be that of a column.
+        ImportError: If the library is not installed.
+
+    Example:
+        >>> p = Predictions(probs=[0.2, 0.7], labels=[0, 1])
+        >>> predictions_to_frame(p, library="pandas").columns.tolist()
+        ['label', 'prob']
+    """
+    table = columns_of(predictions._contents.arrays())  # pyright: ignore[reportPrivateUsage]
+    scores = {name: table.scores[:, place].tolist() for place, name in enumerate(table.score_names)}
+    return frame_of(table.others | scores, library)
+
+
+def _numbers(name: str, columns: Mapping[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """A column of numbers without gaps."""
+    try:
+        values = np.asarray(columns[name], dtype=np.float64)
+    except (TypeError, ValueError):
+        values = None
+    if values is None or np.isnan(values).any():
+        raise InputError(f"`{name}` must hold a number in every row of the frame.")
+    return values
+
+
+def _texts_or_numbers(column: Any) -> Any:
+    """As the readers of files give them: texts for what is no column of numbers."""
+    if isinstance(column, np.ndarray):
+        return column
+    return ["" if each is None else str(each) for each in column]

@@ -1,0 +1,91 @@
+"""Sum or mean: every run of the grid has its place, and claims wait for three seeds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from calibrant.experiments.grid import load_grid
+from calibrant.experiments.matching import matches
+from calibrant.experiments.studies import sum_or_mean
+from calibrant.experiments.studies.sum_or_mean import PAGE
+from calibrant.experiments.studies.sum_or_mean.claims import claims
+from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
+from calibrant.experiments.studies.sum_or_mean.settings import LONG, LOSSES, MEAN, SLOW, STEP, SUM, WAYS
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+def test_every_run_is_of_one_way_and_one_loss() -> None:
+    """The page passes no run of the grid over, and takes none for two."""
+    points = load_grid(Path(sum_or_mean.__file__).with_name("grid.toml")).points
+    for point in points:
+        assert sum(matches(point.settings, way.where) for way in WAYS) == 1, point
+        assert sum(matches(point.settings, arm.where) for arm in LOSSES.arms) == 1, point
+    slow = {point.settings["loss"] for point in points if point.settings["optimiser.learning_rate"] == 0.0606}
+    assert slow == {"cross-entropy"}
+
+
+def ways(temperatures: dict[str, dict[str, float]], seeds: int) -> dict[str, Any]:
+    """Each way and loss needs a temperature, and its ECE grows with the distance from 1."""
+
+    def run(seed: int, temperature: float) -> dict[str, Any]:
+        names = ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "smce", "share_above_99")
+        stage = dict.fromkeys(names, abs(temperature - 1) / 10 + 0.0001 * seed)
+        return {
+            "seed": seed,
+            "train_accuracy": 0.9,
+            "stages": dict.fromkeys(("before", "temperature", "focal-temperature"), stage),
+            "parameters": dict.fromkeys(
+                ("temperature", "ece_temperature", "focal_temperature", "gamma"), temperature
+            ),
+            "norms": {"1": 1.0, "2": temperature},
+        }
+
+    return {
+        "wanted": 430,
+        "cpu_seconds": 100.0,
+        "ways": [
+            {
+                "way": way,
+                "arms": [
+                    {"arm": arm, "runs": [run(seed, value + 0.001 * seed) for seed in range(seeds)]}
+                    for arm, value in losses.items()
+                ],
+            }
+            for way, losses in temperatures.items()
+        ],
+    }
+
+
+def test_ways_are_compared_within_a_loss_and_losses_within_a_way() -> None:
+    """Verdicts follow the planted temperatures; with two seeds nothing is asked."""
+    planted = {
+        SUM: {"cross-entropy": 2.3, "focal-3": 1.01},
+        MEAN: {"cross-entropy": 1.9, "focal-3": 0.7},
+        STEP: {"cross-entropy": 2.1, "focal-3": 0.9},
+        LONG: {"focal-3": 0.9},
+        SLOW: {"cross-entropy": 1.5},
+    }
+    found = {claim.key: claim.verdict for claim in claims(ways(planted, 3))}
+    assert found["focal-3, temperature, mean against sum"] == "holds"
+    assert found["focal-3, ece, sum against mean"] == "holds"
+    assert found["focal-3 within sum"] == "holds"
+    assert found["cross-entropy, ece, slow against mean"] == "holds"
+    assert found["over-confident"] == "holds"
+    assert "In part: with the mean" in PAGE.text(ways(planted, 3))
+    planted[LONG] = planted[SUM]
+    assert "explains what there is to explain" in PAGE.text(ways(planted, 3))
+    assert claims(ways(planted, 2)) == []
+
+
+def test_the_mean_is_that_of_the_study_of_losses() -> None:
+    """Its numbers are those of the committed page, seed by seed."""
+    numbers = json.loads((RESULTS / "sum-or-mean.json").read_text(encoding="utf-8"))
+    other = json.loads((RESULTS / "fashion-mnist.json").read_text(encoding="utf-8"))
+    theirs = {arm["arm"]: {run["seed"]: run for run in arm["runs"]} for arm in other["arms"]}
+    for key, arm in arms_of(numbers, MEAN).items():
+        for seed, run in arm.runs.items():
+            assert run["stages"] == theirs[key][seed]["stages"]
+    assert f"of {numbers['wanted']} in the grid" in PAGE.text(numbers)

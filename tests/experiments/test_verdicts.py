@@ -1,0 +1,110 @@
+"""p-values of verdicts, and what multiplicity leaves of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from calibrant.experiments.claims import Claim, Departure, Ruling, Verdict, all_of, at_no_cost, below, within
+from calibrant.experiments.means import Mean, mean_of
+from calibrant.experiments.study import Page
+from calibrant.experiments.verdicts import OTHERS, Found, every_claim, page_text, with_statuses
+
+
+def test_p_is_that_of_the_t_test() -> None:
+    """Of the mean against the limit, two-sided."""
+    values = np.random.default_rng(0).normal(0.4, 1.0, 9).tolist()
+    ruling = below(mean_of(values), 1.0)
+    _, wanted = stats.ttest_1samp(values, 1.0)
+    assert ruling.p == pytest.approx(wanted, rel=1e-9)
+
+
+def test_decided_means_p_below_a_twentieth() -> None:
+    """Whatever the rule, the interval and the p-value say the same."""
+    rng = np.random.default_rng(1)
+    rules = (below, lambda mean: within(mean, low=-0.5, high=0.5), lambda mean: at_no_cost(mean, 0.4))
+    seen: set[str] = set()
+    for _ in range(200):
+        mean = Mean(value=rng.normal(), half_width=float(rng.exponential(0.4)), n=int(rng.integers(2, 9)))
+        for rule in rules:
+            found = rule(mean)
+            seen.add(found)
+            assert found.p is not None
+            assert (found.p < 0.05) == (found != "undecided"), mean
+    assert seen == {"holds", "does not hold", "undecided"}
+    assert below(mean_of([1.0])).p is None
+
+
+def test_parts_count() -> None:
+    """A claim of several parts holds by the weakest; one failure counts against all that were tried."""
+    parts: list[Verdict] = [Ruling("holds", 0.001), Ruling("holds", 0.02)]
+    assert (all_of(parts), _p(all_of(parts))) == ("holds", 0.02)
+    failed = all_of([*parts, Ruling("does not hold", 0.01)])
+    assert (failed, _p(failed)) == ("does not hold", pytest.approx(0.03))
+    assert _p(all_of(["holds", Ruling("holds", 0.01)])) is None
+
+
+def _p(verdict: Verdict) -> float | None:
+    return verdict.p if isinstance(verdict, Ruling) else None
+
+
+def claim(key: str, source: str, p: float, departures: tuple[Departure, ...] = ()) -> Claim:
+    """A claim that holds with that p-value."""
+    verdict = Ruling("holds" if p < 0.05 else "undecided", p)
+    return Claim(
+        key=key, source=source, statement=key, verdict=verdict, evidence="n = 3", departures=departures
+    )
+
+
+def test_each_paper_is_a_family_over_all_pages(tmp_path: Path) -> None:
+    """Benjamini and Hochberg's q counts the claims of a paper on every page, and no other's."""
+    ps = {"one": [0.001, 0.03], "two": [0.04, 0.9]}
+    pages: list[Page] = []
+    for name, family in ps.items():
+        claims = [claim(f"{p}", "Mukhoti et al. (2020), section 4", p) for p in family]
+        claims.append(claim("lonely", "the aim", 0.049))
+        found = tuple(claims)
+        pages.append(
+            Page(name=name, template=tmp_path, claims=lambda _, found=found: found, departs="Small.")
+        )
+        (tmp_path / f"{name}.json").write_text(json.dumps({}), encoding="utf-8")
+    every = every_claim(pages, tmp_path)
+    q = {each.name: each.q for each in every}
+    assert q["one/0.001"] == pytest.approx(0.004)
+    assert q["one/0.03"] == q["two/0.04"] == pytest.approx(4 / 3 * 0.04)
+    assert q["one/lonely"] == pytest.approx(0.049)
+    left = {each.name: each.left for each in every}
+    assert (left["one/0.001"], left["one/0.03"], left["two/0.9"]) == ("holds", "undecided", "undecided")
+    text = page_text(every)
+    assert (
+        "4 claims on 2 pages; an interval speaks to 4 of them. 3 have p below 0.05, and 1 of these q" in text
+    )
+    assert "Small." in text
+    assert text.index("## Mukhoti") < text.index(f"## {OTHERS}")
+
+
+def test_statuses_are_written_again() -> None:
+    """Only those of rows that rest on studies; what tests decide stays."""
+    page = Page(name="one", template=Path())
+    departs = (Departure(verdict="depends on the reduction", what="A mean."),)
+    found = [
+        *every_from(page, claim("a", "Mukhoti", 0.01)),
+        *every_from(page, claim("b", "Mukhoti", 0.01, departs)),
+    ]
+    rows = (
+        "| A | x | {} | y | <!-- one/a -->",
+        "| B | x | {} | y | <!-- one/b -->",
+        "| C | x | holds | y | z",
+    )
+    text = "\n".join(rows) + "\n"
+    wanted = text.format("holds here", "depends on the reduction")
+    assert with_statuses(text.format("mixed here", "holds here"), found) == wanted
+
+
+def every_from(page: Page, one: Claim) -> list[Found]:
+    """A claim as it is found on a page."""
+    return [Found(page=page, paper="", claim=one)]
