@@ -138,6 +138,14 @@ def test_a_pipe_in_and_json_out(run, asked, file, monkeypatch) -> None:
     assert json.loads(done.stdout)["passed"]
 
 
+def test_values_that_were_left_out_or_parted_by_blanks(run, file) -> None:
+    """What went wrong is said, not what the machine made of it."""
+    done = run("evaluate", file.name, "--report", "--quiet")
+    assert done.stderr == "calibrant: --report must have a value; got --quiet, which is an option.\n"
+    done = run("evaluate", file.name, "--prob-columns", "cat", "dog")
+    assert "there is no file dog; columns have commas between, as --prob-columns cat,dog" in done.stderr
+
+
 def test_levels_as_people_say_them(run, asked, file) -> None:
     """95, 95% and 0.95 are one level; 5 is none."""
     for level in ("95", "95%", "0.95"):
