@@ -76,7 +76,7 @@ def test_ways_are_compared_within_a_loss_and_losses_within_a_way() -> None:
     assert found["over-confident"] == "holds"
     assert "In part: with the mean" in PAGE.text(ways(planted, 3))
     planted[LONG] = planted[SUM]
-    assert "explains what there is to explain" in PAGE.text(ways(planted, 3))
+    assert "A higher rate does what the sum does" in PAGE.text(ways(planted, 3))
     assert claims(ways(planted, 2)) == []
 
 
