@@ -45,7 +45,8 @@ def _templates(folder: Path) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals["same_bits"] = SAME_BITS
+    known: dict[str, Any] = environment.globals
+    known["same_bits"] = SAME_BITS
     filters: dict[str, Any] = environment.filters
     filters |= {"mean": plus_minus, "number": format, "loss": loss_name, "side": side, "finding": finding}
     return environment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -35,9 +35,9 @@ def check_compiled(
     named = [(name, each) for name, each in model.named_parameters() if each.requires_grad]
     parameters = [each for _, each in named]
     with _undone(model):
-        expected = torch.autograd.grad(plain(), parameters, allow_unused=True)
+        expected = _gradients(plain(), parameters)
     with _undone(model):
-        found = torch.autograd.grad(compiled(), parameters, allow_unused=True)
+        found = _gradients(compiled(), parameters)
     norms = [0.0 if each is None else float(each.norm()) for each in expected]
     whole = sum(norm**2 for norm in norms) ** 0.5
     for (name, _), one, other, norm in zip(named, expected, found, norms, strict=True):
@@ -52,8 +52,13 @@ def check_compiled(
             )
 
 
+def _gradients(loss: Tensor, parameters: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    """None for what the loss does not depend on."""
+    return torch.autograd.grad(loss, parameters, allow_unused=True)
+
+
 @contextmanager
-def _undone(model: nn.Module) -> Iterator[None]:
+def _undone(model: nn.Module) -> Generator[None]:
     """Buffers and random numbers are put back in the end."""
     before = [each.clone() for each in model.buffers()]
     devices = {each.device for each in model.parameters() if each.device.type == "cuda"}
