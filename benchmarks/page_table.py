@@ -25,12 +25,16 @@ def table(rows: list[Held], folder: Path) -> str:
         f"| {row.work} | {row.measured} | {row.bar}{'' if row.met else ' **missed**'} |" for row in rows
     ]
     machines: dict[str, list[str]] = {}
+    versions: dict[str, str] = {}
     for path in sorted(folder.glob("*.json")):
         where = json.loads(path.read_text(encoding="utf-8")).get("environment")
         if where:
             said = f"{where['processor']}, {where['cores']} cores, Python {where['python']}"
             machines.setdefault(said, []).append(path.stem)
+            versions |= where.get("packages", {})
     lines.append("")
+    others = ", ".join(f"{name} {versions[name]}" for name in sorted(versions.keys() - {"calibrant"}))
+    lines += [f"Versions: {others}.", ""] if others else []
     lines += [f"Measured on {machine} ({', '.join(names)})." for machine, names in machines.items()]
     return "\n".join([*losses_table(folder / "losses.json"), *lines])
 

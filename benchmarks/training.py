@@ -306,25 +306,23 @@ def main() -> None:
         return
     path = Path(__file__).parent / "results" / "training.json"
     known = json.loads(path.read_text(encoding="utf-8"))["recipes"] if path.exists() else {}
-    found: dict[str, Any] = {}
     for work in WORK:
+        if asked.recipes and work.recipe not in asked.recipes:
+            continue
         name = name_of(work)
-        if not asked.recipes or work.recipe in asked.recipes:
-            found[name] = measured(work, asked.repeats)
-            print(
-                f"{name}: {found[name]['epoch_cpu_seconds']['ours']:.2f} CPU s an epoch, "
-                f"{found[name]['times_plain']:.3f} × plain {found[name]['times_plain_interval']}",
-                flush=True,
-            )
-        elif name in known:
-            found[name] = known[name]
-    content = {
-        "environment": environment("torch", "lightning-fabric"),
-        "load_after": os.getloadavg()[0],
-        "bar": {"times_plain": MOST},
-        "recipes": found,
-    }
-    write("training", content)
+        known[name] = one = measured(work, asked.repeats)
+        took, (low, high) = one["epoch_cpu_seconds"]["ours"], one["times_plain_interval"]
+        print(
+            f"{name}: {took:.2f} CPU s an epoch, {one['times_plain']:.3f} × plain ({low:.3f} to {high:.3f})",
+            flush=True,
+        )
+        content = {
+            "environment": environment("torch", "lightning-fabric"),
+            "load_after": os.getloadavg()[0],
+            "bar": {"times_plain": MOST},
+            "recipes": {each: known[each] for each in map(name_of, WORK) if each in known},
+        }
+        write("training", content)
 
 
 if __name__ == "__main__":

@@ -77,6 +77,20 @@ def test_a_foreign_table_is_read_by_every_command(run, asked, tmp_path) -> None:
     assert run("check", "mail.csv", "--max-ece", "0.9", "--bootstrap", "20", *options).returncode == 0
 
 
+def test_repairs_by_group_are_shown(run, asked, tmp_path) -> None:
+    """``--by-group`` adds a table: a row for each group, a column for each repair."""
+    rng = np.random.default_rng(0)
+    groups = np.array(["a; c", "b; c"])[np.arange(200) % 2]
+    np.savez(tmp_path / "g.npz", logits=rng.normal(size=200), labels=rng.integers(0, 2, 200), groups=groups)
+    done = run("evaluate", "g.npz", "--by-group")
+    assert done.returncode == 0, done.stderr
+    lines = [
+        line.split()[:2] for line in done.stdout.partition("Stated minus true, by group")[2].splitlines()
+    ]
+    assert [line for line in lines if line and line[0] in {"all", "c"}] == [["all", "100"], ["c", "100"]]
+    assert "Of 3 groups the mean probability of so many is clearly off" in done.stdout
+
+
 def test_the_next_commands_read_the_file_in_the_same_way(found) -> None:
     """What ``evaluate`` recommends carries its options."""
     from calibrant.reports.commands import with_commands
@@ -124,6 +138,14 @@ def test_a_pipe_in_and_json_out(run, asked, file, monkeypatch) -> None:
     assert json.loads(done.stdout)["passed"]
 
 
+def test_values_that_were_left_out_or_parted_by_blanks(run, file) -> None:
+    """What went wrong is said, not what the machine made of it."""
+    done = run("evaluate", file.name, "--report", "--quiet")
+    assert done.stderr == "calibrant: --report must have a value; got --quiet, which is an option.\n"
+    done = run("evaluate", file.name, "--prob-columns", "cat", "dog")
+    assert "there is no file dog; columns have commas between, as --prob-columns cat,dog" in done.stderr
+
+
 def test_levels_as_people_say_them(run, asked, file) -> None:
     """95, 95% and 0.95 are one level; 5 is none."""
     for level in ("95", "95%", "0.95"):
@@ -156,6 +178,7 @@ def test_errors_name_options(run, file) -> None:
     """Not the arguments of functions in Python."""
     done = run("evaluate", file.name, "--positive-class", "7")
     assert "--positive-class must be 0 or 1; got '7'." in done.stderr
+    assert "give a limit (--max-ece 0.03), or a baseline" in run("check", file.name).stderr
 
 
 def test_nothing_is_replaced_by_another_command(run, asked, file, tmp_path) -> None:

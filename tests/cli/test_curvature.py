@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from typer.testing import CliRunner, Result
 
-from calibrant import losses
+from calibrant import losses, models
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
 from calibrant.curvature import HessianOperator
@@ -130,6 +130,22 @@ def test_a_network_of_one_s_own(trained: Path, tmp_path: Path) -> None:
     assert own[1]["trace"] == pytest.approx(float(matrix.trace()), rel=1e-4)
     assert "<svg" in (tmp_path / "spectrum.svg").read_text(encoding="utf-8")
     assert {path.name for path in tmp_path.iterdir()} == {"weights.pt", "found.json", "spectrum.svg"}
+
+
+def test_squares_that_are_cut_out_are_measured_as_they_are_judged(tmp_path: Path) -> None:
+    """A network that sees squares is measured on those in the middle, prepared as in training."""
+    model = models.build("mlp(widths=(3,))", input_shape=(1, 4, 4), num_classes=10)
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    subject = subjects.subject_of_factory(
+        "mlp(widths=(3,))", tmp_path / "weights.pt", "digits", loss="brier", settings=["data.crop=4"]
+    )
+    effort = core.Effort(num_samples=0, density_probes=0, trace_products=6)
+    found, _ = core.measure_curvature(subject, split="test", effort=effort)
+    test = subject.dataset.test
+    pixels = subject.dataset.train.inputs
+    inputs = (test.inputs[:, :, 2:6, 2:6] - pixels.mean()) / pixels.std(correction=0)
+    value = losses.brier_loss(subject.model(inputs.to(torch.float32)), test.labels)
+    assert found["value"] == pytest.approx(float(value.detach()), rel=1e-5)
 
 
 def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path: Path) -> None:

@@ -171,7 +171,6 @@ def test_the_same_bytes_again(tmp_path: Path, ending: str) -> None:
         (["reliability", "one.npz"], "one: 60 samples, top label; of "),
         (["reliability", "one.npz", "other.npz", "--bins", "5"], "other: 60 samples, top label; of "),
         (["reliability", "several.npz", "--label", "b"], "several: 60 samples, b; of "),
-        (["confidence", "top.npz"], ""),
         (["confidence", "one.npz", "other.npz"], ""),
         (["roc", "event.npz"], ""),
         (["risk-coverage", "one.npz", "other.npz"], ""),

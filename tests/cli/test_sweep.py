@@ -102,6 +102,7 @@ def test_failed_runs_are_shown_retried_and_pruned(tmp_path) -> None:
         (("sweep", "grid.toml", "--only", "los=brier"), "there is no setting los; did you mean 'loss'?"),
         (("sweep", "grid.toml", "--engine", "poool"), "there is no engine 'poool'; did you mean 'pool'?"),
         (("runs", "nowhere"), "nowhere holds no store of runs"),
+        (("runs", "store", "--where", "los=brier"), "there is no setting los; did you mean 'loss'?"),
         (("runs", "store", "--where", "seed"), 'must have the form "setting=value"'),
     ],
 )
@@ -109,3 +110,16 @@ def test_wrong_input(folder, arguments, words) -> None:
     """One sentence, exit code 2."""
     done = call(*arguments, folder=folder)
     assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+
+
+def test_a_sweep_that_is_stopped_says_so_once(folder, tmp_path, monkeypatch) -> None:
+    """Ctrl-C is exit code 130 and one sentence, which says how to go on."""
+
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("calibrant.experiments.sweep.sweep", stopped)
+    done = call("sweep", str(folder / "grid.toml"), "--engine", "serial", folder=tmp_path)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[0].startswith("calibrant: stopped with 0 of 4 runs finished")
+    assert done.stderr.count("calibrant:") == 1

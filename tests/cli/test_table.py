@@ -69,6 +69,7 @@ def test_the_list_names_every_layout(folder: Path) -> None:
         (["table", "nowhere"], "nowhere holds no store"),
         (["table", "store", "--layout", "mukhoti-14"], "there is no layout 'mukhoti-14'"),
         (["table", "store", "--format", "word"], "there is no format 'word'"),
+        (["table", "store", "-o", "table.docx"], "must end in .txt or .md or .tex or .csv or .html"),
         (["table", "store", "--test", "z"], "`--test` must be"),
         (["table", "store", "--where", "los=brier"], "did you mean 'loss'"),
         (["table", "store", "--where", "loss=mdca"], "--where leaves none of the 13 runs"),

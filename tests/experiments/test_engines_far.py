@@ -163,7 +163,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Ray with a head that does no runs and one node that does."""
+    """Ray with a head that does no runs and two nodes that do, a raylet each."""
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
@@ -172,7 +172,8 @@ def cluster() -> Iterator[Any]:
         initialize_head=True,
         head_node_args={"num_cpus": 0, "object_store_memory": memory, "include_dashboard": False},
     )
-    found.add_node(num_cpus=2, object_store_memory=memory)
+    for _ in range(2):
+        found.add_node(num_cpus=1, object_store_memory=memory)
     yield found
     found.shutdown()
 
@@ -201,7 +202,7 @@ def test_ray_gives_the_same_bits(tmp_path, cluster, plain) -> None:
 @slow
 @loud
 def test_the_work_of_a_node_that_dies_is_done_elsewhere(tmp_path, cluster) -> None:
-    """A raylet is killed while its runs are being done; another joins, and all runs are finished."""
+    """One of two raylets is killed while runs are being done; another joins, and all runs are finished."""
     store, log = Store(tmp_path / "store"), tmp_path / "log"
     items = toys(seed=list(range(6)), log=[str(log)], seconds=[0.5], steps=[3])
     victim = next(iter(cluster.worker_nodes))
@@ -210,7 +211,7 @@ def test_the_work_of_a_node_that_dies_is_done_elsewhere(tmp_path, cluster) -> No
         def _told(self) -> list[Any]:
             if victim in cluster.worker_nodes and log.exists() and len(log.read_text().splitlines()) >= 3:
                 cluster.remove_node(victim, allow_graceful=False)
-                cluster.add_node(num_cpus=2, object_store_memory=100 * 2**20)
+                cluster.add_node(num_cpus=1, object_store_memory=100 * 2**20)
             return super()._told()
 
     assert sweep(items, store, Killing(address=cluster.address)).statuses == {"finished": 6}

@@ -12,7 +12,7 @@ from calibrant.experiments.studies import sum_or_mean
 from calibrant.experiments.studies.sum_or_mean import PAGE
 from calibrant.experiments.studies.sum_or_mean.claims import claims
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
-from calibrant.experiments.studies.sum_or_mean.settings import LOSSES, MEAN, SLOW, STEP, SUM, WAYS
+from calibrant.experiments.studies.sum_or_mean.settings import LONG, LOSSES, MEAN, SLOW, STEP, SUM, WAYS
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -65,6 +65,7 @@ def test_ways_are_compared_within_a_loss_and_losses_within_a_way() -> None:
         SUM: {"cross-entropy": 2.3, "focal-3": 1.01},
         MEAN: {"cross-entropy": 1.9, "focal-3": 0.7},
         STEP: {"cross-entropy": 2.1, "focal-3": 0.9},
+        LONG: {"focal-3": 0.9},
         SLOW: {"cross-entropy": 1.5},
     }
     found = {claim.key: claim.verdict for claim in claims(ways(planted, 3))}
@@ -73,6 +74,9 @@ def test_ways_are_compared_within_a_loss_and_losses_within_a_way() -> None:
     assert found["focal-3 within sum"] == "holds"
     assert found["cross-entropy, ece, slow against mean"] == "holds"
     assert found["over-confident"] == "holds"
+    assert "In part: with the mean" in PAGE.text(ways(planted, 3))
+    planted[LONG] = planted[SUM]
+    assert "A higher rate does what the sum does" in PAGE.text(ways(planted, 3))
     assert claims(ways(planted, 2)) == []
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +17,7 @@ import pytest
 
 from calibrant._math.errors import InputError
 from calibrant.experiments.engines.engine import Ended, Event, Order
+from calibrant.experiments.engines.perform import attempt
 from calibrant.experiments.engines.pool import Pool
 from calibrant.experiments.engines.roster import ENGINES, build_engine
 from calibrant.experiments.engines.serial import Serial
@@ -38,6 +41,14 @@ class Notes(Watcher):
     def waiting(self, runs: int) -> None:
         """Count them."""
         self.waited += runs
+
+
+class Attempting(Serial):
+    """One after the other, as a worker does them."""
+
+    def run(self, orders: Sequence[Order]) -> Generator[Event]:
+        """Try each."""
+        yield from map(attempt, orders)
 
 
 def test_what_is_done_is_not_done_again(tmp_path) -> None:
@@ -65,6 +76,23 @@ def test_a_pool_replaces_workers_that_die(tmp_path) -> None:
     ends = Counter(event.state for event in notes.events if isinstance(event, Ended))
     assert ends == {"done": 5, "died": 3}
     assert {result.value("square") for result in store.results()} == {1.0}
+
+
+def test_a_full_disk_ends_the_sweep(tmp_path, monkeypatch) -> None:
+    """It is no result of a run: it is tried again, then the sweep ends and names the store."""
+    store, notes = Store(tmp_path / "store"), Notes()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
+
+    monkeypatch.setattr(Store, "begin", full)
+    with pytest.raises(OSError, match=r"store cannot be written to: No space left on device\."):
+        sweep(toys(seed=[0]), store, Attempting(), watcher=notes)
+    assert {event.reason for event in notes.events if isinstance(event, Ended)} == {
+        "No space left on device."
+    }
+    assert store.leases.held() == {}
+    assert list(store.results(status=None)) == []
 
 
 def test_a_sweep_waits_for_runs_of_another(tmp_path, monkeypatch) -> None:

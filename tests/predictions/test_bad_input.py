@@ -33,7 +33,8 @@ WHICH_IS_CLASS_1 = (
 READS_COLUMNS = (
     "calibrant reads `label` with `logit_0`, `logit_1`, ... or `prob_0`, `prob_1`, ..., "
     "or with `prob` (or `logit`) alone for a binary model, "
-    "or `confidence` with `correct` (or with `true_label` and `pred_label`)."
+    "or `confidence` with `correct` (or with `true_label` and `pred_label`); "
+    "`columns` (--label-column, --prob-columns) says which they are by other names."
 )
 
 
@@ -676,6 +677,7 @@ def test_unknown_endings(name, ending, tmp_path) -> None:
         example().save(path)
     assert not path.exists()
     path.write_bytes(b"x")
+    words = words.removesuffix(".") + "; `format` (--format) says what it is."
     read = words.replace(".tsv, .parquet,", ".tsv, .tsv.gz, .parquet, .jsonl, .ndjson, .json,")
     with pytest.raises(InputError, match=exactly(read.replace(".pt;", ".pt, .npy;"))):
         load_predictions(path)

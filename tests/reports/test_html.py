@@ -23,7 +23,9 @@ from calibrant.evaluation.choice import Candidate, Choice
 from calibrant.evaluation.result import Comparison, Curve, Evaluation, Repair
 from calibrant.predictions import Predictions
 from calibrant.reports import html, render, render_comparison, tables, words, write_report
+from calibrant.reports.dates import report_date
 from calibrant.reports.html import report_text
+from calibrant.reports.sharing import to_share
 
 EVALUATIONS: dict[str, dict[str, Any]] = {
     "multiclass": {"num_classes": 8},
@@ -422,8 +424,9 @@ def test_six_rows_stand_open_and_all_are_folded(report_on: Any) -> None:
     assert sum("data-metric" in row.attributes for row in folded) > 12
 
 
-def test_the_choice_is_a_table(evaluation_of: Callable[..., Evaluation], page_of: Any) -> None:
-    """Every candidate with the numbers it fits and its loss, the one taken named, as ``fit`` prints it."""
+@pytest.fixture(scope="module")
+def shared(evaluation_of: Callable[..., Evaluation]) -> str:
+    """The page of an evaluation of a file far away, with a title, a choice and the date 2 January 1970."""
     candidates = tuple(
         Candidate(name=name, title=title, size=size, nll=0.5 + behind, behind=behind, standard_error=0.002)
         for name, title, size, behind in (
@@ -431,9 +434,24 @@ def test_the_choice_is_a_table(evaluation_of: Callable[..., Evaluation], page_of
             ("temperature", "Temperature scaling", 1, 0.0),
         )
     )
-    choice = Choice(chosen="temperature", candidates=candidates, num_samples=900, folds=5)
-    page = page_of(report_text(dataclasses.replace(evaluation_of(), choice=choice)))
-    (table,) = page.all("table", class_="choice")
+    found = evaluation_of(command="calibrant evaluate /home/ann/secret/model.npz --report /tmp/secret/r.html")
+    repair = Repair(
+        method="temperature", file="/home/ann/secret/model.npz", all_rows=False, format="npz", space="logits"
+    )
+    found = dataclasses.replace(
+        found,
+        notes=("/home/ann/secret/model.npz has 3 rows too many.",),
+        verdict=dataclasses.replace(found.verdict, commands=(), repair=repair),
+        choice=Choice(chosen="temperature", candidates=candidates, num_samples=900, folds=5),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", "86400")
+        return report_text(found, title="<Model> 7")
+
+
+def test_the_choice_is_a_table(shared: str, page_of: Any) -> None:
+    """Every candidate with the numbers it fits and its loss, the one taken named, as ``fit`` prints it."""
+    (table,) = page_of(shared).all("table", class_="choice")
     assert [row.text for row in table.all("tbody")[0].all("tr")] == [
         "Uncalibrated 0 0.60000 0.10000 ± 0.00200",
         "Temperature scaling taken 1 0.50000 best",
@@ -441,46 +459,29 @@ def test_the_choice_is_a_table(evaluation_of: Callable[..., Evaluation], page_of
 
 
 def test_a_page_that_is_shared_shows_no_folders(
-    evaluation_of: Callable[..., Evaluation], comparison_of: Callable[..., Comparison]
+    shared: str, comparison_of: Callable[..., Comparison]
 ) -> None:
     """Absolute paths are cut to the name, in commands, notes and names of models."""
-    found = evaluation_of(command="calibrant evaluate /home/ann/secret/model.npz --report /tmp/secret/r.html")
-    found = dataclasses.replace(
-        found,
-        notes=("/home/ann/secret/model.npz has 3 rows too many.",),
-        verdict=dataclasses.replace(
-            found.verdict,
-            commands=(),
-            repair=Repair(
-                method="temperature",
-                file="/home/ann/secret/model.npz",
-                all_rows=False,
-                format="npz",
-                space="logits",
-            ),
-        ),
-    )
+    assert "secret" not in shared
+    plain = re.sub("</?span>", "", shared)
+    assert "calibrant fit model.npz" in plain
+    assert "calibrant evaluate model.npz --report r.html" in plain
     compared = comparison_of()
     model = dataclasses.replace(compared.models[1], name="/home/ann/secret/b.npz")
-    compared = dataclasses.replace(compared, models=(compared.models[0], model, compared.models[2]))
-    for text in (report_text(found), report_text(compared)):
-        assert "secret" not in text
-    assert "calibrant fit model.npz" in re.sub("</?span>", "", report_text(found))
+    compared = to_share(dataclasses.replace(compared, models=(model,), short="/home/ann/secret/b.npz leads."))
+    assert (compared.models[0].name, compared.short) == ("b.npz", "b.npz leads.")
 
 
-def test_pages_are_titled_and_dated(
-    evaluation_of: Callable[..., Evaluation], page_of: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_are_titled_and_dated(shared: str, page_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A title of one's own stands at the top and in the tab; the day is that of SOURCE_DATE_EPOCH."""
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
-    page = page_of(report_text(evaluation_of(), title="<Model> 7"))
+    page = page_of(shared)
     assert page.all("title")[0].text == "Calibration of <Model> 7: over-confident"
     about = page.all("p", class_="about")[0]
     assert about.text.startswith("<Model> 7 · Calibration report · model.npz")
     assert about.all("time")[0].text == "2 January 1970"
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "today")
     with pytest.raises(InputError, match="`SOURCE_DATE_EPOCH` must be a number of seconds"):
-        report_text(evaluation_of())
+        report_date()
 
 
 @pytest.mark.parametrize("case", EVERY)
@@ -501,6 +502,16 @@ def test_figures_carry_their_numbers(case: str, report_on: Any) -> None:
         rows = list(csv.reader(figure.attributes["data-csv"].splitlines()))
         assert len(rows) > 1
         assert {len(row) for row in rows} == {len(rows[0])}
+
+
+def test_the_numbers_of_a_figure_are_those_of_their_names(report_on: Any) -> None:
+    """Errors against chance, whichever arm stands second: each under the title of its arm."""
+    made = report_on("binary")
+    (section,) = made.page.all("section", aria_labelledby="chance")
+    titles = {arm.title: arm for arm in made.found.arms}
+    for figure, key in zip(section.all("figure"), ("event_ece", "ece"), strict=True):
+        for row in csv.DictReader(figure.attributes["data-csv"].splitlines()):
+            assert float(row["value"]) == pytest.approx(titles[row["name"]].metrics[key].value, rel=1e-5)
 
 
 def test_what_is_recommended_stands_beside_what_was(report_on: Any) -> None:

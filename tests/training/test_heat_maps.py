@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +15,8 @@ from torch import nn
 from calibrant import models
 from calibrant._math.errors import InputError
 from calibrant.training import Recipe, load_run, train
-from calibrant.training.heat_maps import grad_cam, heat_maps, last_maps
+from calibrant.training.heat_map_section import heat_map_facts, heat_map_section
+from calibrant.training.heat_maps import data_of, grad_cam, heat_maps, last_maps
 from command_line import call
 
 
@@ -49,12 +54,13 @@ def test_the_last_maps_before_they_are_pooled_are_chosen(tiny) -> None:
         last_maps(nn.Flatten(), torch.zeros(1, 1, 4, 4))
 
 
-def test_heat_maps_of_a_run_are_files(tmp_path, rng, short_reports) -> None:
-    """Image, map and overlay as PNG, named by image and class; the image is what the network sees."""
+@pytest.fixture
+def xrays(tmp_path, rng) -> Recipe:
+    """Small images of two classes on file, of which the network sees squares; one epoch."""
     images = rng.integers(0, 256, (40, 8, 8), dtype=np.uint8)
     names = np.array(["no finding", "mass"])
     np.savez(tmp_path / "a.npz", x_train=images, y_train=np.arange(40) % 2, class_names=names)
-    recipe = Recipe.read(
+    return Recipe.read(
         {
             "model": "cnn(width=2, hidden=4)",
             "data": {"name": str(tmp_path / "a.npz"), "calibration": 10, "crop": 6, "normalise": "none"},
@@ -63,10 +69,17 @@ def test_heat_maps_of_a_run_are_files(tmp_path, rng, short_reports) -> None:
             "evaluation": {"bootstrap": 10, "calibrators": ["temperature"]},
         }
     )
-    run = train(recipe, tmp_path / "run", report=False)
+
+
+def test_heat_maps_of_a_run_are_files(tmp_path, xrays) -> None:
+    """Image, map and overlay as PNG, named by image and class; the image is what the network sees."""
+    with np.load(tmp_path / "a.npz") as archive:
+        images = archive["x_train"]
+    run = train(xrays, tmp_path / "run", report=False)
     done = call("heatmap", "run", "--samples", "2", "--label", "mass", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    files = sorted(file.name for file in (tmp_path / "run" / "heat-maps").iterdir())
+    folder = tmp_path / "run" / "heat-maps"
+    files = sorted(file.name for file in folder.glob("*.png"))
     assert [file.rpartition("-")[2] for file in files] == ["image.png", "map.png", "overlay.png"] * 2
     assert all("-mass-" in file for file in files)
     shown = np.asarray(Image.open(tmp_path / "run" / "heat-maps" / files[0]))[:, :, 0]
@@ -75,9 +88,28 @@ def test_heat_maps_of_a_run_are_files(tmp_path, rng, short_reports) -> None:
     assert heat.shape == (6, 6)
     _, both = heat_maps(run, samples=30)
     assert len(both) == 8  # all test images
+    section = heat_map_section(run.folder.path)
+    assert section is not None
+    assert [(each.caption[:6], each.note) for each in section.pictures] == [("mass, ", "labelled mass")] * 2
+    for file, kind in ((files[0], "image"), (files[2], "overlay")):
+        content = base64.b64encode((folder / file).read_bytes()).decode("ascii")
+        assert content in str(section.pictures[0].svg), kind
     for settings, message in (
         ({"label": "nodule"}, "there is no class 'nodule'"),
         ({"layer": "nowhere"}, "has no layer 'nowhere'"),
     ):
         with pytest.raises(InputError, match=message):
             heat_maps(load_run(tmp_path / "run"), samples=2, **settings)
+
+
+@pytest.mark.usefixtures("short_reports")
+def test_a_recipe_asks_for_heat_maps(tmp_path, xrays, monkeypatch) -> None:
+    """They are there when the run is finished; without captum the report says how to get them."""
+    run = train(xrays.with_settings(["evaluation.heat_maps=3"]), tmp_path / "run")
+    content = json.loads((tmp_path / "run" / "heat-maps" / "heat-maps.json").read_text(encoding="utf-8"))
+    assert len(content["maps"]) == 3
+    section = heat_map_section(tmp_path / "run")
+    assert section is not None
+    assert "layer" in section.note
+    monkeypatch.setitem(sys.modules, "captum.attr", None)
+    assert "pip install 'calibrant[heat-maps]'" in heat_map_facts(run, data_of(run))["heat maps"]

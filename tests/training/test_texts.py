@@ -14,6 +14,7 @@ import torch
 from torch.nn import functional
 
 from calibrant._math.errors import InputError
+from calibrant.losses import focal_loss
 from calibrant.metrics import expected_calibration_error
 from calibrant.models.tree_lstm import TreeLSTM
 from calibrant.training import Recipe, at_budget, load_recipe, train
@@ -340,3 +341,15 @@ def test_the_first_epoch_of_highest_accuracy_is_kept(recipe, tmp_path) -> None:
     assert kept == pytest.approx(max(accuracies), abs=1e-12)
     nlls = [row["calibration_nll_after_temperature"] for row in run.rows]
     assert nlls.index(min(nlls)) != accuracies.index(max(accuracies))
+
+
+@pytest.mark.usefixtures("short_reports")
+def test_the_epoch_of_lowest_training_loss_is_kept(recipe, tmp_path) -> None:
+    """``keep_by`` loss judges by the recipe's own loss on the calibration split, before any repair."""
+    settings = ["training.keep=best", "training.keep_by=loss", "loss=focal(gamma=3)"]
+    run = train(recipe.with_settings(settings), tmp_path / "run")
+    values = [row["calibration_loss"] for row in run.rows]
+    assert run.kept_row["epoch"] == 1 + values.index(min(values))
+    calibration = run.predictions.calibration
+    kept = focal_loss(calibration.scores, calibration.labels, gamma=3)
+    assert min(values) == pytest.approx(float(kept), rel=1e-6)

@@ -26,7 +26,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
             relative = Path(os.path.relpath(path, here)).as_posix()
             return f"{found[1]}{relative}{'#' + anchor if anchor else ''}{found[3]}"
         kind = "tree" if path.is_dir() else "blob"
-        place = f"{config.repo_url}/{kind}/main/{path.relative_to(ROOT).as_posix()}"
+        place = f"{config.extra['repository']}/{kind}/main/{path.relative_to(ROOT).as_posix()}"
         return f"{found[1]}{place}{'#' + anchor if anchor else ''}{found[3]}"
 
     return _LINK.sub(outward, markdown)

@@ -11,6 +11,14 @@ from latex2mathml.converter import convert
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', flags=re.DOTALL)
 
 
+_FENCED = re.compile(r"^```math\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """GitHub's fence for a displayed formula becomes the usual one."""
+    return _FENCED.sub(lambda found: f"$$\n{found[1]}$$", markdown)
+
+
 def on_page_content(page_html: str, **_: Any) -> str:
     """The page with MathML in the place of LaTeX."""
     return _FORMULA.sub(_mathml, page_html)

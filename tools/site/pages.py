@@ -99,7 +99,7 @@ def best_calibrators() -> str:
         said = (
             "–"
             if best == "temperature"
-            else f"{gain:.4f}" + (f" ± {1.96 * errors['nll']:.4f}" if errors else "")
+            else f"{gain:.4f}" + (f"\u00a0±\u00a0{1.96 * errors['nll']:.4f}" if errors else "")
         )
         came = f"{losses['uncalibrated']:.3f}" if "uncalibrated" in losses else "∞"
         cells = [
@@ -187,7 +187,7 @@ def _command(title: str, command: Any, level: int = 2) -> list[str]:
     context = command.make_context(title, [], resilient_parsing=True)
     with contextlib.redirect_stdout(io.StringIO()):
         command.get_help(context)  # fills in the names of calibrators
-    usage = " ".join(command.collect_usage_pieces(context))
+    usage = re.sub(r"{([^{}|]+?)(?:\.\.\.)?}", r"\1", " ".join(command.collect_usage_pieces(context)))
     rows = [
         (
             _spelled(each),

@@ -18,8 +18,8 @@ def drawn(arrows: list[tuple[str, str]]) -> str:
     """Boxes on floors, each above all that it imports, and lines down to them."""
     names = sorted({name for arrow in arrows for name in arrow})
     floor = dict.fromkeys(names, 0)
-    for _ in names:
-        floor |= {above: max(floor[above], floor[below] + 1) for above, below in arrows}
+    for above, below in arrows * len(names):
+        floor[above] = max(floor[above], floor[below] + 1)
     floors = [[name for name in names if floor[name] == level] for level in range(max(floor.values()) + 1)]
     across = max(map(len, floors)) * (WIDTH + GAP)
     height = len(floors) * (HEIGHT + RISE) - RISE

@@ -38,6 +38,9 @@ from calibrant.calibrators.cohorts.many_temperatures import (
 from calibrant.calibrators.cohorts.many_temperatures import (
     fit_temperatures as fit_temperatures,
 )
+from calibrant.calibrators.cohorts.multicalibration import Correction as Correction
+from calibrant.calibrators.cohorts.multicalibration import Multicalibrator as Multicalibrator
+from calibrant.calibrators.cohorts.multicalibration import multicalibrate as multicalibrate
 from calibrant.calibrators.drift.label_shift import (
     PriorEstimate as PriorEstimate,
 )

@@ -29,6 +29,7 @@ from calibrant.evaluation.quantities.roster import check_added, extras
 
 if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
+    from calibrant.predictions import Predictions
 
 
 @reads
@@ -146,6 +147,8 @@ def evaluate(
             if several:
                 Console().rule(str(file), align="left", style="bold")
             render(found, Console())
+            if by_group:
+                _show_groups(predictions, found, level=level, seed=seed)
             if page is not None:
                 typer.echo(f"report: {page}")
         return found
@@ -157,6 +160,37 @@ def evaluate(
         _table_of(answers)
     if failed:
         raise typer.Exit(2)
+
+
+def _show_groups(predictions: Predictions, found: Evaluation, *, level: float, seed: int) -> None:
+    """What one repair for all, one for each group and multicalibration make of each group."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from calibrant.evaluation.group_repairs import ARMS, group_repairs, said_of
+    from calibrant.reports.words import interval, number
+
+    chosen = found.verdict.repair
+    method = "temperature" if chosen is None else chosen.method
+    rows = group_repairs(predictions, method=method, level=level, seed=seed)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("group", overflow="fold")
+    table.add_column("n", justify="right", no_wrap=True)
+    for arm in ARMS:
+        table.add_column(arm, justify="right")
+    for row in rows:
+        gaps = [
+            f"{number(gap.value, signed=True)}\n{interval(gap, between=' to ', signed=True)}"
+            for gap in row.gaps
+        ]
+        table.add_row(row.name or "all", f"{row.count:,}", *gaps)
+    console = Console()
+    console.print(
+        f"Stated minus true, by group; repairs are {method}, fitted on other samples:", highlight=False
+    )
+    console.print(table)
+    console.print(said_of(rows), highlight=False)
 
 
 def _write_page(found: Evaluation, page: Path, *, title: str | None, force: bool) -> None:

@@ -77,7 +77,7 @@ def figure(
     from calibrant.reports.figures.drawing import save_figure
 
     chosen, paths = figure_named(name), files or []
-    given = {
+    asked: dict[str, object] = {
         "positive_class": positive_class,
         "label": label,
         "bins": bins,
@@ -87,7 +87,7 @@ def figure(
         "resamples": resamples,
         "seed": seed,
     }
-    given = {key: value for key, value in given.items() if value is not None}
+    given = {key: value for key, value in asked.items() if value is not None}
     if isinstance(chosen, FileFigure):
         _check_files(chosen, paths)
         _check_options(name, given, chosen.options)

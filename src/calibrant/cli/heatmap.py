@@ -23,15 +23,19 @@ def heatmap(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides which images.")] = 0,
 ) -> None:
-    """Show where the network of RUN sees a class: Grad-CAM, as PNG files of image, map and both."""
+    """Show where the network of RUN sees a class: Grad-CAM, as PNG files and in the run's report."""
     from calibrant.training import load_run
-    from calibrant.training.heat_maps import heat_maps
+    from calibrant.training.curvature_measurement import rewrite_whole_report
+    from calibrant.training.heat_map_section import FOLDER, write_heat_maps
+    from calibrant.training.heat_maps import data_of, heat_maps
 
     found = load_run(run)
-    folder = found.folder.path / "heat-maps" if out is None else out
-    name, maps = heat_maps(found, samples=samples, label=label, layer=layer, seed=seed)
-    folder.mkdir(parents=True, exist_ok=True)
+    dataset = data_of(found)
+    name, maps = heat_maps(found, samples=samples, label=label, layer=layer, seed=seed, dataset=dataset)
+    paths = write_heat_maps(found.folder.path / FOLDER if out is None else out, name, maps)
     typer.echo(f"layer: {name}")
-    for each in maps:
-        *_, overlay = each.save(folder)
-        typer.echo(f"{each.probability:7.1%}  {overlay}")
+    for each, path in zip(maps, paths, strict=True):
+        typer.echo(f"{each.probability:7.1%}  {path}")
+    if out is None and found.evaluation is not None:
+        rewrite_whole_report(found, dataset)
+        typer.echo(f"report: {found.folder.report}")

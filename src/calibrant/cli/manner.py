@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
@@ -70,6 +71,7 @@ def mannered(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*args: Any, verbose: bool = False, version_wanted: bool = False, **values: Any) -> None:
         del version_wanted
+        _refuse_options_as_values(values, options)
         quiet: bool = values["quiet"] if own_quiet else values.pop("quiet")
         with _manner(quiet=quiet, verbose=verbose), _output(shown=own_quiet or not quiet):
             try:
@@ -110,7 +112,15 @@ def in_options(message: str, options: dict[str, str]) -> str:
         return match[0] if typed is None or name in DATA else typed
 
     said = re.sub(r"`([a-z_]+)`", option, message)
+    said = re.sub(r"`\{[^`]*\}`, or (?=--)", "", said)  # a dictionary in place of options
     return re.sub(r"(--[a-z-]+) \(\1(?:[^)]*)\)", r"\1", said)  # an option that the message named as well
+
+
+def _refuse_options_as_values(values: dict[str, Any], options: dict[str, str]) -> None:
+    """An option that was left without its value takes the next one for it."""
+    for name, value in values.items():
+        if name in options and isinstance(value, Path | str) and str(value).startswith("--"):
+            raise InputError(f"{options[name]} must have a value; got {value}, which is an option.")
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ STDIN = frozenset({"-", "/dev/stdin", "/proc/self/fd/0", "/dev/fd/0"})
 LmScore = Literal["acc", "acc_norm", "acc_bytes"]
 AnyKind = Literal["binary", "multiclass", "multilabel", "top_label"]
 
+COMMAS = "; columns have commas between, as --prob-columns cat,dog, and options that need a value have one"
 _PANEL = "How files are read"
 _OPTIONS: dict[str, tuple[Any, Any]] = {
     "form": (
@@ -171,7 +172,8 @@ def check_inputs(*paths: Path | None) -> None:
         try:
             path.stat()
         except FileNotFoundError as error:
-            raise FileNotFoundError(f"there is no file {path}.") from error
+            hint = "" if path.suffix else COMMAS
+            raise FileNotFoundError(f"there is no file {path}{hint}.") from error
         except OSError:
             continue  # said by who opens it
 

@@ -47,11 +47,14 @@ def runs(
     ] = False,
 ) -> None:
     """List the runs of STORE, with reasons where they failed; remove some, or send them to a tracker."""
-    from calibrant.experiments.matching import read_wanted
+    from calibrant.experiments.matching import check_names, read_wanted
     from calibrant.experiments.store import Store
 
     found = Store(store, create=False)
     wanted = read_wanted(where or [], option="--where")
+    known = {name for each in found.results(status=None) for name in each.settings}
+    if known:
+        check_names(wanted, known, "--where")
     statuses = [name for name, asked in (("failed", failed), ("diverged", diverged)) if asked]
     chosen = [each for each in found.results(wanted, status=None) if not statuses or each.status in statuses]
     if prune is not None:

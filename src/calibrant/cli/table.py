@@ -137,6 +137,8 @@ def _write(made: Table, form: str | None, output: Path | None) -> None:
     from calibrant.experiments.tables.formats import FORMATS, format_named
     from calibrant.experiments.tables.formats.terminal import rendered
 
+    endings = None if form else tuple(each.ending for each in FORMATS.values())
+    check_output(output, option="--output", endings=endings)
     usual = next(
         (name for name, each in FORMATS.items() if output and each.ending == output.suffix.lower()),
         "terminal",

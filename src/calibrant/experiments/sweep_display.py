@@ -66,7 +66,8 @@ class SweepDisplay(Watcher):
         """Say so once."""
         if self._bars is not None and not self._is_waiting:
             self._is_waiting = True
-            self._say(f"the last {runs} runs are being done by another sweep; waiting for it")
+            last = "the last run is" if runs == 1 else f"the last {runs} runs are"
+            self._say(f"{last} being done by another sweep; waiting for it")
 
     def stop(self) -> None:
         """Take the bars away."""

@@ -215,7 +215,12 @@ def _found_ending(path: Path, stated: str | None) -> str:
             is_empty = not file.read(1)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"there is no file {path}.") from error
-    ending = known_ending(path, FORMATS) if stated is None else _stated(stated)
+    try:
+        ending = known_ending(path, FORMATS) if stated is None else _stated(stated)
+    except InputError as error:
+        if stated is not None:
+            raise
+        raise InputError(f"{str(error).removesuffix('.')}; `format` (--format) says what it is.") from error
     if is_empty:
         raise InputError(f"{path}: it is empty (0 bytes).")
     return ending

@@ -10,19 +10,23 @@ import numpy as np
 from calibrant._math.errors import InputError
 from calibrant._math.frames import Library, frame_columns, frame_of, is_frame
 from calibrant.predictions.checks import Kind
+from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import columns_of, fields_of_columns, layout_of
 from calibrant.predictions.table import Predictions
 
 
-def predictions_from_frame(frame: Any, *, kind: Kind | None = None) -> Predictions:
+def predictions_from_frame(
+    frame: Any, *, columns: ColumnNames | None = None, kind: Kind | None = None
+) -> Predictions:
     """Read predictions from a pandas or polars data frame with one row per sample.
 
     The columns go by the names that they have in a ``.csv`` file (:func:`load_predictions`): ``label`` with
     ``prob_0, prob_1, …`` or ``logit_cat, logit_dog``, ``prob`` alone, or ``confidence`` with ``correct``;
-    and ``split``, ``weight`` and ``group``.
+    and ``split``, ``weight`` and ``group``. Common other names are understood, as ``y_true`` and ``p_spam``.
 
     Args:
         frame: The data frame; it is not changed.
+        columns: What columns with names of their own hold.
         kind: As of :func:`load_predictions`.
 
     Returns:
@@ -40,11 +44,13 @@ def predictions_from_frame(frame: Any, *, kind: Kind | None = None) -> Predictio
     """
     if not is_frame(frame):
         raise TypeError(f"`frame` must be a pandas or polars DataFrame; got {type(frame).__name__}.")
-    columns = frame_columns(frame)
-    layout = layout_of(list(columns))
-    scores = np.column_stack([_numbers(name, columns) for name in layout.scores])
-    weights = {name: _numbers(name, columns) for name in layout.weights}
-    others = {name: _texts_or_numbers(columns[name]) for name in layout.others}
+    given = frame_columns(frame)
+    header = canonical(list(given), columns)
+    layout = layout_of(header)
+    found = dict(zip(header.names, given, strict=True))
+    scores = np.column_stack([_numbers(found[name], given) for name in layout.scores])
+    weights = {name: _numbers(found[name], given) for name in layout.weights}
+    others = {name: _texts_or_numbers(given[found[name]]) for name in layout.others}
     fields = fields_of_columns(layout, scores, others | weights)
     stated = fields.pop("kind", None)
     return Predictions(**fields, kind=kind or stated)

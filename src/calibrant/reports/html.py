@@ -204,7 +204,7 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
         "coverage": tables.coverage_sentence(evaluation),
         "null_sentences": _null_sentences(evaluation),
         "null_groups": _null_groups(evaluation),
-        "null_pictures": pictures.error_pictures(evaluation.arms, evaluation),
+        "null_pictures": pictures.error_pictures(tables.ordered_arms(evaluation), evaluation),
         "main_diagrams": main,
         "diagrams": further,
         "shape_groups": shape_groups,

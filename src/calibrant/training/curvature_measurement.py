@@ -24,6 +24,7 @@ from calibrant.training.curvature_subject import Subject
 from calibrant.training.data import preparation
 from calibrant.training.run import Run, RunFolder
 from calibrant.training.run_report import rewrite_report
+from calibrant.training.views import middle
 
 Split: TypeAlias = Literal["train", "test"]
 Progress: TypeAlias = Callable[[str, float], None]
@@ -164,7 +165,13 @@ def add_to_run(run: Run, dataset: Dataset, found: Sequence[Mapping[str, Any]]) -
     kept = [each for each in read_curvature(run.folder) if each["split"] not in splits]
     together = sorted([*kept, *(dict(each) for each in found)], key=lambda each: each["split"] != "train")
     run.folder.write(_file_of(run.folder), curvature_text(run.folder.path.name, together))
-    rewrite_report(run, dataset, further=[curvature_section(together)])
+    rewrite_whole_report(run, dataset)
+
+
+def rewrite_whole_report(run: Run, dataset: Dataset) -> None:
+    """Rewrite the report of a finished run, with its curvature where that was measured."""
+    found = read_curvature(run.folder)
+    rewrite_report(run, dataset, further=[curvature_section(found)] if found else [])
 
 
 def _file_of(folder: RunFolder) -> Path:
@@ -199,17 +206,20 @@ def curvature_text(name: str, found: Sequence[Mapping[str, Any]]) -> str:
 def _batches(
     subject: Subject, split: Split, effort: Effort, device: torch.device
 ) -> tuple[list[tuple[Tensor, Tensor]], int]:
-    """The chosen samples, prepared as in training, and how many the split has."""
+    """The chosen samples, prepared and seen as after each epoch, and how many the split has."""
     part = subject.dataset.parts[split]
     total = len(part)
     rows = torch.arange(total)
     if 0 < effort.num_samples < total:
         generator = torch.Generator().manual_seed(seeds.derived(effort.seed, seeds.ORDER))
         rows = torch.randperm(total, generator=generator)[: effort.num_samples].sort().values
-    prepare = preparation(subject.recipe.data, subject.dataset)
+    prepare, side = preparation(subject.recipe.data, subject.dataset), subject.recipe.data.crop
     dtype = next(subject.model.parameters()).dtype
     return [
-        (_as_given(prepare(to_unit(part.inputs[some])), dtype).to(device), part.labels[some].to(device))
+        (
+            _as_given(middle(prepare(to_unit(part.inputs[some])), side), dtype).to(device),
+            part.labels[some].to(device),
+        )
         for some in rows.split(effort.batch_size)
     ], total
 

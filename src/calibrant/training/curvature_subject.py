@@ -17,6 +17,7 @@ from calibrant.training.data import read_data
 from calibrant.training.loss import FollowsEpochs, build_loss
 from calibrant.training.recipe import Recipe
 from calibrant.training.run import Run, load_run
+from calibrant.training.views import network_shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,7 @@ def subject_of_run(path: str | os.PathLike[str]) -> Subject:
     run = load_run(path)
     if run.evaluation is None:
         raise InputError(f"{path} is not finished; `calibrant train {path}` resumes it.")
-    dataset = _whole_images(run.recipe)
+    dataset = read_data(run.recipe.data)
     if dataset.sha256() != run.data_sha256:
         raise InputError(
             f"{path} was trained on other data than {dataset.name} holds now, so its curvature cannot be "
@@ -74,11 +75,11 @@ def subject_of_factory(
         InputError: If the network cannot be built, or the weights do not fit it.
     """
     recipe = Recipe.read({"model": factory, "loss": loss, "data": {"name": data}}).with_settings(settings)
-    dataset = _whole_images(recipe)
+    dataset = read_data(recipe.data)
     with torch.random.fork_rng(devices=[]):
         model = build_model(
             recipe.model,
-            input_shape=dataset.input_shape,
+            input_shape=network_shape(recipe, dataset),
             num_classes=dataset.num_classes,
             vectors=dataset.vectors,
         )
@@ -90,17 +91,6 @@ def subject_of_factory(
         loss=build_loss(recipe, dataset),
         dataset=dataset,
     )
-
-
-def _whole_images(recipe: Recipe) -> Dataset:
-    """The recipe's data, where the network sees them as they are.
-
-    Raises:
-        InputError: If it sees squares that are cut out.
-    """
-    if recipe.data.crop:
-        raise InputError("curvature is measured on whole images only, and data.crop cuts squares out.")
-    return read_data(recipe.data)
 
 
 def _loss_of_run(run: Run, dataset: Dataset) -> nn.Module:

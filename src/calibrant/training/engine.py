@@ -141,6 +141,8 @@ class Engine:
         found = measure(logits, labels, num_bins=recipe.evaluation.num_bins)
         row |= {f"calibration_{name}": value for name, value in found.items()}
         row["last_layer_norm"] = self._last_layer_norm()
+        if recipe.training.keep_by == "loss":
+            row["calibration_loss"] = self._loss_of(logits, labels)
         if recipe.record.dynamics:
             row |= self._dynamics()
         if isinstance(self.learner.loss, FollowsConfidences):
@@ -165,6 +167,13 @@ class Engine:
         gammas = getattr(loss, "gammas", None)
         if isinstance(gammas, Tensor):
             row["gammas"] = gammas.tolist()
+
+    @torch.no_grad()
+    def _loss_of(self, logits: Float[Tensor, "N C"], labels: Tensor) -> float | None:
+        """The loss that is learned by, over a whole split; None where it is not finite."""
+        device = self.processes.device
+        value = float(self.learner.loss(logits.to(device), labels.to(device)))
+        return value if math.isfinite(value) else None
 
     def _last_layer_norm(self) -> float | None:
         """Of the weights that give the logits; None where no linear layer does."""

@@ -37,10 +37,14 @@ class HeatMap:
     """What the network sees, from 0 to 1."""
     heat: Float[Tensor, "H W"]
     """From 0 to 1, the largest being 1; all zero where nothing speaks for the class."""
+    class_name: str
     probability: float
+    """Of the class, as the network states it for this view."""
+    actual: tuple[str, ...]
+    """The classes that the image is labelled with."""
 
     def save(self, folder: Path) -> tuple[Path, ...]:
-        """Write the image, the map and the map above the image, each as PNG."""
+        """Write the image, the map and the map above the image, each as PNG; the last is for a report."""
         from matplotlib import colormaps
 
         channels = self.image if self.image.shape[0] == 3 else self.image[:1].expand(3, -1, -1)
@@ -122,12 +126,39 @@ def last_maps(model: nn.Module, images: Float[Tensor, "N C H W"]) -> str:
     return once[-1] if once else seen[places[-1]][0]
 
 
+def data_of(run: Run) -> Dataset:
+    """The data that a run was trained on.
+
+    Raises:
+        InputError: If they are gone or have changed.
+    """
+    dataset = read_data(run.recipe.data)
+    if dataset.sha256() != run.data_sha256:
+        raise InputError(f"{run.folder.path} was trained on other data than {dataset.name} holds now.")
+    return dataset
+
+
 def heat_maps(
-    run: Run, *, samples: int, label: str | None = None, layer: str | None = None, seed: int = 0
+    run: Run,
+    *,
+    samples: int,
+    label: str | None = None,
+    layer: str | None = None,
+    seed: int = 0,
+    dataset: Dataset | None = None,
 ) -> tuple[str, list[HeatMap]]:
     """Grad-CAM of test images of a run, drawn at random: of the likeliest class, or of one by name.
 
-    With a class by name, images that have it are drawn. The network sees the middle view of each image.
+    With a class by name, images that have it are drawn; where images may have several labels or none, images
+    that have one. The network sees the middle view of each image.
+
+    Args:
+        run: A run with a checkpoint.
+        samples: How many images at most.
+        label: A class by name.
+        layer: A layer by name; None: that of :func:`last_maps`.
+        seed: Decides which images.
+        dataset: The run's data, where they are in memory already.
 
     Returns:
         The name of the layer, and the maps.
@@ -135,9 +166,7 @@ def heat_maps(
     Raises:
         InputError: If the samples are not images, or there is no such class or layer.
     """
-    dataset, model = read_data(run.recipe.data), run.model()
-    if dataset.sha256() != run.data_sha256:
-        raise InputError(f"{run.folder.path} was trained on other data than {dataset.name} holds now.")
+    dataset, model = dataset or data_of(run), run.model()
     if len(dataset.input_shape) != 3:
         raise InputError(f"heat maps are for images; {dataset.name} has samples of {dataset.input_shape}.")
     wanted = None if label is None else _class(label, dataset)
@@ -159,6 +188,8 @@ def heat_maps(
             name=f"{_image_name(dataset, int(row))}-{_file_name(dataset.class_names[shown])}",
             image=unit[place].clamp(0, 1),
             heat=heat[place],
+            class_name=dataset.class_names[shown],
+            actual=_actual(dataset, int(row)),
             probability=float(probs[place, shown]),
         )
         for place, (row, shown) in enumerate(zip(rows, classes, strict=True))
@@ -174,7 +205,7 @@ def _class(label: str, dataset: Dataset) -> int:
 
 def _drawn(dataset: Dataset, wanted: int | None, samples: int, seed: int) -> Tensor:
     labels = dataset.test.labels
-    having = torch.ones(len(labels), dtype=torch.bool)
+    having = labels.any(dim=1) if labels.ndim == 2 else torch.ones(len(labels), dtype=torch.bool)
     if wanted is not None:
         having = labels[:, wanted] == 1 if labels.ndim == 2 else labels == wanted
     rows = np.flatnonzero(having.numpy())
@@ -182,6 +213,12 @@ def _drawn(dataset: Dataset, wanted: int | None, samples: int, seed: int) -> Ten
         raise InputError(f"no test image is of the class {dataset.class_names[wanted or 0]}.")
     drawn = np.random.default_rng(seed).permutation(rows)[:samples]
     return torch.from_numpy(np.sort(drawn))
+
+
+def _actual(dataset: Dataset, row: int) -> tuple[str, ...]:
+    label = dataset.test.labels[row]
+    held = label.nonzero().flatten().tolist() if label.ndim else [int(label)]
+    return tuple(dataset.class_names[each] for each in held)
 
 
 def _image_name(dataset: Dataset, row: int) -> str:

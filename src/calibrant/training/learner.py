@@ -13,6 +13,7 @@ from calibrant._math.shapes import Float, Int
 from calibrant.curvature import SAM, Penalised
 from calibrant.data import build_augmentation
 from calibrant.training import seeds
+from calibrant.training.compiled import OPTIONS, check_compiled
 from calibrant.training.inference import logits_of
 from calibrant.training.job import Job
 from calibrant.training.joint_optimiser import RELATIVE_RATE
@@ -47,7 +48,9 @@ class Learner:
             to_layout: Any = self.model.to
             to_layout(memory_format=torch.channels_last)
         optimiser = build_optimiser(job.recipe.optimiser, self.model)
-        wrapped: Any = torch.compile(self.model) if job.recipe.hardware.compile else self.model
+        compiles = job.recipe.hardware.compile
+        wrapped: Any = torch.compile(self.model, options=OPTIONS) if compiles else self.model
+        self._checks, self._checked = compiles and processes.count == 1, set[int]()
         self.module, self.optimiser = fabric.setup(wrapped, optimiser)
         self.loss = job.loss.to(processes.device)
         self.augmentations = build_augmentation(
@@ -109,6 +112,8 @@ class Learner:
 
     def _backward(self, inputs: Tensor, labels: Tensor, scale: float) -> _Pass:
         """Gradients of a process's share of a batch."""
+        if self._checks and len(inputs) not in self._checked:
+            self._check_compiled(inputs, labels)
         if self.regularizer is None:
             logits = self.module(inputs)
             loss: Tensor = self.loss(logits, labels)
@@ -119,6 +124,16 @@ class Learner:
             found = self.regularizer.penalised(logits, labels)
         self._fabric.backward(found.total * scale)
         return _Pass(logits.detach(), found)
+
+    def _check_compiled(self, inputs: Tensor, labels: Tensor) -> None:
+        """Once for each size of batch: the compiler makes code for each."""
+        check_compiled(
+            self.model,
+            lambda: self.loss(logits_of(self._fabric, self.model, inputs), labels),
+            lambda: self.loss(self.module(inputs), labels),
+            batch_size=len(inputs),
+        )
+        self._checked.add(len(inputs))
 
     def _sums(self, done: _Pass, labels: Tensor) -> Float[Tensor, " K"]:
         right = right_answers(done.logits, labels).sum()

@@ -171,9 +171,9 @@ class TrainingSection(Section):
     """Stop after this many epochs without a better one; 0: never."""
     keep: Literal["last", "best"] = "last"
     """Which weights are evaluated: those of the last epoch, or of the best."""
-    keep_by: Literal["nll", "accuracy"] = "nll"
-    """Which epoch is best: by the lowest calibration NLL after temperature scaling, or the highest accuracy
-    on the calibration split; the first of equals."""
+    keep_by: Literal["nll", "loss", "accuracy"] = "nll"
+    """Which epoch is best: by the lowest calibration NLL after temperature scaling, by the lowest training
+    loss on the calibration split, or the highest accuracy there; the first of equals."""
     precision: Literal["32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true"] = "32-true"
 
 
@@ -189,7 +189,8 @@ class HardwareSection(Section):
     threads: Annotated[int, Field(ge=0)] = 0
     """Per process, on a CPU; 0: torch's default. Small networks are fastest with one."""
     compile: bool = False
-    """Compile the network with ``torch.compile``."""
+    """Compile the network with ``torch.compile``; on one device, each size of batch is checked once for the
+    right gradients, which not every version gives."""
     channels_last: bool = False
     """Memory layout of images that some GPUs prefer."""
     resident: bool = True
@@ -242,6 +243,8 @@ class EvaluationSection(Section):
     """What the finished network sees of calibration and test images: one view, or the corners and the middle
     and their mirror images (see ``data.crop``). Probabilities are averaged, and what is stored and calibrated
     are logits of the averages. After each epoch it is one view."""
+    heat_maps: Annotated[int, Field(ge=0)] = 0
+    """Grad-CAM maps of so many test images, as files and in the report; needs the extra ``heat-maps``."""
     sst_binary: Literal["renormalised", "struck"] = "renormalised"
     """For networks that learn a neutral class beside the two: whether the two are renormalised, or the
     neutral one is struck out and what is left need not sum to one; the report shows both."""

@@ -14,6 +14,7 @@ from calibrant.reports import write_report
 from calibrant.reports.commands import with_commands
 from calibrant.reports.run_sections import Section
 from calibrant.training.budget import budget_note
+from calibrant.training.heat_map_section import heat_map_facts
 from calibrant.training.job import Job
 from calibrant.training.label_table import label_table
 from calibrant.training.neutral import conventions_of, strikes_neutral, struck_predictions
@@ -70,9 +71,10 @@ def write_results(
         evaluation = replace(evaluation, notes=(f"Trained on a {note}.", *evaluation.notes))
     if labels is not None:
         evaluation = replace(evaluation, notes=(*evaluation.notes, OVER_IMAGES))
+    run = load_run(folder.path)
     sections = run_sections(
-        load_run(folder.path),
-        facts=facts,
+        run,
+        facts={**facts, **heat_map_facts(run, job.dataset)},
         predictions=predictions,
         test=job.dataset.test,
         class_names=job.dataset.class_names,

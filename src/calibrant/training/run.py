@@ -165,7 +165,11 @@ class RunFolder:
 
 
 CHECKPOINT_FORMAT = 1
-BEST = {"nll": ("calibration_nll_after_temperature", 1), "accuracy": ("calibration_accuracy", -1)}
+BEST = {
+    "nll": ("calibration_nll_after_temperature", 1),
+    "loss": ("calibration_loss", 1),
+    "accuracy": ("calibration_accuracy", -1),
+}
 """By what an epoch may be best: an entry of its row, and 1 where lower is better."""
 
 

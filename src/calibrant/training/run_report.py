@@ -19,6 +19,7 @@ from calibrant.reports.run_sections import Section, Table
 from calibrant.reports.words import number
 from calibrant.training.budget import budget_note
 from calibrant.training.data import read_data
+from calibrant.training.heat_map_section import heat_map_section
 from calibrant.training.label_table import label_section
 from calibrant.training.neutral import convention_section
 from calibrant.training.recipe import WITHOUT_EFFECT, Recipe
@@ -99,6 +100,7 @@ def run_sections(
     found = [
         Section(title="How it was trained", facts={**facts, **cost_facts(run.cost)}),
         panel({"Answer": predictions}, test, class_names),
+        heat_map_section(run.folder.path),
         shift,
     ]
     if run.labels is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,19 @@ def judged(predictions: Predictions, **options: Any) -> Evaluation:
     if predictions.kind == "multiclass":
         calibrators = ["temperature"]
     return evaluate(predictions, calibrators=calibrators, **QUICK, **options)
+
+
+def in_short(verdict: Verdict) -> None:
+    """At most twelve words that name the direction, and one line without intervals, a sentence each."""
+    short = verdict.short
+    assert len(short.replace("\u00a0%", "%").split()) <= 12, short
+    expected = {"calibrated in part": "Calibrated, except"}.get(
+        verdict.direction, verdict.direction.capitalize()
+    )
+    assert short.startswith(expected)
+    assert short.endswith(".")
+    assert verdict.line.endswith(".")
+    assert not re.search(r"\([^=()]* to [^()]*\)", verdict.line)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -130,6 +144,8 @@ def test_few_samples_that_show_a_fault_of_the_classes() -> None:
         "Miscalibrated in its classes, while of its top label and its slope 350 samples cannot tell: class "
     )
     assert verdict.headline.startswith(said)
+    assert verdict.short == "Miscalibrated in its classes."
+    in_short(verdict)
 
 
 def test_a_slope_alone_is_told() -> None:
@@ -145,6 +161,7 @@ def test_a_slope_alone_is_told() -> None:
     found = judged(drawn(4000), calibration=drawn(19))  # too few to choose a repair by
     assert [part.name for part in found.arms[0].parts if not part.holds] == ["slope"]
     assert found.verdict.direction == "calibrated in part"
+    assert found.verdict.short == "Calibrated, except in its slope."
     said = "Its top label is calibrated, its slope is not: the calibration slope is 0."
     assert found.verdict.headline.startswith(said)
     assert ", where 1 is right" in found.verdict.headline
@@ -163,6 +180,7 @@ def test_few_samples_stay_undecided(made: Maker) -> None:
     found = judged(made("multiclass", 60, seed=1))
     assert found.verdict.direction == "undecided"
     assert found.verdict.headline.startswith("Undecided on 60 samples: ")
+    assert found.verdict.short == "Undecided: 60 samples are too few to tell."
     assert any("a gap of 5.0 % on average could have been missed" in each for each in found.verdict.sentences)
 
 
@@ -180,6 +198,8 @@ def test_errors_that_cancel_are_miscalibration(made: Maker) -> None:
     found = judged(Predictions(confidence=confidences, correct=correct))
     assert found.verdict.direction == "miscalibrated"
     assert "on average, but not at every level of confidence" in found.verdict.headline
+    assert found.verdict.short.endswith(", but not throughout.")
+    in_short(found.verdict)
 
 
 @pytest.mark.parametrize("kind", ["binary", "multilabel"])
@@ -190,6 +210,8 @@ def test_a_prior_shift_is_no_matter_of_temperature(made: Maker, kind: Kind) -> N
     verdict = found.verdict
     assert verdict.direction == "miscalibrated"
     assert verdict.recommended == "platt"
+    assert "given" in verdict.short
+    in_short(verdict)
     assert "Temperature scaling alone takes it from" in " ".join(verdict.sentences)
     said = "gives the positive class" if kind == "binary" else "gives the labels"
     assert said in verdict.headline
@@ -318,7 +340,9 @@ def test_the_calibration_error_never_chooses() -> None:
 def test_the_headline_is_one_plain_sentence(made: Maker, kind: Kind) -> None:
     """No jargon, no missing number, one full stop at the end."""
     for sharpness, num_samples in ((1.0, 40), (3.0, 1200), (1.0, 1200)):
-        headline = judged(made(kind, num_samples, sharpness=sharpness)).verdict.headline
+        verdict = judged(made(kind, num_samples, sharpness=sharpness)).verdict
+        headline = verdict.headline
+        in_short(verdict)
         assert not [word for word in JARGON if word in headline], headline
         assert headline.endswith(".")
         assert ". " not in headline

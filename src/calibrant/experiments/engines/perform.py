@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
+from calibrant._math.files import said_of
 from calibrant.experiments.engines.engine import Ended, Order, Progress
 from calibrant.experiments.item import Item
 from calibrant.experiments.result import RunResult
@@ -71,8 +72,9 @@ def attempt(
 
 def died(order: Order, error: Exception) -> Ended:
     """The end of a run whose worker an error ended."""
-    said = traceback.format_exception_only(error)[-1].strip()
-    return Ended(run=order.item.run, state="died", reason=said)
+    of_system = isinstance(error, OSError) and (error.strerror or str(error))  # such as: no space left
+    said = of_system or traceback.format_exception_only(error)[-1].strip()
+    return Ended(run=order.item.run, state="died", reason=f"{said.rstrip('.')}.")
 
 
 def now_and_then(tell: TellProgress, seconds: float) -> TellProgress:
@@ -106,12 +108,17 @@ def is_covered(result: RunResult, item: Item) -> bool:
 
 
 def give_up(order: Order, reason: str) -> Ended:
-    """Record that a run failed whose workers died."""
+    """Record that a run failed whose workers died.
+
+    Raises:
+        OSError: If the store cannot be written to, which is then why they died; the sweep ends.
+    """
     store, item = _store(order.store), order.item
-    lease = store.claim(item.run)
+    with said_of(order.store, "written to"):
+        lease = store.claim(item.run)
     if lease is None:
         return Ended(run=item.run, state="held")
-    with lease:
+    with said_of(order.store, "written to"), lease:
         if item.run in store:
             return _done(store.result(item.run))
         outcome = Outcome(status="failed", reason=reason)

@@ -39,6 +39,7 @@ LATER: Mapping[str, object] = {
     "initial.skip": [],
     "data.crop": 0,
     "evaluation.views": "one",
+    "evaluation.heat_maps": 0,
     "schedule.patience": 5,
 }
 """Settings that recipes have gained since the present version of the numbers, with what changes none of them.
@@ -47,7 +48,13 @@ A run whose recipe has that value is known by the same name as before there was 
 is raised, they may go from here.
 """
 
-_COSMETIC = ("data.memory", "evaluation.bootstrap", "evaluation.batch_size", "evaluation.calibrators")
+_COSMETIC = (
+    "data.memory",
+    "evaluation.bootstrap",
+    "evaluation.batch_size",
+    "evaluation.calibrators",
+    "evaluation.heat_maps",
+)
 """Settings that decide no number of the trained network, beside those of the hardware.
 
 A run that lacks a calibrator is measured again, from its predictions.

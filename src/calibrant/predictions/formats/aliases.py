@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from calibrant._math.errors import InputError
 from calibrant.predictions.formats.names import listing
@@ -12,11 +12,14 @@ LABELS = (
     *("y_true", "y", "target", "targets", "truth", "ground_truth", "gold", "actual", "true_label"),
     *("true_labels", "references", "reference"),
 )
+CONFIDENCES = ("conf", "stated_confidence", "verbal_confidence", "confidence_score")
+OUTCOMES = ("is_correct", "was_correct", "is_right", "right")
 SINGLE = ("y_prob", "y_proba", "y_pred_proba", "y_pred_prob", "pred_proba", "proba", "probability", "p")
 FAMILIES = {
     "prob": ("p_", "proba_", "probs_", "probability_", "y_prob_", "y_proba_", "prob.", "proba."),
     "logit": ("logits_", "logit.", "logits."),
 }
+SCORES = frozenset({"prob", "logit", "confidence"})
 NO_CLASS = frozenset({"max", "pred", "predicted", "top", "top1", "true", "correct", "label", "value"})
 """What may stand in the name of a column of scores and is no class."""
 OTHER = "other:"
@@ -53,6 +56,8 @@ class Header:
     positive: str | None = None
     """The class whose probability the only column of scores holds, where its name says so."""
     notes: tuple[str, ...] = ()
+    read: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Common names that were found, and calibrant's names for them."""
 
 
 def canonical(given: Sequence[str], columns: ColumnNames | None = None) -> Header:
@@ -75,16 +80,22 @@ def canonical(given: Sequence[str], columns: ColumnNames | None = None) -> Heade
         names[given.index(column.found)] = column.name
     positive = next((column.positive for column in stated if column.positive), None)
     notes: list[str] = []
+    read: dict[str, str] = {}
     for column in _recognised(names):
         if names.count(column.found) != 1:
             raise InputError(f"it holds the column `{column.found}` more than once.")
         names[names.index(column.found)] = column.name
         positive = positive or column.positive
         notes.append(f"`{column.found}` as `{column.name}`")
+        read[column.found] = column.name
     shown = ", ".join(notes[:3]) + (f" and {len(notes) - 3} more" if len(notes) > 3 else "")
     scores = tuple(column.name for column in stated if column.family in FAMILIES)
     return Header(
-        names=tuple(names), scores=scores, positive=positive, notes=(f"Read {shown}.",) if notes else ()
+        names=tuple(names),
+        scores=scores,
+        positive=positive,
+        notes=(f"Read {shown}.",) if notes else (),
+        read=read,
     )
 
 
@@ -141,37 +152,53 @@ def _class_of(name: str, family: str) -> str | None:
 def _recognised(names: Sequence[str]) -> Iterator[_Column]:
     """Common names, for what is not there by calibrant's own."""
     lower = {name.lower(): name for name in names}
-    outcome = "confidence" in names and ({"correct", "true_label"} & set(names))
-    if not ({"label", "labels"} & set(names)) and not outcome and not _family(names, "label_"):
-        found = [lower[each] for each in ("label", "labels", *LABELS) if each in lower]
-        if len(found) > 1:
-            shown = " or ".join(f"`{each}`" for each in found)
-            raise InputError(
-                f"which column holds the true classes, {shown}? Call it `label`, or say so by `columns` "
-                "(--label-column)."
-            )
-        if found:
-            yield _Column(found=found[0], name="label")
+    if "correct" not in names and not (SCORES & set(names)):
+        stated = [lower[each] for each in ("confidence", *CONFIDENCES) if each in lower]
+        right = [lower[each] for each in ("correct", *OUTCOMES) if each in lower]
+        if len(stated) == len(right) == 1:
+            yield _Column(found=stated[0], name="confidence")
+            yield _Column(found=right[0], name="correct")
+            return
+    yield from _labels(names, lower)
     families = {family: _family(names, f"{family}_") for family in FAMILIES}
-    if {"prob", "logit", "confidence"} & set(names) or sum(map(len, families.values())) > 1:
+    if SCORES & set(names) or sum(map(len, families.values())) > 1:
         return
-    single = [lower[each] for each in ("prob", "logit", "confidence", *SINGLE) if each in lower]
+    single = [lower[each] for each in (*sorted(SCORES), *SINGLE) if each in lower]
     if len(single) == 1:
-        canonical_name = single[0].lower()
-        name = canonical_name if canonical_name in {"prob", "logit", "confidence"} else "prob"
-        yield _Column(found=single[0], name=name)
+        yield _Column(found=single[0], name=single[0].lower() if single[0].lower() in SCORES else "prob")
+    else:
+        yield from _members(names)
+
+
+def _labels(names: Sequence[str], lower: Mapping[str, str]) -> Iterator[_Column]:
+    """The column of true classes."""
+    outcome = "confidence" in names and {"correct", "true_label"} & set(names)
+    if {"label", "labels"} & set(names) or outcome or _family(names, "label_"):
         return
+    found = [lower[each] for each in ("label", "labels", *LABELS) if each in lower]
+    if len(found) > 1:
+        shown = " or ".join(f"`{each}`" for each in found)
+        raise InputError(
+            f"which column holds the true classes, {shown}? Call it `label`, or say so by `columns` "
+            "(--label-column)."
+        )
+    for name in found:
+        yield _Column(found=name, name="label")
+
+
+def _members(names: Sequence[str]) -> Iterator[_Column]:
+    """Columns that begin alike, one for each class, or one for the positive class alone."""
     for family, prefixes in FAMILIES.items():
         for prefix in (f"{family}_", *prefixes):
             members = [name for name in names if name.lower().startswith(prefix) and len(name) > len(prefix)]
-            if len(members) == 1:
-                rest = members[0][len(prefix) :]
-                if not rest.isdigit() and rest.lower() not in NO_CLASS:
-                    yield _Column(found=members[0], name=family, positive=rest)
-                return
+            rests = [name[len(prefix) :] for name in members]
             if len(members) > 1:
-                for name in members:
-                    yield _Column(found=name, name=f"{family}_{name[len(prefix) :]}")
+                for name, rest in zip(members, rests, strict=True):
+                    yield _Column(found=name, name=f"{family}_{rest}")
+                return
+            if members:
+                if not rests[0].isdigit() and rests[0].lower() not in NO_CLASS:
+                    yield _Column(found=members[0], name=family, positive=rests[0])
                 return
 
 

@@ -27,8 +27,10 @@ BINARY_NAMES = ("negative_class", "positive_class")
 ACCEPTED = (
     "calibrant reads `label` with `logit_0`, `logit_1`, ... or `prob_0`, `prob_1`, ..., "
     "or with `prob` (or `logit`) alone for a binary model, "
-    "or `confidence` with `correct` (or with `true_label` and `pred_label`)"
+    "or `confidence` with `correct` (or with `true_label` and `pred_label`); "
+    "`columns` (--label-column, --prob-columns) says which they are by other names"
 )
+DECISIONS = frozenset({"y_pred", "pred", "prediction", "predictions", "predicted"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +69,13 @@ class Columns:
 
 def layout_of(header: Header) -> Layout:
     """Decide from the header alone what a table says; refuse what is missing or says two things."""
-    layout = _layout(header.names)
+    try:
+        layout = _layout(header.names)
+    except InputError as error:  # in the file's own words
+        said = str(error)
+        for given, name in header.read.items():
+            said = said.replace(f"`{name}`, ", f"`{given}`, ", 1) if said.startswith("it holds") else said
+        raise InputError(said) from error
     if len(header.scores) > 1:  # their order is that of the classes
         suffixes = tuple(name.partition("_")[2] for name in header.scores)
         layout = replace(layout, scores=header.scores, class_names=suffixes)
@@ -80,6 +88,12 @@ def _layout(header: Sequence[str]) -> Layout:
     if len(families) > 1:
         raise InputError("it holds both logits and probabilities; keep the columns of one of them.")
     if not families and "confidence" not in header:
+        decided = next((name for name in header if name.lower() in DECISIONS), None)
+        if decided is not None and len(header) == 2:
+            raise InputError(
+                f"it holds decisions (`{decided}`), and no probabilities, which calibration is about; in "
+                "scikit-learn they are what `predict_proba` returns."
+            )
         raise InputError(f"it holds {listing(header) or 'nothing'}, and no predictions; {ACCEPTED}.")
     names: tuple[str, ...] | None = None
     labels: tuple[str, ...] = ()

@@ -39,6 +39,25 @@ class Chosen:
     unused: tuple[str, ...]
 
 
+PROBS = frozenset({"y_prob", "y_proba", "y_pred_proba", "y_pred_prob", "proba", "probas", "probabilities"})
+
+
+def known_names(found: Collection[str]) -> dict[str, str]:
+    """What each array is called in the file, by calibrant's name, where it has another that many use.
+
+    Example:
+        >>> known_names(["y_true", "y_prob"])
+        {'labels': 'y_true', 'probs': 'y_prob'}
+    """
+    scored = any(_forms(base, found) for base in ("logits", "probs", "confidence"))
+    probs = [] if scored else [name for name in found if name.lower() in PROBS]
+    if len(probs) != 1:
+        return {name: name for name in found}
+    truth = [name for name in found if name.lower() in TARGETS]
+    other = {probs[0]: "probs"} | ({truth[0]: "labels"} if len(truth) == 1 else {})
+    return {other.get(name, name): name for name in found}
+
+
 def choose(found: Collection[str]) -> Chosen:
     """Decide from the names alone what a file says; refuse what is missing or says two things."""
     bases = [base for base in ("logits", "probs") if _forms(base, found)]

@@ -12,7 +12,7 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant.predictions.formats.contents import UNSAFE, Arrays, FileContents, damaged
-from calibrant.predictions.formats.names import choose, fields_of
+from calibrant.predictions.formats.names import choose, fields_of, known_names
 
 BY = "numpy.savez(path, logits=..., labels=...)"
 
@@ -31,9 +31,12 @@ def read(path: Path) -> FileContents:
             raise InputError(damaged("a .npz archive", error)) from error
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise InputError(f"it holds one bare array; write it by {BY}.")
-        chosen = choose(archive.files)
-        arrays = {name: _member(archive, name) for name in chosen.used}
-    return FileContents(fields=fields_of(arrays, chosen))
+        given = known_names(archive.files)
+        chosen = choose(given)
+        arrays = {name: _member(archive, given[name]) for name in chosen.used}
+    fields = fields_of(arrays, chosen)
+    read = [f"Read `{own}` as `{name}`." for name, own in given.items() if own != name]
+    return FileContents(fields=fields | {"notes": (*read, *fields["notes"])})
 
 
 def write(arrays: Arrays, path: Path) -> None:

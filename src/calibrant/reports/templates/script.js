@@ -1,6 +1,6 @@
 "use strict";
-// Everything is readable without this: it sorts the tables of classes, copies commands, saves figures and
-// their numbers, and opens what a print would hide.
+// Everything is readable without this: it sorts the tables of classes, copies commands, and saves figures and
+// their numbers.
 const button = (text, label, act) => {
   const made = document.createElement("button");
   made.type = "button";
@@ -88,6 +88,3 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
-addEventListener("beforeprint", () => {
-  for (const details of document.querySelectorAll("details:not(.term, .data, .then)")) details.open = true;
-});

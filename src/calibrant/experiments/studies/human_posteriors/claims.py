@@ -24,18 +24,18 @@ from calibrant.experiments.studies.human_posteriors.settings import (
 )
 
 AIM = "the aim"
-KULL = "Komisarenko and Kull 2024, section 5.2, asked of people"
+NOT_CLAIMED = "claimed by no paper"
 FCL = "focal calibration loss (2025), appendix A.3, asked of people"
 SAME = 1.1
 """The factor within which two temperatures count as the same."""
 ASKED = (
     (AIM, TEMPERATURE, AS_TRAINED),
     (AIM, FOCAL, AS_TRAINED),
-    (KULL, FOCAL, TEMPERATURE),
+    (NOT_CLAIMED, FOCAL, TEMPERATURE),
     (AIM, MAP, AS_TRAINED),
     (AIM, FOCAL_ASKED, AS_TRAINED),
     (AIM, FCL_ASKED, AS_TRAINED),
-    (KULL, TEMPERATURE, IDEAL_FOCAL),
+    (NOT_CLAIMED, TEMPERATURE, IDEAL_FOCAL),
     (FCL, IDEAL_FCL, TEMPERATURE),
 )
 """Source, and the arm that is claimed to be nearer to people than the other."""

@@ -13,7 +13,7 @@ from calibrant.experiments.studies.shift.settings import (
     CROSS_ENTROPY,
     FCL,
     FLSD,
-    KULL,
+    NOT_CLAIMED,
     PAPER_FCL,
     SEVERITIES,
     STAGES,
@@ -23,7 +23,7 @@ from calibrant.experiments.studies.shift.settings import (
 _PROMISES = (
     (AIM, "temperature", AS_TRAINED),
     (AIM, "vector", "temperature"),
-    (KULL, "focal-temperature", "temperature"),
+    (NOT_CLAIMED, "focal-temperature", "temperature"),
 )
 """Source, and the calibrator that is claimed to have the lower ECE."""
 _TELLS = (

@@ -38,7 +38,7 @@ CORRUPTED = "corrupted"
 """The name under which corrupted images of the highest severity stand among the foreign ones."""
 
 PAPER_FCL = "focal calibration loss (2025), table 4"
-KULL = "Komisarenko and Kull 2024, section 5.2, under shift"
+NOT_CLAIMED = "claimed by no paper"
 AIM = "the aim"
 SCORES: Mapping[str, str] = {"max_probability": "top probability", "entropy": "entropy"}
 """By what foreign images are told; the first as in one of the authors' public versions."""

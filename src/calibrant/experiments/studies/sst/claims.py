@@ -19,7 +19,7 @@ from calibrant.experiments.studies.sst.settings import (
     STRUCK,
 )
 
-CODE = "Mukhoti et al. (2020), code for SST"
+CODE = "the authors' code for SST"
 KULL = "Komisarenko and Kull 2024, section 4.1, two classes"
 MARGIN = 1.1
 """The factor within which a ratio of temperatures counts as the predicted one."""

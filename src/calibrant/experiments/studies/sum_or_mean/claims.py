@@ -11,7 +11,15 @@ from calibrant.experiments.studies.losses.claims import asked, shown
 from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, difference
 from calibrant.experiments.studies.losses.settings import PRACTICE
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
-from calibrant.experiments.studies.sum_or_mean.settings import FEWEST_SEEDS, MEAN, SLOW, STEP, SUM, TITLES
+from calibrant.experiments.studies.sum_or_mean.settings import (
+    FEWEST_SEEDS,
+    LONG,
+    MEAN,
+    SLOW,
+    STEP,
+    SUM,
+    TITLES,
+)
 
 AIM = "the aim"
 NAMES = {"ece": "ECE", "temperature": "temperature", "error": "error"}
@@ -26,6 +34,9 @@ _BETWEEN = (
     ("focal-3", MEAN, SUM, "temperature"),
     ("focal-3", SUM, MEAN, "ece"),
     ("focal-3", MEAN, STEP, "temperature"),
+    ("focal-3", MEAN, LONG, "temperature"),
+    ("focal-3", LONG, SUM, "temperature"),
+    ("focal-3", LONG, MEAN, "ece"),
     ("focal-3", STEP, MEAN, "ece"),
     ("sample-focal", STEP, MEAN, "ece"),
     ("focal-3", SUM, STEP, "ece"),

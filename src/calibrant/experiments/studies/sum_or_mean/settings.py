@@ -12,7 +12,7 @@ MEAN_PAGE = "fashion-mnist"
 """The page of the study of losses whose runs are the mean at the usual rate."""
 FEWEST_SEEDS = 3
 """With fewer in common nothing is decided, and a claim is not asked yet."""
-SUM, MEAN, STEP, SLOW = "sum", "mean", "step", "slow"
+SUM, MEAN, STEP, LONG, SLOW = "sum", "mean", "step", "long", "slow"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,8 @@ class Way:
 WAYS = (
     Way(key=SUM, title="sum, clipped at 2", reduction="sum", rate=0.1),
     Way(key=MEAN, title="mean", reduction="mean", rate=0.1),
-    Way(key=STEP, title="mean at the sum's step length", reduction="mean", rate=0.217),
+    Way(key=STEP, title="mean at the sum's step length for cross-entropy", reduction="mean", rate=0.217),
+    Way(key=LONG, title="mean at the sum's step length for focal loss", reduction="mean", rate=0.358),
     Way(key=SLOW, title="mean at focal loss's step length", reduction="mean", rate=0.0606),
 )
 TITLES: Mapping[str, str] = {way.key: way.title for way in WAYS}

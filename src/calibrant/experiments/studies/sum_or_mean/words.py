@@ -10,7 +10,7 @@ from calibrant.experiments.studies.losses.claims import shown
 from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick
 from calibrant.experiments.studies.sum_or_mean.claims import claims
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
-from calibrant.experiments.studies.sum_or_mean.settings import FEWEST_SEEDS, LOSSES, MEAN, TITLES
+from calibrant.experiments.studies.sum_or_mean.settings import FEWEST_SEEDS, LONG, LOSSES, MEAN, SUM, TITLES
 
 COLUMNS: Mapping[str, tuple[str, Pick]] = {
     "error %": ("error", lambda run: run["stages"]["before"]["error"]),
@@ -43,9 +43,21 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "left_hours": (numbers["wanted"] - ours) * per_run / 3600,
         "absent": [arm.title for arm in LOSSES.arms if arm.key not in tried],
         "fewest": FEWEST_SEEDS,
+        "long": _of_focal(by_way[LONG]),
+        "summed": _of_focal(by_way[SUM]),
         "verdicts": verdicts,
         "claim_table": _claim_table(numbers),
     }
+
+
+def _of_focal(arms: Mapping[str, ArmRuns]) -> dict[str, Any] | None:
+    """Error and last norm after focal loss with γ = 3."""
+    arm = arms.get("focal-3")
+    if arm is None:
+        return None
+    error, norm = (COLUMNS[name][1] for name in ("error %", "norm of the last layer"))
+    each = [f"{100 * error(run):.1f}" for run in arm.runs.values()]
+    return {"error": arm.mean(error), "norm": arm.mean(norm), "errors": each}
 
 
 def _table(arms: Mapping[str, ArmRuns]) -> str:

@@ -1,0 +1,235 @@
+"""Multicalibration: probabilities that are true within each of many groups, which may overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from calibrant._math.arrays import ArrayLike, as_float_tensor
+from calibrant._math.checks import Task, check_logits, check_num_bins
+from calibrant._math.errors import InputError
+
+Groups: TypeAlias = Mapping[str, ArrayLike] | Sequence[str]
+"""A mask ``(N,)`` for each group; or one text per sample, with the names of its groups between semicolons."""
+Matrix: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+EVERYONE = ""
+"""The name of the group of all samples, which always counts."""
+_LEAST, _MOST = 1e-12, 1 - 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correction:
+    """One step: the probabilities of an event that lie in a bin, in one group, are shifted."""
+
+    group: str
+    event: int  # class or label; 0 of a binary model
+    low: float
+    high: float  # of the bin (low, high], the first closed at 0
+    shift: float
+    count: float  # weight of the samples
+    z: float  # how many standard errors their outcomes were off
+
+
+@dataclass(frozen=True, kw_only=True)
+class Multicalibrator:
+    """Corrections, one after the other; made by :func:`multicalibrate`."""
+
+    kind: Task
+    num_classes: int
+    groups: tuple[str, ...]
+    corrections: tuple[Correction, ...]
+
+    def predict_proba(self, logits: ArrayLike, *, groups: Groups) -> Tensor:
+        """Corrected probabilities.
+
+        Args:
+            logits: What the model gives, of the kind it was fitted on.
+            groups: The groups of these samples; names that the fit did not see get no correction of their
+                own.
+
+        Returns:
+            float64: ``(N, C)`` with rows that sum to one, or the probability of each event.
+
+        Raises:
+            InputError: If shapes disagree.
+        """
+        scores = as_float_tensor(logits, name="logits")
+        probs = _probs(scores, self.kind)
+        if probs.shape[1] != (1 if self.kind == "binary" else self.num_classes):
+            raise InputError(
+                f"`logits` must be of {self.num_classes} classes; got shape {tuple(scores.shape)}."
+            )
+        masks = memberships(groups, len(probs))
+        for each in self.corrections:
+            if (inside := masks.get(each.group)) is not None:
+                column = probs[:, each.event]
+                rows = inside & _in_bin(column, each.low, each.high)
+                column[rows] = np.clip(column[rows] + each.shift, _LEAST, _MOST)
+        return _shaped(probs, self.kind)
+
+
+def multicalibrate(
+    logits: ArrayLike,
+    labels: ArrayLike,
+    *,
+    groups: Groups,
+    weights: ArrayLike | None = None,
+    num_bins: int = 10,
+    threshold: float = 3.0,
+    most_steps: int = 1000,
+) -> Multicalibrator:
+    r"""Correct probabilities until, in every group, those of each level are as frequent as they say.
+
+    .. math:: \left| \sum_{i \in g,\; p_i \in b} (y_i - p_i) \right|
+       \le z \sqrt{\sum_{i \in g,\; p_i \in b} p_i (1 - p_i)} \qquad \text{for all groups } g, \text{ bins } b
+
+    As long as there are a group and a bin for which this does not hold, the one that misses by most standard
+    errors is shifted by the mean of :math:`y_i - p_i` there; samples move between bins as they are shifted.
+    Groups may overlap, and all samples count as a group. Every class of a multiclass model is an event; its
+    probabilities are normalised at the end.
+
+    Args:
+        logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
+        labels: Classes ``(N,)``, or zeros and ones ``(N, C)`` with one column per label.
+        groups: A boolean mask ``(N,)`` for each name; or one text per sample with the names of its groups
+            between semicolons, as ``"female; over 60"``.
+        weights: Sample weights ``(N,)``.
+        num_bins: Bins of equal width.
+        threshold: z; the smaller it is, the more is corrected and the more of that is noise.
+        most_steps: After which it stops in any case.
+
+    Returns:
+        The corrections in their order; ``predict_proba(logits, groups=...)`` makes them.
+
+    Raises:
+        InputError: If shapes disagree, a value is NaN, or a setting is out of range.
+
+    Note:
+        The paper stops at a fixed error, for which it bounds how many samples are needed; here the stop is
+        one of significance, so that small cells are not fitted to their noise. O(steps × N × groups). Start
+        from probabilities that are calibrated as a whole: corrections that all need are then few.
+
+    References:
+        Hébert-Johnson, Kim, Reingold and Rothblum, "Multicalibration: calibration for the
+        (computationally-identifiable) masses", ICML 2018.
+
+    Example:
+        >>> labels = [1] * 90 + [0] * 10 + [1] * 60 + [0] * 40
+        >>> masks = {"a": [True] * 100 + [False] * 100, "even": [True, False] * 100}
+        >>> fitted = multicalibrate([1.1] * 200, labels, groups=masks)
+        >>> [round(p, 2) for p in fitted.predict_proba([1.1] * 200, groups=masks)[[0, 199]].tolist()]
+        [0.9, 0.6]
+    """
+    check_num_bins(num_bins)
+    if not threshold > 0:
+        raise InputError(f"`threshold` must be positive; got {threshold}.")
+    checked = check_logits(logits, labels, weights, allow_minus_inf=True)
+    if checked.labels is None:
+        raise InputError("`labels` must be given to fit; got None.")
+    masks = memberships(groups, checked.num_samples)
+    probs = _probs(checked.scores, checked.task)
+    outcomes = _outcomes(checked.labels, checked.task, probs.shape[1])
+    masses = np.ones(len(probs)) if checked.weights is None else checked.weights.cpu().numpy()
+    found: list[Correction] = []
+    for event in range(probs.shape[1]):
+        found += _corrections(
+            probs[:, event], outcomes[:, event], masses, masks, event, num_bins, threshold, most_steps
+        )
+    return Multicalibrator(
+        kind=checked.task,
+        num_classes=checked.num_classes,
+        groups=tuple(name for name in masks if name != EVERYONE),
+        corrections=tuple(found),
+    )
+
+
+def memberships(groups: Groups, num_samples: int) -> dict[str, Mask]:
+    """The mask of each group, and of all.
+
+    Raises:
+        InputError: If a mask, or the list of texts, is not as long as there are samples.
+    """
+    masks: dict[str, Mask] = {EVERYONE: np.ones(num_samples, dtype=np.bool_)}
+    if isinstance(groups, Mapping):
+        masks |= {str(name): np.asarray(mask).astype(np.bool_) for name, mask in groups.items()}
+    else:
+        texts = [[part.strip() for part in str(text).split(";")] for text in groups]
+        names = dict.fromkeys(part for parts in texts for part in parts if part)
+        masks |= {name: np.array([name in parts for parts in texts], dtype=np.bool_) for name in names}
+        if len(texts) != num_samples:
+            raise InputError(f"`groups` must hold {num_samples} texts, one per sample; got {len(texts)}.")
+    for name, mask in masks.items():
+        if mask.shape != (num_samples,):
+            raise InputError(
+                f"`groups` must have masks of shape ({num_samples},); {name!r} has {mask.shape}."
+            )
+    return masks
+
+
+def _corrections(
+    probs: Matrix,
+    outcomes: Matrix,
+    masses: Matrix,
+    masks: Mapping[str, Mask],
+    event: int,
+    num_bins: int,
+    threshold: float,
+    most_steps: int,
+) -> list[Correction]:
+    """Of one event, whose probabilities are changed in place."""
+    edges = np.arange(1, num_bins) / num_bins
+    rows = {name: np.flatnonzero(mask) for name, mask in masks.items() if mask.any()}
+    found: list[Correction] = []
+    for _ in range(most_steps):
+        best: tuple[float, str, int] | None = None
+        bins = np.searchsorted(edges, probs, side="left")
+        off, spread = masses * (outcomes - probs), masses**2 * probs * (1 - probs)
+        for name, members in rows.items():
+            sums, noise = (np.bincount(bins[members], part[members], num_bins) for part in (off, spread))
+            z = np.abs(sums) / np.sqrt(np.maximum(noise, 1e-12))
+            worst = int(z.argmax())
+            if z[worst] > threshold and (best is None or z[worst] > best[0]):
+                best = (float(z[worst]), name, worst)
+        if best is None:
+            break
+        z_score, name, cell = best
+        inside = rows[name][bins[rows[name]] == cell]
+        mass = float(masses[inside].sum())
+        shift = float(off[inside].sum()) / mass
+        probs[inside] = np.clip(probs[inside] + shift, _LEAST, _MOST)
+        low, high = cell / num_bins, (cell + 1) / num_bins
+        found.append(
+            Correction(group=name, event=event, low=low, high=high, shift=shift, count=mass, z=z_score)
+        )
+    return found
+
+
+def _in_bin(probs: Matrix, low: float, high: float) -> Mask:
+    return ((probs > low) | (low == 0)) & ((probs <= high) | (high >= 1))
+
+
+def _probs(scores: Tensor, kind: Task) -> Matrix:
+    """A column for each event, float64, not shared with the scores."""
+    wide = scores.detach().cpu().to(torch.float64)
+    probs = wide.softmax(dim=1) if kind == "multiclass" else wide.sigmoid().reshape(len(wide), -1)
+    return np.clip(probs.numpy(), _LEAST, _MOST)
+
+
+def _outcomes(labels: Tensor, kind: Task, num_events: int) -> Matrix:
+    given = labels.cpu().numpy()
+    return np.eye(num_events)[given] if kind == "multiclass" else given.reshape(len(given), -1).astype(float)
+
+
+def _shaped(probs: Matrix, kind: Task) -> Tensor:
+    table = torch.from_numpy(probs)
+    if kind == "multiclass":
+        return table / table.sum(dim=1, keepdim=True)
+    return table[:, 0] if kind == "binary" else table

@@ -1,0 +1,137 @@
+"""What repairs do to each group: one calibrator for all, one for each group, and multicalibration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from calibrant._math.errors import InputError, without_warnings
+from calibrant._math.simplex import log_softmax
+from calibrant.calibrators import build, fit_groups, multicalibrate
+from calibrant.calibrators.cohorts.multicalibration import EVERYONE, memberships
+from calibrant.evaluation.fitting.split import choose_split
+from calibrant.evaluation.result import Estimate
+from calibrant.predictions import Predictions
+from calibrant.predictions.repair_form import to_repair
+
+FEWEST = 20
+ARMS = ("as they came", "one for all", "one for each", "multicalibrated")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRepair:
+    """How far a group's mean probability lies from what comes true, under each repair."""
+
+    name: str  # "" are all samples
+    count: int  # test samples
+    gaps: tuple[Estimate, ...]  # in the order of ARMS: stated minus true; intervals of the mean's normal law
+
+
+def group_repairs(
+    predictions: Predictions, *, method: str = "temperature", level: float = 0.95, seed: int = 0
+) -> tuple[GroupRepair, ...]:
+    """Fit repairs on the calibration samples, and judge each group on the test samples.
+
+    A sample may be in several groups: their names stand in its text, with semicolons between. What is judged
+    is the probability of the positive class; of several classes the confidence in the predicted one. The
+    calibrators by group are fitted to whole texts; multicalibration, which starts from the one for all, to
+    each name.
+
+    Args:
+        predictions: With labels and groups; without a split, halves are drawn.
+        method: The calibrator.
+        level: Of the intervals, which hold for each group alone.
+        seed: Of the halves.
+
+    Returns:
+        One row for all samples and one for each group, the largest first.
+
+    Raises:
+        InputError: If there are no groups or labels, or they are several labels for each sample.
+    """
+    if predictions.groups is None:
+        raise InputError("`groups` must be given, one text per sample; got none.")
+    if predictions.kind == "multilabel":
+        raise InputError("repairs by group are for one label each; got several labels per sample.")
+    fit, test = _parts(predictions, seed)
+    own, names = fit.groups or (), test.groups or ()
+    if fit.labels is None or test.labels is None:
+        raise InputError("`labels` must be given to judge predictions; got none.")
+    calibrator = build(method)
+    with without_warnings():
+        pooled = calibrator.fit(fit.scores, fit.labels, weights=fit.weights)
+        by_group = fit_groups(
+            method, fit.scores, fit.labels, groups=list(own), weights=fit.weights, unknown="pooled"
+        )
+        several = multicalibrate(
+            pooled(fit.scores.to(torch.float64)), fit.labels, groups=list(own), weights=fit.weights
+        )
+    scores = test.scores.to(torch.float64)
+    arms = (
+        scores.sigmoid() if scores.ndim == 1 else log_softmax(scores).exp(),
+        pooled.predict_proba(scores),
+        by_group.predict_proba(scores, groups=list(names)),
+        several.predict_proba(pooled(scores), groups=list(names)),
+    )
+    residuals = [_residuals(probs, test.labels) for probs in arms]
+    weights = np.ones(len(names)) if test.weights is None else test.weights.numpy()
+    masks = memberships(list(names), len(names))
+    order = sorted(masks, key=lambda name: (name != EVERYONE, -int(masks[name].sum()), name))
+    return tuple(
+        GroupRepair(
+            name=name,
+            count=int(masks[name].sum()),
+            gaps=tuple(_mean(each[masks[name]], weights[masks[name]], level) for each in residuals),
+        )
+        for name in order
+    )
+
+
+def _parts(predictions: Predictions, seed: int) -> tuple[Predictions, Predictions]:
+    """Samples to fit on and others to judge on; all in turn would need a fit for each fold and group."""
+    split = choose_split(to_repair(predictions), None, seed)
+    if split.calibration is not None and split.folds is None:
+        return split.calibration, split.test
+    if split.test.num_samples < FEWEST:
+        raise InputError(f"repairs by group need {FEWEST} samples or more; got {split.test.num_samples}.")
+    order = np.random.default_rng(seed).permutation(split.test.num_samples)
+    half = len(order) // 2
+    return split.test.rows(np.sort(order[:half])), split.test.rows(np.sort(order[half:]))
+
+
+def _residuals(probs: Tensor, labels: Tensor) -> NDArray[np.float64]:
+    """Probability minus outcome of each sample."""
+    if probs.ndim == 1:
+        return (probs - labels).numpy()
+    confidence, predicted = probs.max(dim=1)
+    return (confidence - (predicted == labels).to(torch.float64)).numpy()
+
+
+def _mean(residuals: NDArray[np.float64], weights: NDArray[np.float64], level: float) -> Estimate:
+    """The mean with a normal interval; of fewer than two samples there is none."""
+    from scipy.stats import norm
+
+    total = float(weights.sum())
+    if total == 0 or len(residuals) < 2:
+        return Estimate(value=float(residuals.mean()) if len(residuals) else None, reason="too few samples")
+    mean = float(weights @ residuals / total)
+    error = float(np.sqrt((weights**2) @ (residuals - mean) ** 2)) / total
+    width = float(norm.ppf((1 + level) / 2)) * error
+    return Estimate(value=mean, low=mean - width, high=mean + width)
+
+
+def said_of(rows: Sequence[GroupRepair]) -> str:
+    """Under which repair fewest groups are clearly off, in a sentence."""
+    groups = [row for row in rows if row.name != EVERYONE]
+    off = [sum(_clear(row.gaps[k]) for row in groups) for k in range(len(ARMS))]
+    told = ", ".join(f"{count} {arm}" for count, arm in zip(off, ARMS, strict=True))
+    return f"Of {len(groups)} groups the mean probability of so many is clearly off: {told}."
+
+
+def _clear(gap: Estimate) -> bool:
+    return gap.low is not None and gap.high is not None and (gap.low > 0 or gap.high < 0)

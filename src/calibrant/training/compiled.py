@@ -1,0 +1,64 @@
+"""Whether a compiled network has the gradients of the network itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from calibrant._math.errors import InputError
+
+OPTIONS: dict[str, str | int | bool | Callable[..., object]] = {"fallback_random": True}
+"""For ``torch.compile``: the random numbers of dropout are those of the network that is not compiled."""
+_WRONG = 0.5  # of a parameter's gradient; bfloat16 is off by some hundredths
+_NEGLIGIBLE = 1e-3  # of the whole gradient
+
+
+def check_compiled(
+    model: nn.Module, plain: Callable[[], Tensor], compiled: Callable[[], Tensor], *, batch_size: int
+) -> None:
+    """Compare the gradients of a batch's loss by the network and by its compiled form.
+
+    Buffers, such as the means of batch normalisation, and random numbers are left as they were.
+
+    Args:
+        model: The network.
+        plain: Gives the loss of the batch by the network.
+        compiled: Gives it by the compiled network.
+        batch_size: How many samples the batch has; compilers make code for each size.
+
+    Raises:
+        InputError: If a gradient is wrong.
+    """
+    named = [(name, each) for name, each in model.named_parameters() if each.requires_grad]
+    parameters = [each for _, each in named]
+    with _undone(model):
+        expected = torch.autograd.grad(plain(), parameters, allow_unused=True)
+    with _undone(model):
+        found = torch.autograd.grad(compiled(), parameters, allow_unused=True)
+    norms = [0.0 if each is None else float(each.norm()) for each in expected]
+    whole = sum(norm**2 for norm in norms) ** 0.5
+    for (name, _), one, other, norm in zip(named, expected, found, norms, strict=True):
+        if one is None or norm <= _NEGLIGIBLE * whole:
+            continue
+        off = 1.0 if other is None else float((other - one).norm()) / norm
+        if not off <= _WRONG:
+            raise InputError(
+                f"torch.compile gives wrong gradients: {name} is off by {100 * off:.0f} % for a batch "
+                f"of {batch_size}; set hardware.compile to false, or, if that is only the smaller last batch "
+                "of an epoch, training.drop_last to true."
+            )
+
+
+@contextmanager
+def _undone(model: nn.Module) -> Iterator[None]:
+    """Buffers and random numbers are put back in the end."""
+    before = [each.clone() for each in model.buffers()]
+    devices = {each.device for each in model.parameters() if each.device.type == "cuda"}
+    with torch.random.fork_rng(devices=list(devices)):
+        yield
+    with torch.no_grad():
+        for each, value in zip(model.buffers(), before, strict=True):
+            each.copy_(value)

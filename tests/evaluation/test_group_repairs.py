@@ -1,0 +1,53 @@
+"""Repairs by group: what is fitted on some samples and judged, group by group, on others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrant._math.errors import InputError
+from calibrant.evaluation.group_repairs import ARMS, group_repairs, said_of
+from calibrant.predictions import Predictions
+
+
+def biased(count: int = 3000, *, columns: int = 1) -> Predictions:
+    """One group is told too little and the other too much."""
+    rng = np.random.default_rng(0)
+    odds = rng.normal(size=count)
+    old = rng.random(count) < 0.5
+    labels = (rng.random(count) < 1 / (1 + np.exp(-odds - np.where(old, 1.0, -1.0)))).astype(int)
+    logits = np.stack([-odds, odds, np.full(count, -9.0)], axis=1) / 2 if columns == 3 else odds
+    groups = np.where(old, "old; all sites", "young; all sites")
+    return Predictions(logits=logits, labels=labels, groups=groups, split=np.arange(count) % 2)
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_only_repairs_by_group_mend_groups_that_differ(columns) -> None:
+    """One calibrator for all leaves each group as far off as it was; the others mend it."""
+    rows = {row.name: row for row in group_repairs(biased(columns=columns), method="temperature")}
+    assert next(iter(rows)) == ""
+    assert set(rows) == {"", "old", "young", "all sites"}
+    assert rows[""].count == rows["all sites"].count == 1500
+    if columns == 1:
+        plain, pooled, _, several = (abs(gap.value) for gap in rows["old"].gaps)
+        assert min(plain, pooled) > 0.1
+        assert several < 0.05
+
+
+def test_the_sentence_counts_groups_that_are_clearly_off() -> None:
+    """By intervals: both differing groups before, none after multicalibration."""
+    text = said_of(group_repairs(biased(), method="platt"))
+    assert text.startswith(
+        "Of 3 groups the mean probability of so many is clearly off: 2 as they came, 2 one"
+    )
+    assert text.endswith(f" {ARMS[-1]}.")
+
+
+def test_what_cannot_be_judged_is_refused() -> None:
+    """No groups, several labels, or a handful of samples."""
+    with pytest.raises(InputError, match="`groups` must be given"):
+        group_repairs(Predictions(logits=[0.0, 1.0], labels=[0, 1]))
+    with pytest.raises(InputError, match="one label each"):
+        group_repairs(Predictions(logits=[[0.0, 1.0]] * 2, labels=[[0, 1]] * 2, groups=["a", "b"]))
+    with pytest.raises(InputError, match="need 20 samples or more; got 4"):
+        group_repairs(Predictions(logits=[0.0] * 4, labels=[0, 1] * 2, groups=["a", "b"] * 2))
