@@ -178,6 +178,7 @@ def test_errors_name_options(run, file) -> None:
     """Not the arguments of functions in Python."""
     done = run("evaluate", file.name, "--positive-class", "7")
     assert "--positive-class must be 0 or 1; got '7'." in done.stderr
+    assert "give a limit (--max-ece 0.03), or a baseline" in run("check", file.name).stderr
 
 
 def test_nothing_is_replaced_by_another_command(run, asked, file, tmp_path) -> None:

@@ -167,8 +167,10 @@ def by_place(numbers: Any) -> Any:
 
 
 def by_name(numbers: Any, path: str) -> Any:
-    """All results times a factor of their names: stages and metrics differ, in all runs alike."""
+    """All results times a factor of their names: arms, stages and metrics differ, in all runs alike."""
     if isinstance(numbers, dict):
+        if "seed" not in numbers:
+            path += "/".join(value for value in numbers.values() if isinstance(value, str))
         return {
             key: value if key in KEPT else by_name(value, f"{path}/{key}") for key, value in numbers.items()
         }

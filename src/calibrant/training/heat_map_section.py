@@ -56,7 +56,7 @@ def heat_map_section(folder: Path) -> Section | None:
                 _image(folder / FOLDER / f"{each['name']}-{kind}.png", said)
                 for kind, said in (("image", "Test image"), ("overlay", f"Heat map of {each['class']}"))
             ),
-            f"{each['class']}, {each['probability']:.1%}",
+            f"{each['class']}, {100 * each['probability']:.1f} %",
             note=f"labelled {', '.join(each['actual']) or 'with no class'}",
         )
         for each in content["maps"]
