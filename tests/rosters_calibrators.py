@@ -192,3 +192,10 @@ def _free_forms() -> list[Entry]:
 
 
 CALIBRATORS = _entries()
+
+EXPORTED_LIKE = {
+    "scaling-binning": "histogram",
+    "bayesian-binning": "histogram",
+    "structured-matrix": "matrix",
+}
+"""Whose forward pass is another's, line for line: only slow tests export them; it takes seconds."""

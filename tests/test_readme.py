@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from calibrant.experiments.studies.demo.run import run_demo
+from calibrant.experiments.studies.demo import run
+from calibrant.experiments.studies.demo.comparison import ALL, FEW
 from command_line import call
 
 ROOT = Path(__file__).parents[1]
@@ -22,9 +24,12 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the demo's output in it."""
+    """A folder with the output of a demo in it that trains for fewer epochs."""
     folder = tmp_path_factory.mktemp("readme")
-    run_demo(folder / "demo", num_seeds=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "FEW", replace(FEW, num_epochs=50))
+        patch.setattr(run, "ALL", replace(ALL, num_epochs=1))
+        run.run_demo(folder / "demo", num_seeds=2)
     return folder
 
 

@@ -27,7 +27,7 @@ PLANTED = """
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -67,6 +67,11 @@ class Pair:
         return Pair(table[:, 0], table[:, 1])
 
 
+class Ends(NamedTuple):
+    low: Float[Tensor, " N"]
+    high: Float[Tensor, " N"] | None = None
+
+
 @njit
 def compiled(values: Float[np.ndarray, " N"]) -> float:
     return values[0]
@@ -102,6 +107,7 @@ def test_true_annotations_pass(planted: ModuleType) -> None:
     assert torch.equal(planted.halves(values), values / 2)
     assert torch.equal(planted.transposed(torch.eye(2)), torch.eye(2))
     assert planted.Pair.of(torch.ones(3, 2)).first.shape == (3,)
+    assert planted.Ends(values).high is None
     assert not hasattr(planted, "Tensor")
 
 
@@ -123,6 +129,8 @@ def test_wrong_arguments_are_caught(planted: ModuleType) -> None:
         planted.dot(torch.ones(3), torch.ones(1))
     with pytest.raises(shapes.ShapeError, match="second"):
         planted.Pair(torch.ones(3), torch.ones(4))
+    with pytest.raises(shapes.ShapeError, match="high"):
+        planted.Ends(torch.ones(3), high=torch.ones(4))
     with pytest.raises(shapes.ShapeError, match="table"):
         planted.Pair.of(torch.ones(3, 3))
 

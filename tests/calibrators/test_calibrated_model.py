@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from calibrant import InputError, NotFittedError
 from calibrant.calibrators import CalibratedModel, FocalTemperatureScaling, available, build
+from rosters_calibrators import EXPORTED_LIKE
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 
@@ -119,7 +120,7 @@ def test_what_is_no_model_is_refused(inputs: Tensor) -> None:
     [
         # One label and several go through the same lines, with one parameter or a row of them; the forward
         # pass of log-odds (N,) is that of every calibrator.
-        (name, kind)
+        pytest.param(name, kind, marks=[pytest.mark.slow] if name in EXPORTED_LIKE else [])
         for name in available()
         for kind in build(name).kinds
         if kind != "binary" or name in {"temperature", "isotonic", "histogram"}
@@ -133,6 +134,16 @@ def test_every_calibrator_is_exported(name: str, kind: str, calibrated: Callable
     new = torch.cat([3 * scores, 100 * scores[:20], 0 * scores[:3]])
     new[:5] = torch.where(new[:5] < new[:5].median(), -math.inf, new[:5])
     torch.testing.assert_close(program.module()(new), calibrator(new), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize(("name", "other"), EXPORTED_LIKE.items(), ids=EXPORTED_LIKE)
+def test_what_is_exported_late_goes_through_the_lines_of_another(name: str, other: str) -> None:
+    """Its forward pass is that of a calibrator which is exported every time; only the numbers differ."""
+    assert other not in EXPORTED_LIKE
+    late, early = type(build(name)), type(build(other))
+    for method in ("forward", "_transform", "_mapped", "_map_events", "_features"):
+        assert getattr(late, method, None) is getattr(early, method, None)
+    assert late.parameter_shapes == early.parameter_shapes
 
 
 def test_whole_models_are_exported(inputs: Tensor) -> None:

@@ -45,6 +45,22 @@ def test_calibrators_are_fitted_to_being_right(stated) -> None:
     assert found.verdict.repair.space == "confidence"
 
 
+def test_certainty_is_told_in_the_words_of_confidences() -> None:
+    """What is wrong at a confidence of 1 makes the NLL infinite; nothing speaks of classes."""
+    sure = Predictions(
+        confidence=np.array([1.0, 1.0, 0.6, 0.8] * 8),
+        correct=np.array([1, 0, 1, 1] * 8),
+        split=np.arange(32) % 2,
+    )
+    found = calibrant.evaluate(sure, calibrators=["temperature"], **FEW)
+    assert found.arms[0].metrics["nll"].reason == (
+        "infinite: 8 samples are wrong with a confidence of 1, or right with one of 0"
+    )
+    said = found.arm("temperature").fit
+    assert said is not None
+    assert "8 probabilities of exactly 0 or 1 were counted as 1e-12 or 1 - 1e-12" in said.warnings
+
+
 def test_samples_without_a_split_are_judged_in_turn(stated) -> None:
     """No answer is repaired by a calibrator that was fitted on it."""
     few = Predictions(**{name: values[:300] for name, values in stated.items() if name != "split"})

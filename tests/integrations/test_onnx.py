@@ -18,6 +18,7 @@ from calibrant._math.errors import ConvergenceError
 from calibrant.calibrators import CalibratedModel, TemperatureScaling, available, build
 from calibrant.integrations import onnx as ours
 from calibrant.integrations.onnx import export_onnx
+from rosters_calibrators import EXPORTED_LIKE
 
 pytest.importorskip("onnxscript")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 
 
 EVENTS = ("binary", "multilabel")
+KINDS = ("binary", "multiclass", "multilabel")
 LATE = dict.fromkeys(("platt", "beta", "quadratic"), ("multilabel",))
 
 
@@ -48,6 +50,11 @@ def draw(kind: str, num_samples: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     return 3 * scores, torch.bernoulli(scores.sigmoid(), generator=generator).long()
 
 
+def late(name: str) -> tuple[str, ...]:
+    """The kinds that are exported by slow tests only."""
+    return KINDS if name in EXPORTED_LIKE else LATE.get(name, EVENTS)
+
+
 def run(path: Path, **feed: Tensor) -> Tensor:
     """What onnxruntime says."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -67,7 +74,7 @@ def hard(scores: Tensor) -> Tensor:
     [
         # One kind by default, the others among the slow tests: an export takes seconds. One label and several
         # go through the same lines, with one parameter or a row of them, so few are exported for both.
-        pytest.param(name, kind, marks=[pytest.mark.slow] if kind in LATE.get(name, EVENTS) else [])
+        pytest.param(name, kind, marks=[pytest.mark.slow] if kind in late(name) else [])
         for name in available()
         for kind in build(name).kinds
         if kind != "binary" or name in (*LATE, "temperature", "isotonic", "histogram")
@@ -87,13 +94,16 @@ def test_onnxruntime_agrees(name: str, kind: str, tmp_path: Path) -> None:
     torch.testing.assert_close(found.double(), calibrator.predict_proba(new), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["focal-temperature", "isotonic"])
-def test_doubles_and_scores(name: str, tmp_path: Path) -> None:
-    """float64 in is float64 out; log-probabilities are those of the forward pass."""
-    scores, labels = draw("multiclass", 300)
+@pytest.mark.parametrize(
+    ("name", "kind", "output"),
+    [("focal-temperature", "multiclass", "log_probs"), ("isotonic", "binary", "log_odds")],
+)
+def test_doubles_and_scores(name: str, kind: str, output: str, tmp_path: Path) -> None:
+    """float64 in is float64 out; log-probabilities, or log-odds, are those of the forward pass."""
+    scores, labels = draw(kind, 300)
     calibrator = build(name).fit(scores, labels)
     exported = export_onnx(calibrator, tmp_path / "c.onnx", output="scores", dtype=torch.float64)
-    assert exported.output == "log_probs"
+    assert exported.output == output
     found = run(tmp_path / "c.onnx", logits=hard(scores))
     # ONNX holds constants in float32: the floor of log 1e-12 is off by 4e-7.
     torch.testing.assert_close(found, calibrator(hard(scores)), rtol=1e-7, atol=1e-8)

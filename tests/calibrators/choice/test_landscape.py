@@ -169,10 +169,12 @@ def test_the_window_leaves_room_around_the_exponents(low: float, high: float) ->
 def test_large_exponents_have_logarithmic_axes() -> None:
     """Beyond 12 exponents are spaced by log(1 + gamma)."""
     found = objective_landscape(*drawn(60), num_resamples=2)
-    assert not dataclasses.replace(found, gammas=np.array([-0.5, 12.0])).is_logarithmic
-    assert dataclasses.replace(found, gammas=np.array([-0.5, 30.0])).is_logarithmic
-    hot = np.geomspace(0.5, 60.0, 9)
-    assert dataclasses.replace(found, gammas=np.array([-0.5, 5.0]), temperatures=hot).is_logarithmic
+    num_gammas, num_temperatures = found.values.shape
+    gammas = [np.linspace(-0.5, top, num_gammas) for top in (5.0, 12.0, 30.0)]
+    logarithmic = [dataclasses.replace(found, gammas=each).is_logarithmic for each in gammas]
+    assert logarithmic == [False, False, True]
+    hot = np.geomspace(0.5, 60.0, num_temperatures)
+    assert dataclasses.replace(found, gammas=gammas[0], temperatures=hot).is_logarithmic
     planted = objective_landscape(*drawn(2000, gamma=15.0), num_resamples=2)
     assert planted.is_logarithmic
     steps = np.diff(np.log1p(planted.gammas))

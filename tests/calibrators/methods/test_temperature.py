@@ -312,6 +312,14 @@ def test_constant_logits_keep_temperature_one() -> None:
     assert result.after == result.before == pytest.approx(math.log(3), rel=1e-12)
 
 
+def test_sure_confidences_are_called_what_they_are() -> None:
+    """Log-odds of a confidence of 1 are no probability of zero: the warning names both ends."""
+    confidences = torch.tensor([1.0, 0.9, 0.6, 0.3, 1.0], dtype=torch.float64)
+    said = "2 probabilities of exactly 0 or 1 were counted as 1e-12 or 1 - 1e-12"
+    with pytest.warns(CalibrantWarning, match=said):
+        TemperatureScaling().fit(torch.logit(confidences), torch.tensor([1, 1, 0, 0, 0]))
+
+
 def test_zero_probabilities_are_counted_and_said() -> None:
     """A logit of -inf counts as probability 1e-12, and the warning says how many there were."""
     probs = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]], dtype=torch.float64)

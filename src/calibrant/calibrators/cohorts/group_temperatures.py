@@ -29,7 +29,7 @@ class GroupedData:
     """Samples of several groups; each counts all samples together like ``borrowed`` of its own."""
 
     checked: Checked
-    rows: Mapping[str, Int[Tensor, " n"]]
+    rows: Mapping[str, Int[Tensor, " _"]]
     borrowed: float
 
     @cached_property

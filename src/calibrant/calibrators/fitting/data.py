@@ -21,6 +21,7 @@ from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
 _HEAD = 256  # rows
 _SUM_SLACK = 1e-3
 _SURE = 0.05
+_SURE_EVENTS = "0 or 1 were counted as 1e-12 or 1 - 1e-12"
 _FEWEST = 10  # numbers, by which logits are taken for probabilities
 
 
@@ -104,7 +105,8 @@ def _finite(checked: Checked) -> tuple[Tensor, tuple[str, ...]]:
     notes = [suspected] if suspected else []
     scores, num_zeros = floor_zero_probabilities(checked.scores, checked.task)
     if num_zeros:
-        notes.append(f"{num_zeros} probabilities of exactly zero were counted as 1e-12")
+        said = "zero were counted as 1e-12" if checked.task == "multiclass" else _SURE_EVENTS
+        notes.append(f"{num_zeros} probabilities of exactly {said}")
     return scores, tuple(notes)
 
 

@@ -38,7 +38,7 @@ def likelihood(samples: Samples, inverse_temperature: float) -> float:
 
 
 def likelihood_terms(
-    block: Block, inverse_temperature: float | Float[Tensor, "M 1 1"]
+    block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"]
 ) -> Float[Tensor, "*M n 3"]:
     """Negative log-likelihood of each row, and its first and second derivative by the inverse temperature."""
     of_rows = (
@@ -55,11 +55,11 @@ class _SumsBelow(NamedTuple):
     total: Float[Tensor, "*M n"]
     first: Float[Tensor, "*M n"]
     second: Float[Tensor, "*M n"]
-    gap: Float[Tensor, "*M n"]  # of the second class to the top one, at most 0
+    gap: Float[Tensor, "*#M n"]  # of the second class to the top one, at most 0
 
 
 def _sums_below(
-    block: Block, inverse_temperature: float | Float[Tensor, "M 1 1"], room: Tensor | None = None
+    block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"], room: Tensor | None = None
 ) -> _SumsBelow:
     ones = torch.ones_like(block.below[..., 0, :])  # products with it are faster than short sums
     ratios = _ratios(block, inverse_temperature, room)
@@ -68,12 +68,12 @@ def _sums_below(
     return _SumsBelow(total, first, _times(ratios.mul_(block.below), ones), block.second[..., 0])
 
 
-def _times(table: Float[Tensor, "*M n K"], ones: Float[Tensor, "*M K"]) -> Float[Tensor, "*M n"]:
+def _times(table: Float[Tensor, "*M n K"], ones: Float[Tensor, "*#M K"]) -> Float[Tensor, "*M n"]:
     return torch.mv(table, ones) if table.ndim == 2 else (table @ ones[..., None])[..., 0]
 
 
 def _ratios(
-    block: Block, inverse_temperature: float | Float[Tensor, "M 1 1"], room: Tensor | None
+    block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"], room: Tensor | None
 ) -> Float[Tensor, "*M n K"]:
     """Odds of the others against the second class, in ``room`` if that is given."""
     # By powers of two: where nothing is left of a class, torch's exp takes several times as long.
@@ -82,7 +82,7 @@ def _ratios(
 
 
 def _likelihood_of_top(
-    sums: _SumsBelow, inverse_temperature: float | Float[Tensor, "M 1"]
+    sums: _SumsBelow, inverse_temperature: float | Float[Tensor, "*M #n"]
 ) -> tuple[Float[Tensor, "*M n"], Float[Tensor, "*M n"], Float[Tensor, "*M n"]]:
     """Minus the log-probability of the top class, and its derivatives by the inverse temperature."""
     weight = (sums.gap * inverse_temperature).exp_()

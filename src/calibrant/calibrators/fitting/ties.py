@@ -22,7 +22,7 @@ class TiedSamples:
     members: Int[Tensor, " G"] | None  # one sample of each group; None where each is its own
     sizes: Float[Tensor, " G"]  # number of samples, or weight
     outcomes: Float[Tensor, " G"]  # summed with weights
-    targets: Float[Tensor, " bins-1"]  # cumulative sizes at which bins of equal mass end
+    targets: Float[Tensor, " B"]  # cumulative sizes at which bins of equal mass end
     is_weighted: bool
 
     @staticmethod

@@ -31,6 +31,12 @@ from calibrant.evaluation.result import ClassRow
 from calibrant.predictions import Predictions
 
 _WHY_MISSING = "needs the probabilities of all classes; these predictions hold the predicted class's only"
+_CLASSES = ("1 sample gives its true class probability 0", "{} samples give their true class probability 0")
+_CONFIDENCES = (
+    "1 sample is wrong with a confidence of 1, or right with one of 0",
+    "{} samples are wrong with a confidence of 1, or right with one of 0",
+)
+"""What makes a score infinite, of one sample and of several."""
 
 Ratios = dict[str, tuple[Vector, Vector]]
 
@@ -101,7 +107,7 @@ def _reduce_top_label(predictions: Predictions, wanted: tuple[Quantity, ...], nu
     )
     known = [each for each in wanted if not each.needs_all_classes]
     ratios = ratios_of(known, samples, weights)
-    values, reasons, influences = _values(known, ratios, {"": (top,)}, num_bins)
+    values, reasons, influences = _values(known, ratios, {"": (top,)}, num_bins, _CONFIDENCES)
     reasons |= {each.key: _WHY_MISSING for each in wanted if each.needs_all_classes}
     return Reduced(
         quantities=wanted,
@@ -188,7 +194,11 @@ def weighted(values: Vector, weights: Vector | None) -> Vector:
 
 
 def _values(
-    wanted: Sequence[Quantity], ratios: Ratios, events: Mapping[str, tuple[Events, ...]], num_bins: int
+    wanted: Sequence[Quantity],
+    ratios: Ratios,
+    events: Mapping[str, tuple[Events, ...]],
+    num_bins: int,
+    denied: tuple[str, str] = _CLASSES,
 ) -> tuple[dict[str, float], dict[str, str], dict[str, Vector]]:
     """What the quantities are, why some are not, and the influences of the samples on some."""
     values: dict[str, float] = {}
@@ -200,8 +210,7 @@ def _values(
             above, below = ratios[key]
             infinite = int(np.isinf(above).sum())
             if infinite:
-                samples = "1 sample gives its" if infinite == 1 else f"{infinite} samples give their"
-                reasons[key] = f"infinite: {samples} true class probability 0"
+                reasons[key] = f"infinite: {denied[0] if infinite == 1 else denied[1].format(infinite)}"
             elif below.any():
                 values[key] = float(above.sum() / below.sum())
             else:

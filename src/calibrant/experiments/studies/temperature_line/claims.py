@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import median
+from math import exp
+from statistics import fmean, median
 from typing import Any
 
-from calibrant.experiments.claims import Claim, above, below
+from calibrant.experiments.claims import Claim, above, below, compared
 from calibrant.experiments.means import Mean, mean_of, plus_minus
 from calibrant.experiments.studies.temperature_line.curves import (
     Curve,
     by_unit,
     file_curves,
+    focal_and_plain,
+    from_one,
     network_curves,
     range_name,
 )
-from calibrant.experiments.studies.temperature_line.settings import LINEAR, WHOLE, Criterion
+from calibrant.experiments.studies.temperature_line.settings import LINEAR, PLAIN, WHOLE, Criterion
 
 SOURCE = "Komisarenko and Kull 2024, section 5.2"
 OPEN = "left open there"
+ARMS = ("focal loss", "cross-entropy")
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
@@ -31,11 +35,14 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     ]
     found.append(_not_inverse([*files, *networks]))
     found += [*_rougher([*files, *networks]), _finer([*files, *networks])]
+    found += _nearer(networks)
     return [*found, *_full_better(files, "nll"), *_full_better(files, "ece")]
 
 
 def swapped(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, Any]:
-    """The numbers with the lines of T and 1 / T, the criteria, or two searches exchanged."""
+    """The numbers with the lines of T and 1 / T, the criteria, two searches or two losses exchanged."""
+    if (first, second) == ARMS:
+        return _losses_swapped(numbers)
 
     def turned(found: Mapping[str, Any]) -> dict[str, Any]:
         whole = found["lines"][range_name(WHOLE)]
@@ -61,6 +68,21 @@ def swapped(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, An
         "files": {name: turned(found) for name, found in numbers["files"].items()},
         "networks": [turned(found) for found in numbers["networks"]],
     }
+
+
+def _losses_swapped(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers where cross-entropy is as far from T = 1 as focal loss was on average, and the reverse."""
+    at_zero = numbers["gammas"].index(0.0)
+    pairs = {pair.unit: pair for pair in focal_and_plain(network_curves(numbers))}
+
+    def turned(curve: Curve) -> dict[str, Any]:
+        pair = pairs[curve.unit]
+        far = fmean(map(from_one, pair.focal)) if curve.found["loss"] == PLAIN else from_one(pair.plain)
+        reached = list(curve.likeliest)
+        reached[at_zero] = exp(far)
+        return {**curve.found, "temperatures": {**curve.found["temperatures"], "nll": reached}}
+
+    return {**numbers, "networks": [turned(curve) for curve in network_curves(numbers)]}
 
 
 def _linear(curves: Sequence[Curve], what: str) -> Claim:
@@ -133,6 +155,30 @@ def _finer(curves: Sequence[Curve]) -> Claim:
         f"on average, n = {found.n}",
         arms=("line", "coarse"),
     )
+
+
+def _nearer(networks: Sequence[Curve]) -> list[Claim]:
+    """One for each data set: whether focal loss needs a temperature nearer to 1, by seeds."""
+    pairs = focal_and_plain(networks)
+    found: list[Claim] = []
+    for data in dict.fromkeys(pair.data for pair in pairs):
+        seeds = [pair for pair in pairs if pair.data == data]
+        focal = [fmean(map(from_one, pair.focal)) for pair in seeds]
+        gap, said = compared((ARMS[0], focal), (ARMS[1], [from_one(pair.plain) for pair in seeds]))
+        nearer = sum(from_one(each) < from_one(pair.plain) for pair in seeds for each in pair.focal)
+        found.append(
+            Claim(
+                key=f"nearer, {data}",
+                source="Komisarenko and Kull 2024, section 4.1",
+                statement=f"Focal loss needs a temperature nearer to 1 than cross-entropy's, on {data}",
+                verdict=below(gap),
+                evidence=f"it does on {nearer} of {sum(len(pair.focal) for pair in seeds)} networks with "
+                f"γ = 1, 2 and 3; distance of log T from 0, mean over a seed's exponents: {said}, "
+                f"n = {gap.n} seeds",
+                arms=ARMS,
+            )
+        )
+    return found
 
 
 def _full_better(files: Sequence[Curve], by: Criterion) -> list[Claim]:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import log
 from statistics import fmean
 from typing import Any
 
 from calibrant.experiments.studies.temperature_line.lines import Line
-from calibrant.experiments.studies.temperature_line.settings import LOSSES, WHOLE, Criterion
+from calibrant.experiments.studies.temperature_line.settings import (
+    AS_PUBLISHED,
+    LOSSES,
+    PLAIN,
+    WHOLE,
+    Criterion,
+)
 
 
 def range_name(between: tuple[float, float]) -> str:
@@ -164,3 +171,35 @@ def arms(numbers: Mapping[str, Any]) -> dict[tuple[str, str], list[Curve]]:
     for curve in network_curves(numbers):
         found.setdefault((curve.found["data"], curve.found["loss"]), []).append(curve)
     return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class FocalAndPlain:
+    """The temperatures that the networks of one seed need, by the loss that trained them."""
+
+    data: str
+    unit: str
+    plain: float
+    focal: tuple[float, ...]
+
+
+def from_one(temperature: float) -> float:
+    """How far a temperature is from 1, as a ratio.
+
+    Example:
+        >>> round(from_one(2.0), 3) == round(from_one(0.5), 3)
+        True
+    """
+    return abs(log(temperature))
+
+
+def focal_and_plain(networks: Sequence[Curve]) -> list[FocalAndPlain]:
+    """One for each data set and seed of which there are networks of cross-entropy and of focal loss."""
+    seeds: dict[str, dict[str, Curve]] = {}
+    for curve in networks:
+        seeds.setdefault(curve.unit, {})[curve.found["loss"]] = curve
+    return [
+        FocalAndPlain(data=of[PLAIN].found["data"], unit=unit, plain=of[PLAIN].at_zero, focal=focal)
+        for unit, of in seeds.items()
+        if PLAIN in of and (focal := tuple(of[loss].at_zero for loss in AS_PUBLISHED if loss in of))
+    ]

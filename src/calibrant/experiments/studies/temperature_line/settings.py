@@ -17,6 +17,9 @@ LOSSES = {
     "focal(gamma=3)": "γ = 3",
     "focal(gamma=5)": "γ = 5",
 }
+PLAIN = "cross-entropy"
+AS_PUBLISHED = ("focal(gamma=1)", "focal(gamma=2)", "focal(gamma=3)")
+"""The losses of which it is claimed that they need a temperature nearer to 1."""
 DIVISIONS = 3
 WORTH = 1e-4
 """Differences of NLL below this count as nothing."""
