@@ -292,7 +292,6 @@ def test_predict(tmp_path, monkeypatch) -> None:
 
 def test_monitor(tmp_path, monkeypatch, capsys) -> None:
     """The change is found by script and commands, whose exit codes are those that the page states."""
-    monkeypatch.setattr("calibrant.evaluation.monitoring.monitor.SHOWN", ("ece",))
     page = run_page("monitor.md", tmp_path, monkeypatch)
     assert 8 <= page["test"].alarm <= 12
     assert capsys.readouterr().out.startswith(page["found"].windows[page["test"].alarm].start)
@@ -373,7 +372,7 @@ def test_commands_of_a_page_are_carried_out(page, tmp_path, monkeypatch) -> None
         return FOUND
 
     monkeypatch.setattr("calibrant.evaluation.evaluate", answered)
-    monkeypatch.setattr("calibrant.reports.write_report", lambda _, path: path.write_text("page"))
+    monkeypatch.setattr("calibrant.reports.write_report", lambda _, path, **__: path.write_text("page"))
     text = (PAGES / page).read_text(encoding="utf-8")
     commands = re.findall(r"^\$ (.*)$", text, flags=re.MULTILINE)
     for command in commands:

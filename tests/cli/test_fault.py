@@ -11,13 +11,14 @@ from command_line import call
 
 
 @pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Reading a file meets a mistake in the code."""
+    (tmp_path / "p.npz").write_bytes(b"predictions")
 
     def mistaken(*_: object, **__: object) -> None:
         raise KeyError("[red]absent[/red]")
 
-    monkeypatch.setattr("calibrant.predictions.load_predictions", mistaken)
+    monkeypatch.setattr("calibrant.predictions.open_predictions", mistaken)
 
 
 @pytest.mark.usefixtures("broken")
@@ -28,7 +29,7 @@ def test_a_fault_is_not_a_failed_gate(tmp_path: Path) -> None:
     last = done.stderr.splitlines()[-5:]
     assert last[0] == "calibrant: this is a fault of calibrant, not of your input."
     assert last[1] == "Please report it with the traceback above and these lines:"
-    assert last[2].startswith("  KeyError: '[red]absent[/red]' (cli/check.py, line ")
+    assert last[2].startswith("  KeyError: '[red]absent[/red]' (cli/reading.py, line ")
     assert last[3] == "  calibrant check p.npz --max-ece 0.05"
     assert f"calibrant {calibrant.__version__}, Python 3." in last[4]
     assert "torch 2." in last[4]

@@ -179,7 +179,7 @@ def test_select_prints_the_choice(run, folder) -> None:
     names = [f"chosen/focal-gamma{gamma}" for gamma in (0, 8)]
     done = run("compare", *names, "--bootstrap", "10", "--report", "both.html")
     assert done.returncode == 0, done.stderr
-    assert "focal-gamma8" in done.stdout
+    assert "gamma8" in done.stdout  # without what the names have in common
     page = (folder / "both.html").read_text()
     assert "The same images" in page
     assert "What the runs differ in" in page

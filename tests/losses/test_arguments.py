@@ -208,7 +208,13 @@ def test_modules_refuse_when_built() -> None:
 def _takes_gamma() -> list[tuple[str, Callable[..., Any]]]:
     """Public functions and modules with an exponent of that name."""
     public = {name: getattr(losses, name) for name in losses.__all__}
-    return [(name, thing) for name, thing in public.items() if "gamma" in inspect.signature(thing).parameters]
+    parameters = {name: inspect.signature(thing).parameters for name, thing in public.items()}
+    # Those of a last layer pass theirs on to the loss of its logits.
+    return [
+        (name, public[name])
+        for name, takes in parameters.items()
+        if "gamma" in takes and "hidden" not in takes
+    ]
 
 
 @pytest.mark.parametrize(("name", "thing"), _takes_gamma(), ids=[name for name, _ in _takes_gamma()])

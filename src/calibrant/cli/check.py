@@ -12,6 +12,7 @@ import typer
 from calibrant._math.errors import InputError
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
+    MOST_BINS,
     PositiveClass,
     alternatives,
     check_output,
@@ -77,7 +78,9 @@ def check(
         Path | None, typer.Option(help="Write what was found to this .json file; - prints it instead.")
     ] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this .xml file.")] = None,
-    bins: Annotated[int, typer.Option(min=1, help="Number of bins of the calibration errors.")] = 15,
+    bins: Annotated[
+        int, typer.Option(min=1, max=MOST_BINS, help="Number of bins of the calibration errors.")
+    ] = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Resamples, and draws at the limit.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what fails.")] = False,
@@ -104,7 +107,7 @@ def check(
         found = check_predictions(
             reading.load(file),
             wanted,
-            baseline=None if baseline is None else reading.load(baseline),
+            baseline=None if baseline is None else reading.load_other(baseline),
             baseline_metrics=baseline_metric or None,
             confidence=confidence,
             strict=strict,

@@ -11,6 +11,7 @@ import typer
 from calibrant._math.errors import InputError
 from calibrant.cli.reading import Reading, check_inputs, expanded, reads
 from calibrant.cli.terminal import (
+    MOST_BINS,
     Force,
     Level,
     PositiveClass,
@@ -48,7 +49,9 @@ def compare(
         typer.Option(metavar="NAME", help=f"Also measure {alternatives(extras())}. May be repeated."),
     ] = None,
     positive_class: PositiveClass = None,
-    bins: Annotated[int, typer.Option(min=1, help="Number of bins of the calibration errors.")] = 15,
+    bins: Annotated[
+        int, typer.Option(min=1, max=MOST_BINS, help="Number of bins of the calibration errors.")
+    ] = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples behind the intervals.")] = 1000,
     level: Level = 0.95,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,

@@ -12,6 +12,7 @@ from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
 from calibrant.cli.reading import Reading, check_inputs, expanded, named, reads
 from calibrant.cli.terminal import (
     METHODS,
+    MOST_BINS,
     Force,
     Level,
     PositiveClass,
@@ -83,7 +84,7 @@ def evaluate(
     ] = None,
     positive_class: PositiveClass = None,
     bins: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Number of bins of the calibration errors.")
+        int, typer.Option(min=1, max=MOST_BINS, metavar="N", help="Number of bins of the calibration errors.")
     ] = 15,
     bootstrap: Annotated[
         int, typer.Option(min=2, metavar="N", help="Bootstrap resamples behind the intervals.")
@@ -253,6 +254,7 @@ def _table_of(answers: dict[str, Evaluation]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from calibrant.evaluation.quantities.ece import ECE
     from calibrant.reports.words import interval, number
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
@@ -263,8 +265,8 @@ def _table_of(answers: dict[str, Evaluation]) -> None:
         table.add_column(title, overflow="fold")
     for name, answer in answers.items():
         before, after = answer.arms[0], answer.arm(answer.verdict.recommended)
-        error = before.metrics["ece"]
-        repaired = "" if after is before else number(after.metrics["ece"].value)
+        error = before.metrics[ECE.key]
+        repaired = "" if after is before else number(after.metrics[ECE.key].value)
         table.add_row(
             name,
             f"{answer.num_test:,}",

@@ -9,7 +9,7 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.compare import short_names
-from calibrant.cli.terminal import OBJECTIVE, PositiveClass, errors, progress
+from calibrant.cli.terminal import MOST_BINS, OBJECTIVE, PositiveClass, errors, progress
 
 if TYPE_CHECKING:
     from calibrant.experiments.file_figures.request import DrawnFigure, FileFigure
@@ -45,7 +45,9 @@ def figure(
         str | None,
         typer.Option(help="The label of a multilabel file, by name (`landscape`: or number)."),
     ] = None,
-    bins: Annotated[int | None, typer.Option(min=1, help="Number of bins. Default: 15.")] = None,
+    bins: Annotated[
+        int | None, typer.Option(min=1, max=MOST_BINS, help="Number of bins. Default: 15.")
+    ] = None,
     level: Annotated[
         float | None, typer.Option(min=0.5, max=0.9999, help="Level of the intervals. Default: 0.95.")
     ] = None,

@@ -93,8 +93,10 @@ def option_names(signature: inspect.Signature) -> dict[str, str]:
     for name, parameter in signature.parameters.items():
         for each in get_args(parameter.annotation)[1:]:
             if isinstance(each, typer.models.OptionInfo):
-                declared = [text for text in each.param_decls or () if text.startswith("--")]
-                found[name] = declared[0].partition("/")[0] if declared else f"--{name.replace('_', '-')}"
+                # Within Annotated, typer takes the first declaration for a default at first.
+                declared = [str(text) for text in (each.default, *(each.param_decls or ()))]
+                typed = next((text for text in declared if text.startswith("--")), None)
+                found[name] = (typed or f"--{name.replace('_', '-')}").partition("/")[0]
     return found
 
 

@@ -9,6 +9,7 @@ import typer
 
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
+    MOST_BINS,
     PositiveClass,
     check_output,
     command_line,
@@ -51,7 +52,9 @@ def monitor(
     prometheus: Annotated[
         Path | None, typer.Option(help="Write metrics for Prometheus's node exporter to this .prom file.")
     ] = None,
-    bins: Annotated[int, typer.Option(min=1, help="Number of bins of the calibration errors.")] = 15,
+    bins: Annotated[
+        int, typer.Option(min=1, max=MOST_BINS, help="Number of bins of the calibration errors.")
+    ] = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Resamples for the intervals of a window.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only an alarm.")] = False,
@@ -78,7 +81,7 @@ def monitor(
             told.times,
             window=_length(window),
             labelled=told.labelled,
-            baseline=None if baseline is None else reading.load(baseline),
+            baseline=None if baseline is None else reading.load_other(baseline),
             against=against,
             false_alarms=false_alarms,
             positive_class=positive_class,
@@ -130,10 +133,15 @@ def _table(found: Monitoring) -> Table:
     from rich import box
     from rich.table import Table
 
+    from calibrant.evaluation.quantities.accuracy import ACCURACY
+    from calibrant.evaluation.quantities.ece import ECE
+    from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
+    from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
+    from calibrant.evaluation.quantities.prevalence import PREVALENCE
     from calibrant.reports.words import MISSING, count, interval, number
 
     events = found.kind in {"binary", "multilabel"}
-    stated, happened = ("mean_probability", "prevalence") if events else ("mean_confidence", "accuracy")
+    means = (MEAN_PROBABILITY, PREVALENCE) if events else (MEAN_CONFIDENCE, ACCURACY)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     titles = ("window", "labelled", "stated", "positive" if events else "right", "ECE", "95 %", "evidence")
     for title in titles:
@@ -144,11 +152,9 @@ def _table(found: Monitoring) -> Table:
         table.caption = f"the last {_MOST_SHOWN} of {len(windows)} windows; --json has all"
     for each, evidence in windows[-_MOST_SHOWN:]:
         metrics = each.metrics
-        means = [number(metrics[key].value) if key in metrics else MISSING for key in (stated, happened)]
-        error = metrics.get("ece")
+        both = [number(metrics[each.key].value) if each.key in metrics else MISSING for each in means]
+        error = metrics.get(ECE.key)
         ece = [MISSING, ""] if error is None else [number(error.value), interval(error, between="–")]
         power = f"10^{evidence:.0f}" if abs(evidence) >= _POWER else f"{10**evidence:.3g}"
-        table.add_row(
-            each.start, f"{count(each.num_labelled)}/{count(each.num_samples)}", *means, *ece, power
-        )
+        table.add_row(each.start, f"{count(each.num_labelled)}/{count(each.num_samples)}", *both, *ece, power)
     return table

@@ -11,7 +11,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -119,6 +119,20 @@ class Reading:
     def load(self, path: Path) -> Predictions:
         """The same, read whole."""
         return self.open(path, stream=False)
+
+    def load_other(self, path: Path) -> Predictions:
+        """The same, of a file whose columns may have calibrant's own names, as ``apply`` writes them."""
+        if not self.columns:
+            return self.load(path)
+        try:
+            return self.load(path)
+        except InputError:
+            plain = replace(self, label_column=None, prob_columns=(), logit_columns=(), group_column=None)
+            try:
+                return plain.load(path)
+            except InputError:
+                pass
+            raise
 
     def load_timed(self, path: Path, time: str) -> TimedPredictions:
         """Predictions with a column of times, in which labels may be missing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import numpy as np
@@ -18,10 +19,10 @@ from calibrant.evaluation.monitoring.result import MONITOR_SCHEMA_VERSION, Again
 from calibrant.evaluation.monitoring.windows import Windows, windows_of
 from calibrant.evaluation.pairing import refuse_other_classes
 from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.result import Estimate
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
 
-SHOWN = ("accuracy", "mean_confidence", "prevalence", "mean_probability", "gap", "ece", "nll")
 _LEAST = 2  # labelled samples of a window whose numbers are shown
 
 
@@ -143,10 +144,13 @@ def monitor(
 
 def _times(times: ArrayLike, num_samples: int) -> NDArray[np.generic]:
     found = np.asarray(times)
+    if found.dtype.kind in "UO":
+        with contextlib.suppress(ValueError, TypeError):
+            found = np.asarray(found, dtype="datetime64[s]")
     if found.shape != (num_samples,):
         raise InputError(f"`times` must have shape ({num_samples},), one per sample; got {found.shape}.")
     if not (np.issubdtype(found.dtype, np.datetime64) or found.dtype.kind in "iuf"):
-        raise InputError(f"`times` must be dates (numpy.datetime64) or numbers; got {found.dtype}.")
+        raise InputError(f"`times` must be dates, such as '2026-11-22', or numbers; got {found.dtype}.")
     return found
 
 
@@ -183,12 +187,12 @@ def _windows(
     samples = np.bincount(windows.index, minlength=len(windows))
     for number in range(len(windows)):
         rows = np.flatnonzero(index == number)
-        metrics = {}
+        metrics: dict[str, Estimate] = {}
         if len(rows) >= _LEAST:
             measured = measure(
                 reduce_predictions(told.rows(torch.from_numpy(rows)), procedure.num_bins), procedure
             )
-            metrics = {key: measured.metrics[key] for key in SHOWN if key in measured.metrics}
+            metrics = measured.metrics
         found.append(
             Window(
                 start=windows.edges[number],

@@ -14,9 +14,29 @@ LABELS = (
 )
 CONFIDENCES = ("conf", "stated_confidence", "verbal_confidence", "confidence_score")
 OUTCOMES = ("is_correct", "was_correct", "is_right", "right")
-SINGLE = ("y_prob", "y_proba", "y_pred_proba", "y_pred_prob", "pred_proba", "proba", "probability", "p")
+SINGLE = (
+    "predict_proba",
+    "y_prob",
+    "y_proba",
+    "y_pred_proba",
+    "y_pred_prob",
+    "pred_proba",
+    "proba",
+    "probability",
+    "p",
+)
 FAMILIES = {
-    "prob": ("p_", "proba_", "probs_", "probability_", "y_prob_", "y_proba_", "prob.", "proba."),
+    "prob": (
+        "p_",
+        "predict_proba_",
+        "proba_",
+        "probs_",
+        "probability_",
+        "y_prob_",
+        "y_proba_",
+        "prob.",
+        "proba.",
+    ),
     "logit": ("logits_", "logit.", "logits."),
 }
 SCORES = frozenset({"prob", "logit", "confidence"})

@@ -43,7 +43,7 @@ def drawing_style() -> Generator[None]:
     style: dict[Any, Any] = {
         key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"
     }
-    style |= {"svg.fonttype": "none", "font.size": 9, "axes.linewidth": 0.6}
+    style |= {"svg.fonttype": "none", "pdf.fonttype": 42, "font.size": 9, "axes.linewidth": 0.6}
     with matplotlib.rc_context(style):
         yield
 

@@ -32,7 +32,7 @@ def numbers_of(records: Sequence[Mapping[str, Any]], setting: settings.Setting) 
         delays = sorted((alarm - at) * setting.batch for alarm in alarms if alarm is not None and alarm >= at)
         rows.append(
             {
-                "change": str(change),
+                "change": change.formula,
                 "at": at,
                 "streams": len(alarms),
                 "before": sum(alarm is not None and alarm < at for alarm in alarms),

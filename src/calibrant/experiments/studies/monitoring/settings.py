@@ -12,6 +12,12 @@ class Change:
     slope: float = 1.0
     shift: float = 0.0
 
+    @property
+    def formula(self) -> str:
+        """The true log-odds."""
+        scaled = "z" if self.slope == 1 else f"{self.slope:g} z"
+        return f"{scaled} + {self.shift:g}" if self.shift else scaled
+
     def __str__(self) -> str:
         return f"{self.slope:g} z {self.shift:+g}" if self.shift else f"{self.slope:g} z"
 
