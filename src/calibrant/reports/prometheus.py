@@ -22,7 +22,7 @@ def prometheus_text(found: Monitoring) -> str:
         >>> import numpy as np
         >>> from calibrant import Predictions
         >>> from calibrant.evaluation import monitor
-        >>> stream = Predictions(confidence=[0.9, 0.8] * 20, correct=[1, 0] * 20)
+        >>> stream = Predictions(confidence=[0.5, 0.6] * 20, correct=[1, 0, 1, 1] * 10)
         >>> print(prometheus_text(monitor(stream, np.arange(40), window=20, bootstrap=10)).splitlines()[2])
         calibrant_monitor_alarm 0
     """
