@@ -23,7 +23,7 @@ class Procedure:
     seed: int
     intervals: Intervals = "inverted"
     metrics: tuple[str, ...] = ()  # what is measured beside the usual quantities
-    _resamples: dict[tuple[int, int], Resamples] = field(default_factory=dict, init=False, repr=False)
+    _resamples: dict[tuple[int, int, int], Resamples] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_choice("intervals", self.intervals, INTERVALS)
@@ -50,11 +50,12 @@ class Procedure:
             metrics=self.metrics,
         )
 
-    def resamples(self, num_samples: int, part: int) -> Resamples:
-        """The same for every arm of a part."""
-        kept = self._resamples.get((num_samples, part))
+    def resamples(self, num_samples: int, part: int, *, most: int | None = None) -> Resamples:
+        """The same for every arm of a part; the first of them, if only so many are wanted."""
+        number = self.num_resamples if most is None else min(most, self.num_resamples)
+        kept = self._resamples.get((num_samples, part, number))
         if kept is None:
             seed = stream_seed(self.seed, Stream.BOOTSTRAP, part)
-            kept = Resamples(num_samples, self.num_resamples, seed)
-            self._resamples[num_samples, part] = kept
+            kept = Resamples(num_samples, number, seed)
+            self._resamples[num_samples, part, number] = kept
         return kept
