@@ -158,7 +158,9 @@ def test_levels_as_people_say_them(run, asked, file) -> None:
 
 def test_every_command_knows_quiet_verbose_and_version(run) -> None:
     """``-q``, ``-v`` and ``-V`` everywhere."""
-    for name, command in typer.main.get_command(app).commands.items():
+    group = typer.main.get_command(app)
+    commands = {**group.commands, **group.commands["study"].commands}
+    for name, command in commands.items():
         known = {option for each in command.params for option in each.opts}
         assert name == "study" or {"-q", "-v", "-V"} <= known, name
     assert run("fit", "-V").stdout.strip() == f"calibrant {calibrant.__version__}"

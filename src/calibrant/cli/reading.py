@@ -153,6 +153,7 @@ class Reading:
         if self.group_column is not None:
             words += ["--group-column", self.group_column]
         words += ["--percent"] if self.percent else []
+        words += [] if self.kind is None else ["--kind", self.kind]
         words += [] if self.lm_score == "acc" else ["--lm-score", self.lm_score]
         return shlex.join(words)
 
