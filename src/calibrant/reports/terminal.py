@@ -13,6 +13,7 @@ from calibrant.evaluation.result import Arm, Comparison, Direction, Evaluation, 
 from calibrant.reports import tables
 from calibrant.reports.commands import with_commands
 from calibrant.reports.groups import groups_down
+from calibrant.reports.labels import labels_down
 from calibrant.reports.words import MARK_OF, interval, number, percent, shortened
 
 CELL = 16  # 0.0412–0.0631 and three blanks
@@ -26,6 +27,9 @@ STYLE_OF: dict[Direction, str] = {
     "calibrated": "bold green",
     "undecided": "bold",
 }
+CHOSEN = (
+    "The simplest within one standard error of the best, by cross-validated NLL on {:,} calibration samples."
+)
 ASCII = {
     "–": "-",
     "−": "-",
@@ -52,16 +56,23 @@ def render(evaluation: Evaluation, console: Console) -> None:
     verdict = evaluation.verdict
     style = STYLE_OF[verdict.direction]
     parts: list[RenderableType] = [
-        Text(f"{MARK_OF[verdict.direction]} {verdict.headline}", style=style),
+        Text(f"{MARK_OF[verdict.direction]} {verdict.short or verdict.headline}", style=style),
+        *(Text(line) for line in [verdict.line] if line),
         *_warned(verdict.warnings),
-        *(Text(sentence) for sentence in verdict.sentences[:1]),
         Text(),
         _metrics_down(evaluation, console.width),
+        *(Text(sentence) for sentence in verdict.sentences[:1]),
     ]
-    told = [tables.coverage_sentence(evaluation, in_short=True), *_left_out(evaluation, console.width)]
+    shown = [tables.ordered_arms(evaluation)[place] for place in _arms_shown(evaluation, console.width)]
+    told = [
+        tables.outside_sentence(shown),
+        tables.coverage_sentence(evaluation, in_short=True),
+        *_left_out(evaluation, console.width),
+    ]
     parts += [Text(sentence, style="dim") for sentence in told if sentence]
     if evaluation.out_of_distribution is not None:
         parts += _detection(evaluation.out_of_distribution)
+    parts += labels_down(evaluation)
     parts += groups_down(evaluation)
     parts += _recommendation(evaluation, console.width)
     parts += _notes(evaluation.notes)
@@ -116,7 +127,7 @@ def _metrics_down(evaluation: Evaluation, width: int) -> Table:
         freed = [row.cells[place].estimate.without_chance for place in shown]
         if any(value is not None for value in freed):
             values = ("" if value is None else number(value) for value in freed)
-            grid.add_row(*(Text(text, style="dim") for text in ("less chance", *values)))
+            grid.add_row(*(Text(text, style="dim") for text in ("without chance", *values)))
     return grid
 
 
@@ -218,8 +229,11 @@ def _recommendation(evaluation: Evaluation, width: int) -> Iterable[RenderableTy
 
 
 def _reason(evaluation: Evaluation) -> Iterable[RenderableType]:
-    """Why that is recommended."""
-    if evaluation.verdict.reason is not None:
+    """Why that is recommended; the candidates stand in the report, and ``fit`` prints them."""
+    choice = evaluation.choice
+    if choice is not None and choice.chosen == evaluation.verdict.recommended:
+        yield Text(CHOSEN.format(choice.num_samples), style="dim")
+    elif evaluation.verdict.reason is not None:
         yield Text(evaluation.verdict.reason, style="dim")
 
 

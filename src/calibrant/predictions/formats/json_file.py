@@ -66,7 +66,7 @@ def _contents(path: Path) -> Record | tuple[list[Record], list[int]]:
             return whole
         if not isinstance(whole, list):
             raise InputError("it holds neither records nor arrays by name.")
-        records, lines = [_record(each, f"record {row}") for row, each in enumerate(whole)], []
+        records, lines = [_record(each, f"row {row}") for row, each in enumerate(whole)], []
     else:
         numbered = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
         records = [_record(_parsed(line, f"line {number}"), f"line {number}") for number, line in numbered]
