@@ -19,9 +19,9 @@ from calibrant.cli.terminal import (
     check_output,
     command_line,
     is_our_json,
-    is_our_report,
     progress,
     refuse_to_replace,
+    refuse_to_replace_report,
     to_stdout,
 )
 from calibrant.evaluation.quantities.roster import check_added, extras
@@ -66,7 +66,7 @@ def compare(
     files = expanded(files)
     check_inputs(*files)
     check_output(report, endings=(".html",), option="--report", inputs=files)
-    refuse_to_replace(report, option="--report", force=force, may=is_our_report)
+    refuse_to_replace_report(report, files, force=force)
     if not to_stdout(json):
         check_output(json, endings=(".json",), option="--json", inputs=files)
         refuse_to_replace(json, option="--json", force=force, may=is_our_json)
@@ -98,7 +98,7 @@ def compare(
             progress=tell,
         )
         if report is not None:
-            write_report(found, report, title=title, before=_sections(runs))
+            write_report(found, report, title=title, before=_sections(runs), files=files)
         if json is not None and not to_stdout(json):
             write_text(json, found.to_json() + "\n")
     if to_stdout(json):

@@ -215,6 +215,7 @@ class Repair:
     all_rows: bool  # whether all of its rows are calibration samples; else those of its calibration split
     format: str  # of the predictions, in which new ones are expected
     space: Literal["logits", "probs", "confidence"]  # that the predictions are in
+    by_group: bool = False  # whether each group gets a calibrator of its own
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from calibrant.evaluation.group_repairs import ByGroup
 from calibrant.evaluation.result import Arm, Comparison, Direction, Evaluation, OutOfDistribution
 from calibrant.reports import tables
 from calibrant.reports.commands import with_commands
@@ -45,12 +46,13 @@ ASCII = {
 }
 
 
-def render(evaluation: Evaluation, console: Console) -> None:
+def render(evaluation: Evaluation, console: Console, *, by_group: ByGroup | None = None) -> None:
     """Print an evaluation in short; it fits 60 columns and needs neither colour nor Unicode.
 
     Args:
         evaluation: What :func:`calibrant.evaluate` returned.
         console: Where to print; its width decides how many calibrators the table shows.
+        by_group: What repairs make of each group, as ``evaluate --by-group`` finds.
     """
     evaluation = with_commands(evaluation)
     verdict = evaluation.verdict
@@ -73,7 +75,7 @@ def render(evaluation: Evaluation, console: Console) -> None:
     if evaluation.out_of_distribution is not None:
         parts += _detection(evaluation.out_of_distribution)
     parts += labels_down(evaluation)
-    parts += groups_down(evaluation)
+    parts += groups_down(evaluation, by_group)
     parts += _recommendation(evaluation, console.width)
     parts += _notes(evaluation.notes)
     _print(console, parts)
@@ -209,7 +211,13 @@ def _warnings(arm: Arm) -> Iterable[str]:
 
 def _recommendation(evaluation: Evaluation, width: int) -> Iterable[RenderableType]:
     """Which arm to use, and the commands that make it so."""
-    arm = tables.recommended(evaluation)
+    arm, repair = tables.recommended(evaluation), evaluation.verdict.repair
+    if repair is not None and repair.by_group:
+        yield Text()
+        yield Text(f"Recommended: a calibrator for each group ({repair.method})", style="bold")
+        yield Text(evaluation.verdict.reason or "", style="dim")
+        yield from _commands(evaluation, width)
+        return
     if arm is None:
         if len(evaluation.arms) > 1:
             yield Text()
@@ -222,6 +230,11 @@ def _recommendation(evaluation: Evaluation, width: int) -> Iterable[RenderableTy
     yield from _reason(evaluation)
     if evaluation.verdict.caution is not None:
         yield Text(evaluation.verdict.caution)
+    yield from _commands(evaluation, width)
+
+
+def _commands(evaluation: Evaluation, width: int) -> Iterable[Text]:
+    """What to type."""
     for command in evaluation.verdict.commands:
         line = f"  {command}"  # a long one takes a line per option and is still one command for a shell
         line = line if len(line) <= width else line.replace(" --", " \\\n      --")
