@@ -16,11 +16,11 @@ from calibrant.cli.terminal import (
     Level,
     PositiveClass,
     alternatives,
+    check_json,
     check_output,
     command_line,
-    is_our_json,
+    deliver_json,
     progress,
-    refuse_to_replace,
     refuse_to_replace_report,
     to_stdout,
 )
@@ -67,16 +67,13 @@ def compare(
     check_inputs(*files)
     check_output(report, endings=(".html",), option="--report", inputs=files)
     refuse_to_replace_report(report, files, force=force)
-    if not to_stdout(json):
-        check_output(json, endings=(".json",), option="--json", inputs=files)
-        refuse_to_replace(json, option="--json", force=force, may=is_our_json)
+    check_json(json, files, force=force)
     if len(files) < 2:
         msg = "compare needs two files or more; for one, use `calibrant evaluate`."
         raise InputError(msg)
 
     from rich.console import Console
 
-    from calibrant._math.files import write_text
     from calibrant.evaluation import compare as compare_predictions
     from calibrant.reports import render_comparison, write_report
 
@@ -99,10 +96,8 @@ def compare(
         )
         if report is not None:
             write_report(found, report, title=title, before=_sections(runs), files=files)
-        if json is not None and not to_stdout(json):
-            write_text(json, found.to_json() + "\n")
+        deliver_json(json, found.to_json())
     if to_stdout(json):
-        typer.echo(found.to_json())
         return
     render_comparison(found, Console())
     for what, path in (("report", report), ("numbers", json)):

@@ -17,12 +17,12 @@ from calibrant.cli.terminal import (
     Level,
     PositiveClass,
     alternatives,
+    check_json,
     check_output,
     command_line,
+    deliver_json,
     errors,
-    is_our_json,
     progress,
-    refuse_to_replace,
     refuse_to_replace_report,
     to_stdout,
 )
@@ -178,9 +178,7 @@ def _check_outputs(
     report: Path | None, json: Path | None, inputs: list[Path], *, pages: bool, force: bool
 ) -> None:
     """Refuse outputs that cannot be written, before any work is done."""
-    if not to_stdout(json):
-        check_output(json, endings=(".json",), option="--json", inputs=inputs)
-        refuse_to_replace(json, option="--json", force=force, may=is_our_json)
+    check_json(json, inputs, force=force)
     if report is None or not pages:
         check_output(report, endings=(".html",), option="--report", inputs=inputs)
         refuse_to_replace_report(report, inputs[:1], force=force)
@@ -209,13 +207,8 @@ def _one_after_another(
 
 def _write_json(json: Path, texts: list[str], *, several: bool, shown: bool) -> None:
     """One evaluation, or a list of them."""
-    from calibrant._math.files import write_text
-
     text = "[\n" + ",\n".join(texts) + "\n]" if several else texts[0]
-    if to_stdout(json):
-        typer.echo(text)
-        return
-    write_text(json, text + "\n")
+    deliver_json(json, text)
     if shown:
         typer.echo(f"numbers: {json}")
 

@@ -132,6 +132,27 @@ def to_stdout(path: Path | None) -> bool:
     return path is not None and str(path) == "-"
 
 
+def check_json(path: Path | None, inputs: Iterable[Path], *, force: bool = True) -> None:
+    """Refuse a place for numbers that cannot be written, unless they are to be printed.
+
+    Raises:
+        InputError: As of :func:`check_output` and :func:`refuse_to_replace`.
+    """
+    if not to_stdout(path):
+        check_output(path, endings=(".json",), option="--json", inputs=inputs)
+        refuse_to_replace(path, option="--json", force=force, may=is_our_json)
+
+
+def deliver_json(path: Path | None, text: str) -> None:
+    """Write the numbers, or print them; nothing where none are wanted."""
+    from calibrant._math.files import write_text
+
+    if to_stdout(path):
+        typer.echo(text)
+    elif path is not None:
+        write_text(path, text + "\n")
+
+
 def refuse_to_replace(
     path: Path | None,
     *,
