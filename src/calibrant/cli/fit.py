@@ -95,7 +95,10 @@ def rows_to_fit(predictions: Predictions, file: Path, *, every_row: bool, by_gro
         )
         raise InputError(msg)
     if by_group and predictions.groups is None:
-        raise InputError(f"--by-group needs `groups` in {file}, one name per sample.")
+        raise InputError(
+            f"--by-group needs `groups` in {file}, one name per sample; --group-column says which column "
+            "holds them."
+        )
     return predictions if every_row else predictions.calibration
 
 

@@ -175,6 +175,7 @@ class Reading:
             words += ["--group-column", self.group_column]
         words += [] if self.cluster is None else ["--cluster", self.cluster]
         words += ["--percent"] if self.percent else []
+        words += [] if self.kind is None else ["--kind", self.kind]
         words += [] if self.lm_score == "acc" else ["--lm-score", self.lm_score]
         return shlex.join(words)
 
