@@ -8,7 +8,7 @@ import pytest
 
 from web_client import Client
 
-PATHS = ("/evaluate", "/compare", "/health", "/metrics")
+PATHS = ("/evaluate", "/compare", "/about", "/health", "/metrics")
 
 
 def sent(client: Client, path: str, method: str, described: dict[str, Any]) -> Any:

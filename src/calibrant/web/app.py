@@ -65,6 +65,11 @@ def create_app(
         """Counts of answers and the bytes that are held, for Prometheus."""
         return counts.text({"held_bytes": receiver.held, "replaced_workers": workers.replaced})
 
+    @app.get("/about", openapi_extra=described.ABOUT_SERVER)
+    async def about() -> dict[str, Any]:
+        """What the page needs to know: the version, the limits, and the network if there is one."""
+        return {"version": __version__, "most_bytes": limits.upload, "model": None}
+
     app.post("/evaluate", openapi_extra=described.EVALUATE)(evaluations.evaluate)
     app.post("/compare", openapi_extra=described.COMPARE)(evaluations.compare)
     return app

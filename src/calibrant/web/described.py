@@ -80,4 +80,5 @@ COMPARE = {
     "responses": _responses("application/json", {"kind": "binary", "paired": True}, more=_LINES),
 }  # fmt: skip
 HEALTH = {"responses": {"200": {"content": {"application/json": {"example": {"status": "ok"}}}}}}
+ABOUT_SERVER = {"responses": {"200": {"content": {"application/json": {"example": {"model": None}}}}}}
 METRICS = {"responses": {"200": {"content": {"text/plain": {"example": "calibrant_held_bytes 0"}}}}}

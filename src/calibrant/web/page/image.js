@@ -1,0 +1,4 @@
+// What a network says of an image.
+export function showImages(section, model) {
+  section.textContent = model.name;
+}
