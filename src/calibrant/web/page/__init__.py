@@ -28,5 +28,6 @@ PAGES = {
     "/": Page("page.html", "text/html"),
     "/page.css": Page("page.css", "text/css"),
     "/page.js": Page("page.js", "text/javascript"),
+    "/common.js": Page("common.js", "text/javascript"),
     "/image.js": Page("image.js", "text/javascript"),
 }
