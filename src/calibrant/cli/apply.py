@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.reading import Reading, check_inputs, reads
+from calibrant.cli.reading import Reading, check_inputs, is_pipe, reads
 from calibrant.cli.terminal import Force, check_output, progress, write_unless_other
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def apply(
     from calibrant.calibrators.cohorts.by_group import GroupCalibrator
     from calibrant.calibrators.cohorts.files import load_either
     from calibrant.predictions.repair_form import repaired, to_repair
+    from calibrant.predictions.same_form import save_in_form_of
 
     with progress(f"reading {file.name}") as tell:
         try:
@@ -100,7 +101,18 @@ def apply(
             notes = _notes_on_shift(fitted, scores)
         calibrated = repaired(given, probs)
         tell(f"writing {out.name}", 0.8)
-        write_unless_other(out, calibrated.save, option="--out", force=force)
+        kept = False
+
+        def write(path: Path) -> None:
+            nonlocal kept
+            if is_pipe(file):
+                calibrated.save(path)
+            else:
+                kept = save_in_form_of(file, path, calibrated, columns=reading.columns, format=reading.form)
+
+        write_unless_other(out, write, option="--out", force=force)
+    if not kept and any(note.startswith("Not used") for note in given.notes):
+        notes = (*notes, f"{out} is no table like {file}, so the columns that are not used were left out.")
     for note in (*given.notes, *notes):
         typer.echo(f"note: {note}")
     typer.echo(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
