@@ -17,7 +17,8 @@ from calibrant.cli.terminal import Force, check_output, progress, write_unless_o
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from calibrant.calibrators import Calibrator
+    from calibrant.calibrators import Calibrator, Multicalibrator
+    from calibrant.calibrators.cohorts.by_group import GroupCalibrator
     from calibrant.predictions import Predictions
 
 _MOST_NAMED = 5  # classes whose estimated share is printed
@@ -51,6 +52,7 @@ def apply(
     check_output(out, option="--out", inputs=[calibrator, file])
     _refuse_two_corrections(label_shift, prior)
 
+    from calibrant.calibrators import Multicalibrator
     from calibrant.calibrators.cohorts.by_group import GroupCalibrator
     from calibrant.calibrators.cohorts.files import load_either
     from calibrant.predictions.repair_form import repaired, to_repair
@@ -62,7 +64,7 @@ def apply(
         except InputError as error:
             _refuse_wrong_order(calibrator, file, error)
             raise
-        fitted = loaded.pooled if isinstance(loaded, GroupCalibrator) else loaded
+        fitted = _pooled(loaded, calibrator)
         event = fitted.kind_ == "binary"
         given = (replace(reading, kind="multilabel") if fitted.kind_ == "multilabel" else reading).load(file)
         predictions = to_repair(given) if event else given
@@ -85,14 +87,10 @@ def apply(
             )
         tell(f"applying {fitted.name}", 0.5)
         scores = predictions.scores
-        if isinstance(loaded, GroupCalibrator):
-            if predictions.groups is None:
-                raise InputError(
-                    f"{calibrator} has a calibrator for each group; {file} must have `groups`, "
-                    "one name per sample; --group-column says which column holds them."
-                )
-            loaded.unknown = unknown_groups or loaded.unknown
-            probs = loaded.predict_proba(scores, groups=predictions.groups)
+        if isinstance(loaded, GroupCalibrator | Multicalibrator):
+            if isinstance(loaded, GroupCalibrator):
+                loaded.unknown = unknown_groups or loaded.unknown
+            probs = loaded.predict_proba(scores, groups=_groups_of(predictions, calibrator, file))
         else:
             probs = loaded.predict_proba(scores)
         if label_shift or prior:
@@ -116,6 +114,29 @@ def apply(
     for note in (*given.notes, *notes):
         typer.echo(f"note: {note}")
     typer.echo(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
+
+
+def _groups_of(predictions: Predictions, calibrator: Path, file: Path) -> Sequence[str]:
+    if predictions.groups is None:
+        raise InputError(
+            f"{calibrator} has a calibrator for each group; {file} must have `groups`, one name per sample; "
+            "--group-column says which column holds them."
+        )
+    return predictions.groups
+
+
+def _pooled(loaded: Calibrator | GroupCalibrator | Multicalibrator, path: Path) -> Calibrator:
+    """The calibrator of all samples, which says what it was fitted on."""
+    from calibrant.calibrators import Multicalibrator
+    from calibrant.calibrators.cohorts.by_group import GroupCalibrator
+
+    if isinstance(loaded, GroupCalibrator):
+        return loaded.pooled
+    if not isinstance(loaded, Multicalibrator):
+        return loaded
+    if loaded.start is None:
+        raise InputError(f"{path} holds corrections with no calibrator before them; apply it in Python.")
+    return loaded.start
 
 
 def _refuse_confidences(calibrator: Path, fitted: Calibrator, file: Path, given: Predictions) -> None:
