@@ -79,7 +79,7 @@ def fit(
             return
         if calibrator is None:
             tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
-            calibrator = chosen(Labelled.of(rows))
+            calibrator = chosen(Labelled.of(rows), rows.clusters)
         elif not by_group:
             tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
             # Warnings stand in the fit's own summary, which is printed below.
@@ -172,7 +172,7 @@ def fit_overlapping(rows: Predictions, out: Path, *, force: bool) -> list[str]:
     return [said, *lines, f"calibrator: {out}"]
 
 
-def chosen(data: Labelled) -> Calibrator:
+def chosen(data: Labelled, clusters: tuple[str, ...] | None = None) -> Calibrator:
     """The best by cross-validation, which is printed; temperature scaling where none is clearly better."""
     from calibrant.calibrators import build, select
     from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE
@@ -184,7 +184,7 @@ def chosen(data: Labelled) -> Calibrator:
             f"{LEAST_TO_CHOOSE}): temperature scaling was fitted; --method takes another."
         )
         return fit_quietly(build("temperature"), data)
-    selection = select(data.scores, data.labels, weights=data.weights)
+    selection = select(data.scores, data.labels, weights=data.weights, clusters=clusters)
     typer.echo(f"{selection}\n")
     if selection.calibrator is not None:
         return selection.calibrator

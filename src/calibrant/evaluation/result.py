@@ -250,6 +250,7 @@ class Settings:
     calibrators: tuple[str, ...]
     intervals: Intervals = "inverted"
     metrics: tuple[str, ...] = ()  # those that were asked for beside the usual ones
+    clusters: int | None = None  # how many clusters were resampled; None where samples were
 
 
 @dataclass(frozen=True, kw_only=True)

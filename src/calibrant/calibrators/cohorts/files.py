@@ -79,7 +79,7 @@ def load_multicalibrator(path: str | os.PathLike[str]) -> Multicalibrator:
     Example:
         >>> import tempfile
         >>> from calibrant.calibrators import multicalibrate
-        >>> fitted = multicalibrate([2.0, -1.0] * 20, [1, 0, 0, 0] * 10, groups=["a"] * 40, start="platt")
+        >>> fitted = multicalibrate([2.0, -1.0] * 20, [1, 1, 0, 0] * 10, groups=["a"] * 40, start="platt")
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     fitted.save(f"{folder}/groups.safetensors")
         ...     load_multicalibrator(f"{folder}/groups.safetensors").corrections == fitted.corrections

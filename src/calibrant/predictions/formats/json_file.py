@@ -175,7 +175,7 @@ def _of_pipelines(records: Sequence[Record], name: str, names: Sequence[str]) ->
 
 def _array(name: str, values: Any) -> Any:
     """Numbers as an array, texts as they are."""
-    if name in {"class_names", "groups", "kind"}:
+    if name in {"class_names", "groups", "clusters", "kind"}:
         return [str(each) for each in values] if isinstance(values, list) else values
     if isinstance(values, list) and values and all(isinstance(each, str) for each in values):
         return values
