@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from calibrant.experiments.studies.temperature_line.numbers import numbers_of
 from calibrant.experiments.studies.temperature_line.settings import GAMMAS, LOSSES
 from calibrant.experiments.study import Session
 from calibrant.experiments.study_runs import runs_of
+from few_points import EXPONENTS, few_exponents
 
 SMALL = {"num_training": 1700, "num_calibration": 20, "num_epochs": 2, "divisions": 1}
 
@@ -60,6 +62,13 @@ def test_the_anchored_line_goes_through_its_anchors() -> None:
     assert found.deviation == pytest.approx((9 - 2.25) / 9)
 
 
+@pytest.fixture
+def few() -> Iterator[None]:
+    """The exponents that the runs below have followed."""
+    with few_exponents():
+        yield
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of classes, one of an event and one of two labels per sample."""
@@ -82,7 +91,7 @@ Runs = list[dict[str, Any]]
 def runs(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Everything once."""
     store = tmp_path_factory.mktemp("store")
-    with pytest.MonkeyPatch.context() as patch:
+    with few_exponents(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("CALIBRANT_DATA", str(folder))
         subjects = [*subjects_of(folder)[:-3], "digits, little data"]
         found = {"settings": SMALL, "axes": {"subject": subjects}}
@@ -114,6 +123,7 @@ def test_a_file_is_known_by_its_content(folder: Path, tmp_path: Path, monkeypatc
         Grid.read({"axes": {"subject": ["digits, al data"]}}, task=TemperatureLine())
 
 
+@pytest.mark.usefixtures("few")
 def test_what_is_followed(runs: Runs) -> None:
     """Every file, every label, every loss and seed; searches in the order that they must have."""
     numbers = numbers_of(runs)
@@ -134,6 +144,7 @@ def test_what_is_followed(runs: Runs) -> None:
         assert curve.at_zero > 0
 
 
+@pytest.mark.usefixtures("few")
 def test_page(runs: Runs, tmp_path: Path) -> None:
     """Page, numbers and picture, the same bytes from the same runs."""
     found = numbers_of(runs)
@@ -151,10 +162,11 @@ def test_page(runs: Runs, tmp_path: Path) -> None:
     numbers = json.loads(first[1].read_text(encoding="utf-8"))
     assert len(numbers["networks"]) == len(LOSSES)
     line = numbers["files"]["classes.npz"]["lines"]["-0.5 to 5"]["T"]
-    slope, _ = np.polyfit(GAMMAS, numbers["files"]["classes.npz"]["temperatures"]["nll"], 1)
+    slope, _ = np.polyfit(EXPONENTS, numbers["files"]["classes.npz"]["temperatures"]["nll"], 1)
     assert line["slope"] == pytest.approx(slope, rel=1e-4)
 
 
+@pytest.mark.usefixtures("few")
 def test_page_of_networks_alone(runs: Runs, tmp_path: Path) -> None:
     """Without a folder of data there are no files, and the page says nothing of them."""
     alone = [run for run in runs if run["subject"] in WORLDS]

@@ -55,7 +55,7 @@ Level = Annotated[
     float, typer.Option(parser=share, metavar="SHARE", help="Level of the intervals: 0.95, or 95.")
 ]
 MOST_BINS = 1000
-"""Of a diagram; memory and time grow with their number."""
+"""The most bins of a diagram; memory and time grow with their number."""
 PositiveClass = Annotated[
     str | None,
     typer.Option(
