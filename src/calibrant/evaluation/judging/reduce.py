@@ -66,7 +66,7 @@ class Reduced:
     class_table: ClassTable | None = None
     """Classes that exclude each other, to draw labels of."""
     agreement: Agreement | None = None
-    """Of predicted classes and labels, where classes exclude each other."""
+    """How predicted classes and labels agree, where classes exclude each other."""
     classes: tuple[ClassRow, ...] = ()
     no_interval: Mapping[str, str] = field(default_factory=dict[str, str])
     """Why a quantity that has a value is not resampled."""
