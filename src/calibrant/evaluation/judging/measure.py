@@ -175,7 +175,7 @@ def _apart(one: float, other: float, correlation: float) -> float:
 
 
 def _correlation(one: Vector, other: Vector) -> float:
-    """Of resampled values; 0 where one of them does not vary."""
+    """The correlation of resampled values; 0 where one of them does not vary."""
     both = ~(np.isnan(one) | np.isnan(other))
     if both.sum() < 2 or min(np.ptp(one[both]), np.ptp(other[both])) < ROUNDING:
         return 0.0

@@ -69,7 +69,7 @@ class Reduced:
     class_null: Callable[[int, tuple[int, ...]], ClassNull] | None = None
     """What gives their errors under calibration, from numbers of draws and seeds, where there is no table."""
     agreement: Agreement | None = None
-    """Of predicted classes and labels, where classes exclude each other."""
+    """How predicted classes and labels agree, where classes exclude each other."""
     classes: tuple[ClassRow, ...] = ()
     no_interval: Mapping[str, str] = field(default_factory=dict[str, str])
     """Why a quantity that has a value is not resampled."""

@@ -31,6 +31,7 @@ from calibrant.predictions import Predictions, load_predictions
 from calibrant.training import Listener, Recipe, train
 from calibrant.training.budget import settings_at
 from calibrant.training.data import TrainingData, read_training_data
+from calibrant.training.recipe_files import nested
 from calibrant.training.run import RunFolder
 from calibrant.training.version import NUMBERS
 
@@ -103,7 +104,7 @@ class Training(Task):
         return kept if processes == 1 else {**kept, "processes": processes}  # each sees its share of a batch
 
     def inputs(self, settings: Settings, fingerprints: Fingerprints) -> Mapping[str, str]:
-        """Of the data set as it is split, of out-of-distribution samples, and of weights to begin with."""
+        """Digests of the split data set, of out-of-distribution samples, and of weights to begin with."""
         recipe = recipe_of(settings)
         key = [_data_key(recipe), _sources(recipe), NUMBERS, version("torch"), version("numpy")]
         found: dict[str, str] = json.loads(
@@ -168,23 +169,6 @@ class Training(Task):
         return replace(found, rows=run.rows, more=more)
 
 
-def nested(settings: Settings) -> dict[str, Any]:
-    """Flat settings as the tables of a recipe.
-
-    Example:
-        >>> nested({"seed": 1, "training.epochs": 3})
-        {'seed': 1, 'training': {'epochs': 3}}
-    """
-    content: dict[str, Any] = {}
-    for key, value in settings.items():
-        *tables, name = key.split(".")
-        inside = content
-        for table in tables:
-            inside = inside.setdefault(table, {})
-        inside[name] = value
-    return content
-
-
 def recipe_of(settings: Settings) -> Recipe:
     """The recipe that complete settings stand for."""
     return Recipe.read(nested(settings))
@@ -235,7 +219,7 @@ def _sources(recipe: Recipe) -> str:
 
 @lru_cache(maxsize=16)
 def _state(names: tuple[str, ...], root: str | None, _minute: int) -> str:
-    """Of the files and folders that sets of these names may be read from, and the package with the digits."""
+    """The state of the files and folders that these sets may be read from, and the package of the digits."""
     folders = [Path(root)] if root else []
     folders += [cache_folder()] if importlib.util.find_spec("pooch") else []
     heads = [name.partition("(")[0].strip() for name in names]
