@@ -104,7 +104,7 @@ class Training(Task):
         return kept if processes == 1 else {**kept, "processes": processes}  # each sees its share of a batch
 
     def inputs(self, settings: Settings, fingerprints: Fingerprints) -> Mapping[str, str]:
-        """Of the data set as it is split, of out-of-distribution samples, and of weights to begin with."""
+        """Digests of the split data set, of out-of-distribution samples, and of weights to begin with."""
         recipe = recipe_of(settings)
         key = [_data_key(recipe), _sources(recipe), NUMBERS, version("torch"), version("numpy")]
         found: dict[str, str] = json.loads(
@@ -223,7 +223,7 @@ def _sources(recipe: Recipe) -> str:
 
 @lru_cache(maxsize=16)
 def _state(names: tuple[str, ...], root: str | None, _minute: int) -> str:
-    """Of the files and folders that sets of these names may be read from, and the package with the digits."""
+    """The state of the files and folders that these sets may be read from, and the package of the digits."""
     folders = [Path(root)] if root else []
     folders += [cache_folder()] if importlib.util.find_spec("pooch") else []
     heads = [name.partition("(")[0].strip() for name in names]
