@@ -17,11 +17,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 from environment import environment, write
+from memory import forget_peak, resident
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
@@ -76,7 +76,7 @@ def measured(name: str, threads: int) -> dict[str, float]:
     hidden, weight, labels = layer("small")
     torch.autograd.grad(loss(hidden, weight, labels), (hidden, weight))
     hidden, weight, labels = layer(MEASURED)
-    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # resets VmHWM
+    forget_peak()
     before, start, begun = resident("VmRSS"), time.perf_counter(), time.process_time()
     value = loss(hidden, weight, labels)
     value.backward()
@@ -90,12 +90,6 @@ def measured(name: str, threads: int) -> dict[str, float]:
         "above_gradients_megabytes": peak - gradients,
         "value": value.item(),
     }
-
-
-def resident(field: str) -> float:
-    """A line of /proc/self/status, in kilobytes."""
-    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith(field))
 
 
 def in_fresh_process(name: str, threads: int) -> dict[str, float]:

@@ -20,10 +20,10 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from environment import environment, write
+from memory import forget_peak, resident
 from torch import Tensor
 from torch.nn import functional
 
@@ -166,16 +166,10 @@ def print_peak(table: str, size: str, name: str) -> None:
     logits, labels = data(size)
     if name.startswith("multilabel"):
         _bits(logits, labels)
-    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # resets VmHWM
+    forget_peak()
     before = resident("VmRSS")
     torch.autograd.grad(loss(logits, labels), logits)
     print((resident("VmHWM") - before) * 1024 / (logits.numel() * logits.element_size()))
-
-
-def resident(field: str) -> float:
-    """A line of /proc/self/status, in kilobytes."""
-    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith(field))
 
 
 TABLES = {"focal": focal_entries, "all": our_entries}

@@ -16,11 +16,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
 from environment import environment, write
+from memory import forget_peak, resident
 
 Entry = Callable[[], float]
 PACKAGES = ("calibrant", "torch", "numpy", "torchmetrics", "netcal", "relplot", "pycalib", "scikit-learn")
@@ -162,16 +162,10 @@ def print_peak(task: str, name: str) -> None:
     """Run one entry once for imports and compilers, forget that peak, run it again and print the new one."""
     entry = entries(task)[name]
     entry()
-    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # resets VmHWM
+    forget_peak()
     before = resident("VmRSS")
     entry()
     print((resident("VmHWM") - before) / 1024)
-
-
-def resident(field: str) -> float:
-    """A line of /proc/self/status, in kilobytes."""
-    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith(field))
 
 
 def main() -> None:

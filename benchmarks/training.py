@@ -32,6 +32,7 @@ import numpy as np
 import torch
 from environment import environment, write
 from lightning_fabric import Fabric
+from memory import resident
 from torch import Tensor, nn
 
 from calibrant.data import build_augmentation
@@ -284,9 +285,7 @@ def show_peak(loop: str, work: Work) -> None:
         order = torch.arange(len(subject.data.dataset.train))
         made.block(list(order.split(subject.recipe.training.batch_size))[:3])
         made.end()
-    # Of this program alone: getrusage also counts what the process was before it started this program.
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    print(float(status.partition("VmHWM:")[2].split()[0]) / 1024)
+    print(resident("VmHWM") / 1024)
 
 
 def name_of(work: Work) -> str:

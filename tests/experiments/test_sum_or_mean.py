@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from calibrant.experiments.grid import load_grid
 from calibrant.experiments.matching import matches
 from calibrant.experiments.studies import sum_or_mean
+from calibrant.experiments.studies.losses import page_of
+from calibrant.experiments.studies.losses.settings import BALANCED
 from calibrant.experiments.studies.sum_or_mean import PAGE
 from calibrant.experiments.studies.sum_or_mean.claims import claims
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
@@ -82,8 +83,8 @@ def test_ways_are_compared_within_a_loss_and_losses_within_a_way() -> None:
 
 def test_the_mean_is_that_of_the_study_of_losses() -> None:
     """Its numbers are those of the committed page, seed by seed."""
-    numbers = json.loads((RESULTS / "sum-or-mean.json").read_text(encoding="utf-8"))
-    other = json.loads((RESULTS / "fashion-mnist.json").read_text(encoding="utf-8"))
+    numbers = PAGE.read(RESULTS)
+    other = page_of(BALANCED).read(RESULTS)
     theirs = {arm["arm"]: {run["seed"]: run for run in arm["runs"]} for arm in other["arms"]}
     for key, arm in arms_of(numbers, MEAN).items():
         for seed, run in arm.runs.items():

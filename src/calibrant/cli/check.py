@@ -15,8 +15,10 @@ from calibrant.cli.terminal import (
     MOST_BINS,
     PositiveClass,
     alternatives,
+    check_json,
     check_output,
     command_line,
+    deliver_json,
     progress,
     share,
     to_stdout,
@@ -92,8 +94,7 @@ def check(
     """
     inputs = [file] if baseline is None else [file, baseline]
     check_inputs(*inputs)
-    if not to_stdout(json):
-        check_output(json, endings=(".json",), option="--json", inputs=inputs)
+    check_json(json, inputs)
     check_output(junit, endings=(".xml",), option="--junit", inputs=inputs)
 
     from calibrant._math.files import write_text
@@ -117,12 +118,9 @@ def check(
             seed=seed,
             command=command_line(),
         )
-        if json is not None and not to_stdout(json):
-            write_text(json, found.to_json() + "\n")
+        deliver_json(json, found.to_json())
         if junit is not None:
             write_text(junit, junit_text(found))
-    if to_stdout(json):
-        typer.echo(found.to_json())
     for each in () if to_stdout(json) else found.checks:
         if not (quiet and each.passed):
             mark = "FAIL" if not each.passed else MARKS[each.outcome] if each.conclusive else TOO_FEW

@@ -16,12 +16,12 @@ from calibrant.cli.terminal import (
     Level,
     PositiveClass,
     alternatives,
+    check_json,
     check_output,
     command_line,
-    is_our_json,
-    is_our_report,
+    deliver_json,
     progress,
-    refuse_to_replace,
+    refuse_to_replace_report,
     to_stdout,
 )
 from calibrant.evaluation.quantities.roster import check_added, extras
@@ -66,17 +66,14 @@ def compare(
     files = expanded(files)
     check_inputs(*files)
     check_output(report, endings=(".html",), option="--report", inputs=files)
-    refuse_to_replace(report, option="--report", force=force, may=is_our_report)
-    if not to_stdout(json):
-        check_output(json, endings=(".json",), option="--json", inputs=files)
-        refuse_to_replace(json, option="--json", force=force, may=is_our_json)
+    refuse_to_replace_report(report, files, force=force)
+    check_json(json, files, force=force)
     if len(files) < 2:
         msg = "compare needs two files or more; for one, use `calibrant evaluate`."
         raise InputError(msg)
 
     from rich.console import Console
 
-    from calibrant._math.files import write_text
     from calibrant.evaluation import compare as compare_predictions
     from calibrant.reports import render_comparison, write_report
 
@@ -98,11 +95,9 @@ def compare(
             progress=tell,
         )
         if report is not None:
-            write_report(found, report, title=title, before=_sections(runs))
-        if json is not None and not to_stdout(json):
-            write_text(json, found.to_json() + "\n")
+            write_report(found, report, title=title, before=_sections(runs), files=files)
+        deliver_json(json, found.to_json())
     if to_stdout(json):
-        typer.echo(found.to_json())
         return
     render_comparison(found, Console())
     for what, path in (("report", report), ("numbers", json)):

@@ -11,8 +11,10 @@ from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
     MOST_BINS,
     PositiveClass,
+    check_json,
     check_output,
     command_line,
+    deliver_json,
     progress,
     to_stdout,
 )
@@ -66,8 +68,7 @@ def monitor(
     """
     inputs = [stream] if baseline is None else [stream, baseline]
     check_inputs(*inputs)
-    if not to_stdout(json):
-        check_output(json, endings=(".json",), option="--json", inputs=inputs)
+    check_json(json, inputs)
     check_output(prometheus, endings=(".prom",), option="--prometheus", inputs=inputs)
 
     from calibrant._math.files import write_text
@@ -91,13 +92,10 @@ def monitor(
             command=command_line(),
             progress=lambda done: tell("judging the windows", done),
         )
-        if json is not None and not to_stdout(json):
-            write_text(json, found.to_json() + "\n")
+        deliver_json(json, found.to_json())
         if prometheus is not None:
             write_text(prometheus, prometheus_text(found))
-    if to_stdout(json):
-        typer.echo(found.to_json())
-    else:
+    if not to_stdout(json):
         _show(found, quiet=quiet)
     if not found.passed:
         raise typer.Exit(1)

@@ -54,9 +54,7 @@ class Rows(NamedTuple):
 
     def weights(self) -> Float[Tensor, " R"]:
         """The weight of each row: that of its class, 0 where it does not count."""
-        if self.weight is None:
-            return (~self.ignored()).to(self.logits.dtype)
-        return self.weight[self.classes()].masked_fill(self.ignored(), 0)
+        return weights_of(self.labels, self.weight, self.ignore_index, self.logits.dtype)
 
     def true_class(self) -> TrueClass:
         """What the plain forms of the losses are made of."""
@@ -114,6 +112,16 @@ class Rows(NamedTuple):
                 f"Target {found[0]} is out of bounds: `labels` must lie in 0..{num_classes - 1}, or be "
                 f"`ignore_index`, {self.ignore_index}."
             )
+
+
+def weights_of(
+    labels: Int[Tensor, " R"], weight: Float[Tensor, " C"] | None, ignore_index: int, dtype: torch.dtype
+) -> Float[Tensor, " R"]:
+    """The weight of each label: that of its class, 0 where it does not count."""
+    ignored = labels == ignore_index
+    if weight is None:
+        return (~ignored).to(dtype)
+    return weight[labels.masked_fill(ignored, 0)].masked_fill(ignored, 0)
 
 
 class SoftRows(NamedTuple):

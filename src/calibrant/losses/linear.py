@@ -27,7 +27,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer
 from calibrant._math.simplex import working_dtype
 from calibrant.losses._module import properness
-from calibrant.losses._rows import Reduction, check_gamma, check_is_tensor, check_reduction
+from calibrant.losses._rows import Reduction, check_gamma, check_is_tensor, check_reduction, weights_of
 from calibrant.losses.focal import focal_loss
 
 __all__ = ["linear_focal_loss", "linear_loss"]
@@ -181,7 +181,8 @@ def linear_loss(
     if reduction == "none":
         return values.reshape(labels.shape).to(answered)
     if reduction == "mean":
-        values = values / _counted(classes, class_weight, ignore_index, values.dtype)
+        wide = None if class_weight is None else class_weight.to(values.dtype)
+        values = values / weights_of(classes.long(), wide, ignore_index, values.dtype).sum()
     return values.to(answered)
 
 
@@ -308,19 +309,6 @@ def _differentiable(
     return [
         next(found) if want and each is not None else None for want, each in zip(wanted, layer, strict=True)
     ]
-
-
-def _counted(
-    labels: Integer[Tensor, " R"],
-    class_weight: Float[Tensor, " V"] | None,
-    ignore_index: int,
-    dtype: torch.dtype,
-) -> Float[Tensor, ""]:
-    """What the mean divides by."""
-    counts = labels != ignore_index
-    if class_weight is None:
-        return counts.sum(dtype=dtype)
-    return class_weight.to(dtype)[labels.masked_fill(~counts, 0).long()].masked_fill(~counts, 0).sum()
 
 
 def _check(

@@ -77,8 +77,7 @@ def load_timed(
         records, lines = form.records(path)
         with lines_named(lines):
             times = _times(records, time)
-            records = [{name: cell for name, cell in each.items() if name != time} for each in records]
-            records, labelled = _filled(records, columns)
+            records, labelled = _filled(records, time, columns)
             fields = fields_of_records(records, columns)
             source = Source(name=path.name, sha256=sha256_of(path), format=path.suffix[1:], path=str(path))
             return TimedPredictions(
@@ -120,10 +119,10 @@ def _date(value: object, row: int, name: str) -> datetime | date:
 
 
 def _filled(
-    records: Sequence[Record], columns: ColumnNames | None
+    records: Sequence[Record], time: str, columns: ColumnNames | None
 ) -> tuple[list[dict[str, Any]], NDArray[np.bool_]]:
-    """The records with some label in place of those that are missing, and which are known."""
-    names = list(records[0])
+    """The records, less their times, with some label in place of those that are missing; which are known."""
+    names = [name for name in records[0] if name != time]
     header = canonical(names, columns)
     layout = layout_of(header)
     given = dict(zip(header.names, names, strict=True))
@@ -135,7 +134,7 @@ def _filled(
     known = records[int(labelled.argmax())]
     stand_in = {name: known[name] for name in told}
     filled = [
-        dict(record) if each else {**record, **stand_in}
+        {name: cell for name, cell in {**record, **({} if each else stand_in)}.items() if name != time}
         for record, each in zip(records, labelled, strict=True)
     ]
     return filled, labelled

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,9 @@ from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.predictions import Predictions
 
 _BINS, _LEAST_OF_BIN = 10, 30
+
+_Binned: TypeAlias = tuple[Event, Event, Vector]
+"""What is watched, the same in the baseline, and the ends of the bins of its stated probabilities."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +104,13 @@ def _wealth(event: Event, watched: Watched) -> Matrix:
 
 def change_tests(watched: Watched, baseline: Predictions, *, decides: bool) -> Iterator[SequentialTest]:
     """Is the model calibrated as it was, and has it the same to judge? The latter share the false alarms."""
-    yield _answer(_CHANGE, _changed(watched, baseline), watched, watched.false_alarms, decides=decides)
+    events = [
+        (told, before, _edges(before.probs))
+        for told, before in zip(main_events(watched.told), main_events(baseline), strict=True)
+    ]
+    yield _answer(_CHANGE, _changed(watched, events), watched, watched.false_alarms, decides=decides)
     drifts = {
-        _CONFIDENCE: _moved(watched, baseline),
+        _CONFIDENCE: _moved(watched, events),
         _STATED: _other_classes(
             watched.stream, watched.windows.index, watched.windows, baseline, stated=True
         ),
@@ -113,11 +121,9 @@ def change_tests(watched: Watched, baseline: Predictions, *, decides: bool) -> I
         yield _answer(question, parts, watched, watched.false_alarms / len(asked), decides=False)
 
 
-def _changed(watched: Watched, baseline: Predictions) -> Iterator[Part]:
+def _changed(watched: Watched, events: Sequence[_Binned]) -> Iterator[Part]:
     """Shares of what occurs in each bin of stated probabilities; half of the stake is on all at once."""
-    events = list(zip(main_events(watched.told), main_events(baseline), strict=True))
-    for told, before in events:
-        edges = _edges(before.probs)
+    for told, before, edges in events:
         old = _counts(before.probs, before.outcomes, edges, np.zeros(len(before.probs), dtype=np.int64), 1)[0]
         new = _counts(told.probs, told.outcomes, edges, watched.index, len(watched.windows))
         evidence = [log_change(new[:, number], old[number]) for number in range(len(edges) + 1)]
@@ -130,12 +136,10 @@ def _changed(watched: Watched, baseline: Predictions) -> Iterator[Part]:
             yield Part(prefix + where, share / 2 / len(evidence), each)
 
 
-def _moved(watched: Watched, baseline: Predictions) -> list[Part]:
+def _moved(watched: Watched, events: Sequence[_Binned]) -> list[Part]:
     """Shares of the bins themselves."""
-    events = list(zip(main_events(watched.told), main_events(baseline), strict=True))
     found: list[Part] = []
-    for told, before in events:
-        edges = _edges(before.probs)
+    for told, before, edges in events:
         old = np.bincount(np.searchsorted(edges, before.probs), minlength=len(edges) + 1)
         cells = np.searchsorted(edges, told.probs)
         new = _table(watched.index, cells, len(watched.windows), len(edges) + 1)

@@ -35,13 +35,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from statistics import NormalDist
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.evaluation.resampling.clustered_noise import clustered_sums
 from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.evaluation.resampling.null import ROUNDING
@@ -62,6 +63,7 @@ FARTHEST = 8.0  # standard errors by which gaps are widened at most
 STANDS_OUT = 2.0  # standard errors
 FEWEST_DRAWS, MOST_SUMS = 400, 1 << 14  # draws are left out where there are more noisy sums than that
 _NORMAL = NormalDist()
+_NOTHING = np.empty((0, 0), np.float32)
 Family: TypeAlias = Callable[[float], Vector]
 """Gaps ``(F,)`` that grow with the place."""
 
@@ -104,7 +106,6 @@ class _Search:
         self._noise = noise
         self._level = level
         self._seed = seed
-        self._extra = np.empty((0, 0), np.float32)
         self._sparse = SparseNoise(cells, noise, seed)
         self._observed = cells.observed
         self._sizes = np.abs(cells.gaps)
@@ -250,14 +251,19 @@ class _Search:
 
         Where few events are expected, their numbers are drawn instead.
         """
+        if self._cells.clustered is not None:
+            return self._cells.error(clustered_sums(self._cells, self._noise, gaps, self._more_noise))
         wanted, given = self._cells.variances(gaps), self._under_chance
         ratio = np.divide(wanted, given, out=np.ones_like(given), where=given > 0)
         more = np.sqrt(np.maximum(wanted - given, 0.0))
         more[self._sparse.counted(gaps)] = 0.0
-        if (more > 0).any() and not len(self._extra):
-            rng = np.random.default_rng(self._seed)
-            self._extra = rng.standard_normal(self._noise.shape, dtype=np.float32)
-        return self._sparse.errors(gaps, np.sqrt(np.minimum(ratio, 1.0)), self._extra, more)
+        extra = self._more_noise if (more > 0).any() else _NOTHING
+        return self._sparse.errors(gaps, np.sqrt(np.minimum(ratio, 1.0)), extra, more)
+
+    @cached_property
+    def _more_noise(self) -> NDArray[np.float32]:
+        """Normal numbers of the shape of the noise."""
+        return np.random.default_rng(self._seed).standard_normal(self._noise.shape, dtype=np.float32)
 
 
 def _share(which: NDArray[np.bool_]) -> float:

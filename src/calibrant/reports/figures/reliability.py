@@ -48,7 +48,7 @@ def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = 
     ax = drawing.new_axes(ax, width=4.2, height=4.2)
     ink = ax.xaxis.label.get_color()
     _square(ax, curve)
-    stated, found = drawing.floats(curve.confidence), drawing.floats(curve.accuracy)
+    found = drawing.floats(curve.accuracy)
     low, high = drawing.floats(curve.expected_low), drawing.floats(curve.expected_high)
     ax.stairs(high, curve.edges, baseline=low, fill=True, color=drawing.GREY, alpha=0.3, linewidth=0)
     drawing.diagonal(ax)
@@ -67,16 +67,7 @@ def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = 
         if not chosen.any():
             continue
         _intervals(ax, curve, chosen, colour)
-        ax.scatter(
-            stated[chosen],
-            found[chosen],
-            s=area[chosen],
-            color=colour,
-            marker=shape,
-            linewidths=0,
-            clip_on=False,
-            zorder=3,
-        )
+        _points(ax, curve, chosen, area, colour, shape)
         entries.append((label, Line2D([], [], color=colour, marker=shape, linestyle="none", markersize=6)))
     return drawing.add_legend(ax, entries, shown=legend)
 
@@ -126,17 +117,7 @@ def reliability_comparison(
         ax.plot(stated[known], found[known], color=colour, linewidth=1, linestyle=dashes, alpha=0.6)
         area = _areas(curve.counts) / 3
         for chosen, alpha in ((known, 1.0), (~known & ~np.isnan(found), 0.3)):
-            ax.scatter(
-                stated[chosen],
-                found[chosen],
-                s=area[chosen],
-                color=colour,
-                marker=shape,
-                linewidths=0,
-                clip_on=False,
-                zorder=3,
-                alpha=alpha,
-            )
+            _points(ax, curve, chosen, area, colour, shape, alpha=alpha)
         line = Line2D([], [], color=colour, linewidth=1, linestyle=dashes, marker=shape, markersize=4)
         entries.append((name, line))
     return drawing.add_legend(ax, entries, shown=legend)
@@ -277,6 +258,30 @@ def _areas(counts: Sequence[int]) -> Float[ndarray, " B"]:
     """Marker areas in square points, between 14 and 90: the fullest bin has the largest."""
     shares = np.array(counts, dtype=np.float64) / max(*counts, 1)
     return 14 + 76 * shares
+
+
+def _points(
+    ax: Axes,
+    curve: Curve,
+    chosen: Bool[ndarray, " B"],
+    area: Float[ndarray, " B"],
+    colour: object,
+    shape: str,
+    *,
+    alpha: float | None = None,
+) -> None:
+    """A mark in every chosen bin."""
+    ax.scatter(
+        drawing.floats(curve.confidence)[chosen],
+        drawing.floats(curve.accuracy)[chosen],
+        s=area[chosen],
+        color=colour,
+        marker=shape,
+        linewidths=0,
+        clip_on=False,
+        zorder=3,
+        alpha=alpha,
+    )
 
 
 def _intervals(

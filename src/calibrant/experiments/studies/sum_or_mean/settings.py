@@ -8,8 +8,6 @@ from typing import Any
 
 from calibrant.experiments.studies.losses.settings import BALANCED, Arm, Setting
 
-MEAN_PAGE = "fashion-mnist"
-"""The page of the study of losses whose runs are the mean at the usual rate."""
 FEWEST_SEEDS = 3
 """With fewer in common nothing is decided, and a claim is not asked yet."""
 SUM, MEAN, STEP, LONG, SLOW = "sum", "mean", "step", "long", "slow"
