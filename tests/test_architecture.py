@@ -25,7 +25,8 @@ FLOORS = [
     {"reports"},
     {"training"},
     {"experiments"},
-    {"integrations", "web", "cli"},
+    {"web"},
+    {"integrations", "cli"},
     {"__init__.py", "__main__.py"},
 ]
 FLOOR_OF = {room: floor for floor, members in enumerate(FLOORS) for room in members}

@@ -40,14 +40,19 @@ def write_file(
     path: str | os.PathLike[str], key: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
     """Write a header under a key, and tensors; the file is complete or not there."""
-    from safetensors.torch import save
-
     if Path(path).suffix != _ENDING:
         raise InputError(f"`path` must end in {_ENDING}; got {os.fspath(path)!r}.")
-    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    text = json.dumps(content, allow_nan=False)
+    content_of_file = file_bytes(key, content, tensors)
     with atomic_write(path) as temporary:
-        temporary.write_bytes(save(plain, metadata={key: text}))  # a full disk is an OSError so
+        temporary.write_bytes(content_of_file)  # a full disk is an OSError so
+
+
+def file_bytes(key: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
+    """What a file with this header and these tensors holds."""
+    from safetensors.torch import save
+
+    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    return save(plain, metadata={key: json.dumps(content, allow_nan=False)})
 
 
 def read_file(path: str | os.PathLike[str], key: str, what: str) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -26,6 +26,7 @@ from calibrant.cli.manner import Version, mannered
 from calibrant.cli.monitor import monitor
 from calibrant.cli.predict import predict
 from calibrant.cli.runs import runs
+from calibrant.cli.serve import serve
 from calibrant.cli.study import app as study
 from calibrant.cli.sweep import sweep
 from calibrant.cli.table import table
@@ -60,6 +61,7 @@ COMMANDS = (
     figure,
     curvature,
     heatmap,
+    serve,
 )
 for command in COMMANDS:
     app.command(cls=Command)(mannered(command))

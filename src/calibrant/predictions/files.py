@@ -181,7 +181,7 @@ def open_predictions(
         raise InputError(f"{path} can only be read whole; .npy and .parquet files are read in pieces.")
     further: dict[str, Any] = {"columns": columns} if columns else {}
     if lm_score != "acc":
-        if form.read is not FORMATS[".jsonl"].read:
+        if ending not in {".jsonl", ".ndjson", ".json"}:
             raise InputError(
                 f"`lm_score` (--lm-score) is for samples of lm-evaluation-harness (.jsonl); {path} is none."
             )

@@ -22,6 +22,7 @@ from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import columns_of, fields_of_columns, layout_of
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged, lines_named
 
+_PACKED = b"\x1f\x8b"
 DELIMITERS = ",;\t|"  # the first of those that part a header into equally many cells
 
 
@@ -101,9 +102,9 @@ def _check_width(line: int, cells: list[str], header: Sequence[str]) -> None:
 
 @contextmanager
 def _open_text(path: Path, mode: Literal["r", "w"] = "r") -> Generator[TextIO]:
-    """A text file, compressed where the ending says so; the same text gives the same bytes."""
+    """A text file, compressed where it begins so or is to end so; the same text gives the same bytes."""
     encoding = "utf-8" if mode == "w" else "utf-8-sig"
-    if path.suffix.lower() != ".gz":
+    if not (_is_packed(path) if mode == "r" else path.suffix.lower() == ".gz"):
         with path.open(mode, encoding=encoding, newline="") as file:
             yield file
         return
@@ -113,6 +114,12 @@ def _open_text(path: Path, mode: Literal["r", "w"] = "r") -> Generator[TextIO]:
         io.TextIOWrapper(packed, encoding=encoding, newline="") as file,
     ):
         yield file
+
+
+def _is_packed(path: Path) -> bool:
+    """Whether a file is compressed, or should be: what comes through a pipe has no ending."""
+    with path.open("rb") as file:
+        return file.read(2) == _PACKED or path.suffix.lower() == ".gz"
 
 
 def _beginning(file: TextIO) -> tuple[list[str], str]:

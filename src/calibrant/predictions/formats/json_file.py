@@ -31,9 +31,11 @@ _PIPELINE = {"label", "score"}
 _PIPELINE_KEYS = ("scores", "probs", "predictions", "prediction", "output", "outputs")
 
 
-def read(path: Path, columns: ColumnNames | None = None, *, lm_score: LmScore = "acc") -> FileContents:
-    """Read records, one a line or in a list, or a dictionary of arrays."""
-    found = _contents(path)
+def read(
+    path: Path, columns: ColumnNames | None = None, *, lm_score: LmScore = "acc", whole: bool
+) -> FileContents:
+    """Read records, one a line or (of a ``whole`` file) in a list; or a dictionary of arrays."""
+    found = _contents(path, whole=whole)
     if isinstance(found, dict):
         return FileContents(fields=_of_arrays(found))
     records, lines = found
@@ -45,28 +47,28 @@ def read(path: Path, columns: ColumnNames | None = None, *, lm_score: LmScore = 
         return FileContents(fields=fields_of_records(records, columns), lines=lines)
 
 
-def records_of(path: Path) -> tuple[list[Record], list[int]]:
+def records_of(path: Path, *, whole: bool) -> tuple[list[Record], list[int]]:
     """The records, and the line of each where it has one."""
-    found = _contents(path)
+    found = _contents(path, whole=whole)
     if isinstance(found, dict):
         raise InputError("it holds arrays by name, not records.")
     return found
 
 
-def _contents(path: Path) -> Record | tuple[list[Record], list[int]]:
+def _contents(path: Path, *, whole: bool) -> Record | tuple[list[Record], list[int]]:
     """A dictionary of arrays; or records, and the lines that they stand on."""
     with path.open(encoding="utf-8-sig") as file:
         try:
             text = file.read()
         except UnicodeDecodeError as error:
             raise InputError("it is not UTF-8 text; save it as such.") from error
-    if path.suffix.lower() == ".json":
-        whole = _parsed(text, "it")
-        if isinstance(whole, dict):
-            return whole
-        if not isinstance(whole, list):
+    if whole:
+        found = _parsed(text, "it")
+        if isinstance(found, dict):
+            return found
+        if not isinstance(found, list):
             raise InputError("it holds neither records nor arrays by name.")
-        records, lines = [_record(each, f"record {row}") for row, each in enumerate(whole)], []
+        records, lines = [_record(each, f"record {row}") for row, each in enumerate(found)], []
     else:
         numbered = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
         records = [_record(_parsed(line, f"line {number}"), f"line {number}") for number, line in numbered]
@@ -81,6 +83,8 @@ def _parsed(text: str, what: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise InputError(f"{what} is not JSON ({str(error).split(':')[0].lower()}).") from error
+    except RecursionError as error:
+        raise InputError(f"{what} nests its brackets too deeply.") from error
 
 
 def _record(value: Any, what: str) -> Record:
