@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from calibrant.experiments.studies.roster import STUDIES
-from calibrant.experiments.verdicts import NO_PAPER, Found, every_claim, page_text, together, with_statuses
+from calibrant.experiments.verdicts import NO_PAPER, Found, every_claim, page_text, together, with_statuses, with_tallies
 from calibrant.experiments.verdicts import cited as named_by
 
 ROOT = Path(__file__).parents[1]
@@ -177,6 +177,22 @@ def test_what_is_computed_is_current() -> None:
     assert with_statuses(text_of("claims.md"), found()) == text_of("claims.md"), again
     turned = text_of("claims.md").replace("| holds here |", "| mixed here |")
     assert with_statuses(turned, found()) == text_of("claims.md")
+
+
+def test_advice_is_tallied_from_every_study_that_bears_on_it() -> None:
+    """Each row of findings names claims that there are, and its tally is theirs."""
+    text = text_of("what-to-use.md")
+    assert with_tallies(text, found()) == text, "run `python docs/explanation/write_claims.py`"
+    rows = [line for line in text.splitlines() if "<!--" in line]
+    assert len(rows) > 20
+    names = [each.name for each in found()]
+    for row in rows:
+        assert all(
+            fnmatch.filter(names, pattern.strip())
+            for listed in CITED.findall(row)
+            for pattern in listed.split("; ")
+        ), row
+    assert with_tallies(text.replace("| holds ", "| undecided "), found()) == text
 
 
 def test_no_claim_of_a_study_is_passed_over() -> None:

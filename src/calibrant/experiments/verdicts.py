@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,7 @@ _COLUMNS = (
     "allows for positive dependence only. *After q* is what it leaves of the verdict; a dash where counts, "
     "not an interval, decide. The last column says what the study does otherwise than the paper."
 )
+_ORDER = ("holds", "does not hold", "undecided")
 _CITED = re.compile(r"<!-- (.*?) -->")
 
 
@@ -167,6 +169,30 @@ def cited(check: str, names: Iterable[str]) -> list[str]:
     """
     patterns = [each.strip() for found in _CITED.findall(check) for each in found.split("; ")]
     return [name for name in names if any(fnmatch.fnmatchcase(name, each) for each in patterns)]
+
+
+def tally(found: Iterable[str]) -> str:
+    """How many claims came out which way.
+
+    Example:
+        >>> tally(["holds", "undecided", "holds"])
+        'holds 2, undecided 1'
+    """
+    counted = Counter(found)
+    return ", ".join(f"{said} {counted[said]}" for said in sorted(counted, key=_ORDER.index))
+
+
+def with_tallies(text: str, found: Sequence[Found]) -> str:
+    """The page on what to use, with the tally of every row of findings written again."""
+    left = {each.name: each.left for each in found}
+    lines: list[str] = []
+    for line in text.splitlines():
+        cells = line.split(" | ")
+        names = cited(line, left) if line.startswith("| ") and len(cells) == 3 else []
+        if names:
+            cells[1] = tally(left[name] for name in names)
+        lines.append(" | ".join(cells))
+    return "\n".join(lines) + "\n"
 
 
 def with_statuses(text: str, found: Sequence[Found]) -> str:
