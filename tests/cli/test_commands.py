@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.reports.commands import command_mark
+from calibrant.reports.commands import mark_of_files
 
 ELSEWHERE = pytest.mark.skipif(sys.platform == "win32", reason="Windows says it in other words")
 
@@ -41,7 +41,7 @@ def test_evaluate_says_over_confident_and_writes_report_and_numbers(run, over_co
     assert evaluation.command == "calibrant evaluate over.npz --report r.html --json r.json --bootstrap 100"
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert page.lower().startswith("<!doctype html>")
-    assert f'content="calibrant {command_mark(evaluation.command)}"' in page[:4096]  # so it can be repeated
+    assert f'content="calibrant {mark_of_files([over_confident])}"' in page[:4096]  # so it can be made anew
 
 
 def test_fit_chooses_where_no_method_is_named(run, over_confident, tmp_path) -> None:

@@ -86,7 +86,10 @@ def apply(
         scores = predictions.scores
         if isinstance(loaded, GroupCalibrator):
             if predictions.groups is None:
-                raise InputError(f"{calibrator} has a calibrator for each group; {file} must have `groups`.")
+                raise InputError(
+                    f"{calibrator} has a calibrator for each group; {file} must have `groups`, "
+                    "one name per sample; --group-column says which column holds them."
+                )
             loaded.unknown = unknown_groups or loaded.unknown
             probs = loaded.predict_proba(scores, groups=predictions.groups)
         else:

@@ -61,7 +61,7 @@ def fit(
             refuse_to_replace_another_file(out)
         if calibrator is None:
             tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
-            calibrator = chosen(Labelled.of(rows))
+            calibrator = chosen(Labelled.of(rows), rows.clusters)
         elif not by_group:
             tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
             # Warnings stand in the fit's own summary, which is printed below.
@@ -95,7 +95,10 @@ def rows_to_fit(predictions: Predictions, file: Path, *, every_row: bool, by_gro
         )
         raise InputError(msg)
     if by_group and predictions.groups is None:
-        raise InputError(f"--by-group needs `groups` in {file}, one name per sample.")
+        raise InputError(
+            f"--by-group needs `groups` in {file}, one name per sample; --group-column says which column "
+            "holds them."
+        )
     return predictions if every_row else predictions.calibration
 
 
@@ -121,7 +124,7 @@ def fit_by_group(calibrator: Calibrator, rows: Predictions, out: Path, *, force:
     return [*lines, f"calibrators: {out}"]
 
 
-def chosen(data: Labelled) -> Calibrator:
+def chosen(data: Labelled, clusters: tuple[str, ...] | None = None) -> Calibrator:
     """The best by cross-validation, which is printed; temperature scaling where none is clearly better."""
     from calibrant.calibrators import build, select
     from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE
@@ -133,7 +136,7 @@ def chosen(data: Labelled) -> Calibrator:
             f"{LEAST_TO_CHOOSE}): temperature scaling was fitted; --method takes another."
         )
         return fit_quietly(build("temperature"), data)
-    selection = select(data.scores, data.labels, weights=data.weights)
+    selection = select(data.scores, data.labels, weights=data.weights, clusters=clusters)
     typer.echo(f"{selection}\n")
     if selection.calibrator is not None:
         return selection.calibrator

@@ -51,6 +51,14 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         typer.Option("--logit-columns", metavar="NAMES", help="The same for logits."),
     ),
     "group_column": (str | None, typer.Option(metavar="NAME", help="The column of groups.")),
+    "cluster": (
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="The column of patients, documents, images, ...: samples of one are not independent, so "
+            "intervals and p-values are those of whole clusters.",
+        ),
+    ),
     "percent": (
         bool,
         typer.Option(
@@ -80,6 +88,7 @@ class Reading:
     prob_columns: tuple[str, ...] = ()
     logit_columns: tuple[str, ...] = ()
     group_column: str | None = None
+    cluster: str | None = None
     percent: bool = False
     kind: str | None = None
     lm_score: LmScore = "acc"
@@ -91,7 +100,7 @@ class Reading:
         file, form, name = path, self.form, None
         if is_pipe(path):
             file, form, name = _kept(path, form)
-        return open_predictions(
+        found = open_predictions(
             file,
             labels=labels,
             stream=stream,
@@ -102,6 +111,16 @@ class Reading:
             format=form,
             name=name,
         )
+        if not self._clusters_are_groups:
+            return found
+        if found.groups is None:
+            raise InputError(f"--cluster {self.cluster} needs groups in {path}, and there are none.")
+        return found.with_clusters(found.groups)
+
+    @property
+    def _clusters_are_groups(self) -> bool:
+        """Whether the column of clusters is that of groups, which is read as such."""
+        return self.cluster is not None and self.cluster in {self.group_column, "group", "groups"}
 
     @property
     def columns(self) -> ColumnNames | None:
@@ -113,6 +132,7 @@ class Reading:
             probs=self.prob_columns,
             logits=self.logit_columns,
             group=self.group_column,
+            cluster=None if self._clusters_are_groups or self.cluster == "clusters" else self.cluster,
         )
         return names or None
 
@@ -128,6 +148,7 @@ class Reading:
             return self.load(path)
         except InputError:
             plain = replace(self, label_column=None, prob_columns=(), logit_columns=(), group_column=None)
+            plain = replace(plain, cluster=None)
             try:
                 return plain.load(path)
             except InputError:
@@ -152,7 +173,9 @@ class Reading:
                 words += [option, ",".join(values)]
         if self.group_column is not None:
             words += ["--group-column", self.group_column]
+        words += [] if self.cluster is None else ["--cluster", self.cluster]
         words += ["--percent"] if self.percent else []
+        words += [] if self.kind is None else ["--kind", self.kind]
         words += [] if self.lm_score == "acc" else ["--lm-score", self.lm_score]
         return shlex.join(words)
 

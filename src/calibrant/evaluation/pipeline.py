@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import ParamSpec
 
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.arguments import check_predictions
+from calibrant.evaluation.arguments import Cluster, check_predictions, in_clusters
 from calibrant.evaluation.conclude import conclude
 from calibrant.evaluation.fit import fit
 from calibrant.evaluation.judge import judge
@@ -43,6 +43,7 @@ def evaluate(
     calibration: Predictions | None = None,
     calibrators: Sequence[str | Calibrator] | None = None,
     positive_class: int | str | None = None,
+    cluster: Cluster = None,
     num_bins: int = 15,
     bootstrap: int = 1000,
     null_draws: int = 1000,
@@ -109,6 +110,10 @@ def evaluate(
             ``"focal-temperature"`` and what else is recommended.
         positive_class: Of two classes the one, by number or name, whose probability is judged; by default
             class 1. Two columns ``(N, 2)`` are judged as its one number ``(N,)`` would be.
+        cluster: The patient, document or image of each sample ``(N,)``, or ``"groups"`` where the groups are
+            that; by default the ``clusters`` of the predictions. Samples of one cluster are not independent:
+            intervals, p-values and the choice of a calibrator then are by whole clusters, and where a split
+            is made, no cluster is on both sides (see :mod:`calibrant.evaluation.resampling.clusters`).
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration, of which the bands of reliability diagrams take 200 at
@@ -159,8 +164,9 @@ def evaluate(
         >>> found.arm("temperature").metrics["ece"].value < found.arm("uncalibrated").metrics["ece"].value / 2
         True
     """
+    check_predictions(predictions, "predictions")
     request = Request(
-        predictions=predictions,
+        predictions=in_clusters(predictions, cluster),
         calibration=calibration,
         calibrators=calibrators,
         positive_class=positive_class,

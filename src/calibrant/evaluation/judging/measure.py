@@ -16,6 +16,7 @@ from calibrant.evaluation.judging.reliability import reliability_curve
 from calibrant.evaluation.judging.replicates import replicate
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.quantity import ANYTHING, ClassErrors, EventError, Quantity
+from calibrant.evaluation.resampling.clusters import number_of_clusters
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector, pool
 from calibrant.evaluation.resampling.intervals import (
     Bounds,
@@ -52,7 +53,7 @@ def measure(
     part: int = 0,
 ) -> Measured:
     """Metrics with intervals; arms of the same ``part`` are resampled alike."""
-    resamples = procedure.resamples(reduced.num_samples, part)
+    resamples = procedure.resamples(reduced.num_samples, part, reduced.clusters)
     noise = draw_noise(reduced, procedure)
     inverted: dict[str, Inverted] = {}
     if procedure.intervals == "inverted":
@@ -62,7 +63,9 @@ def measure(
     deleted: dict[str, Vector] = {}
     if procedure.intervals == "bca":
         groups = stream_seed(procedure.seed, Stream.JACKKNIFE, part)
-        deleted = replicate(reduced, procedure.num_bins, Deletions(reduced.num_samples, groups))
+        deleted = replicate(
+            reduced, procedure.num_bins, Deletions(reduced.num_samples, groups, reduced.clusters)
+        )
     metrics: dict[str, Estimate] = {}
     for quantity in reduced.quantities:
         name, bounds = quantity.key, quantity.bounds
@@ -70,9 +73,8 @@ def measure(
         if value is None:
             metrics[name] = Estimate(value=None, reason=reduced.reasons[name])
         elif name in reduced.influences:
-            metrics[name] = _influence_estimate(
-                value, standard_error(reduced.influences[name], reduced.weights), procedure.level, bounds
-            )
+            error = standard_error(reduced.influences[name], reduced.weights, reduced.clusters)
+            metrics[name] = _influence_estimate(value, error, procedure.level, bounds)
         elif name in inverted:
             metrics[name] = inverted[name].estimate(value, bounds)
         else:
@@ -96,7 +98,10 @@ def _at_ends_of_the_scale(quantity: Quantity, estimate: Estimate, reduced: Reduc
         return estimate
     counted = reduced.ratios[quantity.key][1]
     if quantity.share and not ROUNDING < estimate.value < 1 - ROUNDING:
-        low, high = share_interval_at_end(estimate.value, effective_number(counted), level)
+        number = effective_number(counted)
+        if reduced.clusters is not None:
+            number = number_of_clusters(counted, reduced.clusters)
+        low, high = share_interval_at_end(estimate.value, number, level)
         return Estimate(value=estimate.value, low=low, high=high)
     if np.count_nonzero(counted) == 1:
         return Estimate(value=estimate.value, reason="no interval: it is that of one sample")
@@ -199,8 +204,9 @@ def _influence_estimate(value: float, error: float, level: float, bounds: Bounds
 def _error_of_change(name: str, after: Reduced, before: Reduced, *, paired: bool) -> float:
     """Standard error of a difference."""
     if paired:
-        return standard_error(after.influences[name] - before.influences[name], after.weights)
-    return math.hypot(*(standard_error(each.influences[name], each.weights) for each in (after, before)))
+        return standard_error(after.influences[name] - before.influences[name], after.weights, after.clusters)
+    errors = (standard_error(each.influences[name], each.weights, each.clusters) for each in (after, before))
+    return math.hypot(*errors)
 
 
 def _deleted_of_change(name: str, after: Measured, before: Measured, *, paired: bool) -> Vector | None:

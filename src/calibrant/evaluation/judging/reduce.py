@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -24,7 +24,12 @@ from calibrant.evaluation.quantities.quantity import (
 )
 from calibrant.evaluation.quantities.roster import quantities
 from calibrant.evaluation.quantities.samples import Samples
-from calibrant.evaluation.resampling.events import Events, Matrix, Vector
+from calibrant.evaluation.resampling.clusters import (
+    cluster_codes,
+    effective_share_number,
+    number_of_clusters,
+)
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.resampling.statistics import ClasswiseErrors
 from calibrant.evaluation.result import ClassRow
@@ -65,6 +70,8 @@ class Reduced:
     classes: tuple[ClassRow, ...] = ()
     no_interval: Mapping[str, str] = field(default_factory=dict[str, str])
     """Why a quantity that has a value is not resampled."""
+    clusters: Indices | None = None
+    """The number of each row's cluster; ``None`` where the samples are independent."""
 
     @property
     def num_samples(self) -> int:
@@ -73,8 +80,19 @@ class Reduced:
 
     @property
     def effective_samples(self) -> float:
-        """How many rows there are, or by their weights how many as good as equal ones."""
+        """How many rows there are, or by their weights how many as good as equal ones; of clusters theirs."""
+        if self.clusters is not None:
+            return number_of_clusters(self.weights, self.clusters)
         return self.num_samples if self.weights is None else effective_number(self.weights)
+
+
+def effective_number_of(reduced: Reduced, key: str) -> float:
+    """How many independent samples would tell a share as well, such as the accuracy."""
+    if reduced.clusters is None or key not in reduced.ratios:
+        return reduced.effective_samples
+    above, below = reduced.ratios[key]
+    shares = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+    return effective_share_number(shares, below, reduced.clusters)
 
 
 def reduce_predictions(
@@ -87,8 +105,21 @@ def reduce_predictions(
     """Judge every sample, after ``calibrate`` if there is one; ``metrics`` are measured beside the usual."""
     wanted = quantities(predictions.kind, metrics)
     if predictions.kind == "top_label":
-        return _reduce_top_label(predictions, wanted, num_bins)
-    return _reduce_table(LabelledProbs(predictions, calibrate), wanted, num_bins)
+        reduced = _reduce_top_label(predictions, wanted, num_bins)
+    else:
+        reduced = _reduce_table(LabelledProbs(predictions, calibrate), wanted, num_bins)
+    return reduced if predictions.clusters is None else in_clusters(reduced, predictions.clusters)
+
+
+def in_clusters(reduced: Reduced, names: Sequence[str]) -> Reduced:
+    """The same, of samples that hang together within clusters."""
+    codes = cluster_codes(names)
+    events = {
+        prefix: tuple(replace(event, clusters=codes) for event in part)
+        for prefix, part in reduced.events.items()
+    }
+    table = None if reduced.class_table is None else replace(reduced.class_table, clusters=codes)
+    return replace(reduced, clusters=codes, events=events, class_table=table)
 
 
 def _reduce_top_label(predictions: Predictions, wanted: tuple[Quantity, ...], num_bins: int) -> Reduced:

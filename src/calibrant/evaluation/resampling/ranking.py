@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.evaluation.resampling.events import Vector
+from calibrant.evaluation.resampling.clusters import cluster_totals
+from calibrant.evaluation.resampling.events import Indices, Vector
 
 
 def auroc_influence(
@@ -44,8 +45,12 @@ def auroc_influence(
     return area, influence
 
 
-def standard_error(influence: Vector, weights: Vector | None) -> float:
-    """The standard error of a statistic from the influences of the samples."""
+def standard_error(influence: Vector, weights: Vector | None, clusters: Indices | None = None) -> float:
+    """The standard error of a statistic from the influences of the samples, summed over clusters if any."""
+    if clusters is not None:
+        mass = np.ones(len(influence)) if weights is None else weights
+        totals = cluster_totals(mass * influence, clusters)
+        return float(np.sqrt(totals @ totals * len(totals) / max(1, len(totals) - 1)) / mass.sum())
     if weights is None:
         return float(np.sqrt((influence**2).sum())) / len(influence)
     return float(np.sqrt(((weights * influence) ** 2).sum()) / weights.sum())

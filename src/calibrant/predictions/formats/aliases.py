@@ -55,12 +55,14 @@ class ColumnNames:
         probs: Columns of probabilities, one for each class, or that of class 1 alone.
         logits: The same for logits.
         group: The column of groups.
+        cluster: The column of clusters: patients, documents, images, within which samples hang together.
     """
 
     label: str | None = None
     probs: tuple[str, ...] = ()
     logits: tuple[str, ...] = ()
     group: str | None = None
+    cluster: str | None = None
 
     def __bool__(self) -> bool:
         return self != ColumnNames()
@@ -134,6 +136,8 @@ def _stated(columns: ColumnNames) -> Iterator[_Column]:
         yield _Column(found=columns.label, name="label", family="label")
     if columns.group is not None:
         yield _Column(found=columns.group, name="group", family="group")
+    if columns.cluster is not None:
+        yield _Column(found=columns.cluster, name="cluster", family="cluster")
     family, found = ("prob", columns.probs) if columns.probs else ("logit", columns.logits)
     if len(found) == 1:
         yield _Column(found=found[0], name=family, positive=_class_of(found[0], family), family=family)
@@ -144,7 +148,7 @@ def _stated(columns: ColumnNames) -> Iterator[_Column]:
 
 def _rivals(name: str, column: _Column) -> bool:
     """Whether a column would be read in place of, or beside, one that was stated."""
-    if column.family in {"label", "group"}:
+    if column.family in {"label", "group", "cluster"}:
         return name in {column.family, f"{column.family}s"}
     return name in {"prob", "logit", "confidence"} or name.startswith(("prob_", "logit_"))
 

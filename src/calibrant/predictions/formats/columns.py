@@ -21,8 +21,9 @@ Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | list[Any]"
 
 SPACES = {"logit": "logits", "prob": "probs"}
 FAMILIES = {"logits": "logit", "probs": "prob", "confidence": "confidence"}
-SINGLES = ("split", "weight", "group")
-KEYS = {"weight": "weights", "group": "groups"}  # an array has the plural for its name, a column may have
+SINGLES = ("split", "weight", "group", "cluster")
+# An array has the plural for its name, a column may have.
+KEYS = {"weight": "weights", "group": "groups", "cluster": "clusters"}
 BINARY_NAMES = ("negative_class", "positive_class")
 ACCEPTED = (
     "calibrant reads `label` with `logit_0`, `logit_1`, ... or `prob_0`, `prob_1`, ..., "
@@ -180,6 +181,8 @@ def columns_of(arrays: Arrays) -> Columns:
         others["weight"] = arrays["weights"].tolist()
     if "groups" in arrays:
         others["group"] = list(arrays["groups"])
+    if "clusters" in arrays:
+        others["cluster"] = list(arrays["clusters"])
     family = FAMILIES[space]
     return Columns(
         others=others,

@@ -68,7 +68,7 @@ def _contents(path: Path, *, whole: bool) -> Record | tuple[list[Record], list[i
             return found
         if not isinstance(found, list):
             raise InputError("it holds neither records nor arrays by name.")
-        records, lines = [_record(each, f"record {row}") for row, each in enumerate(found)], []
+        records, lines = [_record(each, f"row {row}") for row, each in enumerate(found)], []
     else:
         numbered = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
         records = [_record(_parsed(line, f"line {number}"), f"line {number}") for number, line in numbered]
@@ -152,7 +152,7 @@ def _of_pipelines(records: Sequence[Record], name: str, names: Sequence[str]) ->
 
 def _array(name: str, values: Any) -> Any:
     """Numbers as an array, texts as they are."""
-    if name in {"class_names", "groups", "kind"}:
+    if name in {"class_names", "groups", "clusters", "kind"}:
         return [str(each) for each in values] if isinstance(values, list) else values
     if isinstance(values, list) and values and all(isinstance(each, str) for each in values):
         return values
