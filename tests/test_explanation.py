@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 
 from calibrant.experiments.studies.roster import STUDIES
-from calibrant.experiments.verdicts import NO_PAPER, Found, every_claim, page_text, together, with_statuses, with_tallies
+from calibrant.experiments.verdicts import (
+    NO_PAPER,
+    Found,
+    every_claim,
+    page_text,
+    together,
+    with_statuses,
+    with_tallies,
+)
 from calibrant.experiments.verdicts import cited as named_by
 
 ROOT = Path(__file__).parents[1]

@@ -62,7 +62,12 @@ def committed(page: Page) -> Any:
     path = RESULTS / f"{page.name}.json"
     if not path.is_file():
         pytest.fail(f"commit what the study writes: `calibrant study {page.name} --table {RESULTS}`")
-    return json.loads(path.read_text(encoding="utf-8"))
+    return _read(page)
+
+
+@functools.cache
+def _read(page: Page) -> Any:
+    return page.read(RESULTS)
 
 
 def test_names_and_files_are_parted() -> None:
@@ -108,7 +113,7 @@ def test_page_is_a_function_of_its_results(one: Page) -> None:
     """The results file suffices for the page: rendered again, both are what ``docs/results`` has."""
     numbers = committed(one)
     assert text_of(one, numbers) == (RESULTS / f"{one.name}.md").read_text(encoding="utf-8")
-    assert results_text(numbers) == (RESULTS / f"{one.name}.json").read_text(encoding="utf-8")
+    assert results_text(one.content(RESULTS)) == (RESULTS / f"{one.name}.json").read_text(encoding="utf-8")
 
 
 @each([page for page in PAGES if page.exchanged is not None])

@@ -12,6 +12,8 @@ from calibrant.experiments.studies.sum_or_mean import PAGE
 from calibrant.experiments.studies.sum_or_mean.claims import claims
 from calibrant.experiments.studies.sum_or_mean.settings import HELD, LONG, MEAN, SLOW, STEP, SUM, WAYS
 
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
 
 def test_every_run_is_of_one_way_and_one_loss() -> None:
     """The page passes no run of the grid over, and takes none for two."""
@@ -78,7 +80,6 @@ def test_ways_are_compared_within_a_loss_and_losses_within_a_way() -> None:
     assert found["over-confident"] == "holds"
     assert "**No: at steps of one length" in PAGE.text(ways(planted, 3))
     planted[HELD] = {"cross-entropy": 0.9, "focal-3": 0.8}
-    assert "is then no higher than with the mean" not in PAGE.text(ways(planted, 3))
     assert "is then higher than with the mean" in PAGE.text(ways(planted, 3))
     planted[HELD] = {"cross-entropy": 0.8, "focal-3": 0.9}
     assert "**In part:** at steps of one length" in PAGE.text(ways(planted, 3))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -89,7 +88,7 @@ def every_claim(pages: Iterable[Page], folder: Path) -> list[Found]:
     found = [
         Found(page=page, paper=paper_of(claim.source), claim=claim)
         for page in pages
-        for claim in page.claims(json.loads((folder / f"{page.name}.json").read_text(encoding="utf-8")))
+        for claim in page.claims(page.read(folder))
     ]
     done: dict[str, float] = {}
     for paper in dict.fromkeys(each.paper for each in found):

@@ -31,6 +31,7 @@ from calibrant.predictions import Predictions, load_predictions
 from calibrant.training import Listener, Recipe, train
 from calibrant.training.budget import settings_at
 from calibrant.training.data import TrainingData, read_training_data
+from calibrant.training.recipe_files import nested
 from calibrant.training.run import RunFolder
 from calibrant.training.version import NUMBERS
 
@@ -166,23 +167,6 @@ class Training(Task):
         found = self.measured(predictions, recipe, recipe.evaluation.calibrators or DEFAULTS)
         more = {**_facts(recipe, run.folder, data, predictions), **found.more}
         return replace(found, rows=run.rows, more=more)
-
-
-def nested(settings: Settings) -> dict[str, Any]:
-    """Flat settings as the tables of a recipe.
-
-    Example:
-        >>> nested({"seed": 1, "training.epochs": 3})
-        {'seed': 1, 'training': {'epochs': 3}}
-    """
-    content: dict[str, Any] = {}
-    for key, value in settings.items():
-        *tables, name = key.split(".")
-        inside = content
-        for table in tables:
-            inside = inside.setdefault(table, {})
-        inside[name] = value
-    return content
 
 
 def recipe_of(settings: Settings) -> Recipe:

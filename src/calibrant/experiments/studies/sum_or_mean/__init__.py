@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from calibrant._math.errors import InputError
+from calibrant.experiments.matching import matches
+from calibrant.experiments.studies.losses.numbers import runs_by_arm, shown
 from calibrant.experiments.studies.sum_or_mean.claims import claims
 from calibrant.experiments.studies.sum_or_mean.numbers import numbers_of, swapped
 from calibrant.experiments.studies.sum_or_mean.settings import WAYS
@@ -25,21 +26,19 @@ PAGE = Page(
 
 def _run(session: Session, *, out: Path, table: Path | None) -> Sequence[Path]:
     from calibrant.experiments.grid import load_grid
-    from calibrant.experiments.matching import matches
     from calibrant.experiments.store.store import Store
-    from calibrant.experiments.studies.losses.measure import runs_of_setting
 
     session.progress("reading runs", 0.0)
     results = [each for each in Store(out, create=False).results(task="training") if "classes" in each.more]
-    found: dict[str, Mapping[str, Mapping[int, Mapping[str, Any]]]] = {
-        way.key: runs_of_setting([each for each in results if matches(each.settings, way.where)], way.losses)
-        for way in WAYS
+    runs = [{**each.settings, **shown(each), "cpu_seconds": each.cpu_seconds} for each in results]
+    mine = [run for run in runs if any(matches(run, way.where) for way in WAYS)]
+    found = {
+        way.key: runs_by_arm([run for run in mine if matches(run, way.where)], way.losses) for way in WAYS
     }
     if not any(found.values()):
         raise InputError(f"{out} holds no finished run of grids/sum-or-mean.toml; sweep it first.")
-    mine = [each for each in results if any(matches(each.settings, way.where) for way in WAYS)]
     wanted = len(load_grid(Path(__file__).with_name("grid.toml")).points)
-    numbers = numbers_of(found, wanted=wanted, seconds=sum(each.cpu_seconds for each in mine))
+    numbers = numbers_of(found, wanted=wanted, seconds=sum(run["cpu_seconds"] for run in mine))
     return PAGE.write(numbers, table or out)
 
 
