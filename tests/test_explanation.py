@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "explanation"
 RESULTS = ROOT / "docs" / "results"
 PAGES = sorted(path.name for path in FOLDER.glob("*.md"))
-WITHOUT_CODE = {"README.md", "claims.md"}
+WITHOUT_CODE = {"README.md", "claims.md", "what-to-use.md"}
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)")

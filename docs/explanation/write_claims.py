@@ -1,4 +1,4 @@
-"""Write what the studies say together: the page of every claim, and statuses and tallies in the pages on them.
+"""Write what the studies say together: the page of every claim, statuses and tallies in the pages on them.
 
 Run after a page of results has changed: ``python docs/explanation/write_claims.py``.
 """
