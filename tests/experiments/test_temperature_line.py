@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from calibrant.experiments.studies.temperature_line.measure import WORLDS, Tempe
 from calibrant.experiments.studies.temperature_line.settings import GAMMAS, LOSSES
 from calibrant.experiments.study import Session
 from calibrant.experiments.study_runs import carry_out, grid_of, kept_results
+from few_points import EXPONENTS, few_exponents
 
 SMALL = {"num_training": 1700, "num_calibration": 20, "num_epochs": 2, "divisions": 1}
 
@@ -59,6 +61,13 @@ def test_the_anchored_line_goes_through_its_anchors() -> None:
     assert found.deviation == pytest.approx((9 - 2.25) / 9)
 
 
+@pytest.fixture
+def few() -> Iterator[None]:
+    """The exponents that the runs below have followed."""
+    with few_exponents():
+        yield
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of classes, one of an event and one of two labels per sample."""
@@ -86,7 +95,7 @@ def content(runs: Runs) -> dict[str, Any]:
 def runs(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Everything once."""
     store = tmp_path_factory.mktemp("store")
-    with pytest.MonkeyPatch.context() as patch:
+    with few_exponents(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("CALIBRANT_DATA", str(folder))
         subjects = [*subjects_of(folder)[:-3], "digits, little data"]
         found = {"settings": SMALL, "axes": {"subject": subjects}}
@@ -120,6 +129,7 @@ def test_a_file_is_known_by_its_content(folder: Path, tmp_path: Path, monkeypatc
         Grid.read({"axes": {"subject": ["digits, al data"]}}, task=TemperatureLine())
 
 
+@pytest.mark.usefixtures("few")
 def test_what_is_followed(runs: Runs) -> None:
     """Every file, every label, every loss and seed; searches in the order that they must have."""
     numbers = PAGE.numbers_in(content(runs))
@@ -140,6 +150,7 @@ def test_what_is_followed(runs: Runs) -> None:
         assert curve.at_zero > 0
 
 
+@pytest.mark.usefixtures("few")
 def test_page(runs: Runs, tmp_path: Path) -> None:
     """Page, numbers and picture, the same bytes from the same runs."""
     first, second = (PAGE.write(content(runs), tmp_path / name) for name in ("first", "second"))
@@ -156,10 +167,11 @@ def test_page(runs: Runs, tmp_path: Path) -> None:
     numbers = PAGE.read(tmp_path / "first")
     assert len(numbers["networks"]) == len(LOSSES)
     line = numbers["files"]["classes.npz"]["lines"]["-0.5 to 5"]["T"]
-    slope, _ = np.polyfit(GAMMAS, numbers["files"]["classes.npz"]["temperatures"]["nll"], 1)
+    slope, _ = np.polyfit(EXPONENTS, numbers["files"]["classes.npz"]["temperatures"]["nll"], 1)
     assert line["slope"] == pytest.approx(slope, rel=1e-4)
 
 
+@pytest.mark.usefixtures("few")
 def test_page_of_networks_alone(runs: Runs, tmp_path: Path) -> None:
     """Without a folder of data there are no files, and the page says nothing of them."""
     alone = [run for run in runs if run.settings["subject"] in WORLDS]

@@ -89,7 +89,7 @@ def runs_of_loss(numbers: Numbers, loss: str) -> dict[int, Mapping[str, Any]]:
 
 
 def auroc(run: Mapping[str, Any], foreign: str, stage: str, score: str = "max_probability") -> float:
-    """Of telling foreign images."""
+    """The AUROC of telling foreign images."""
     return float(run["foreign"][foreign][stage][score])
 
 
