@@ -7,10 +7,12 @@ import doctest
 import fnmatch
 import functools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from calibrant.experiments.claims import Claim, Departure
 from calibrant.experiments.studies.roster import STUDIES
 from calibrant.experiments.verdicts import (
     NO_PAPER,
@@ -137,9 +139,9 @@ def found() -> list[Found]:
 
 
 @functools.cache
-def verdicts() -> dict[str, str]:
-    """What becomes of every claim of a paper on every page of results, by ``page/key``."""
-    return {each.name: each.claim.said for each in found() if each.claim.source not in NO_PAPER}
+def verdicts() -> dict[str, Claim]:
+    """Every claim of a paper on every page of results, by ``page/key``."""
+    return {each.name: each.claim for each in found() if each.claim.source not in NO_PAPER}
 
 
 def cited(check: str) -> list[str]:
@@ -210,10 +212,16 @@ def test_no_claim_of_a_study_is_passed_over() -> None:
 
 
 def test_one_disagreement_makes_a_row_mixed() -> None:
-    """Verdicts together: all alike, or mixed; a departure leaves all of them open."""
-    assert together(["holds", "holds"]) == "holds here"
-    assert together(["holds", "undecided"]) == "mixed here"
-    assert together(["holds", "depends on the reduction"]) == "depends on the reduction"
+    """Verdicts together: all alike, or mixed; what departs from the paper alone leaves them open."""
+    holds = Claim(key="", source="", statement="", verdict="holds", evidence="")
+    open_one, fails = replace(holds, verdict="undecided"), replace(holds, verdict="does not hold")
+    mean = (Departure(verdict="depends on the reduction", what="A mean."),)
+    assert together([holds, holds]) == "holds here"
+    assert together([holds, open_one]) == "mixed here"
+    assert together([replace(holds, departures=mean)]) == "depends on the reduction"
+    assert together([replace(holds, departures=mean), holds]) == "holds here"
+    assert together([replace(holds, departures=mean), fails]) == "depends on the reduction"
+    assert together([replace(holds, departures=mean), holds, fails]) == "mixed here"
 
 
 def test_numbers_of_the_claims_stand_where_they_link() -> None:

@@ -147,16 +147,25 @@ def _number(p: float | None) -> str:
     return "< 1e-4" if p < 1e-4 else f"{p:.2g}"
 
 
-def together(found: Collection[str]) -> str:
-    """The status of a row of claims from what became of the claims that it names.
+def together(found: Collection[Claim]) -> str:
+    """The status of a row of claims from the verdicts on the claims that it names.
+
+    A study that departs from the paper settles nothing by itself. Beside studies that do not it counts like
+    them; where each side is of one mind and the other of another, it is the departure that decides.
 
     Example:
-        >>> together(["holds", "holds"]), together(["holds", "undecided"])
+        >>> from calibrant.experiments.claims import Claim
+        >>> one = Claim(key="", source="", statement="", verdict="holds", evidence="")
+        >>> two = Claim(key="", source="", statement="", verdict="undecided", evidence="")
+        >>> together([one, one]), together([one, two])
         ('holds here', 'mixed here')
     """
-    if "depends on the reduction" in found:
-        return "depends on the reduction"
-    return f"{next(iter(found))} here" if len(set(found)) == 1 else "mixed here"
+    departing = {str(claim.verdict) for claim in found if claim.departures}
+    faithful = {str(claim.verdict) for claim in found if not claim.departures}
+    if departing and (not faithful or (departing != faithful and len(departing) == len(faithful) == 1)):
+        return next(claim.said for claim in found if claim.departures)
+    verdicts = departing | faithful
+    return f"{next(iter(verdicts))} here" if len(verdicts) == 1 else "mixed here"
 
 
 def cited(check: str, names: Iterable[str]) -> list[str]:
@@ -196,12 +205,12 @@ def with_tallies(text: str, found: Sequence[Found]) -> str:
 
 def with_statuses(text: str, found: Sequence[Found]) -> str:
     """The page on claims, with the status of every row that rests on studies written again."""
-    said = {each.name: each.claim.said for each in found if each.claim.source not in NO_PAPER}
+    known = {each.name: each.claim for each in found if each.claim.source not in NO_PAPER}
     lines: list[str] = []
     for line in text.splitlines():
         cells = line.split(" | ")
-        names = cited(line, said) if line.startswith("| ") and len(cells) >= 5 else []
+        names = cited(line, known) if line.startswith("| ") and len(cells) >= 5 else []
         if names and cells[2].endswith((" here", "depends on the reduction")):
-            cells[2] = together([said[name] for name in names])
+            cells[2] = together([known[name] for name in names])
         lines.append(" | ".join(cells))
     return "\n".join(lines) + "\n"

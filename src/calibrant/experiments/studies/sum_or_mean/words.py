@@ -12,7 +12,15 @@ from calibrant.experiments.studies.losses.claims import shown
 from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick
 from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, claims, equal_steps
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
-from calibrant.experiments.studies.sum_or_mean.settings import FEWEST_SEEDS, LIGHT, LONG, LOSSES, SUM, TITLES
+from calibrant.experiments.studies.sum_or_mean.settings import (
+    FEWEST_SEEDS,
+    HARDLY_LEARNED,
+    LIGHT,
+    LONG,
+    LOSSES,
+    SUM,
+    TITLES,
+)
 
 COLUMNS: Mapping[str, tuple[str, Pick]] = {
     "error %": ("error", lambda run: run["stages"]["before"]["error"]),
@@ -50,6 +58,13 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "equal_holds": sum(claim.verdict == "holds" for claim in equal),
         "equal_fails": sum(claim.verdict == "does not hold" for claim in equal),
         "by_way": _temperatures(by_way),
+        "lost": [
+            f"{arm.title} with the {TITLES[way]}, seed {seed}: {run['train_accuracy']:.0%}"
+            for way, arms in by_way.items()
+            for arm in arms.values()
+            for seed, run in arm.runs.items()
+            if run["train_accuracy"] < HARDLY_LEARNED
+        ],
         "long": _of_focal(by_way[LONG]),
         "light": _of_focal(by_way[LIGHT]),
         "summed": _of_focal(by_way[SUM]),
