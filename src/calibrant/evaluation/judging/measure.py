@@ -28,7 +28,11 @@ from calibrant.evaluation.resampling.intervals import (
 )
 from calibrant.evaluation.resampling.inversion import Inverted
 from calibrant.evaluation.resampling.null import ROUNDING, NullDraws
-from calibrant.evaluation.resampling.ranking import standard_error
+from calibrant.evaluation.resampling.ranking import (
+    error_of_totals,
+    influence_totals,
+    standard_error,
+)
 from calibrant.evaluation.resampling.resamples import Deletions
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import ClassRow, Curve, Estimate, Intervals, NullError, Part
@@ -203,8 +207,13 @@ def _influence_estimate(value: float, error: float, level: float, bounds: Bounds
 
 def _error_of_change(name: str, after: Reduced, before: Reduced, *, paired: bool) -> float:
     """Standard error of a difference."""
+    if paired and after.clusters is not None and before.clusters is not None:
+        return error_of_totals(
+            influence_totals(after.influences[name], after.weights, after.clusters)
+            - influence_totals(before.influences[name], before.weights, before.clusters)
+        )
     if paired:
-        return standard_error(after.influences[name] - before.influences[name], after.weights, after.clusters)
+        return standard_error(after.influences[name] - before.influences[name], after.weights)
     errors = (standard_error(each.influences[name], each.weights, each.clusters) for each in (after, before))
     return math.hypot(*errors)
 

@@ -189,6 +189,10 @@ class EventCells:
         stops = {"width": self.num_bins, "mass": 2 * self.num_bins, "score": self.matrix.shape[0]}
         return slice(starts[place], stops[place])
 
+    def squares(self, matrix: Any) -> Any:
+        """The squared weights of the samples, of which a row stands for many where they are counted."""
+        return matrix if self.events.counted else matrix.power(2)
+
     def cells(self, kernel: Kernel) -> Cells:
         """The sums that an error is a function of."""
         cells = self._cells[PLACES[kernel]]
@@ -236,7 +240,7 @@ class EventCells:
     def _of(self, matrix: Any, cell: Indices, bins: Indices) -> Cells:
         """From the samples' weights in each entry ``(E, N)``."""
         stated, total = self.events.confidences, self.total
-        squared = matrix.power(2)
+        squared = self.squares(matrix)
         return Cells(
             cell=cell,
             bin=bins,
@@ -247,7 +251,7 @@ class EventCells:
             squares=np.asarray(squared.sum(axis=1)).ravel() / total**2,
             num_cells=int(cell.max()) + 1,
             num_bins=self.num_bins,
-            total_squares=float((self.weights**2).sum()) / total**2,
+            total_squares=float((self.weights if self.events.counted else self.weights**2).sum()) / total**2,
             error=_absolute(self),
         )
 
