@@ -1,10 +1,10 @@
 """What ``calibrant serve`` bears: many visitors at once, and files that mean harm.
 
-Run: ``python benchmarks/serve.py``, some minutes; ``--requests`` and ``--hostile`` set how much is sent. 200
-visitors ask ``/predict`` at the same time, over and over, about images of 64 × 64 pixels; a network of three
-layers answers. Beside it stands the same work without a server: decoding, network and calibrator on batches of
-32 in one process. Then hostile files are sent, each of which must be refused in one sentence while the server
-stays as it is.
+Run: ``python benchmarks/serve.py``, some minutes; ``--requests`` and ``--hostile`` set how much is sent.
+200 visitors ask ``/predict`` at the same time, over and over, about images of 64 × 64 pixels; a network of
+three layers answers. Beside it stands the same work without a server: decoding, network and calibrator on
+batches of 32 in one process. Then hostile files are sent, each of which must be refused in one sentence
+while the server stays as it is.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ async def harm(address: str, count: int) -> dict[str, Any]:
                 wrong.append(f"{name[:40]}: {status} {answer.text[:100]}")
 
         await asyncio.gather(*(send(number) for number in range(count)))
-        answers = (await client.get("/health")).status_code == 200
+        healthy = (await client.get("/health")).status_code == 200
     return {
         "sent": count,
         "kinds": len(kinds),
