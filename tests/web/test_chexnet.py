@@ -13,7 +13,7 @@ from torch import Tensor
 
 from calibrant import InputError
 from calibrant.models import DenseNet
-from calibrant.models.chexnet import convert_chexnet
+from calibrant.web.chexnet import convert_chexnet
 
 
 def original_name(name: str) -> str:
