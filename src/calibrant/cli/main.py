@@ -92,7 +92,7 @@ def _interrupted(end: BaseException) -> bool:
 
 
 def _defaults() -> dict[str, Any]:
-    """Of options, as the nearest pyproject.toml says; of no interest to a shell that completes words."""
+    """The defaults of options, from the nearest pyproject.toml; not read while a shell completes words."""
     if "_CALIBRANT_COMPLETE" in os.environ:
         return {}
     return defaults_from(Path.cwd(), lambda: typer.main.get_command(app))

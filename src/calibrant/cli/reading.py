@@ -50,7 +50,15 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         list[str] | None,
         typer.Option("--logit-columns", metavar="NAMES", help="The same for logits."),
     ),
-    "group_column": (str | None, typer.Option(metavar="NAME", help="The column of groups.")),
+    "group_column": (
+        str | None,
+        typer.Option(
+            "--group-column",
+            "--group-columns",
+            metavar="NAMES",
+            help="The column of groups, or several: sex,site.",
+        ),
+    ),
     "cluster": (
         str | None,
         typer.Option(
@@ -127,11 +135,12 @@ class Reading:
         """The names of columns that were given."""
         from calibrant.predictions import ColumnNames
 
+        groups = tuple(part.strip() for part in (self.group_column or "").split(",") if part.strip())
         names = ColumnNames(
             label=self.label_column,
             probs=self.prob_columns,
             logits=self.logit_columns,
-            group=self.group_column,
+            group=groups or None,
             cluster=None if self._clusters_are_groups or self.cluster == "clusters" else self.cluster,
         )
         return names or None

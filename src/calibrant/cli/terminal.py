@@ -55,7 +55,7 @@ Level = Annotated[
     float, typer.Option(parser=share, metavar="SHARE", help="Level of the intervals: 0.95, or 95.")
 ]
 MOST_BINS = 1000
-"""Of a diagram; memory and time grow with their number."""
+"""The most bins of a diagram; memory and time grow with their number."""
 PositiveClass = Annotated[
     str | None,
     typer.Option(
@@ -194,11 +194,11 @@ def refuse_to_replace_report(path: Path | None, files: Sequence[Path], *, force:
     Raises:
         InputError: If something else is there.
     """
-    from calibrant.reports.commands import mark_of_files
-
-    mark = f'content="calibrant {mark_of_files(files)}"'.encode()
 
     def made_from_them(page: Path) -> bool:
+        from calibrant.reports.commands import mark_of_files  # a second, of no use where nothing is replaced
+
+        mark = f'content="calibrant {mark_of_files(files)}"'.encode()
         with page.open("rb") as file:
             return mark in file.read(4096)
 

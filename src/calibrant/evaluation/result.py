@@ -266,7 +266,7 @@ class Coverage:
 
 @dataclass(frozen=True, kw_only=True)
 class Coverages:
-    """Of every calibration error whose interval was measured, and of its change."""
+    """The coverage of every calibration error whose interval was measured, and of its change."""
 
     level: float  # that the intervals aim at
     values: Mapping[str, Coverage]

@@ -360,9 +360,9 @@ class Predictions:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file that :func:`load_predictions` reads back to the same values, whole or not at all.
 
-        The ending chooses the format: ``.npz``, ``.csv``, ``.csv.gz``, ``.parquet``, ``.safetensors`` or
-        ``.pt``. Text has no dtype: from ``.csv`` the same values come back in float64. ``source`` and
-        ``notes`` are not written.
+        The ending chooses the format: ``.npz``, ``.csv``, ``.csv.gz``, ``.tsv``, ``.jsonl``, ``.json``,
+        ``.parquet``, ``.safetensors`` or ``.pt``. Text has no dtype: values come back in float64. ``source``
+        and ``notes`` are not written.
 
         Args:
             path: Where to; a file that is there is replaced.

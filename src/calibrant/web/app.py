@@ -19,28 +19,36 @@ from calibrant.web.evaluations import Computes, Evaluations
 from calibrant.web.guard import LOOPBACK, Guard
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.page import PAGES, Page
+from calibrant.web.predicting import Model, Predicting
 from calibrant.web.uploads import Receiver
 
 
 def create_app(
-    workers: Computes, *, limits: Limits | None = None, hosts: Collection[str] | None = LOOPBACK
+    workers: Computes,
+    *,
+    model: Model | None = None,
+    limits: Limits | None = None,
+    hosts: Collection[str] | None = LOOPBACK,
 ) -> FastAPI:
     """The application.
 
     Args:
         workers: Compute evaluations and comparisons.
+        model: The network that images are shown to, if there is one.
         limits: On every request.
         hosts: Names that it may be called by; None: any.
     """
     limits = limits or Limits()
     receiver, counts = Receiver(limits), Counts()
-    evaluations = Evaluations(workers, receiver, limits)
+    evaluations, predicting = Evaluations(workers, receiver, limits), Predicting(model, receiver, limits)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         workers.start()
         yield
         workers.stop()
+        if model is not None:
+            model.workers.stop()
 
     app = FastAPI(
         title="calibrant",
@@ -65,8 +73,14 @@ def create_app(
         """Counts of answers and the bytes that are held, for Prometheus."""
         return counts.text({"held_bytes": receiver.held, "replaced_workers": workers.replaced})
 
+    @app.get("/about", openapi_extra=described.ABOUT_SERVER)
+    async def about() -> dict[str, Any]:
+        """What the page needs to know: the version, the limits, and the network if there is one."""
+        return {"version": __version__, "most_bytes": limits.upload, "model": model and model.described}
+
     app.post("/evaluate", openapi_extra=described.EVALUATE)(evaluations.evaluate)
     app.post("/compare", openapi_extra=described.COMPARE)(evaluations.compare)
+    app.post("/predict", openapi_extra=described.PREDICT)(predicting.predict)
     return app
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-_KNOWN = frozenset({"/", "/evaluate", "/compare", "/predict", "/health", "/metrics", "/openapi.json"})
+_KNOWN = frozenset(
+    {"/", "/evaluate", "/compare", "/predict", "/about", "/health", "/metrics", "/openapi.json"}
+)
 
 
 class Counts:

@@ -20,12 +20,13 @@ _ERRORS = {
     503: "The server has too much to do.",
 }
 
+_ERROR = {"application/json": {"example": {"error": "`bins` must be an integer from 1 to 200; got '0'."}}}
+
 
 def _responses(kind: str, example: Any, *, more: dict[str, Any] | None = None) -> dict[str, Any]:
-    error = {"application/json": {"example": {"error": "`bins` must be an integer from 1 to 200; got '0'."}}}
     return {
         "200": {"description": "The answer.", "content": {kind: {"example": example}} | (more or {})},
-        **{str(status): {"description": said, "content": error} for status, said in _ERRORS.items()},
+        **{str(status): {"description": said, "content": _ERROR} for status, said in _ERRORS.items()},
     }
 
 
@@ -80,4 +81,33 @@ COMPARE = {
     "responses": _responses("application/json", {"kind": "binary", "paired": True}, more=_LINES),
 }  # fmt: skip
 HEALTH = {"responses": {"200": {"content": {"application/json": {"example": {"status": "ok"}}}}}}
+ABOUT_SERVER = {"responses": {"200": {"content": {"application/json": {"example": {"model": None}}}}}}
 METRICS = {"responses": {"200": {"content": {"text/plain": {"example": "calibrant_held_bytes 0"}}}}}
+
+
+EXAMPLE_IMAGE = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAAAAADhZOFXAAAAE0lEQVR4nGNkYGBgYGBgYqAXAwABEAAJc0pkyAAAAABJRU5ErkJggg=="
+)
+_CLASS = {"name": "cat", "raw": 0.97, "calibrated": 0.81, "low": 0.78, "high": 0.84, "prevalence": 0.5}
+PREDICT = {
+    "requestBody": _form(
+        {
+            "file": {
+                "type": "array",
+                "items": {"type": "string", "format": "binary"},
+                "description": "Images: PNG, JPEG, WebP, BMP, TIFF or GIF.",
+            },
+            "map": {
+                "type": "string",
+                "description": "With one image: a class, or `likeliest`; the answer then has what the "
+                "network sees (`image`) and where it sees that class (`map`), both as data addresses.",
+            },
+        },
+        ["file"],
+        {"file": {"name": "one.png", "content": EXAMPLE_IMAGE, "encoding": "base64"}},
+    ),
+    "responses": {
+        **_responses("application/json", {"predictions": [{"name": "one.png", "classes": [_CLASS]}]}),
+        "404": {"description": "The server has no network.", "content": _ERROR},
+    },
+}

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+from calibrant._math.errors import InputError
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.work import refused
 
@@ -39,10 +40,16 @@ class Done:
 
 
 class Workers:
-    """Some processes, which take what is to be computed in turn."""
+    """Some processes, which take what is to be computed in turn.
 
-    def __init__(self, limits: Limits, *, number: int = 1) -> None:
-        self._limits, self._number, self._waiting = limits, number, 0
+    Args:
+        limits: On time and memory.
+        number: How many processes.
+        setup: Called in each of them before the first task; what it gives is then the first argument of all.
+    """
+
+    def __init__(self, limits: Limits, *, number: int = 1, setup: Callable[[], Any] | None = None) -> None:
+        self._limits, self._number, self._waiting, self._setup = limits, number, 0, setup
         self._threads = ThreadPoolExecutor(2 * number, thread_name_prefix="calibrant-worker")
         self._free: asyncio.Queue[_Process] = asyncio.Queue()
         self._all: set[_Process] = set()
@@ -51,8 +58,29 @@ class Workers:
 
     def start(self) -> None:
         """Start the processes; they are ready when their imports are done."""
-        for _ in range(self._number):
+        for _ in range(self._number - len(self._all)):
             self._free.put_nowait(self._new())
+
+    def first(self, function: Callable[..., Any]) -> Any:
+        """Compute something before the server listens, so that what is wrong is said at once.
+
+        Raises:
+            InputError: If it, or what is set up before it, cannot be computed.
+        """
+        self.start()
+        process = next(iter(self._all))
+        process.send((function, ()))
+        while True:
+            try:
+                message = process.next()
+            except (EOFError, OSError) as error:
+                raise InputError("the process that was to load the network has ended.") from error
+            if isinstance(message, Done):
+                return message.value
+            if isinstance(message, Refusal):
+                raise InputError(message.sentence)
+            if message is not None and not isinstance(message, Progress):
+                raise RuntimeError(message)
 
     def stop(self) -> None:
         """End the processes, whatever they are doing."""
@@ -112,7 +140,7 @@ class Workers:
             self._free.put_nowait(process)
 
     def _new(self) -> _Process:
-        process = _Process(self._limits.memory)
+        process = _Process(self._limits.memory, self._setup)
         self._all.add(process)
         return process
 
@@ -123,10 +151,10 @@ class Workers:
 class _Process:
     """One process, seen from the server."""
 
-    def __init__(self, memory: int) -> None:
+    def __init__(self, memory: int, setup: Callable[[], Any] | None) -> None:
         context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, memory), daemon=True)
+        self._process = context.Process(target=_serve, args=(theirs, memory, setup), daemon=True)
         self._process.start()
         theirs.close()
 
@@ -142,15 +170,21 @@ class _Process:
         self._connection.close()
 
 
-def _serve(connection: Connection, memory: int) -> None:
+def _serve(connection: Connection, memory: int, setup: Callable[[], Any] | None) -> None:
     """Compute what is asked for, one thing after the other, until the server is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
-    _warm_up()
-    _limit_memory(memory)
     with suppress(EOFError, KeyboardInterrupt, OSError):
+        try:
+            state = () if setup is None else (setup(),)
+        except Exception as error:
+            connection.send(refused(error) or traceback.format_exc())
+            return
+        if setup is None:
+            _warm_up()
+        _limit_memory(memory)
         while True:
             function, args = connection.recv()
-            connection.send(_answer(function, args, connection))
+            connection.send(_answer(function, (*state, *args), connection))
 
 
 def _answer(function: Callable[..., Any], args: tuple[Any, ...], connection: Connection) -> Any:

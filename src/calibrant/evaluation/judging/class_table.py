@@ -41,7 +41,7 @@ class ClassTable:
     table: LabelledProbs
     sums: BinSums
     variance: Tensor
-    """Of how often each class occurs ``(C,)``, if what is stated is true."""
+    """The variance of how often each class occurs ``(C,)``, if what is stated is true."""
     clusters: Indices | None = None
     """The number of each row's cluster; ``None`` where the rows are independent."""
 
@@ -147,6 +147,7 @@ class ClassTable:
             num_bins=len(mass),
             total_squares=share / total,
             error=lambda each: np.abs(each).sum(axis=1) / num_classes,
+            per_size=1 / num_classes,
         )
 
     def draw_errors(self, truth: Truth, num_draws: int, seed: tuple[int, ...]) -> Vector:
@@ -222,7 +223,7 @@ class ClassTable:
 
 
 def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> ClassNull:
-    """Of the event of a binary model, or of labels that are drawn each for itself."""
+    """The null of the event of a binary model, or of labels that are drawn each for itself."""
     weights = [np.ones_like(each.confidences) if each.weights is None else each.weights for each in events]
     expected = np.array([w @ each.confidences for w, each in zip(weights, events, strict=True)])
     happened = np.array([w @ each.outcomes for w, each in zip(weights, events, strict=True)])

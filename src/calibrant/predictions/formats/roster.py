@@ -44,7 +44,11 @@ def npy_format(labels: Path | None = None) -> Format:
 
 _TEXT = Format(read=csv_file.read, write=csv_file.write, records=csv_file.records_of)
 _JSON, _LINES = (
-    Format(read=partial(json_file.read, whole=whole), records=partial(json_file.records_of, whole=whole))
+    Format(
+        read=partial(json_file.read, whole=whole),
+        write=partial(json_file.write, whole=whole),
+        records=partial(json_file.records_of, whole=whole),
+    )
     for whole in (True, False)
 )
 
@@ -53,7 +57,7 @@ FORMATS = {
     ".csv": _TEXT,
     ".csv.gz": _TEXT,
     ".tsv": _TEXT,
-    ".tsv.gz": Format(read=csv_file.read, records=csv_file.records_of),
+    ".tsv.gz": _TEXT,
     ".parquet": Format(
         read=parquet.read,
         write=parquet.write,

@@ -1,4 +1,4 @@
-"""The page: three files that need no network, read once."""
+"""The page: a few files that need no network, read once."""
 
 from __future__ import annotations
 
@@ -28,4 +28,6 @@ PAGES = {
     "/": Page("page.html", "text/html"),
     "/page.css": Page("page.css", "text/css"),
     "/page.js": Page("page.js", "text/javascript"),
+    "/common.js": Page("common.js", "text/javascript"),
+    "/image.js": Page("image.js", "text/javascript"),
 }
