@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
+from calibrant.cli.dense import opened_dense, write_images
 from calibrant.cli.reading import Reading, check_inputs, expanded, named, reads
 from calibrant.cli.terminal import (
     METHODS,
@@ -40,7 +41,7 @@ def evaluate(
             metavar="FILE...",
             help="Predictions: .npz, .csv, .tsv, .jsonl, .parquet, .safetensors, .pt, or logits.npy "
             "(probs.npy) with labels.npy beside it; - for a pipe. Several are judged one after another. "
-            "Large .npy and .parquet files are read in pieces.",
+            "Large .npy and .parquet files are read in pieces, folders or .npz of segmentation by images.",
         ),
     ],
     reading: Reading,
@@ -89,6 +90,14 @@ def evaluate(
         int, typer.Option(min=2, metavar="N", help="Bootstrap resamples behind the intervals.")
     ] = 1000,
     level: Level = 0.95,
+    ignore_index: Annotated[
+        int | None,
+        typer.Option(metavar="LABEL", help="Of segmentation: positions with this label are left out."),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(help="Of segmentation: write a row for each image into this .csv file."),
+    ] = None,
     by_group: Annotated[
         bool,
         typer.Option(
@@ -114,13 +123,15 @@ def evaluate(
 
     from calibrant.evaluation import evaluate as evaluate_predictions
     from calibrant.evaluation.group_repairs import with_repairs_by_group
+    from calibrant.predictions import DensePredictions
     from calibrant.reports import render
     from calibrant.reports.commands import with_commands
 
     def judged(file: Path) -> Evaluation:
         with progress(f"reading {file.name}", quiet=quiet) as tell:
-            predictions = reading.open(file, labels=labels)
-            if by_group and predictions.groups is None:
+            dense = opened_dense(file, ignore_index=ignore_index, images=images)
+            predictions = dense or reading.open(file, labels=labels)
+            if by_group and (isinstance(predictions, DensePredictions) or predictions.groups is None):
                 raise InputError(
                     f"--by-group needs `groups` in {file}, one name per sample; --group-column says which "
                     "column holds them."
@@ -141,9 +152,12 @@ def evaluate(
                 progress=tell,
             )
             mended = None
-            if by_group:
+            if by_group and not isinstance(predictions, DensePredictions):
                 tell("repairing each group", 0.95)
                 answer, mended = with_repairs_by_group(answer, predictions, level=level, seed=seed)
+            if dense is not None and images is not None:
+                tell("writing the table of images", 0.97)
+                write_images(dense, images, num_bins=bins, force=force)
             found = with_commands(answer, reading=reading.words)
             page = report / f"{file.stem}.html" if report is not None and pages else report
             if page is not None:

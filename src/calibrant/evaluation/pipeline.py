@@ -6,16 +6,18 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import ParamSpec
 
+from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.arguments import Cluster, check_predictions, in_clusters
 from calibrant.evaluation.conclude import conclude
+from calibrant.evaluation.dense.judge import judge_images, prepare_images, sampled
 from calibrant.evaluation.fit import fit
 from calibrant.evaluation.judge import judge
 from calibrant.evaluation.prepare import Request, prepare
 from calibrant.evaluation.progress import Progress
 from calibrant.evaluation.result import Evaluation, Intervals
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
-from calibrant.predictions import Predictions
+from calibrant.predictions import DensePredictions, Predictions
 
 Given = ParamSpec("Given")
 
@@ -38,7 +40,7 @@ def _one_at_a_time(function: Callable[Given, Evaluation]) -> Callable[Given, Eva
 
 @_one_at_a_time
 def evaluate(
-    predictions: Predictions,
+    predictions: Predictions | DensePredictions,
     *,
     calibration: Predictions | None = None,
     calibrators: Sequence[str | Calibrator] | None = None,
@@ -75,10 +77,10 @@ def evaluate(
     test, the true errors under which the one found is no surprise (see
     :mod:`calibrant.evaluation.resampling.inversion`): it leaves out zero exactly where the p-value of
     ``null`` is at most one minus the level, and it need not lie evenly about the value, nor contain it.
-    ``without_chance`` is the estimate that goes with it. A ``change`` of two errors spans the resampled
-    interval about the difference of the values and about that of the estimates without chance, which is an
-    approximation. ``intervals`` takes bootstrap intervals for calibration errors instead: centred on the
-    value, plain percentiles, or BCa ones. The AUROC has DeLong's interval, or for several classes the same
+    ``without_chance`` is the estimate that goes with it. The interval of a ``change`` of two errors is made
+    from those of both and the correlation of the resampled errors, which is an approximation. ``intervals``
+    takes bootstrap intervals for calibration errors instead: centred on the value, plain percentiles, or BCa
+    ones. The AUROC has DeLong's interval, or for several classes the same
     with the influences averaged; calibration slope and intercept have normal ones from their influences.
     Where all that count are right (or none is), resamples are all alike, and the share has Clopper and
     Pearson's interval; what a single sample decides has none, nor has a change judged on fewer than six
@@ -102,7 +104,9 @@ def evaluate(
     with fewer than 20 calibration samples, which are too few to choose by.
 
     Args:
-        predictions: What to judge; labels are needed.
+        predictions: What to judge; labels are needed. Of segmentation (:class:`DensePredictions`) one image
+            at a time is read, and images are the clusters; calibrators are fitted on some positions of each
+            image of the calibration split.
         calibration: Other predictions of the same model to fit on: their calibration split, or all of them
             where they have none. The calibration split of ``predictions`` is then left out, which is noted.
         calibrators: Names such as ``"temperature"`` or ``'focal-temperature(objective="ece")'``, or
@@ -164,9 +168,19 @@ def evaluate(
         >>> found.arm("temperature").metrics["ece"].value < found.arm("uncalibrated").metrics["ece"].value / 2
         True
     """
-    check_predictions(predictions, "predictions")
+    if isinstance(predictions, DensePredictions):
+        given = (calibration, positive_class, cluster, ood, ood_score)
+        if any(each is not None for each in given) or intervals != "inverted":
+            raise InputError(
+                "`calibration`, `positive_class`, `cluster`, `ood` and `intervals` must not be given with "
+                "`DensePredictions`, of which images are the clusters; mark images to fit on by `split`."
+            )
+        given = sampled(predictions, seed)
+    else:
+        check_predictions(predictions, "predictions")
+        given = in_clusters(predictions, cluster)
     request = Request(
-        predictions=in_clusters(predictions, cluster),
+        predictions=given,
         calibration=calibration,
         calibrators=calibrators,
         positive_class=positive_class,
@@ -182,4 +196,6 @@ def evaluate(
         command=command,
         progress=progress,
     )
+    if isinstance(predictions, DensePredictions):
+        return conclude(judge_images(fit(prepare_images(request, predictions)), predictions))
     return conclude(judge(fit(prepare(request))))

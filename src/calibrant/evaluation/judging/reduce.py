@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -29,9 +29,10 @@ from calibrant.evaluation.resampling.clusters import (
     effective_share_number,
     number_of_clusters,
 )
+from calibrant.evaluation.resampling.drawn_labels import ClassNull
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.intervals import effective_number
-from calibrant.evaluation.resampling.statistics import ClasswiseErrors
+from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.result import ClassRow
 from calibrant.predictions import Predictions
 
@@ -62,9 +63,11 @@ class Reduced:
     """Why a quantity has no value."""
     influences: dict[str, Vector]
     """The influence of each sample on the quantities that have no replicates."""
-    classwise: ClasswiseErrors | None = None
+    classwise: Callable[[Counts], Vector] | None = None
     class_table: ClassTable | None = None
     """Classes that exclude each other, to draw labels of."""
+    class_null: Callable[[int, tuple[int, ...]], ClassNull] | None = None
+    """What gives their errors under calibration, from numbers of draws and seeds, where there is no table."""
     agreement: Agreement | None = None
     """How predicted classes and labels agree, where classes exclude each other."""
     classes: tuple[ClassRow, ...] = ()

@@ -91,7 +91,7 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
     alike = np.append(True, np.diff(mass) != 0)  # where the drawn ones need not be told apart
     alike[starts] = True
     pieces = group_starts(alike)
-    counts = DrawnCounts(stated, pieces)
+    counts = None if event.counted else DrawnCounts(stated, pieces)
     share, places = mass[pieces[:-1], None], np.searchsorted(pieces, starts)
     weights = np.add.reduceat(mass, starts)
     points = np.add.reduceat(mass * stated, starts) / weights
@@ -100,11 +100,14 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
     curves = np.empty((draws, BAND_POINTS))
     moved = None if event.clusters is None else _signed(event, order[counted], starts, seed)
     for start, stop in block_bounds(draws, MOST_DRAWN // len(share)):
-        sums = np.add.reduceat(share * counts.draw(rng, stop - start), places, axis=0).T
+        expected = weights * points
+        if counts is None:
+            spread = np.sqrt(np.add.reduceat(mass * stated * (1 - stated), starts))
+            sums = expected + spread * rng.standard_normal((stop - start, len(spread)))
+        else:
+            sums = np.add.reduceat(share * counts.draw(rng, stop - start), places, axis=0).T
         if moved is not None:
-            expected = weights * points
-            independent = (sums - expected).T
-            sums = (moved.draw(independent)[0].T + expected).clip(0.0, weights)
+            sums = (moved.draw((sums - expected).T)[0].T + expected).clip(0.0, weights)
         curves[start:stop] = isotonic_curves(points, weights, np.ascontiguousarray(sums), positions)
     low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return Band(
@@ -120,7 +123,8 @@ def _signed(event: Events, rows: NDArray[np.int64], starts: NDArray[np.int64], s
     residuals = indicator(codes, mass * (part.outcomes - part.confidences))
     point = np.zeros(len(rows), np.int64)
     point[starts[1:]] = 1
-    variance = np.add.reduceat(mass**2 * part.confidences * (1 - part.confidences), starts)
+    squares = mass if event.counted else mass**2
+    variance = np.add.reduceat(squares * part.confidences * (1 - part.confidences), starts)
     return SignedSums(indicator(np.cumsum(point)).T @ residuals, variance, (seed, 3))
 
 

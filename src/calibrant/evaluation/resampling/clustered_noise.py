@@ -41,7 +41,7 @@ class EventSigns:
         events = cells.events
         self._cells = cells
         of_clusters = indicator(codes, events.outcomes - events.confidences)
-        variance = cells.matrix.power(2) @ (events.confidences * (1 - events.confidences))
+        variance = cells.squares(cells.matrix) @ (events.confidences * (1 - events.confidences))
         self._signed = SignedSums((cells.matrix @ of_clusters).tocsr(), variance, seed)
         self._residuals = {place: (each @ of_clusters).tocsr() for place, each in cells.entries.items()}
         self._masses = {place: (each @ indicator(codes)).tocsr() for place, each in cells.entries.items()}

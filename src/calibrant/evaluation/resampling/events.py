@@ -25,6 +25,8 @@ class Events:
     weights: Vector | None = None
     clusters: Indices | None = None
     """The number of each sample's cluster; ``None`` where the samples are independent."""
+    counted: bool = False
+    """Whether the weights say how many samples of a cluster a row stands for, as of pixels."""
 
     def part(self, rows: Any) -> Events:
         """Some of the samples; clusters are numbered anew, from 0 without gaps."""
@@ -32,7 +34,7 @@ class Events:
         if self.clusters is not None:
             clusters = np.unique(self.clusters[rows], return_inverse=True)[1].astype(np.int64)
         weights = None if self.weights is None else self.weights[rows]
-        return Events(self.confidences[rows], self.outcomes[rows], weights, clusters)
+        return Events(self.confidences[rows], self.outcomes[rows], weights, clusters, self.counted)
 
 
 def width_bins(confidences: Vector, num_bins: int) -> Indices:
@@ -49,6 +51,7 @@ def pool(events: tuple[Events, ...]) -> Events:
         np.concatenate([event.outcomes for event in events]),
         np.concatenate(weights) if weights else None,
         np.concatenate(clusters) if clusters else None,
+        events[0].counted,
     )
 
 

@@ -44,19 +44,16 @@ def draw_null(
     """
     cells = events if isinstance(events, EventCells) else EventCells(events, num_bins)
     rng = np.random.Generator(np.random.SFC64(seed))  # the fastest that numpy has
-    order, starts = _alike(cells.events, cells.matrix)
-    ranked = cells.events.confidences[order]
-    counts = DrawnCounts(ranked, starts)
-    matrix = cells.matrix[:, order[starts[:-1]]].tocsr()  # of the groups
-    expected = matrix @ np.add.reduceat(ranked, starts[:-1])[:, None]
+    independent = _Counted(cells) if cells.events.counted else _OneByOne(cells)
+    expected = independent.expected
     kernels: tuple[Kernel, ...] = ("width l1", "mass l1", "smooth")
     errors: dict[Kernel, Vector] = {kernel: np.empty(num_draws) for kernel in kernels}
     outcomes = np.empty((num_bins, num_draws))
     kept = np.empty((min(num_kept, num_draws), len(expected)))
     codes = cells.events.clusters
     clustered = None if codes is None else EventSigns(cells, codes, seed, len(kept))
-    for start, stop in block_bounds(num_draws, SMALL_BLOCK // (len(starts) - 1)):
-        residuals = matrix @ counts.draw(rng, stop - start) - expected
+    for start, stop in block_bounds(num_draws, SMALL_BLOCK // independent.size):
+        residuals = independent.draw(rng, stop - start)
         if clustered is not None:
             residuals = clustered.draw(residuals)
         outcomes[:, start:stop] = residuals[:num_bins]
@@ -70,6 +67,36 @@ def draw_null(
         sums=kept,
         clustered=None if clustered is None else clustered.clustered(),
     )
+
+
+class _OneByOne:
+    """Residual sums ``(M, r)`` of outcomes that are drawn one by one."""
+
+    def __init__(self, cells: EventCells) -> None:
+        order, starts = _alike(cells.events, cells.matrix)
+        ranked = cells.events.confidences[order]
+        self._counts = DrawnCounts(ranked, starts)
+        self._matrix = cells.matrix[:, order[starts[:-1]]].tocsr()  # of the groups
+        self.expected: Matrix = self._matrix @ np.add.reduceat(ranked, starts[:-1])[:, None]
+        self.size = len(starts) - 1
+
+    def draw(self, rng: np.random.Generator, num_draws: int) -> Matrix:
+        return self._matrix @ self._counts.draw(rng, num_draws) - self.expected
+
+
+class _Counted:
+    """The same where a row stands for many samples: normal, of the variance of independent ones."""
+
+    def __init__(self, cells: EventCells) -> None:
+        stated = cells.events.confidences
+        self.expected: Matrix = (cells.matrix @ stated)[:, None]
+        self._spread = np.sqrt(cells.squares(cells.matrix) @ (stated * (1 - stated)))[:, None]
+        self.size = max(
+            len(self._spread), int(cells.events.clusters.max()) if cells.events.clusters is not None else 0
+        )
+
+    def draw(self, rng: np.random.Generator, num_draws: int) -> Matrix:
+        return self._spread * rng.standard_normal((len(self._spread), num_draws))
 
 
 def draw_values(

@@ -117,10 +117,11 @@ class Training(Task):
         return found
 
     def covers(self, result: RunResult, settings: Settings) -> bool:
-        """Whether every calibrator was tried, and by the present version of the measures."""
+        """Whether every calibrator was tried, by the present version of the measures, and on every label."""
         known = {*result.metrics, *result.more.get("calibrators_failed", {})}
         asked = tuple(settings["evaluation.calibrators"]) or DEFAULTS
-        return super().covers(result, settings) and known >= set(asked)
+        whole = "labels" in result.more or not settings["loss"].startswith("multilabel")
+        return super().covers(result, settings) and known >= set(asked) and whole
 
     def measure_again(self, settings: Settings, result: RunResult) -> Outcome:
         """By the calibrators that are asked for, and those that were before."""
@@ -137,7 +138,10 @@ class Training(Task):
             metrics={stage: _with_error(values) for stage, values in found.values.items()},
             undefined=found.reasons,
             parameters=found.parameters,
-            more={"calibrators_failed": dict(found.failures)} if found.failures else {},
+            more={
+                **({"calibrators_failed": dict(found.failures)} if found.failures else {}),
+                **({"labels": found.labels} if found.labels else {}),
+            },
         )
 
     def threads(self, settings: Settings) -> int:
