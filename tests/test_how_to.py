@@ -304,6 +304,23 @@ def test_monitor(tmp_path, monkeypatch, capsys) -> None:
     assert {"found.json", "calibrant.prom"} < {path.name for path in tmp_path.iterdir()}
 
 
+def test_segmentation_and_detection(tmp_path, monkeypatch, capsys) -> None:
+    """The page's claims hold: visits are not blamed, images are judged, cars on the left are repaired."""
+    monkeypatch.setattr("calibrant.reports.write_report", lambda _, path, **__: path.write_text("page"))
+    page = run_page("segmentation-and-detection.md", tmp_path, monkeypatch)
+    assert capsys.readouterr().out.startswith("over-confident 3360 ")
+    assert page["maps"].shape == (2, 5, 16, 16)
+    assert page["by_place"].low > 0.1
+    assert page["repaired"].value < page["by_place"].value / 2
+    text = (PAGES / "segmentation-and-detection.md").read_text(encoding="utf-8")
+    for command in re.findall(r"^\$ calibrant (.*)$", text, re.MULTILINE):
+        more = [] if command.startswith("fit") else ["--bootstrap", "40"]
+        if command.startswith("evaluate"):
+            more += ["--method", "temperature" if "streets" in command else "platt"]
+        done = call(*shlex.split(command, comments=True), *more, folder=tmp_path)
+        assert done.returncode == int("exits with 1" in command), (command, done.stderr)
+
+
 def test_every_page_is_run() -> None:
     """No page escapes; gate, tables and formats are run by other tests."""
     run = set(re.findall(r'run_page\("(.*?)"', Path(__file__).read_text(encoding="utf-8")))
