@@ -7,12 +7,10 @@ from pathlib import Path
 
 from calibrant._math.errors import InputError
 from calibrant.experiments.matching import matches
-from calibrant.experiments.studies.losses import page_of
 from calibrant.experiments.studies.losses.numbers import runs_by_arm, shown
-from calibrant.experiments.studies.losses.settings import BALANCED
 from calibrant.experiments.studies.sum_or_mean.claims import claims
 from calibrant.experiments.studies.sum_or_mean.numbers import numbers_of, swapped
-from calibrant.experiments.studies.sum_or_mean.settings import LOSSES, MEAN, WAYS
+from calibrant.experiments.studies.sum_or_mean.settings import WAYS
 from calibrant.experiments.studies.sum_or_mean.words import words
 from calibrant.experiments.study import OUT, PAGES, Page, Session, Study
 
@@ -31,19 +29,17 @@ def _run(session: Session, *, out: Path, table: Path | None) -> Sequence[Path]:
     from calibrant.experiments.store.store import Store
 
     session.progress("reading runs", 0.0)
-    folder = table or out
     results = [each for each in Store(out, create=False).results(task="training") if "classes" in each.more]
     runs = [{**each.settings, **shown(each), "cpu_seconds": each.cpu_seconds} for each in results]
     mine = [run for run in runs if any(matches(run, way.where) for way in WAYS)]
-    found = {way.key: runs_by_arm([run for run in mine if matches(run, way.where)], LOSSES) for way in WAYS}
+    found = {
+        way.key: runs_by_arm([run for run in mine if matches(run, way.where)], way.losses) for way in WAYS
+    }
     if not any(found.values()):
         raise InputError(f"{out} holds no finished run of grids/sum-or-mean.toml; sweep it first.")
-    if not found[MEAN]:  # those of the study of losses, which are the same runs
-        known = {arm.key for arm in LOSSES.arms}
-        found[MEAN] = [arm for arm in page_of(BALANCED).read(folder)["arms"] if arm["arm"] in known]
     wanted = len(load_grid(Path(__file__).with_name("grid.toml")).points)
     numbers = numbers_of(found, wanted=wanted, seconds=sum(run["cpu_seconds"] for run in mine))
-    return PAGE.write(numbers, folder)
+    return PAGE.write(numbers, table or out)
 
 
 SUM_OR_MEAN = Study(
