@@ -1,0 +1,1 @@
+"""How calibration changes during a training."""
