@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy import ndarray
 from torch import Tensor
 
@@ -41,7 +39,7 @@ class FollowedRun(Training):
         outcome = super().run(settings, folder, tell)
         run = load_run(folder)
         recipe = recipe_of(settings)
-        dataset = _data(recipe.data)
+        dataset = _data(recipe.data.model_dump_json())
         logits = logits_of(run.model(), preparation(recipe.data, dataset), dataset.train.inputs)
         norms = {str(epoch): found["gradient_norms"] for epoch, found in run.snapshots.items()}
         more = {
@@ -53,9 +51,9 @@ class FollowedRun(Training):
 
 
 @lru_cache(maxsize=2)
-def _data(section: DataSection) -> Dataset:
+def _data(section: str) -> Dataset:
     """In memory, for the runs that share it."""
-    return read_data(section)
+    return read_data(DataSection.model_validate_json(section))
 
 
 def train_side(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str, float]:
@@ -64,6 +62,7 @@ def train_side(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[
     Where every sample is right, no temperature is too low for the likelihood: it is then the lowest allowed.
 
     Example:
+        >>> import torch
         >>> found = train_side(torch.tensor([[2.0, 0.0]] * 5), torch.tensor([0, 0, 0, 0, 1]))
         >>> round(found["accuracy"], 3), round(found["temperature"], 3)  # 2 / log 4
         (0.8, 1.443)
