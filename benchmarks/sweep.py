@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import statistics
 import tempfile
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from environment import environment, write
+from memory import forget_peak, resident
 
 from calibrant.experiments.engines.engine import Engine
 from calibrant.experiments.engines.pool import Pool
@@ -171,6 +171,7 @@ def main() -> None:
     }
     print(overhead)
     count = 1000
+    forget_peak()
     took = timed(Pool(jobs=JOBS), count, SECONDS)
     short = {
         "runs": count,
@@ -179,7 +180,7 @@ def main() -> None:
         "seconds": took,
         "ideal": count * SECONDS / JOBS,
     }
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    memory = resident("VmHWM") / 1024
     print(short, f"{memory:.0f} MB")
     found = index()
     print(found)

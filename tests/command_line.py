@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import io
 import os
@@ -16,8 +17,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import typer.main
+import typer.testing
 
 from calibrant.cli.main import run
+
+# Typer reads the signatures of all commands for every call; those of one application stay as they are.
+typer.main.get_command = typer.testing._get_command = functools.cache(typer.main.get_command)  # pyright: ignore
 
 START = [sys.executable, "-c", "from calibrant.cli.main import run; run()"]
 """Starts the command in a process of its own; its arguments follow."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,8 @@ FLOORS = [
     {"reports"},
     {"training"},
     {"experiments"},
-    {"integrations", "web", "cli"},
+    {"web"},
+    {"integrations", "cli"},
     {"__init__.py", "__main__.py"},
 ]
 FLOOR_OF = {room: floor for floor, members in enumerate(FLOORS) for room in members}
@@ -68,6 +70,8 @@ def test_files_are_small() -> None:
 
 def relative_imports(text: str) -> list[int]:
     """The lines of a file that import relative to it."""
+    if not re.search(r"\bfrom[\s\\]*\.", text):  # reading every file as a program takes a second
+        return []
     nodes = ast.walk(ast.parse(text))
     return [node.lineno for node in nodes if isinstance(node, ast.ImportFrom) and node.level > 0]
 
@@ -75,7 +79,8 @@ def relative_imports(text: str) -> list[int]:
 def test_no_relative_imports() -> None:
     """Relative imports would escape the checks above."""
     assert {path: lines for path, text in TEXTS.items() if (lines := relative_imports(text))} == {}
-    assert relative_imports("def f():\n    from .focal import focal_loss") == [2]
+    for space in (" ", "", "  ", "\\\n"):
+        assert relative_imports(f"def f():\n    from{space}.focal import focal_loss") == [2]
 
 
 PLAIN = {

@@ -7,19 +7,29 @@ import doctest
 import fnmatch
 import functools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from calibrant.experiments.claims import Claim, Departure
 from calibrant.experiments.studies.roster import STUDIES
-from calibrant.experiments.verdicts import NO_PAPER, Found, every_claim, page_text, together, with_statuses
+from calibrant.experiments.verdicts import (
+    NO_PAPER,
+    Found,
+    every_claim,
+    page_text,
+    together,
+    with_statuses,
+    with_tallies,
+)
 from calibrant.experiments.verdicts import cited as named_by
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "explanation"
 RESULTS = ROOT / "docs" / "results"
 PAGES = sorted(path.name for path in FOLDER.glob("*.md"))
-WITHOUT_CODE = {"README.md", "claims.md"}
+WITHOUT_CODE = {"README.md", "claims.md", "what-to-use.md"}
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)")
@@ -129,9 +139,9 @@ def found() -> list[Found]:
 
 
 @functools.cache
-def verdicts() -> dict[str, str]:
-    """What becomes of every claim of a paper on every page of results, by ``page/key``."""
-    return {each.name: each.claim.said for each in found() if each.claim.source not in NO_PAPER}
+def verdicts() -> dict[str, Claim]:
+    """Every claim of a paper on every page of results, by ``page/key``."""
+    return {each.name: each.claim for each in found() if each.claim.source not in NO_PAPER}
 
 
 def cited(check: str) -> list[str]:
@@ -179,6 +189,22 @@ def test_what_is_computed_is_current() -> None:
     assert with_statuses(turned, found()) == text_of("claims.md")
 
 
+def test_advice_is_tallied_from_every_study_that_bears_on_it() -> None:
+    """Each row of findings names claims that there are, and its tally is theirs."""
+    text = text_of("what-to-use.md")
+    assert with_tallies(text, found()) == text, "run `python docs/explanation/write_claims.py`"
+    rows = [line for line in text.splitlines() if "<!--" in line]
+    assert len(rows) > 20
+    names = [each.name for each in found()]
+    for row in rows:
+        assert all(
+            fnmatch.filter(names, pattern.strip())
+            for listed in CITED.findall(row)
+            for pattern in listed.split("; ")
+        ), row
+    assert with_tallies(text.replace("| holds ", "| undecided "), found()) == text
+
+
 def test_no_claim_of_a_study_is_passed_over() -> None:
     """Every claim that a study decides stands in a row."""
     known = {name for claim in claims() for name in cited(claim[-1])}
@@ -186,10 +212,16 @@ def test_no_claim_of_a_study_is_passed_over() -> None:
 
 
 def test_one_disagreement_makes_a_row_mixed() -> None:
-    """Verdicts together: all alike, or mixed; a departure leaves all of them open."""
-    assert together(["holds", "holds"]) == "holds here"
-    assert together(["holds", "undecided"]) == "mixed here"
-    assert together(["holds", "depends on the reduction"]) == "depends on the reduction"
+    """Verdicts together: all alike, or mixed; what departs from the paper alone leaves them open."""
+    holds = Claim(key="", source="", statement="", verdict="holds", evidence="")
+    open_one, fails = replace(holds, verdict="undecided"), replace(holds, verdict="does not hold")
+    mean = (Departure(verdict="depends on the reduction", what="A mean."),)
+    assert together([holds, holds]) == "holds here"
+    assert together([holds, open_one]) == "mixed here"
+    assert together([replace(holds, departures=mean)]) == "depends on the reduction"
+    assert together([replace(holds, departures=mean), holds]) == "holds here"
+    assert together([replace(holds, departures=mean), fails]) == "depends on the reduction"
+    assert together([replace(holds, departures=mean), holds, fails]) == "mixed here"
 
 
 def test_numbers_of_the_claims_stand_where_they_link() -> None:

@@ -10,7 +10,6 @@ import torch
 
 from import_graph import Graph, package_graph
 
-GRAPH = package_graph()
 # Each roster, and what stands beside it without being one of those that it lists.
 ROSTERS = {
     "losses/__init__.py": set[str](),
@@ -36,14 +35,14 @@ def unlisted(roster: str, graph: Graph) -> list[str]:
 @pytest.mark.parametrize("roster", ROSTERS)
 def test_every_file_is_listed(roster: str) -> None:
     """A new file of a room is imported by the room's roster."""
-    assert unlisted(roster, GRAPH) == []
+    assert unlisted(roster, package_graph()) == []
 
 
 @pytest.mark.parametrize("roster", ROSTERS)
 def test_a_file_that_is_not_listed_is_named(roster: str) -> None:
     """A planted file fails the test above, with the line to add."""
     planted = (Path(roster).parent / "planted.py").as_posix()
-    (told,) = unlisted(roster, {**GRAPH, planted: set()})
+    (told,) = unlisted(roster, {**package_graph(), planted: set()})
     assert told == f"add a line to src/calibrant/{roster} that imports what planted.py declares"
 
 

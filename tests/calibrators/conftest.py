@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
-from calibrant.calibrators.fitting import focal_searches, grid, temperatures
+from few_points import few_points
 from rosters_calibrators import CALIBRATORS
 
 # What a test may ask for, and which entries it then gets.
@@ -48,23 +48,11 @@ def roster() -> Any:
     return CALIBRATORS
 
 
-@pytest.fixture
-def few_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Search jumping objectives at fewer points, by the same lines: most laws hold for any number of them."""
-    for module, name, step in (
-        (focal_searches, "PAPER_GAMMAS", 3),
-        (focal_searches, "PAPER_TEMPERATURES", 5),
-        (focal_searches, "_WIDE_GAMMAS", 4),
-        (temperatures, "_FINE_GRID", 10),
-    ):
-        points = getattr(module, name)
-        monkeypatch.setattr(module, name, points[(len(points) - 1) % step :: step])
-    for module, name, count in (
-        (focal_searches, "_ZOOM_POINTS", 3),
-        (temperatures, "_ZOOM_POINTS", 4),
-        (grid, "_MOST_EXACT", 16),
-    ):
-        monkeypatch.setattr(module, name, count)
+@pytest.fixture(name="few_points")
+def _few_points() -> Iterator[None]:
+    """Search jumping objectives at fewer points."""
+    with few_points():
+        yield
 
 
 class Data(NamedTuple):

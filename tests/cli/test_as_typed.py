@@ -16,7 +16,7 @@ import typer
 
 import calibrant
 from calibrant.cli.main import app
-from calibrant.reports.commands import command_mark
+from calibrant.reports.commands import mark_of_files
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +40,8 @@ def asked(monkeypatch, found) -> list[dict[str, Any]]:
             found, num_test=predictions.num_samples, source=predictions.source, command=options["command"]
         )
 
-    def page(found: calibrant.Evaluation, path: Path, **_: object) -> None:
-        path.write_text(f'<meta name="generator" content="calibrant {command_mark(found.command or "")}">')
+    def page(_: calibrant.Evaluation, path: Path, *, files: list[Path], **__: object) -> None:
+        path.write_text(f'<meta name="generator" content="calibrant {mark_of_files(files)}">')
 
     monkeypatch.setattr("calibrant.evaluation.evaluate", answer)
     monkeypatch.setattr("calibrant.reports.write_report", page)  # a second of drawing
@@ -84,11 +84,10 @@ def test_repairs_by_group_are_shown(run, asked, tmp_path) -> None:
     np.savez(tmp_path / "g.npz", logits=rng.normal(size=200), labels=rng.integers(0, 2, 200), groups=groups)
     done = run("evaluate", "g.npz", "--by-group")
     assert done.returncode == 0, done.stderr
-    lines = [
-        line.split()[:2] for line in done.stdout.partition("Stated minus true, by group")[2].splitlines()
-    ]
-    assert [line for line in lines if line and line[0] in {"all", "c"}] == [["all", "100"], ["c", "100"]]
-    assert "Of 3 groups the mean probability of so many is clearly off" in done.stdout
+    lines = done.stdout.partition("Stated minus true, and NLL, by group")[2].splitlines()
+    firsts = [line.partition(" ")[0] for line in lines]  # the name, and the count below it
+    assert [firsts[firsts.index(name) + 1] for name in ("all", "c")] == ["100", "100"]
+    assert "Groups, of 3, whose mean probability is clearly off" in done.stdout
 
 
 def test_the_next_commands_read_the_file_in_the_same_way(found) -> None:
@@ -158,7 +157,9 @@ def test_levels_as_people_say_them(run, asked, file) -> None:
 
 def test_every_command_knows_quiet_verbose_and_version(run) -> None:
     """``-q``, ``-v`` and ``-V`` everywhere."""
-    for name, command in typer.main.get_command(app).commands.items():
+    group = typer.main.get_command(app)
+    commands = {**group.commands, **group.commands["study"].commands}
+    for name, command in commands.items():
         known = {option for each in command.params for option in each.opts}
         assert name == "study" or {"-q", "-v", "-V"} <= known, name
     assert run("fit", "-V").stdout.strip() == f"calibrant {calibrant.__version__}"
@@ -182,14 +183,17 @@ def test_errors_name_options(run, file) -> None:
 
 
 def test_nothing_is_replaced_by_another_command(run, asked, file, tmp_path) -> None:
-    """A report is replaced by the command that wrote it, a calibrator by an equal one; else by --force."""
+    """A report is replaced by another one of its file, a calibrator by an equal one; else by --force."""
     first = ("evaluate", file.name, "--report", "r.html")
     assert run(*first).returncode == 0
     assert run(*first).returncode == 0
-    done = run(*first, "--seed", "1")
+    assert run(*first, "--seed", "1").returncode == 0
+    other = ("evaluate", "other.npz", "--report", "r.html")
+    (tmp_path / "other.npz").write_bytes(file.read_bytes())
+    done = run(*other)
     assert done.returncode == 2
-    assert "--report r.html is there already, by another command; --force replaces it." in done.stderr
-    assert run(*first, "--seed", "1", "--force").returncode == 0
+    assert "--report r.html is there already, and is no report of other.npz; --force" in done.stderr
+    assert run(*other, "--force").returncode == 0
     fit = ("fit", file.name, "--all", "-o", "c.safetensors", "--method")
     assert run(*fit, "temperature").returncode == 0
     assert run(*fit, "temperature").returncode == 0

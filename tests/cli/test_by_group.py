@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.calibrators import load_group_calibrator
+from calibrant.calibrators import load_group_calibrator, load_multicalibrator
 
 
 def test_calibrators_by_group(run: Any, tmp_path: Path) -> None:
@@ -45,3 +45,30 @@ def test_calibrators_by_group(run: Any, tmp_path: Path) -> None:
     by_all = load_group_calibrator(tmp_path / "c.safetensors").pooled.predict_proba(stated[1:2])
     np.testing.assert_array_equal(np.load(tmp_path / "r.npz")["probs"][1:], by_all.numpy())
     assert run("fit", "p.npz", "--method", "platt", "--by-group", "-o", "d.safetensors").returncode == 0
+
+
+def test_multicalibration_over_groups_that_overlap(run: Any, tmp_path: Path) -> None:
+    """Two columns of groups; what is saved is applied as it is by hand, and what has no groups is refused."""
+    rng = np.random.default_rng(5)
+    sex, site = rng.choice(["f", "m"], 900), rng.choice(["north", "south"], 900)
+    odds = rng.normal(size=900)
+    true = odds + 1.5 * (sex == "f") - 1.5 * (site == "north")
+    ill = (rng.random(900) < 1 / (1 + np.exp(-true))).astype(int)
+    risk = 1 / (1 + np.exp(-odds))
+    rows = zip(sex, ill, risk, site, strict=True)
+    text = "".join(f"{a},{b},{c!r},{d}\n" for a, b, c, d in rows).replace("np.float64(", "").replace(")", "")
+    (tmp_path / "p.csv").write_text(f"sex,ill,risk,site\n{text}")
+    named = ("--label-column", "ill", "--prob-columns", "risk", "--group-columns", "sex,site")
+    fitted = run("fit", "p.csv", "--all", "--method", "multicalibration", "-o", "m.safetensors", *named)
+    assert fitted.returncode == 0, fitted.stderr
+    assert "multicalibration after platt, fitted on 900 samples of 4 groups" in fitted.stdout
+    applied = run("apply", "m.safetensors", "p.csv", "-o", "q.csv", *named)
+    assert applied.returncode == 0, applied.stderr
+    groups = [f"sex={a}; site={b}" for a, b in zip(sex, site, strict=True)]
+    logits = np.log(risk) - np.log1p(-risk)
+    by_hand = load_multicalibrator(tmp_path / "m.safetensors").predict_proba(logits, groups=groups).numpy()
+    found = np.genfromtxt(tmp_path / "q.csv", delimiter=",", names=True)["risk"]
+    np.testing.assert_allclose(found, by_hand, atol=1e-12)
+    assert max(abs((by_hand - ill)[sex == name].mean()) for name in ("f", "m")) < 0.05
+    refused = run("fit", "p.csv", "--all", "--method", "multicalibration", "-o", "n.safetensors", *named[:4])
+    assert "--method multicalibration needs `groups` in p.csv" in refused.stderr

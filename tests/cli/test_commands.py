@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.reports.commands import command_mark
+from calibrant.reports.commands import mark_of_files
 
 ELSEWHERE = pytest.mark.skipif(sys.platform == "win32", reason="Windows says it in other words")
 
@@ -41,7 +41,7 @@ def test_evaluate_says_over_confident_and_writes_report_and_numbers(run, over_co
     assert evaluation.command == "calibrant evaluate over.npz --report r.html --json r.json --bootstrap 100"
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert page.lower().startswith("<!doctype html>")
-    assert f'content="calibrant {command_mark(evaluation.command)}"' in page[:4096]  # so it can be repeated
+    assert f'content="calibrant {mark_of_files([over_confident])}"' in page[:4096]  # so it can be made anew
 
 
 def test_fit_chooses_where_no_method_is_named(run, over_confident, tmp_path) -> None:
@@ -205,6 +205,18 @@ def test_a_full_disk_is_one_sentence(over_confident, full_disk, tmp_path, ending
     assert sorted(path.name for path in tmp_path.iterdir()) == ["over.npz"]
 
 
+def test_the_keyboard_stops_a_command_that_reads(run, over_confident, monkeypatch) -> None:
+    """Ctrl-C while a file is read: one sentence, exit code 130."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("calibrant.predictions.open_predictions", interrupted)
+    done = run("evaluate", over_confident.name)
+    assert done.returncode == 130
+    assert one_sentence(done.stderr).startswith("calibrant: stopped; ")
+
+
 def test_help_and_version(run) -> None:
     """``--help`` lists every command; ``--version`` prints the package's version."""
     text = run("--help").stdout
@@ -224,7 +236,7 @@ def test_help_and_version(run) -> None:
 )
 def test_real_files_end_in_a_verdict(run, data_folder: Path, tmp_path, name) -> None:
     """One real file of each kind goes through to a verdict and a report."""
-    options = ("--report", "r.html", "--bootstrap", "100", "--method", "temperature")
+    options = ("--report", "r.html", "--bootstrap", "20", "--method", "temperature")
     done = run("evaluate", str(data_folder / name), *options)
     assert done.returncode == 0, done.stderr
     assert "confident" in done.stdout or "calibrated" in done.stdout

@@ -214,3 +214,15 @@ def test_figures_of_files_refuse(files: Path, arguments: list[str], message: str
     result = CliRunner().invoke(app, ["figure", *given, "-o", str(files / "x.svg")])
     assert isinstance(result.exception, InputError), result.output
     assert message in str(result.exception)
+
+
+def test_figures_read_files_as_evaluate_does(tmp_path: Path) -> None:
+    """A label column and a column of probabilities by any names; a figure of the theory reads nothing."""
+    rows = "".join(f"{k % 2},{0.2 + 0.6 * (k % 2)}\n" for k in range(40))
+    (tmp_path / "odd.csv").write_text(f"ill,risk\n{rows}")
+    names = ["--label-column", "ill", "--prob-columns", "risk", "--level", "90"]
+    arguments = ["figure", "confidence", str(tmp_path / "odd.csv"), "-o", str(tmp_path / "drawn.svg")]
+    result = CliRunner().invoke(app, arguments + names)
+    assert result.exit_code == 0, result.output
+    theory = CliRunner().invoke(app, ["figure", "focal-arrows", "--label-column", "ill"])
+    assert "leave out --label-column ill" in str(theory.exception)

@@ -83,6 +83,14 @@ def test_wrong_input_gets_a_sentence(stream: Path, given: list[str], said: str) 
     assert said in told
 
 
+def test_what_is_no_table_gets_a_sentence(tmp_path: Path) -> None:
+    """Arrays have no column of times."""
+    np.savez(tmp_path / "p.npz", probs=np.ones(3), labels=np.ones(3))
+    code, told = run(tmp_path, "p.npz", "--time", "when")
+    assert code == 2
+    assert "must be a table, such as .csv or .parquet" in told
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

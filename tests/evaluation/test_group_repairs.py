@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from calibrant import evaluate
 from calibrant._math.errors import InputError
-from calibrant.evaluation.group_repairs import ARMS, group_repairs, said_of
+from calibrant.evaluation.group_repairs import ARMS, group_repairs, said_of, with_repairs_by_group
+from calibrant.evaluation.result import Repair
 from calibrant.predictions import Predictions
+from calibrant.reports.commands import repair_commands
 
 
 def biased(count: int = 3000, *, columns: int = 1) -> Predictions:
@@ -37,10 +40,27 @@ def test_only_repairs_by_group_mend_groups_that_differ(columns) -> None:
 def test_the_sentence_counts_groups_that_are_clearly_off() -> None:
     """By intervals: both differing groups before, none after multicalibration."""
     text = said_of(group_repairs(biased(), method="platt"))
-    assert text.startswith(
-        "Of 3 groups the mean probability of so many is clearly off: 2 as they came, 2 one"
-    )
+    assert text.startswith("Groups, of 3, whose mean probability is clearly off: 2 as they came, 2 one")
     assert text.endswith(f" {ARMS[-1]}.")
+
+
+def test_a_calibrator_for_each_group_is_recommended_where_it_clearly_helps() -> None:
+    """Two groups that differ get their own; where groups are drawn at random, nothing is said of them."""
+    differing = biased()
+    random = np.random.default_rng(1).choice(["a", "b"], size=differing.num_samples)
+    alike = Predictions(
+        logits=differing.scores, labels=differing.labels, groups=random, split=differing.split
+    )
+    for predictions, recommended in ((differing, True), (alike, False)):
+        found = evaluate(predictions, calibrators=["platt"], bootstrap=50)
+        answer, repairs = with_repairs_by_group(found, predictions, level=0.95, seed=0)
+        assert (answer.verdict.repair is not None and answer.verdict.repair.by_group) is recommended
+        lost = repairs.rows[0].behind[0]
+        assert (lost.low > 0) is recommended
+    fit, _ = repair_commands(
+        Repair(method="platt", file="p.csv", all_rows=True, format="csv", space="probs", by_group=True)
+    )
+    assert fit == "calibrant fit p.csv --all --method platt --by-group --out platt-by-group.safetensors"
 
 
 def test_what_cannot_be_judged_is_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from calibrant import Evaluation, Predictions, evaluate
 from calibrant.evaluation.notebook import TITLES
 from calibrant.evaluation.quantities import roster
+from calibrant.evaluation.result import ComparedModel, Comparison, Estimate
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +57,22 @@ def test_a_frame_has_the_rows(found: Evaluation, library: str) -> None:
     assert list(frame.columns) == list(rows[0])
     assert len(frame) == len(rows)
     assert list(frame["metric"]) == [row["metric"] for row in rows]
+
+
+def test_a_comparison_is_a_frame_as_well(found: Evaluation) -> None:
+    """One row for each model and metric; the first model has no difference from itself."""
+    model = ComparedModel(
+        name="a", source=None, num_test=9, metrics=found.arms[0].metrics, difference={}, null=(), curves=()
+    )
+    other = replace(model, name="b", difference={"nll": Estimate(value=0.5, low=0.25, high=0.75)})
+    compared = Comparison(
+        schema_version=1, kind=found.kind, paired=True, settings=found.settings, models=(model, other),
+        verdict="", notes=(), versions={}, command=None,
+    )  # fmt: skip
+    frame = compared.to_frame(library="pandas")
+    assert len(frame) == 2 * len(model.metrics)
+    known = frame.dropna(subset=["difference"])
+    assert known[["model", "metric", "difference_high"]].to_numpy().tolist() == [["b", "nll", 0.75]]
 
 
 def test_the_short_verdict_is_short(found: Evaluation) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,9 +18,10 @@ from typer.testing import CliRunner
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
 from calibrant.curvature import HessianOperator
-from calibrant.experiments.grid import load_grid
+from calibrant.experiments.grid import Grid, load_grid
+from calibrant.experiments.kept_runs import KeptRun, content_of, shortened
 from calibrant.experiments.store import Store
-from calibrant.experiments.studies.curvature import CURVATURE, GRID, measure
+from calibrant.experiments.studies.curvature import CURVATURE, GRID, PAGE, measure
 from calibrant.experiments.studies.curvature import hessians as measures
 from calibrant.experiments.studies.curvature.claims import claims
 from calibrant.experiments.studies.curvature.directions import direction_table
@@ -31,14 +31,12 @@ from calibrant.experiments.studies.curvature.numbers import (
     GAMMA,
     Run,
     difference,
-    in_order,
-    numbers_of,
-    runs_from,
+    kept_of,
 )
 from calibrant.experiments.studies.curvature.ranks import correlation, rank_correlation
-from calibrant.experiments.studies.curvature.settings import ARMS, SETTINGS, Setting, setting_named
-from calibrant.experiments.study import Session
-from calibrant.experiments.study_runs import carry_out, grid_of, kept_runs
+from calibrant.experiments.studies.curvature.settings import ARMS, SETTINGS, Setting, arm_named, setting_named
+from calibrant.experiments.study import Numbers, Session
+from calibrant.experiments.study_runs import carry_out, grid_of, kept_results
 
 SMALL = replace(
     SETTINGS[0], train=60, calibration=100, test=300, measured=40, epochs=2, checkpoints=(0, 2), batch_size=20
@@ -70,15 +68,33 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     session = Session(tell=lambda _: None)
     with fewer_products():
-        said = CURVATURE.run(session, CHANGES, out=folder, setting=None, seeds=3, table=None)
-    assert said == [f"{2 * 3 * len(CHOSEN)} runs are finished; --table FOLDER writes what they show."]
+        CURVATURE.run(session, CHANGES, out=folder, setting=None, seeds=3, table=None)
     return folder
 
 
 @pytest.fixture(scope="module")
 def kept(store: Path) -> list[Run]:
     """What the store holds."""
-    return in_order(kept_runs(grid_of(GRID, seeds=3, changes=CHANGES), store))
+    return in_store(grid_of(GRID, seeds=3, changes=CHANGES), store)
+
+
+def in_store(grid: Grid, store: Path) -> list[Run]:
+    """Settings, arm and findings of the runs that a store holds, seed by seed."""
+    found = [
+        {**vars(arm_named(each.settings["arm"])), **each.settings, **each.rows[0]}
+        for each in kept_results(grid, store)
+    ]
+    return sorted(found, key=lambda run: run["seed"])
+
+
+def numbers_from(kept: list[Run]) -> Numbers:
+    """What the page is made of."""
+    names = ("setting", "arm", "seed", *SMALL.numbers)
+    runs = [
+        KeptRun(settings={name: run[name] for name in names}, found=shortened(kept_of(run), 4))
+        for run in kept
+    ]
+    return PAGE.numbers_in(content_of(runs, {}))
 
 
 def test_a_study_goes_on_where_it_was_stopped(
@@ -94,14 +110,14 @@ def test_a_study_goes_on_where_it_was_stopped(
     with fewer_products():
         carry_out(grid, Session(tell=lambda _: None), store)
     assert begun == [gone.run]
-    assert in_order(kept_runs(grid, store)) == kept
+    assert in_store(grid, store) == kept
     assert len(kept) == 2 * 3 * len(CHOSEN)
 
 
 def test_other_settings_are_other_runs(store: Path) -> None:
     """Runs of a setting that has changed since are not shown."""
     longer = {**CHANGES, "settings": {**CHANGES["settings"], "epochs": 3}}
-    assert kept_runs(grid_of(GRID, seeds=3, changes=longer), store) == []
+    assert kept_results(grid_of(GRID, seeds=3, changes=longer), store) == []
 
 
 def test_the_grid_holds_every_arm_of_every_setting() -> None:
@@ -265,15 +281,16 @@ def test_the_page_says_what_the_records_show(store: Path, kept: list[Run], tmp_p
     assert "SAM, ρ = 0.05" in said
     pictures = [Path(each).read_text(encoding="utf-8") for each in (path, scatter)]
     assert [picture.count("<svg") for picture in pictures] == [1, 1]
-    numbers = json.loads(Path(data).read_text(encoding="utf-8"))
-    runs = [run for run in runs_from(numbers) if run["setting"] == SMALL.key and run["family"] == "focal"]
+    numbers = PAGE.read(Path(data).parent)
+    runs = [run for run in numbers["runs"] if run["setting"] == SMALL.key and run["family"] == "focal"]
     found = correlation(runs, BASIC[3].pick, GAMMA.pick)
     assert found is not None
     assert (
         f"**{found.value:.2f}**".replace("-", "−") in said or f"{found.value:.2f}".replace("-", "−") in said
     )
-    last, place = numbers["runs"][0], numbers["columns"]["end"].index("before.ece")
-    assert last["end"][place] == pytest.approx(kept[0]["end"]["calibration"]["before"]["ece"], rel=1e-3)
+    first = numbers["runs"][0]
+    (same,) = (run for run in kept if all(run[name] == first[name] for name in ("setting", "arm", "seed")))
+    assert first["end"]["before.ece"] == pytest.approx(same["end"]["calibration"]["before"]["ece"], rel=1e-3)
     for name, link in (("curvature.svg", path), ("curvature-ece.svg", scatter)):
         assert f"]({name})" in said
         assert Path(link).name == name
@@ -289,10 +306,10 @@ def test_arrows_and_verdicts_follow_the_records(kept: list[Run]) -> None:
         for run in changed:
             for name in ("trace", "lambda_max"):
                 run["path"][-1]["train"]["own"][name] = 10 + slope * run["gamma"] + 0.01 * run["seed"]
-        numbers = numbers_of(changed)
+        numbers = numbers_from(changed)
         row = next(
             line
-            for line in direction_table(runs_from(numbers), (SMALL, NORMALISED)).splitlines()
+            for line in direction_table(numbers["runs"], (SMALL, NORMALISED)).splitlines()
             if line.startswith("| trace, own loss")
         )
         assert row.split(" | ")[2] == arrow
@@ -324,7 +341,7 @@ def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
         setting_named("digits-nrom")
     result = CliRunner().invoke(app, ["study", "curvature", "--out", str(tmp_path), "--table", str(tmp_path)])
     assert isinstance(result.exception, InputError)
-    assert "holds no runs" in str(result.exception)
+    assert "holds a finished run" in str(result.exception)
 
 
 def test_every_setting_measures_where_it_trains() -> None:

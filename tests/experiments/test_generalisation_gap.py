@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from calibrant import theory
+from calibrant.experiments.kept_runs import KeptRun, content_of
 from calibrant.experiments.studies.generalisation_gap import PAGE
-from calibrant.experiments.studies.generalisation_gap.figures import draw_figure
-from calibrant.experiments.studies.generalisation_gap.measure import GeneralisationGap, results
+from calibrant.experiments.studies.generalisation_gap.measure import GeneralisationGap
+from calibrant.experiments.studies.generalisation_gap.numbers import by_quantity
 
 
 def runs(cells: list[tuple[int, int]], seeds: list[int]) -> list[dict[str, Any]]:
@@ -21,6 +21,18 @@ def runs(cells: list[tuple[int, int]], seeds: list[int]) -> list[dict[str, Any]]
         dict(zip(keys, (*cell, seed), strict=True)) for seed in seeds for cell in cells
     ]
     return [{**point, **GeneralisationGap().simulate(point)} for point in points]
+
+
+def content(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """The results file of such runs."""
+    kept = [
+        KeptRun(
+            settings={name: value for name, value in record.items() if name != "arms"},
+            found=by_quantity(record["arms"]),
+        )
+        for record in records
+    ]
+    return content_of(kept, PAGE.also(records, {}))
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +55,11 @@ def test_the_argument_in_numbers(gap_records: list[dict[str, Any]]) -> None:
 
 def test_generalisation_gap_page(gap_records: list[dict[str, Any]], tmp_path: Path) -> None:
     """The page is whole with cells missing, and says how many fits have no minimum."""
-    written = PAGE.write(results(gap_records), tmp_path, [draw_figure(results(gap_records))])
+    written = PAGE.write(content(gap_records), tmp_path)
     text = written[0].read_text(encoding="utf-8")
     assert "All 24 fits have a minimum." in text
     assert "nan" not in text
-    cells = json.loads(written[1].read_text(encoding="utf-8"))["cells"]
+    cells = PAGE.read(tmp_path)["cells"]
     assert [(cell["num_samples"], cell["num_features"]) for cell in cells] == [(200, 40), (800, 2)]
 
 
@@ -55,7 +67,7 @@ def test_fits_without_minimum_are_counted() -> None:
     """A sample that can be separated has no minimum; it is counted and left out."""
     records = runs([(20, 40), (200, 40)], [0])
     assert not any(arm["converged"] for arm in records[0]["arms"])
-    numbers = results(records)
+    numbers = PAGE.numbers_in(content(records))
     assert [arm["without_minimum"] for arm in numbers["cells"][0]["arms"]] == [1] * 6
     assert numbers["cells"][0]["arms"][0]["test_overconfidence"] is None
     assert "6 of 12 fits have no minimum" in PAGE.text(numbers)

@@ -23,7 +23,7 @@ PRINTED = {
     **{f"mukhoti-{table}": (10, 14) for table in (7, 8)},
     "mukhoti-9": (10, 7),
     **{f"mukhoti-{table}": (10, 10) for table in (10, 11, 12, 13)},
-    "komisarenko-1": (36, 3),
+    "komisarenko-1": (18, 6),
     **{f"fcl-{table}": (12, 14) for table in (1, 3, 6, 7)},
     "fcl-2": (12, 7),
     "fcl-4": (8, 14),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,16 @@ from calibrant._math.errors import InputError
 from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS
 from calibrant.cli.main import app
 from calibrant.experiments.grid import Grid
+from calibrant.experiments.kept_runs import content_of, keep
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.temperature_line import GRID, PAGE
 from calibrant.experiments.studies.temperature_line.curves import file_curves, network_curves
-from calibrant.experiments.studies.temperature_line.figures import draw_figure
 from calibrant.experiments.studies.temperature_line.lines import anchored_line, line_of
 from calibrant.experiments.studies.temperature_line.measure import WORLDS, TemperatureLine, subjects_of
-from calibrant.experiments.studies.temperature_line.numbers import numbers_of
 from calibrant.experiments.studies.temperature_line.settings import GAMMAS, LOSSES
 from calibrant.experiments.study import Session
-from calibrant.experiments.study_runs import runs_of
+from calibrant.experiments.study_runs import carry_out, grid_of, kept_results
+from few_points import EXPONENTS, few_exponents
 
 SMALL = {"num_training": 1700, "num_calibration": 20, "num_epochs": 2, "divisions": 1}
 
@@ -60,6 +61,13 @@ def test_the_anchored_line_goes_through_its_anchors() -> None:
     assert found.deviation == pytest.approx((9 - 2.25) / 9)
 
 
+@pytest.fixture
+def few() -> Iterator[None]:
+    """The exponents that the runs below have followed."""
+    with few_exponents():
+        yield
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of classes, one of an event and one of two labels per sample."""
@@ -75,18 +83,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-Runs = list[dict[str, Any]]
+Runs = list[RunResult]
+
+
+def content(runs: Runs) -> dict[str, Any]:
+    """The results file of these runs."""
+    return content_of([keep(each, PAGE.kept(each), PAGE.digits) for each in runs], {})
 
 
 @pytest.fixture(scope="module")
 def runs(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Everything once."""
     store = tmp_path_factory.mktemp("store")
-    with pytest.MonkeyPatch.context() as patch:
+    with few_exponents(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("CALIBRANT_DATA", str(folder))
         subjects = [*subjects_of(folder)[:-3], "digits, little data"]
         found = {"settings": SMALL, "axes": {"subject": subjects}}
-        return runs_of(GRID, Session(tell=lambda _: None), out=store, seeds=1, changes=found)
+        grid = grid_of(GRID, seeds=1, changes=found)
+        carry_out(grid, Session(tell=lambda _: None), store)
+        return kept_results(grid, store)
 
 
 def test_subjects(folder: Path) -> None:
@@ -114,9 +129,10 @@ def test_a_file_is_known_by_its_content(folder: Path, tmp_path: Path, monkeypatc
         Grid.read({"axes": {"subject": ["digits, al data"]}}, task=TemperatureLine())
 
 
+@pytest.mark.usefixtures("few")
 def test_what_is_followed(runs: Runs) -> None:
     """Every file, every label, every loss and seed; searches in the order that they must have."""
-    numbers = numbers_of(runs)
+    numbers = PAGE.numbers_in(content(runs))
     assert [curve.name for curve in file_curves(numbers)] == [
         "classes.npz",
         "event.npz",
@@ -134,10 +150,10 @@ def test_what_is_followed(runs: Runs) -> None:
         assert curve.at_zero > 0
 
 
+@pytest.mark.usefixtures("few")
 def test_page(runs: Runs, tmp_path: Path) -> None:
     """Page, numbers and picture, the same bytes from the same runs."""
-    found = numbers_of(runs)
-    first, second = (PAGE.write(found, tmp_path / name, [draw_figure(found)]) for name in ("first", "second"))
+    first, second = (PAGE.write(content(runs), tmp_path / name) for name in ("first", "second"))
     assert [path.name for path in first] == [
         "temperature-line.md",
         "temperature-line.json",
@@ -148,18 +164,18 @@ def test_page(runs: Runs, tmp_path: Path) -> None:
     text = first[0].read_text(encoding="utf-8")
     assert "nan" not in text
     assert "| `labels.npz` | 2 labels |" in text
-    numbers = json.loads(first[1].read_text(encoding="utf-8"))
+    numbers = PAGE.read(tmp_path / "first")
     assert len(numbers["networks"]) == len(LOSSES)
     line = numbers["files"]["classes.npz"]["lines"]["-0.5 to 5"]["T"]
-    slope, _ = np.polyfit(GAMMAS, numbers["files"]["classes.npz"]["temperatures"]["nll"], 1)
+    slope, _ = np.polyfit(EXPONENTS, numbers["files"]["classes.npz"]["temperatures"]["nll"], 1)
     assert line["slope"] == pytest.approx(slope, rel=1e-4)
 
 
+@pytest.mark.usefixtures("few")
 def test_page_of_networks_alone(runs: Runs, tmp_path: Path) -> None:
     """Without a folder of data there are no files, and the page says nothing of them."""
-    alone = [run for run in runs if run["subject"] in WORLDS]
-    numbers = numbers_of(alone)
-    text = PAGE.write(numbers, tmp_path, [draw_figure(numbers)])[0].read_text(encoding="utf-8")
+    alone = [run for run in runs if run.settings["subject"] in WORLDS]
+    text = PAGE.write(content(alone), tmp_path)[0].read_text(encoding="utf-8")
     assert "## Files of predictions" not in text
     assert "nan" not in text
 

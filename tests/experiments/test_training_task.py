@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from calibrant import metrics
+from calibrant.data.xrays.chestxray14 import FINDINGS
 from calibrant.evaluation import evaluate
 from calibrant.experiments.engines.engine import Order
 from calibrant.experiments.engines.perform import perform
@@ -15,8 +18,9 @@ from calibrant.experiments.grid import Grid
 from calibrant.experiments.item import Item
 from calibrant.experiments.store import Store
 from calibrant.experiments.sweep import sweep
+from calibrant.experiments.tables.layout import layout_named
 from calibrant.experiments.tasks.training import Training, recipe_of
-from calibrant.predictions import load_predictions
+from calibrant.predictions import Predictions, load_predictions
 from calibrant.training import train
 from calibrant.training.learner import Learner
 
@@ -62,6 +66,35 @@ def test_the_run_is_that_of_calibrant_train(done, tmp_path) -> None:
             assert found.value(key, arm) == pytest.approx(estimate.value, abs=1e-12), (arm, key)
         assert found.value("error", arm) == 1 - found.value("accuracy", arm)
     assert found.parameters["temperature"] == judged.arm("temperature").parameters
+
+
+def test_every_label_is_measured_by_itself(rng) -> None:
+    """Where samples have several labels, the result has each of them, before and after a calibrator."""
+    odds = rng.normal(size=(300, 2))
+    came = (rng.random(odds.shape) < 1 / (1 + np.exp(-odds / 2))).astype(int)
+    came[150:, 1] = 0  # in the test split nobody has the second one
+    given = Predictions(
+        logits=odds,
+        labels=came,
+        split=np.arange(300) // 150,
+        class_names=["Mass", "Hernia"],
+        kind="multilabel",
+    )
+    found = Training().measured(given, recipe_of(item().settings), ["platt"]).more["labels"]
+    assert list(found) == ["uncalibrated", "platt"]
+    column = given.test.probs[:, 0], came[150:, 0]
+    assert found["uncalibrated"]["Mass"] == pytest.approx(
+        {
+            "auroc": metrics.auroc(*column).item(),
+            "ece": metrics.expected_calibration_error(*column).item(),
+            "mce": metrics.maximum_calibration_error(*column).item(),
+            "brier": metrics.brier_score(*column).item(),
+        }
+    )
+    assert found["platt"]["Mass"]["ece"] < found["uncalibrated"]["Mass"]["ece"]
+    assert found["uncalibrated"]["Hernia"]["auroc"] is None
+    wanted = {cell.name for cell in layout_named("fcl-9").cells if cell.source == "more"}
+    assert wanted == {f"labels.uncalibrated.{finding}.auroc" for finding in FINDINGS}
 
 
 def test_the_result_is_as_documented(done) -> None:

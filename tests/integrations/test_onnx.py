@@ -50,6 +50,12 @@ def draw(kind: str, num_samples: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     return 3 * scores, torch.bernoulli(scores.sigmoid(), generator=generator).long()
 
 
+def axes(path: Path) -> list[list[str | int]]:
+    """The axes of the first input and output."""
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return [each.shape for each in (*session.get_inputs(), *session.get_outputs())]
+
+
 def late(name: str) -> tuple[str, ...]:
     """The kinds that are exported by slow tests only."""
     return KINDS if name in EXPORTED_LIKE else LATE.get(name, EVENTS)
@@ -118,6 +124,7 @@ def test_models_with_their_calibrator(tmp_path: Path) -> None:
     model = CalibratedModel(network, calibrator)
     exported = export_onnx(model, tmp_path / "m.onnx", example=inputs[:4])
     assert exported.inputs == ("inputs",)
+    assert axes(tmp_path / "m.onnx") == [["batch", 5], ["batch", 1]]
     found = run(tmp_path / "m.onnx", inputs=inputs)
     assert found.shape == (30, 1)
     torch.testing.assert_close(found.double(), model.predict_proba(inputs), rtol=0, atol=1e-6)

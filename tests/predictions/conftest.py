@@ -29,5 +29,6 @@ def assert_same() -> Callable[..., None]:
             assert torch.equal(found.correct, expected.correct)
         assert found.class_names == expected.class_names
         assert found.groups == expected.groups
+        assert found.clusters == expected.clusters
 
     return check

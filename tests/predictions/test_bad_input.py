@@ -395,48 +395,48 @@ TABLES = {
     ),
     "words for labels": (
         "prob,label\n0.5,ill\n0.5,well\n",
-        f"`labels` must be whole numbers; row 0 (line 2) holds 'ill'; {WHICH_IS_CLASS_1}",
+        f"`labels` must be whole numbers; line 2 holds 'ill'; {WHICH_IS_CLASS_1}",
     ),
     "two forms of one word": (
         "prob,label\n0.5,yes\n0.5,Yes\n",
-        f"`labels` must be whole numbers; row 0 (line 2) holds 'yes'; {WHICH_IS_CLASS_1}",
+        f"`labels` must be whole numbers; line 2 holds 'yes'; {WHICH_IS_CLASS_1}",
     ),
     "words for labels of classes": (
         "prob_0,prob_1,label\n0.5,0.5,yes\n0.5,0.5,no\n",
-        f"`labels` must be whole numbers; row 0 (line 2) holds 'yes'; {TO_USE_NAMES}",
+        f"`labels` must be whole numbers; line 2 holds 'yes'; {TO_USE_NAMES}",
     ),
     "labels that read like places": (
         "prob_0,prob_1,label\n0.5,0.5,row 50\n0.5,0.5,row 1\n",
-        f"`labels` must be whole numbers; row 0 (line 2) holds 'row 50'; {TO_USE_NAMES}",
+        f"`labels` must be whole numbers; line 2 holds 'row 50'; {TO_USE_NAMES}",
     ),
     "a label missing": (
         "prob,label\n0.5,1\n0.5,\n",
-        "`labels` must be whole numbers; row 1 (line 3) holds ''; leave out rows where it is not known.",
+        "`labels` must be whole numbers; line 3 holds ''; leave out rows where it is not known.",
     ),
     "a label not whole": (
         "prob,label\n0.5,1\n0.5,0.5\n",
-        f"`labels` must be whole numbers; row 1 (line 3) holds '0.5'; {WHICH_IS_CLASS_1}",
+        f"`labels` must be whole numbers; line 3 holds '0.5'; {WHICH_IS_CLASS_1}",
     ),
     "a stranger": (
         "prob_cat,prob_dog,label\n1,0,cat\n0,1,cow\n",
-        "`labels` must name one of the classes (cat, dog); row 1 (line 3) holds 'cow'.",
+        "`labels` must name one of the classes (cat, dog); line 3 holds 'cow'.",
     ),
     "numbers and names for labels": (
         "prob_cat,prob_dog,label\n1,0,cat\n0,1,1\n",
-        "`labels` must name one of the classes (cat, dog); row 1 (line 3) holds '1'.",
+        "`labels` must name one of the classes (cat, dog); line 3 holds '1'.",
     ),
     "labels from 0, columns from 1": (
         "prob_1,prob_2,label\n1,0,0\n0,1,1\n",
-        "`labels` must name one of the classes (1, 2); row 0 (line 2) holds '0'.",
+        "`labels` must name one of the classes (1, 2); line 2 holds '0'.",
     ),
     "one of several labels missing": (
         "prob_0,prob_1,label_0,label_1\n1,0,1,1\n0,1,1,\n",
-        "`label_1` must be whole numbers; row 1 (line 3) holds ''; leave out rows where it is not known.",
+        "`label_1` must be whole numbers; line 3 holds ''; leave out rows where it is not known.",
     ),
     "NaN": (
         "logit_0,logit_1\n1,0\nnan,0\n",
         (
-            "`logits` must be finite; row 1 (line 3) holds nan; leave that row out, or look at what "
+            "`logits` must be finite; line 3 holds nan; leave that row out, or look at what "
             "the model was given there."
         ),
     ),
@@ -449,7 +449,7 @@ TABLES = {
     "only blank lines": ("\n\n", f"it holds nothing, and no predictions; {READS_COLUMNS}"),
     "bad split": (
         "prob,split\n0.5,val\n0.5,\n",
-        "`split` must be 0, calibration or val, or else 1 or test; row 1 (line 3) holds ''.",
+        "`split` must be 0, calibration or val, or else 1 or test; line 3 holds ''.",
     ),
 }
 
@@ -670,16 +670,17 @@ def test_a_name_that_is_too_long(tmp_path) -> None:
     ("name", "ending"), [("p.mat", "'.mat'"), ("p", "'no ending'"), ("p.npz.gz", "'.gz'")]
 )
 def test_unknown_endings(name, ending, tmp_path) -> None:
-    """Reading and writing list the endings that they know; only reading knows .npy and JSON."""
+    """Reading and writing list the endings that they know; only reading knows .npy."""
     path = tmp_path / name
-    words = f"{path} must end in one of .npz, .csv, .csv.gz, .tsv, .parquet, .safetensors, .pt; got {ending}."
+    tables = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet, .jsonl, .ndjson, .json"
+    tables = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet, .jsonl, .ndjson, .json"
+    words = f"{path} must end in one of .npz, {tables}, .safetensors, .pt; got {ending}."
     with pytest.raises(InputError, match=exactly(words)):
         example().save(path)
     assert not path.exists()
     path.write_bytes(b"x")
     words = words.removesuffix(".") + "; `format` (--format) says what it is."
-    read = words.replace(".tsv, .parquet,", ".tsv, .tsv.gz, .parquet, .jsonl, .ndjson, .json,")
-    with pytest.raises(InputError, match=exactly(read.replace(".pt;", ".pt, .npy;"))):
+    with pytest.raises(InputError, match=exactly(words.replace(".pt;", ".pt, .npy;"))):
         load_predictions(path)
 
 

@@ -17,7 +17,8 @@ from calibrant._math.errors import InputError
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.predictions.formats.roster import WRITERS
 
-ENDINGS = (".npz", ".csv", ".parquet", ".safetensors", ".pt")
+TEXTS = (".csv", ".jsonl")
+ENDINGS = (".npz", ".csv", ".jsonl", ".parquet", ".safetensors", ".pt")
 KINDS = ("binary", "multiclass", "multilabel", "top_label")
 NAMES = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=8)
 
@@ -69,6 +70,7 @@ def predictions(draw: st.DrawFn, kind: str) -> Predictions:
         fields["weights"] = rng.random(num_samples) + 1e-300
     if draw(st.booleans()):
         fields["groups"] = draw(st.lists(NAMES, min_size=num_samples, max_size=num_samples))
+        fields["clusters"] = fields["groups"][::-1]
     return Predictions(**fields)
 
 
@@ -88,7 +90,7 @@ def test_round_trip_is_exact(kind, ending, assert_same) -> None:
     @given(predictions(kind))
     @settings(max_examples=40)
     def check(expected: Predictions) -> None:
-        dtype = torch.float64 if ending == ".csv" else None
+        dtype = torch.float64 if ending in TEXTS else None
         assert_same(there_and_back(expected, ending), expected, dtype=dtype)
 
     check()
@@ -100,7 +102,12 @@ def test_bfloat16_keeps_its_values(space, ending, assert_same) -> None:
     """Formats that know no bfloat16 hold the same values in float32 (text: float64)."""
     values = torch.tensor([[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]], dtype=torch.bfloat16)
     expected = Predictions(**{space: values}, labels=[0, 1, 0])
-    dtype = {".csv": torch.float64, ".npz": torch.float32, ".parquet": torch.float32}.get(ending)
+    dtype = {
+        ".csv": torch.float64,
+        ".jsonl": torch.float64,
+        ".npz": torch.float32,
+        ".parquet": torch.float32,
+    }.get(ending)
     assert_same(there_and_back(expected, ending), expected, dtype=dtype)
 
 
@@ -111,7 +118,7 @@ def test_repaired_probabilities_are_not_repaired_again(ending, assert_same) -> N
     expected = Predictions(probs=probs, labels=[0, 1, 2])
     assert expected.values.dtype == torch.float32
     found = there_and_back(expected, ending)
-    assert_same(found, expected, dtype=torch.float64 if ending == ".csv" else None)
+    assert_same(found, expected, dtype=torch.float64 if ending in TEXTS else None)
     assert len(expected.notes) == 1
     assert found.notes == ()
 

@@ -608,7 +608,9 @@ def make_predictions(kind: str, *, sharpness: float = 2.5, num_samples: int = 24
 def test_real_evaluations_and_comparisons_are_reported(kind: str, page_of: Any) -> None:
     """What ``evaluate`` and ``compare`` return is drawn as a valid page and fits a narrow terminal."""
     predictions = make_predictions(kind)
-    evaluation = evaluate(predictions, bootstrap=20, null_draws=50)
+    # One kind with all the calibrators that are tried by default, which are most of the time.
+    few = {} if kind == "multiclass" else {"calibrators": ["temperature", "isotonic"]}
+    evaluation = evaluate(predictions, bootstrap=20, null_draws=50, **few)
     other = make_predictions(kind, sharpness=1.0)
     comparison = compare([("one", predictions), ("two", other)], bootstrap=20, null_draws=50)
     for found, draw in ((evaluation, render), (comparison, render_comparison)):

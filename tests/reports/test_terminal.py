@@ -44,7 +44,7 @@ def test_an_evaluation_fits_the_terminal(
     found = evaluation_of(kind, arms=arms, recommended=arms[-1])
     text = printed(found, width)
     assert max(len(line) for line in text.splitlines()) <= width
-    assert flat(found.verdict.headline) in flat(text)
+    assert flat(f"{found.verdict.short} {found.verdict.line}") in flat(text)
     assert flat(found.verdict.sentences[0]) in flat(text)
     assert words.number(found.arms[0].metrics["ece"].value) in text
     assert words.interval(found.arms[0].metrics["ece"], between="–") in text
@@ -137,7 +137,7 @@ def test_terminals_without_unicode_get_plain_letters(
 ) -> None:
     """No character that the encoding lacks is sent; numbers keep their dashes as hyphens."""
     text = printed(evaluation_of(), encoding=encoding)
-    assert text.startswith("v The model is over-confident")
+    assert text.startswith("v Over-confident: says")
     assert "0.0467-0.0581" in text
     assert "?" not in text.replace("0.0581?", "")
     found = comparison_of()

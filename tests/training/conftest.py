@@ -22,12 +22,26 @@ class Killed(BaseException):
 
 
 @contextmanager
-def drawing_nothing() -> Iterator[None]:
-    """Leave out pictures and most null draws, on which so small a run spends nearly all of its time."""
+def drawing_little() -> Iterator[None]:
+    """Leave out the pictures of a training and most null draws."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("calibrant.training.results.evaluate", functools.partial(evaluate, null_draws=20))
         patch.setattr("calibrant.training.run_report.dynamics_sections", lambda _rows, _snapshots: ())
+        yield
+
+
+@contextmanager
+def drawing_nothing() -> Iterator[None]:
+    """And the report, on all of which so small a run spends nearly all of its time."""
+    with drawing_little(), pytest.MonkeyPatch.context() as patch:
         patch.setattr("calibrant.reports.html.report_text", lambda *_given, **_sections: "<!doctype html>")
+        yield
+
+
+@pytest.fixture
+def short_trainings() -> Iterator[None]:
+    """The reports of runs are whole but for the pictures of the training."""
+    with drawing_little():
         yield
 
 

@@ -40,6 +40,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("selection")
 
 
+@pytest.mark.usefixtures("short_trainings")
 @pytest.mark.parametrize("by", ["after", "before"])
 def test_the_lowest_likelihood_wins(recipe, folder, by) -> None:
     """The chosen loss has the lowest NLL of its kind, and the file says so; done runs are not done again."""

@@ -81,6 +81,7 @@ def test_nothing_added_is_nothing_changed(recipe, tmp_path, same_numbers) -> Non
     assert "train_trace" not in same.rows[0]
 
 
+@pytest.mark.usefixtures("short_trainings")
 @pytest.mark.parametrize("settings", ADDITIONS, ids=lambda settings: settings[-1])
 def test_what_is_recorded(recipe, tmp_path, settings) -> None:
     """The trace of every epoch, what a step cost against plain cross-entropy, and both in the report."""

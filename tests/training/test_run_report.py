@@ -123,6 +123,7 @@ def test_foreign_samples_of_another_shape_are_refused(recipe, tmp_path, rng) -> 
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.usefixtures("short_reports")
 def test_compared_runs_show_what_differs_and_the_same_images(recipe, tmp_path) -> None:
     """Differing settings and eight images under both; other data have no common images."""
     for name, settings in {

@@ -32,6 +32,7 @@ from calibrant.calibrators.cohorts.by_group import (
     fit_groups as fit_groups,
 )
 from calibrant.calibrators.cohorts.files import load_group_calibrator as load_group_calibrator
+from calibrant.calibrators.cohorts.files import load_multicalibrator as load_multicalibrator
 from calibrant.calibrators.cohorts.many_temperatures import (
     TemperatureFits as TemperatureFits,
 )

@@ -24,7 +24,7 @@ from calibrant.calibrators.fitting.results import FitResult, Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.tables import stack_tables
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities, floored
-from calibrant.calibrators.inputs import check_like_fit, check_shape_like_fit
+from calibrant.calibrators.inputs import at_positions, check_like_fit, check_shape_like_fit, counted_positions
 from calibrant.calibrators.module import FittedModule
 
 
@@ -70,17 +70,20 @@ class Calibrator(FittedModule):
         weights: ArrayLike | None = None,
         folds: int = 0,
         seed: int = 0,
+        ignore_index: int | None = None,
     ) -> Self:
         """Fit on calibration data, which must not be the data the model was trained on.
 
         Args:
-            logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
-            labels: Classes ``(N,)``, or zeros and ones ``(N, C)`` with one column per label.
-            weights: Sample weights ``(N,)``; a weight of k counts like k copies.
+            logits: Logits ``(N, C)`` (segmentation: ``(N, C, d1, ...)``), or log-odds ``(N,)`` of class 1.
+            labels: Classes ``(N,)`` or ``(N, d1, ...)``, or zeros and ones of the shape of the logits with
+                one column per label.
+            weights: Sample weights ``(N,)``, or ``(N, d1, ...)``; a weight of k counts like k copies.
             folds: Number of cross-validation folds; 0 for none. ``fit_result_.held_out`` then tells how
                 calibrators fitted on the other folds do on each fold, and a warning says where
                 over-confidence became under-confidence by more than two standard errors.
             seed: For the division into folds.
+            ignore_index: Samples or positions with this label are left out.
 
         Returns:
             The calibrator itself; ``fit_result_`` tells how the fit went.
@@ -100,6 +103,7 @@ class Calibrator(FittedModule):
             >>> round(calibrator.predict_proba([4.0]).item(), 6)
             0.7
         """
+        logits, labels, weights = counted_positions(logits, labels, weights, ignore_index)
         checked = check_logits(logits, labels, weights, allow_minus_inf=True)
         self._check_kind(checked.task)
         data = CalibrationData.of(checked).weighted(checked.weights)
@@ -181,7 +185,7 @@ class Calibrator(FittedModule):
         )
 
     def forward(self, logits: ArrayLike) -> Tensor:
-        """Calibrated log-probabilities ``(N, C)``, or log-odds in the shape of the log-odds given.
+        """Calibrated log-probabilities in the shape of the logits, or log-odds in that of the log-odds.
 
         Args:
             logits: What the model gives, of the kind it was fitted on; any floating dtype, any device.
@@ -202,6 +206,8 @@ class Calibrator(FittedModule):
             >>> calibrator(torch.tensor([4.0, -4.0])).exp()  # odds
             tensor([4.0000, 0.2500])
         """
+        if (dense := at_positions(logits, self.kind_, self)) is not None:
+            return dense
         if (odds := self._difference(logits)) is not None:
             mapped = self(odds)
             return nn.functional.logsigmoid(torch.stack([-mapped, mapped], dim=1))
@@ -240,6 +246,8 @@ class Calibrator(FittedModule):
             >>> [round(p, 6) for p in calibrator.predict_proba([4.0, 0.0, -4.0]).tolist()]
             [0.8, 0.5, 0.2]
         """
+        if (dense := at_positions(logits, self.kind_, self.predict_proba)) is not None:
+            return dense
         if (odds := self._difference(logits)) is not None:
             positive = self.predict_proba(odds)
             return torch.stack([1 - positive, positive], dim=1)

@@ -19,6 +19,7 @@ from calibrant.calibrators.fitting.results import FitResult
 FORMAT_VERSION = 1
 SINGLE_KEY = "calibrant.calibrator"
 GROUPS_KEY = "calibrant.group_calibrator"
+MULTI_KEY = "calibrant.multicalibrator"
 _ENDING = ".safetensors"
 
 
@@ -40,14 +41,19 @@ def write_file(
     path: str | os.PathLike[str], key: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
     """Write a header under a key, and tensors; the file is complete or not there."""
-    from safetensors.torch import save
-
     if Path(path).suffix != _ENDING:
         raise InputError(f"`path` must end in {_ENDING}; got {os.fspath(path)!r}.")
-    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    text = json.dumps(content, allow_nan=False)
+    content_of_file = file_bytes(key, content, tensors)
     with atomic_write(path) as temporary:
-        temporary.write_bytes(save(plain, metadata={key: text}))  # a full disk is an OSError so
+        temporary.write_bytes(content_of_file)  # a full disk is an OSError so
+
+
+def file_bytes(key: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
+    """What a file with this header and these tensors holds."""
+    from safetensors.torch import save
+
+    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    return save(plain, metadata={key: json.dumps(content, allow_nan=False)})
 
 
 def read_file(path: str | os.PathLike[str], key: str, what: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -82,15 +88,15 @@ def read_file(path: str | os.PathLike[str], key: str, what: str) -> tuple[dict[s
     return content, tensors
 
 
-def holds_groups(path: str | os.PathLike[str]) -> bool:
-    """Whether a file holds calibrators of groups; what is no such file at all does not."""
+def holds(path: str | os.PathLike[str], key: str) -> bool:
+    """Whether a file holds what stands under a key; what is no such file at all does not."""
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():
         return False
     try:
         with safe_open(path, framework="pt") as file:
-            return GROUPS_KEY in (file.metadata() or {})
+            return key in (file.metadata() or {})
     except SafetensorError:
         return False
 
@@ -99,6 +105,8 @@ def _or_else(metadata: Mapping[str, str]) -> str:
     """By which function the other kind of file is read."""
     if GROUPS_KEY in metadata:
         return "; it holds those of groups: calibrant.calibrators.load_group_calibrator reads it"
+    if MULTI_KEY in metadata:
+        return "; it holds a multicalibrator: calibrant.calibrators.load_multicalibrator reads it"
     return "; it holds a single one: calibrant.load_calibrator reads it" if SINGLE_KEY in metadata else ""
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor
 
-from calibrant._math.arrays import ArrayLike
+from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor
 from calibrant._math.checks import Checked, Task, check_logits
 from calibrant._math.errors import InputError
+from calibrant._math.positions import positions_of
 
 
 def check_like_fit(
@@ -30,3 +33,35 @@ def check_shape_like_fit(name: str, kind: Task, num_classes: int, logits: Tensor
         raise InputError(
             f"`logits` must have the shape ({shape}) that {name} was fitted on; got {tuple(logits.shape)}."
         )
+
+
+def counted_positions(
+    logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None, ignore_index: int | None
+) -> tuple[ArrayLike, ArrayLike, ArrayLike | None]:
+    """One row per position of ``(N, C, d1, ...)``, without those whose label is ignored; else as it was."""
+    scores = logits if isinstance(logits, Tensor) else as_float_tensor(logits, name="logits")
+    if scores.ndim < 3 and ignore_index is None:
+        return logits, labels, weights
+    target = as_label_tensor(labels, name="labels").to(scores.device)
+    mass = None if weights is None else as_float_tensor(weights, name="weights").to(scores.device)
+    if scores.ndim > 2:
+        scores, target, mass = positions_of("logits", scores, target, mass)
+    if ignore_index is None:
+        return scores, target, mass
+    kept = target != ignore_index
+    kept = kept if kept.ndim == 1 else kept.all(dim=1)
+    if not bool(kept.any()):
+        raise InputError(f"`labels` must not all be {ignore_index}; no position is left.")
+    return scores[kept], target[kept], None if mass is None else mass[kept]
+
+
+def at_positions(logits: ArrayLike, kind: Task, function: Callable[[Tensor], Tensor]) -> Tensor | None:
+    """What a function of ``(M, C)``, or of log-odds ``(M,)``, gives at each position; None of fewer axes."""
+    if not isinstance(logits, Tensor):
+        logits = as_float_tensor(logits, name="logits")
+    if logits.ndim < 3:
+        return None
+    if kind == "binary" and logits.shape[1] != 2:
+        return function(logits.reshape(-1)).reshape(logits.shape)
+    rows = logits.movedim(1, -1)
+    return function(rows.reshape(-1, rows.shape[-1])).reshape(rows.shape).movedim(-1, 1)

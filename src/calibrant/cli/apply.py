@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.reading import Reading, check_inputs, reads
+from calibrant.cli.reading import Reading, check_inputs, is_pipe, reads
 from calibrant.cli.terminal import Force, check_output, progress, write_unless_other
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from calibrant.calibrators import Calibrator
+    from calibrant.calibrators import Calibrator, Multicalibrator
+    from calibrant.calibrators.cohorts.by_group import GroupCalibrator
     from calibrant.predictions import Predictions
 
 _MOST_NAMED = 5  # classes whose estimated share is printed
@@ -51,9 +52,11 @@ def apply(
     check_output(out, option="--out", inputs=[calibrator, file])
     _refuse_two_corrections(label_shift, prior)
 
+    from calibrant.calibrators import Multicalibrator
     from calibrant.calibrators.cohorts.by_group import GroupCalibrator
     from calibrant.calibrators.cohorts.files import load_either
     from calibrant.predictions.repair_form import repaired, to_repair
+    from calibrant.predictions.same_form import save_in_form_of
 
     with progress(f"reading {file.name}") as tell:
         try:
@@ -61,7 +64,7 @@ def apply(
         except InputError as error:
             _refuse_wrong_order(calibrator, file, error)
             raise
-        fitted = loaded.pooled if isinstance(loaded, GroupCalibrator) else loaded
+        fitted = _pooled(loaded, calibrator)
         event = fitted.kind_ == "binary"
         given = (replace(reading, kind="multilabel") if fitted.kind_ == "multilabel" else reading).load(file)
         predictions = to_repair(given) if event else given
@@ -84,11 +87,10 @@ def apply(
             )
         tell(f"applying {fitted.name}", 0.5)
         scores = predictions.scores
-        if isinstance(loaded, GroupCalibrator):
-            if predictions.groups is None:
-                raise InputError(f"{calibrator} has a calibrator for each group; {file} must have `groups`.")
-            loaded.unknown = unknown_groups or loaded.unknown
-            probs = loaded.predict_proba(scores, groups=predictions.groups)
+        if isinstance(loaded, GroupCalibrator | Multicalibrator):
+            if isinstance(loaded, GroupCalibrator):
+                loaded.unknown = unknown_groups or loaded.unknown
+            probs = loaded.predict_proba(scores, groups=_groups_of(predictions, calibrator, file))
         else:
             probs = loaded.predict_proba(scores)
         if label_shift or prior:
@@ -97,10 +99,44 @@ def apply(
             notes = _notes_on_shift(fitted, scores)
         calibrated = repaired(given, probs)
         tell(f"writing {out.name}", 0.8)
-        write_unless_other(out, calibrated.save, option="--out", force=force)
+        kept = False
+
+        def write(path: Path) -> None:
+            nonlocal kept
+            if is_pipe(file):
+                calibrated.save(path)
+            else:
+                kept = save_in_form_of(file, path, calibrated, columns=reading.columns, format=reading.form)
+
+        write_unless_other(out, write, option="--out", force=force)
+    if not kept and any(note.startswith("Not used") for note in given.notes):
+        notes = (*notes, f"{out} is no table like {file}, so the columns that are not used were left out.")
     for note in (*given.notes, *notes):
         typer.echo(f"note: {note}")
     typer.echo(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
+
+
+def _groups_of(predictions: Predictions, calibrator: Path, file: Path) -> Sequence[str]:
+    if predictions.groups is None:
+        raise InputError(
+            f"{calibrator} has a calibrator for each group; {file} must have `groups`, one name per sample; "
+            "--group-column says which column holds them."
+        )
+    return predictions.groups
+
+
+def _pooled(loaded: Calibrator | GroupCalibrator | Multicalibrator, path: Path) -> Calibrator:
+    """The calibrator of all samples, which says what it was fitted on."""
+    from calibrant.calibrators import Multicalibrator
+    from calibrant.calibrators.cohorts.by_group import GroupCalibrator
+
+    if isinstance(loaded, GroupCalibrator):
+        return loaded.pooled
+    if not isinstance(loaded, Multicalibrator):
+        return loaded
+    if loaded.start is None:
+        raise InputError(f"{path} holds corrections with no calibrator before them; apply it in Python.")
+    return loaded.start
 
 
 def _refuse_confidences(calibrator: Path, fitted: Calibrator, file: Path, given: Predictions) -> None:

@@ -20,9 +20,8 @@ from calibrant.cli.terminal import (
     check_output,
     command_line,
     deliver_json,
-    is_our_report,
     progress,
-    refuse_to_replace,
+    refuse_to_replace_report,
     to_stdout,
 )
 from calibrant.evaluation.quantities.roster import check_added, extras
@@ -67,7 +66,7 @@ def compare(
     files = expanded(files)
     check_inputs(*files)
     check_output(report, endings=(".html",), option="--report", inputs=files)
-    refuse_to_replace(report, option="--report", force=force, may=is_our_report)
+    refuse_to_replace_report(report, files, force=force)
     check_json(json, files, force=force)
     if len(files) < 2:
         msg = "compare needs two files or more; for one, use `calibrant evaluate`."
@@ -96,7 +95,7 @@ def compare(
             progress=tell,
         )
         if report is not None:
-            write_report(found, report, title=title, before=_sections(runs))
+            write_report(found, report, title=title, before=_sections(runs), files=files)
         deliver_json(json, found.to_json())
     if to_stdout(json):
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
+from calibrant.cli.dense import opened_dense, write_images
 from calibrant.cli.reading import Reading, check_inputs, expanded, named, reads
 from calibrant.cli.terminal import (
     METHODS,
@@ -22,16 +23,14 @@ from calibrant.cli.terminal import (
     command_line,
     deliver_json,
     errors,
-    is_our_report,
     progress,
-    refuse_to_replace,
+    refuse_to_replace_report,
     to_stdout,
 )
 from calibrant.evaluation.quantities.roster import check_added, extras
 
 if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
-    from calibrant.predictions import Predictions
 
 
 @reads
@@ -42,7 +41,7 @@ def evaluate(
             metavar="FILE...",
             help="Predictions: .npz, .csv, .tsv, .jsonl, .parquet, .safetensors, .pt, or logits.npy "
             "(probs.npy) with labels.npy beside it; - for a pipe. Several are judged one after another. "
-            "Large .npy and .parquet files are read in pieces.",
+            "Large .npy and .parquet files are read in pieces, folders or .npz of segmentation by images.",
         ),
     ],
     reading: Reading,
@@ -91,6 +90,14 @@ def evaluate(
         int, typer.Option(min=2, metavar="N", help="Bootstrap resamples behind the intervals.")
     ] = 1000,
     level: Level = 0.95,
+    ignore_index: Annotated[
+        int | None,
+        typer.Option(metavar="LABEL", help="Of segmentation: positions with this label are left out."),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(help="Of segmentation: write a row for each image into this .csv file."),
+    ] = None,
     by_group: Annotated[
         bool,
         typer.Option(
@@ -115,15 +122,19 @@ def evaluate(
     from rich.console import Console
 
     from calibrant.evaluation import evaluate as evaluate_predictions
+    from calibrant.evaluation.group_repairs import with_repairs_by_group
+    from calibrant.predictions import DensePredictions
     from calibrant.reports import render
     from calibrant.reports.commands import with_commands
 
     def judged(file: Path) -> Evaluation:
         with progress(f"reading {file.name}", quiet=quiet) as tell:
-            predictions = reading.open(file, labels=labels)
-            if by_group and predictions.groups is None:
+            dense = opened_dense(file, ignore_index=ignore_index, images=images)
+            predictions = dense or reading.open(file, labels=labels)
+            if by_group and (isinstance(predictions, DensePredictions) or predictions.groups is None):
                 raise InputError(
-                    f"--by-group needs `groups` in {file}, one name per sample; --group-column names them."
+                    f"--by-group needs `groups` in {file}, one name per sample; --group-column says which "
+                    "column holds them."
                 )
             answer = evaluate_predictions(
                 predictions,
@@ -140,17 +151,22 @@ def evaluate(
                 command=command_line(),
                 progress=tell,
             )
+            mended = None
+            if by_group and not isinstance(predictions, DensePredictions):
+                tell("repairing each group", 0.95)
+                answer, mended = with_repairs_by_group(answer, predictions, level=level, seed=seed)
+            if dense is not None and images is not None:
+                tell("writing the table of images", 0.97)
+                write_images(dense, images, num_bins=bins, force=force)
             found = with_commands(answer, reading=reading.words)
             page = report / f"{file.stem}.html" if report is not None and pages else report
             if page is not None:
                 tell("writing the report", 0.99)
-                _write_page(found, page, title=title, force=force)
+                _write_page(found, file, page, title=title, force=force)
         if shown:
             if several:
                 Console().rule(str(file), align="left", style="bold")
-            render(found, Console())
-            if by_group:
-                _show_groups(predictions, found, level=level, seed=seed)
+            render(found, Console(), by_group=mended)
             if page is not None:
                 typer.echo(f"report: {page}")
         return found
@@ -164,43 +180,12 @@ def evaluate(
         raise typer.Exit(2)
 
 
-def _show_groups(predictions: Predictions, found: Evaluation, *, level: float, seed: int) -> None:
-    """What one repair for all, one for each group and multicalibration make of each group."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    from calibrant.evaluation.group_repairs import ARMS, group_repairs, said_of
-    from calibrant.reports.words import interval, number
-
-    chosen = found.verdict.repair
-    method = "temperature" if chosen is None else chosen.method
-    rows = group_repairs(predictions, method=method, level=level, seed=seed)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    table.add_column("group", overflow="fold")
-    table.add_column("n", justify="right", no_wrap=True)
-    for arm in ARMS:
-        table.add_column(arm, justify="right")
-    for row in rows:
-        gaps = [
-            f"{number(gap.value, signed=True)}\n{interval(gap, between=' to ', signed=True)}"
-            for gap in row.gaps
-        ]
-        table.add_row(row.name or "all", f"{row.count:,}", *gaps)
-    console = Console()
-    console.print(
-        f"Stated minus true, by group; repairs are {method}, fitted on other samples:", highlight=False
-    )
-    console.print(table)
-    console.print(said_of(rows), highlight=False)
-
-
-def _write_page(found: Evaluation, page: Path, *, title: str | None, force: bool) -> None:
+def _write_page(found: Evaluation, file: Path, page: Path, *, title: str | None, force: bool) -> None:
     from calibrant.reports import write_report  # with matplotlib, half a second
 
     page.parent.mkdir(exist_ok=True)
-    refuse_to_replace(page, option="--report", force=force, may=is_our_report)
-    write_report(found, page, title=title)
+    refuse_to_replace_report(page, [file], force=force)
+    write_report(found, page, title=title, files=[file])
 
 
 def _check_outputs(
@@ -210,7 +195,7 @@ def _check_outputs(
     check_json(json, inputs, force=force)
     if report is None or not pages:
         check_output(report, endings=(".html",), option="--report", inputs=inputs)
-        refuse_to_replace(report, option="--report", force=force, may=is_our_report)
+        refuse_to_replace_report(report, inputs[:1], force=force)
     elif report.suffix or report.is_file():
         raise InputError(
             f"--report must be a folder for several files, each of which gets a page; got {report}."

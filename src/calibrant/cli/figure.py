@@ -9,7 +9,8 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.compare import short_names
-from calibrant.cli.terminal import MOST_BINS, OBJECTIVE, PositiveClass, errors, progress
+from calibrant.cli.reading import Reading, check_inputs, expanded, reads
+from calibrant.cli.terminal import MOST_BINS, OBJECTIVE, PositiveClass, errors, progress, share
 
 if TYPE_CHECKING:
     from calibrant.experiments.file_figures.request import DrawnFigure, FileFigure
@@ -27,7 +28,9 @@ OPTIONS = {
 }
 
 
+@reads
 def figure(
+    reading: Reading,
     name: Annotated[str | None, typer.Argument(help="Name of the figure; --list shows all names.")] = None,
     files: Annotated[
         list[Path] | None,
@@ -49,7 +52,10 @@ def figure(
         int | None, typer.Option(min=1, max=MOST_BINS, help="Number of bins. Default: 15.")
     ] = None,
     level: Annotated[
-        float | None, typer.Option(min=0.5, max=0.9999, help="Level of the intervals. Default: 0.95.")
+        float | None,
+        typer.Option(
+            parser=share, metavar="SHARE", help="Level of the intervals: 0.95 (the default), or 95."
+        ),
     ] = None,
     objective: Annotated[
         str | None,
@@ -78,7 +84,8 @@ def figure(
         return
     from calibrant.reports.figures.drawing import save_figure
 
-    chosen, paths = figure_named(name), files or []
+    chosen, paths = figure_named(name), expanded(files or [])
+    check_inputs(*paths)
     asked: dict[str, object] = {
         "positive_class": positive_class,
         "label": label,
@@ -93,7 +100,7 @@ def figure(
     if isinstance(chosen, FileFigure):
         _check_files(chosen, paths)
         _check_options(name, given, chosen.options)
-        drawn = _drawn(chosen, paths, given)
+        drawn = _drawn(chosen, paths, reading, given)
         save_figure(drawn.figure, path)
         for note in drawn.notes:
             errors().print(f"note: {note}", markup=False, highlight=False)
@@ -101,6 +108,8 @@ def figure(
     else:
         if paths:
             raise InputError(f"the figure {name} shows theory and takes no file; got {paths[0]}.")
+        if reading != Reading():
+            raise InputError(f"the figure {name} shows theory and reads no file; leave out {reading.words}.")
         _check_options(name, given, frozenset())
         save_figure(chosen.draw(), path)
         said = chosen.note
@@ -109,13 +118,13 @@ def figure(
         typer.echo(said)
 
 
-def _drawn(chosen: FileFigure, paths: list[Path], given: dict[str, object]) -> DrawnFigure:
+def _drawn(chosen: FileFigure, paths: list[Path], reading: Reading, given: dict[str, object]) -> DrawnFigure:
     from calibrant.experiments.file_figures.request import FigureRequest
     from calibrant.reports.figures.drawing import drawing_style
 
     with progress(f"reading {paths[0].name}") as tell, drawing_style():
         files = dict(zip(short_names(paths), paths, strict=True))
-        return chosen.draw_files(FigureRequest(files=files, tell=tell, **given))  # pyright: ignore[reportArgumentType]
+        return chosen.draw_files(FigureRequest(files=files, load=reading.load, tell=tell, **given))  # pyright: ignore[reportArgumentType]
 
 
 def _check_files(chosen: FileFigure, paths: list[Path]) -> None:

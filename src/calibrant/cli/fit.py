@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from calibrant.predictions import Predictions
 
 
+MULTICALIBRATION = "multicalibration"
+_MOST_SHOWN = 5  # corrections
+
+
 @reads
 def fit(
     file: Annotated[Path, typer.Argument(help="Predictions with labels; the calibration split is used.")],
@@ -24,7 +28,10 @@ def fit(
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the calibrator goes: a .safetensors file.")],
     method: Annotated[
         str | None,
-        typer.Option(help=f"{METHODS}. Default: chosen by cross-validation; what and why is printed."),
+        typer.Option(
+            help=f"{METHODS}; or {MULTICALIBRATION}, which mends groups that overlap. Default: chosen by "
+            "cross-validation; what and why is printed."
+        ),
     ] = None,
     every_row: Annotated[
         bool, typer.Option("--all", help="Fit on every row of FILE, whatever its split.")
@@ -46,10 +53,16 @@ def fit(
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
     from calibrant.predictions.repair_form import to_repair
 
-    calibrator = None if method is None else build(method)
+    several = method == MULTICALIBRATION
+    calibrator = None if method is None or several else build(method)
     with progress(f"reading {file.name}") as tell:
         predictions = reading.load(file)
-        rows = rows_to_fit(predictions, file, every_row=every_row, by_group=by_group)
+        rows = rows_to_fit(
+            predictions,
+            file,
+            every_row=every_row,
+            needs_groups=f"--method {method}" if several else "--by-group" if by_group else None,
+        )
         if calibrator is None or "binary" in calibrator.kinds:
             rows = to_repair(rows)
         elif rows.kind == "top_label":
@@ -59,9 +72,14 @@ def fit(
             )
         if not force:
             refuse_to_replace_another_file(out)
+        if several:
+            tell("correcting group by group", 0.3)
+            said = fit_overlapping(rows, out, force=force)
+            typer.echo("\n".join([*said, *(f"note: {note}" for note in predictions.notes)]))
+            return
         if calibrator is None:
             tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
-            calibrator = chosen(Labelled.of(rows))
+            calibrator = chosen(Labelled.of(rows), rows.clusters)
         elif not by_group:
             tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
             # Warnings stand in the fit's own summary, which is printed below.
@@ -82,7 +100,9 @@ def fit(
     typer.echo(f"calibrator: {out}")
 
 
-def rows_to_fit(predictions: Predictions, file: Path, *, every_row: bool, by_group: bool) -> Predictions:
+def rows_to_fit(
+    predictions: Predictions, file: Path, *, every_row: bool, needs_groups: str | None
+) -> Predictions:
     """The calibration split, or all rows; refused where no calibrator can be fitted on them."""
     if predictions.kind == "top_label":
         _ = predictions.correct  # refused where it is not known
@@ -94,8 +114,11 @@ def rows_to_fit(predictions: Predictions, file: Path, *, every_row: bool, by_gro
             "or fit on every row with --all."
         )
         raise InputError(msg)
-    if by_group and predictions.groups is None:
-        raise InputError(f"--by-group needs `groups` in {file}, one name per sample.")
+    if needs_groups and predictions.groups is None:
+        raise InputError(
+            f"{needs_groups} needs `groups` in {file}, one name per sample; --group-column says which column "
+            "holds them."
+        )
     return predictions if every_row else predictions.calibration
 
 
@@ -121,7 +144,35 @@ def fit_by_group(calibrator: Calibrator, rows: Predictions, out: Path, *, force:
     return [*lines, f"calibrators: {out}"]
 
 
-def chosen(data: Labelled) -> Calibrator:
+def fit_overlapping(rows: Predictions, out: Path, *, force: bool) -> list[str]:
+    """Fit and save a multicalibrator, after a calibrator for all; what to say of it."""
+    from calibrant._math.errors import without_warnings
+    from calibrant.calibrators import multicalibrate
+
+    if rows.groups is None or rows.labels is None:
+        raise InputError("there must be groups and labels")
+    start = "temperature" if rows.kind == "multiclass" else "platt"
+    with without_warnings():
+        fitted = multicalibrate(
+            rows.scores, rows.labels, groups=rows.groups, weights=rows.weights, start=start
+        )
+    if fitted.start is not None:
+        fitted.start.class_names_ = rows.class_names
+    write_unless_other(out, fitted.save, option="--out", force=force)
+    said = (
+        f"{MULTICALIBRATION} after {start}, fitted on {rows.num_samples} samples of {len(fitted.groups)} "
+        f"groups: {len(fitted.corrections)} corrections"
+    )
+    lines = [
+        f"  {each.group or 'all'}, {each.count:g} samples, {each.low:g} to {each.high:g}: {each.shift:+.3f}"
+        for each in fitted.corrections[:_MOST_SHOWN]
+    ]
+    if len(fitted.corrections) > _MOST_SHOWN:
+        lines.append(f"  and {len(fitted.corrections) - _MOST_SHOWN} more")
+    return [said, *lines, f"calibrator: {out}"]
+
+
+def chosen(data: Labelled, clusters: tuple[str, ...] | None = None) -> Calibrator:
     """The best by cross-validation, which is printed; temperature scaling where none is clearly better."""
     from calibrant.calibrators import build, select
     from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE
@@ -133,7 +184,7 @@ def chosen(data: Labelled) -> Calibrator:
             f"{LEAST_TO_CHOOSE}): temperature scaling was fitted; --method takes another."
         )
         return fit_quietly(build("temperature"), data)
-    selection = select(data.scores, data.labels, weights=data.weights)
+    selection = select(data.scores, data.labels, weights=data.weights, clusters=clusters)
     typer.echo(f"{selection}\n")
     if selection.calibrator is not None:
         return selection.calibrator

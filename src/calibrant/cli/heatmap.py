@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from calibrant._math.errors import InputError
+
 
 def heatmap(
     run: Annotated[Path, typer.Argument(help="The directory of a run on images.")],
@@ -24,6 +26,9 @@ def heatmap(
     seed: Annotated[int, typer.Option(min=0, help="Decides which images.")] = 0,
 ) -> None:
     """Show where the network of RUN sees a class: Grad-CAM, as PNG files and in the run's report."""
+    if not run.exists():
+        raise InputError(f"there is no run {run}; name the directory of a run.")
+
     from calibrant.training import load_run
     from calibrant.training.curvature_measurement import rewrite_whole_report
     from calibrant.training.heat_map_section import FOLDER, write_heat_maps

@@ -26,6 +26,7 @@ from calibrant.cli.manner import Version, mannered
 from calibrant.cli.monitor import monitor
 from calibrant.cli.predict import predict
 from calibrant.cli.runs import runs
+from calibrant.cli.serve import serve
 from calibrant.cli.study import app as study
 from calibrant.cli.sweep import sweep
 from calibrant.cli.table import table
@@ -60,6 +61,7 @@ COMMANDS = (
     figure,
     curvature,
     heatmap,
+    serve,
 )
 for command in COMMANDS:
     app.command(cls=Command)(mannered(command))
@@ -90,7 +92,7 @@ def _interrupted(end: BaseException) -> bool:
 
 
 def _defaults() -> dict[str, Any]:
-    """Of options, as the nearest pyproject.toml says; of no interest to a shell that completes words."""
+    """The defaults of options, from the nearest pyproject.toml; not read while a shell completes words."""
     if "_CALIBRANT_COMPLETE" in os.environ:
         return {}
     return defaults_from(Path.cwd(), lambda: typer.main.get_command(app))

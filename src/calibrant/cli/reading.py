@@ -50,7 +50,23 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         list[str] | None,
         typer.Option("--logit-columns", metavar="NAMES", help="The same for logits."),
     ),
-    "group_column": (str | None, typer.Option(metavar="NAME", help="The column of groups.")),
+    "group_column": (
+        str | None,
+        typer.Option(
+            "--group-column",
+            "--group-columns",
+            metavar="NAMES",
+            help="The column of groups, or several: sex,site.",
+        ),
+    ),
+    "cluster": (
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="The column of patients, documents, images, ...: samples of one are not independent, so "
+            "intervals and p-values are those of whole clusters.",
+        ),
+    ),
     "percent": (
         bool,
         typer.Option(
@@ -80,6 +96,7 @@ class Reading:
     prob_columns: tuple[str, ...] = ()
     logit_columns: tuple[str, ...] = ()
     group_column: str | None = None
+    cluster: str | None = None
     percent: bool = False
     kind: str | None = None
     lm_score: LmScore = "acc"
@@ -91,7 +108,7 @@ class Reading:
         file, form, name = path, self.form, None
         if is_pipe(path):
             file, form, name = _kept(path, form)
-        return open_predictions(
+        found = open_predictions(
             file,
             labels=labels,
             stream=stream,
@@ -102,17 +119,29 @@ class Reading:
             format=form,
             name=name,
         )
+        if not self._clusters_are_groups:
+            return found
+        if found.groups is None:
+            raise InputError(f"--cluster {self.cluster} needs groups in {path}, and there are none.")
+        return found.with_clusters(found.groups)
+
+    @property
+    def _clusters_are_groups(self) -> bool:
+        """Whether the column of clusters is that of groups, which is read as such."""
+        return self.cluster is not None and self.cluster in {self.group_column, "group", "groups"}
 
     @property
     def columns(self) -> ColumnNames | None:
         """The names of columns that were given."""
         from calibrant.predictions import ColumnNames
 
+        groups = tuple(part.strip() for part in (self.group_column or "").split(",") if part.strip())
         names = ColumnNames(
             label=self.label_column,
             probs=self.prob_columns,
             logits=self.logit_columns,
-            group=self.group_column,
+            group=groups or None,
+            cluster=None if self._clusters_are_groups or self.cluster == "clusters" else self.cluster,
         )
         return names or None
 
@@ -128,6 +157,7 @@ class Reading:
             return self.load(path)
         except InputError:
             plain = replace(self, label_column=None, prob_columns=(), logit_columns=(), group_column=None)
+            plain = replace(plain, cluster=None)
             try:
                 return plain.load(path)
             except InputError:
@@ -152,7 +182,9 @@ class Reading:
                 words += [option, ",".join(values)]
         if self.group_column is not None:
             words += ["--group-column", self.group_column]
+        words += [] if self.cluster is None else ["--cluster", self.cluster]
         words += ["--percent"] if self.percent else []
+        words += [] if self.kind is None else ["--kind", self.kind]
         words += [] if self.lm_score == "acc" else ["--lm-score", self.lm_score]
         return shlex.join(words)
 

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from calibrant._math.errors import InputError
+from calibrant.cli.manner import QUIET, Version, mannered
 from calibrant.cli.terminal import Report, command_line, errors, progress
 from calibrant.experiments.studies.roster import STUDIES, study_named
 from calibrant.experiments.study import Option, Session, Study
@@ -27,7 +28,9 @@ app = typer.Typer(cls=_Studies, invoke_without_command=True, subcommand_metavar=
 
 @app.callback()
 def study(
-    context: typer.Context, listed: Annotated[bool, typer.Option("--list", help="List the studies.")] = False
+    context: typer.Context,
+    listed: Annotated[bool, typer.Option("--list", help="List the studies.")] = False,
+    _version: Version = False,
 ) -> None:
     """Carry out a study: do whatever is not done yet, and write tables and figures."""
     if listed:
@@ -60,6 +63,8 @@ def _carry_out(study: Study, values: dict[str, Any]) -> None:
 
 
 def _tell(line: str) -> None:
+    if QUIET.get():
+        return
     errors().print(line, markup=False, highlight=False)
 
 
@@ -92,7 +97,7 @@ def _add(study: Study) -> None:
         study.name,
         help=f"{study.summary}\n\nWrites {', '.join(study.files)}.",
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    )(command)
+    )(mannered(command))
 
 
 for _each in STUDIES:

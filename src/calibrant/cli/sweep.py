@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from calibrant.cli.reading import check_inputs
 from calibrant.cli.terminal import errors
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def sweep(
 
     Exit code 1 says that runs failed; diverged ones have not.
     """
+    check_inputs(grid)
+
     from calibrant.experiments.engines.roster import build_engine
     from calibrant.experiments.estimates import Estimates
     from calibrant.experiments.grid import load_grid

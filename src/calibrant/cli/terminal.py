@@ -6,7 +6,7 @@ import filecmp
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -55,7 +55,7 @@ Level = Annotated[
     float, typer.Option(parser=share, metavar="SHARE", help="Level of the intervals: 0.95, or 95.")
 ]
 MOST_BINS = 1000
-"""Of a diagram; memory and time grow with their number."""
+"""The most bins of a diagram; memory and time grow with their number."""
 PositiveClass = Annotated[
     str | None,
     typer.Option(
@@ -153,7 +153,14 @@ def deliver_json(path: Path | None, text: str) -> None:
         write_text(path, text + "\n")
 
 
-def refuse_to_replace(path: Path | None, *, option: str, force: bool, may: Callable[[Path], bool]) -> None:
+def refuse_to_replace(
+    path: Path | None,
+    *,
+    option: str,
+    force: bool,
+    may: Callable[[Path], bool],
+    what: str = "by another command",
+) -> None:
     """Refuse to write over a file, unless it is forced or ``may`` says that nothing is lost by it.
 
     Raises:
@@ -161,7 +168,7 @@ def refuse_to_replace(path: Path | None, *, option: str, force: bool, may: Calla
     """
     if path is None or force or not path.is_file() or may(path):
         return
-    raise InputError(f"{option} {path} is there already, by another command; --force replaces it.")
+    raise InputError(f"{option} {path} is there already, {what}; --force replaces it.")
 
 
 def write_unless_other(path: Path, write: Callable[[Path], None], *, option: str, force: bool) -> None:
@@ -181,12 +188,22 @@ def write_unless_other(path: Path, write: Callable[[Path], None], *, option: str
         raise InputError(f"{option} {path} is there already and holds something else; --force replaces it.")
 
 
-def is_our_report(path: Path) -> bool:
-    """Whether the file is a report that this very command wrote before."""
-    from calibrant.reports.commands import command_mark
+def refuse_to_replace_report(path: Path | None, files: Sequence[Path], *, force: bool) -> None:
+    """Refuse to write a report over anything but an earlier one of the same files, whatever its options.
 
-    with path.open("rb") as file:
-        return f'content="calibrant {command_mark(command_line())}"'.encode() in file.read(4096)
+    Raises:
+        InputError: If something else is there.
+    """
+
+    def made_from_them(page: Path) -> bool:
+        from calibrant.reports.commands import mark_of_files  # a second, of no use where nothing is replaced
+
+        mark = f'content="calibrant {mark_of_files(files)}"'.encode()
+        with page.open("rb") as file:
+            return mark in file.read(4096)
+
+    what = f"and is no report of {files[0]}{' and the others' if len(files) > 1 else ''}"
+    refuse_to_replace(path, option="--report", force=force, may=made_from_them, what=what)
 
 
 def is_our_json(path: Path) -> bool:

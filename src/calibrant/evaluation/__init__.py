@@ -6,6 +6,7 @@ from calibrant._math.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from calibrant.evaluation.comparison import compare
+    from calibrant.evaluation.dense.images import ImageRow, image_rows
     from calibrant.evaluation.gate.check import check
     from calibrant.evaluation.gate.result import Check, GateResult
     from calibrant.evaluation.judging.smooth_band import smooth_consistency_band
@@ -25,12 +26,14 @@ __all__ = [
     "Comparison",
     "Evaluation",
     "GateResult",
+    "ImageRow",
     "Monitoring",
     "NullDistribution",
     "PairedTest",
     "check",
     "compare",
     "evaluate",
+    "image_rows",
     "monitor",
     "null_distribution",
     "paired_test",
@@ -42,6 +45,7 @@ __getattr__, __dir__ = lazy_exports(
     __all__,
     {
         "comparison": ["compare"],
+        "dense.images": ["ImageRow", "image_rows"],
         "gate.check": ["check"],
         "gate.result": ["Check", "GateResult"],
         "judging.smooth_band": ["smooth_consistency_band"],

@@ -32,7 +32,7 @@ def _of_labels(reduced: Reduced) -> Iterator[str]:
         yield from _of_classes(reduced.agreement, reduced.effective_samples)
     elif AUROC.key in reduced.values:
         area = reduced.values[AUROC.key]
-        error = standard_error(reduced.influences[AUROC.key], reduced.weights)
+        error = standard_error(reduced.influences[AUROC.key], reduced.weights, reduced.clusters)
         if area < 0.5 - SURE * error:
             yield (
                 f"The ranking is worse than chance (AUROC {number(area)}, where guessing gives 0.5): are the "

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias
 
 import numpy as np
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
+from calibrant.evaluation.resampling.clusters import cluster_note
 from calibrant.predictions import Predictions
 
 
@@ -21,8 +24,35 @@ def no_labels(predictions: Predictions) -> InputError:
 
 GROUPS_NOTE = (
     "Samples count as independent, also those of one group: where a group is a person or a scene seen many "
-    "times, the intervals are too short."
+    "times, the intervals are too short; `cluster` (--cluster) says which samples hang together."
 )
+Cluster: TypeAlias = ArrayLike | Literal["groups"] | None
+"""Which samples hang together: a name for each ``(N,)``, or that the groups say so."""
+
+
+def in_clusters(predictions: Predictions, cluster: Cluster) -> Predictions:
+    """The predictions with these clusters; without any, with their own.
+
+    Raises:
+        InputError: If there are no groups where these are to be the clusters, or not one name per sample.
+    """
+    if cluster is None:
+        return predictions
+    if not isinstance(cluster, str):
+        return predictions.with_clusters(cluster)
+    if cluster != "groups" or predictions.groups is None:
+        got = f"{cluster!r}" if cluster != "groups" else "predictions without groups"
+        raise InputError(
+            f'`cluster` must hold a name per sample, or be "groups" where there are some; got {got}.'
+        )
+    return predictions.with_clusters(predictions.groups)
+
+
+def clusters_note(predictions: Predictions) -> tuple[str, ...]:
+    """What a reader must know of groups and clusters."""
+    if predictions.clusters is not None:
+        return (cluster_note(predictions.clusters),)
+    return () if predictions.groups is None else (GROUPS_NOTE,)
 
 
 LEAST_RESAMPLES = 100

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.alarms import alarms, other_notes
-from calibrant.evaluation.arguments import GROUPS_NOTE, as_judged, check_pairs, few_resamples_note
+from calibrant.evaluation.arguments import as_judged, check_pairs, clusters_note, few_resamples_note
 from calibrant.evaluation.compared_in_short import comparison_in_short
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
@@ -102,6 +103,10 @@ def compare(
     )
     tests = [test_of(predictions) for _, predictions in models]
     paired = all(same_samples(tests[0], test) for test in tests[1:])
+    if paired:
+        tests = _in_same_clusters(tests)
+    if tests[0].clusters is not None:
+        procedure = replace(procedure, clusters=len(set(tests[0].clusters)))
     judged: list[Measured] = []
     seen: list[Reduced] = []
     found: list[ComparedModel] = []
@@ -146,6 +151,14 @@ def compare(
     )
 
 
+def _in_same_clusters(tests: list[Predictions]) -> list[Predictions]:
+    """The same samples are in the same clusters; one of the files may say which for all."""
+    known = {test.clusters for test in tests if test.clusters is not None}
+    if len(known) > 1:
+        raise InputError("`models` must have the same clusters where they are judged on the same samples.")
+    return [test.with_clusters(clusters) for clusters in known for test in tests] or tests
+
+
 def _check(models: list[tuple[str, Predictions]]) -> None:
     if len(models) < 2:
         raise InputError(f"`models` must hold two models or more; got {len(models)}.")
@@ -165,7 +178,9 @@ def _check(models: list[tuple[str, Predictions]]) -> None:
 def _notes(models: list[tuple[str, Predictions]]) -> tuple[str, ...]:
     """What a reader must know beside the numbers."""
     notes = [f"{name}: {note}" for name, predictions in models for note in other_notes(predictions)]
-    notes += [f"{name}: {GROUPS_NOTE}" for name, predictions in models if predictions.groups is not None]
+    notes += [
+        f"{name}: {note}" for name, predictions in models for note in clusters_note(test_of(predictions))
+    ]
     if len({predictions.num_classes for _, predictions in models}) > 1:
         sizes = ", ".join(f"{name} {predictions.num_classes}" for name, predictions in models)
         notes.append(f"Models with different numbers of classes are compared ({sizes}).")

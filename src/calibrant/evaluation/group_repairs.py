@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,12 +15,14 @@ from calibrant._math.simplex import log_softmax
 from calibrant.calibrators import build, fit_groups, multicalibrate
 from calibrant.calibrators.cohorts.multicalibration import EVERYONE, memberships
 from calibrant.evaluation.fitting.split import choose_split
-from calibrant.evaluation.result import Estimate
+from calibrant.evaluation.phrases import clearly, number, with_interval
+from calibrant.evaluation.result import Estimate, Evaluation, Repair
 from calibrant.predictions import Predictions
 from calibrant.predictions.repair_form import to_repair
 
 FEWEST = 20
-ARMS = ("as they came", "one for all", "one for each", "multicalibrated")
+OF_EACH = "one for each"
+ARMS = ("as they came", "one for all", OF_EACH, "multicalibrated")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,16 @@ class GroupRepair:
     name: str  # "" are all samples
     count: int  # test samples
     gaps: tuple[Estimate, ...]  # in the order of ARMS: stated minus true; intervals of the mean's normal law
+    losses: tuple[Estimate, ...]  # the NLL of each arm
+    behind: tuple[Estimate, ...]  # by how much it is above that of one calibrator for each group, paired
+
+
+@dataclass(frozen=True)
+class ByGroup:
+    """The repairs of all groups by one method."""
+
+    method: str
+    rows: tuple[GroupRepair, ...]
 
 
 def group_repairs(
@@ -79,14 +91,22 @@ def group_repairs(
         several.predict_proba(pooled(scores), groups=list(names)),
     )
     residuals = [_residuals(probs, test.labels) for probs in arms]
+    losses = [_losses(probs, test.labels) for probs in arms]
+    behind = [each - losses[ARMS.index(OF_EACH)] for each in losses]
     weights = np.ones(len(names)) if test.weights is None else test.weights.numpy()
     masks = memberships(list(names), len(names))
+
+    def means(parts: Sequence[NDArray[np.float64]], name: str) -> tuple[Estimate, ...]:
+        return tuple(_mean(each[masks[name]], weights[masks[name]], level) for each in parts)
+
     order = sorted(masks, key=lambda name: (name != EVERYONE, -int(masks[name].sum()), name))
     return tuple(
         GroupRepair(
             name=name,
             count=int(masks[name].sum()),
-            gaps=tuple(_mean(each[masks[name]], weights[masks[name]], level) for each in residuals),
+            gaps=means(residuals, name),
+            losses=means(losses, name),
+            behind=means(behind, name),
         )
         for name in order
     )
@@ -112,6 +132,15 @@ def _residuals(probs: Tensor, labels: Tensor) -> NDArray[np.float64]:
     return (confidence - (predicted == labels).to(torch.float64)).numpy()
 
 
+def _losses(probs: Tensor, labels: Tensor) -> NDArray[np.float64]:
+    """The negative log-likelihood of each sample; probabilities of zero count as 1e-12."""
+    if probs.ndim == 1:
+        right = torch.where(labels == 1, probs, 1 - probs)
+    else:
+        right = probs[torch.arange(len(probs)), labels.long()]
+    return -np.log(right.numpy().clip(1e-12))
+
+
 def _mean(residuals: NDArray[np.float64], weights: NDArray[np.float64], level: float) -> Estimate:
     """The mean with a normal interval; of fewer than two samples there is none."""
     from scipy.stats import norm
@@ -130,7 +159,51 @@ def said_of(rows: Sequence[GroupRepair]) -> str:
     groups = [row for row in rows if row.name != EVERYONE]
     off = [sum(_clear(row.gaps[k]) for row in groups) for k in range(len(ARMS))]
     told = ", ".join(f"{count} {arm}" for count, arm in zip(off, ARMS, strict=True))
-    return f"Of {len(groups)} groups the mean probability of so many is clearly off: {told}."
+    return f"Groups, of {len(groups)}, whose mean probability is clearly off: {told}."
+
+
+def with_repairs_by_group(
+    evaluation: Evaluation, predictions: Predictions, *, level: float, seed: int
+) -> tuple[Evaluation, ByGroup]:
+    """The evaluation with what follows from the repairs of its groups, and these."""
+    chosen = evaluation.verdict.repair
+    usual = "temperature" if evaluation.kind == "multiclass" else "platt"  # groups differ in their base rates
+    method = usual if chosen is None else chosen.method
+    found = ByGroup(method, group_repairs(predictions, method=method, level=level, seed=seed))
+    return _recommending(evaluation, found.rows, method, predictions), found
+
+
+def _recommending(
+    evaluation: Evaluation, rows: Sequence[GroupRepair], method: str, predictions: Predictions
+) -> Evaluation:
+    """Recommend a calibrator for each group where the NLL of all test samples is lower with them.
+
+    It must be lower beyond noise than with one calibrator of that kind for all, and than as they came.
+    """
+    everyone = rows[0]
+    others = [place for place, name in enumerate(ARMS[:3]) if name != OF_EACH]
+    lowest = min(others, key=lambda place: everyone.losses[place].value or 0.0)
+    if not all(clearly(everyone.behind[place]) > 0 for place in others):
+        return evaluation
+    source, verdict = evaluation.source, evaluation.verdict
+    repair = verdict.repair or Repair(
+        method=method,
+        file=None if source is None else source.path or source.name,
+        all_rows=not predictions.has_calibration,
+        format="npz" if source is None else source.format,
+        space=predictions.space,
+    )
+    said = (
+        f"A calibrator for each group lowers the NLL of the test samples from "
+        f"{number(everyone.losses[lowest].value or 0.0)} ({ARMS[lowest]}) to "
+        f"{number(everyone.losses[ARMS.index(OF_EACH)].value or 0.0)}, by "
+        f"{with_interval(everyone.behind[lowest])}."
+    )
+    sentences = verdict.sentences if verdict.repair else verdict.sentences[:-1]
+    changed = replace(
+        verdict, repair=replace(repair, by_group=True), reason=said, sentences=(*sentences, said)
+    )
+    return replace(evaluation, verdict=changed)
 
 
 def _clear(gap: Estimate) -> bool:

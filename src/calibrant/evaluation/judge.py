@@ -26,6 +26,7 @@ class Judged:
     fitted: Fitted
     arms: tuple[Arm, ...]
     uncalibrated: Measured  # what the verdict needs of the first arm
+    num_test: int  # samples, or positions of images
     out_of_distribution: OutOfDistribution | None
 
 
@@ -47,7 +48,13 @@ def judge(fitted: Fitted) -> Judged:
         prepared.steps.next("telling foreign samples apart")
         detected = detect(*_told_apart(prepared), request.ood_score, fitted.calibrators, prepared.procedure)
     prepared.steps.finish()
-    return Judged(fitted=fitted, arms=tuple(arms), uncalibrated=uncalibrated, out_of_distribution=detected)
+    return Judged(
+        fitted=fitted,
+        arms=tuple(arms),
+        uncalibrated=uncalibrated,
+        num_test=test.num_samples,
+        out_of_distribution=detected,
+    )
 
 
 def _told_apart(prepared: Prepared) -> tuple[Predictions, Predictions]:

@@ -20,7 +20,11 @@ FILE = Path(__file__).with_name("measured_coverage.json")
 def coverage_of(procedure: Procedure, keys: Iterable[str]) -> Coverages | None:
     """What is known of these quantities; nothing where the intervals are not those that were measured."""
     found = _measured()
-    if procedure.intervals != "inverted" or procedure.level != found["level"]:
+    if (
+        procedure.clusters is not None
+        or procedure.intervals != "inverted"
+        or procedure.level != found["level"]
+    ):
         return None
     wanted = {key: _measured_as(key, procedure.kind, found["values"]) for key in keys}
     return Coverages(

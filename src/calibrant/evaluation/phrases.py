@@ -68,14 +68,22 @@ def decimals_apart(first: float, second: float) -> int | None:
 
 
 def with_interval(estimate: Estimate, digits: int | None = None) -> str:
-    """``0.075 (0.067 to 0.081)``: the value and its interval, which need not lie evenly about it."""
+    """``0.075 (0.067 to 0.081)``: the value and its interval, which need not lie evenly about it.
+
+    The interval is that of the true error. What is found contains chance, and may lie above it.
+
+    Example:
+        >>> with_interval(Estimate(value=0.027, low=0.0, high=0.02))
+        '0.027 (0 to 0.020 without chance)'
+    """
     if estimate.value is None:
         return "undefined"
     if estimate.low is None or estimate.high is None:
         return number(estimate.value, digits)
     digits = _digits(estimate.value) if digits is None else digits
     low, high = (number(end, digits) for end in (estimate.low, estimate.high))
-    return f"{number(estimate.value, digits)} ({low} to {high})"
+    ending = " without chance" if estimate.outside else ""
+    return f"{number(estimate.value, digits)} ({low} to {high}{ending})"
 
 
 def span(estimate: Estimate) -> str:

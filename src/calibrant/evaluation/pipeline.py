@@ -6,16 +6,18 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import ParamSpec
 
+from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.arguments import check_predictions
+from calibrant.evaluation.arguments import Cluster, check_predictions, in_clusters
 from calibrant.evaluation.conclude import conclude
+from calibrant.evaluation.dense.judge import judge_images, prepare_images, sampled
 from calibrant.evaluation.fit import fit
 from calibrant.evaluation.judge import judge
 from calibrant.evaluation.prepare import Request, prepare
 from calibrant.evaluation.progress import Progress
 from calibrant.evaluation.result import Evaluation, Intervals
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
-from calibrant.predictions import Predictions
+from calibrant.predictions import DensePredictions, Predictions
 
 Given = ParamSpec("Given")
 
@@ -38,11 +40,12 @@ def _one_at_a_time(function: Callable[Given, Evaluation]) -> Callable[Given, Eva
 
 @_one_at_a_time
 def evaluate(
-    predictions: Predictions,
+    predictions: Predictions | DensePredictions,
     *,
     calibration: Predictions | None = None,
     calibrators: Sequence[str | Calibrator] | None = None,
     positive_class: int | str | None = None,
+    cluster: Cluster = None,
     num_bins: int = 15,
     bootstrap: int = 1000,
     null_draws: int = 1000,
@@ -101,7 +104,9 @@ def evaluate(
     with fewer than 20 calibration samples, which are too few to choose by.
 
     Args:
-        predictions: What to judge; labels are needed.
+        predictions: What to judge; labels are needed. Of segmentation (:class:`DensePredictions`) one image
+            at a time is read, and images are the clusters; calibrators are fitted on some positions of each
+            image of the calibration split.
         calibration: Other predictions of the same model to fit on: their calibration split, or all of them
             where they have none. The calibration split of ``predictions`` is then left out, which is noted.
         calibrators: Names such as ``"temperature"`` or ``'focal-temperature(objective="ece")'``, or
@@ -109,6 +114,10 @@ def evaluate(
             ``"focal-temperature"`` and what else is recommended.
         positive_class: Of two classes the one, by number or name, whose probability is judged; by default
             class 1. Two columns ``(N, 2)`` are judged as its one number ``(N,)`` would be.
+        cluster: The patient, document or image of each sample ``(N,)``, or ``"groups"`` where the groups are
+            that; by default the ``clusters`` of the predictions. Samples of one cluster are not independent:
+            intervals, p-values and the choice of a calibrator then are by whole clusters, and where a split
+            is made, no cluster is on both sides (see :mod:`calibrant.evaluation.resampling.clusters`).
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration, of which the bands of reliability diagrams take 200 at
@@ -159,8 +168,19 @@ def evaluate(
         >>> found.arm("temperature").metrics["ece"].value < found.arm("uncalibrated").metrics["ece"].value / 2
         True
     """
+    if isinstance(predictions, DensePredictions):
+        given = (calibration, positive_class, cluster, ood, ood_score)
+        if any(each is not None for each in given) or intervals != "inverted":
+            raise InputError(
+                "`calibration`, `positive_class`, `cluster`, `ood` and `intervals` must not be given with "
+                "`DensePredictions`, of which images are the clusters; mark images to fit on by `split`."
+            )
+        given = sampled(predictions, seed)
+    else:
+        check_predictions(predictions, "predictions")
+        given = in_clusters(predictions, cluster)
     request = Request(
-        predictions=predictions,
+        predictions=given,
         calibration=calibration,
         calibrators=calibrators,
         positive_class=positive_class,
@@ -176,4 +196,6 @@ def evaluate(
         command=command,
         progress=progress,
     )
+    if isinstance(predictions, DensePredictions):
+        return conclude(judge_images(fit(prepare_images(request, predictions)), predictions))
     return conclude(judge(fit(prepare(request))))

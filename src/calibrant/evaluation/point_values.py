@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
+
+from calibrant import metrics
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.arguments import as_judged, no_labels
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
@@ -27,12 +30,15 @@ class PointValues:
         reasons: Why there is none, by arm and key.
         parameters: What was fitted, by arm.
         failures: Why a calibrator could not be fitted, by arm.
+        labels: Where samples have several labels, ``auroc``, ``ece``, ``mce`` and ``brier`` of each, by arm
+            and the label's name; None where a label occurs with all samples or with none.
     """
 
     values: Mapping[str, Mapping[str, float | None]]
     reasons: Mapping[str, Mapping[str, str]]
     parameters: Mapping[str, Mapping[str, Any]]
     failures: Mapping[str, str]
+    labels: Mapping[str, Mapping[str, Mapping[str, float | None]]]
 
 
 def point_values(
@@ -72,6 +78,7 @@ def point_values(
     reasons: dict[str, Mapping[str, str]] = {}
     parameters: dict[str, Mapping[str, Any]] = {}
     failures: dict[str, str] = {}
+    labels: dict[str, Mapping[str, Mapping[str, float | None]]] = {}
 
     def judge(name: str, calibrate: Calibrate | None) -> None:
         samples = test
@@ -82,6 +89,10 @@ def point_values(
         values[name] = {
             key: value if value is not None and math.isfinite(value) else None for key, value in found.items()
         }
+        if test.kind == "multilabel":
+            labels[name] = _of_labels(
+                test, test.probs if calibrate is None else calibrate(test.scores), num_bins
+            )
         missing = [key for key, value in values[name].items() if value is None]
         if missing:
             reasons[name] = {key: reduced.reasons.get(key, f"it is {found[key]}") for key in missing}
@@ -95,4 +106,26 @@ def point_values(
             continue
         parameters[template.name] = dict(fitted.fit_result_.parameters)
         judge(template.name, fitted.predict_proba)
-    return PointValues(values=values, reasons=reasons, parameters=parameters, failures=failures)
+    return PointValues(
+        values=values, reasons=reasons, parameters=parameters, failures=failures, labels=labels
+    )
+
+
+def _of_labels(test: Predictions, probs: Tensor, num_bins: int) -> dict[str, dict[str, float | None]]:
+    """What can be said of each label by itself."""
+    outcomes, probs = test.labels, probs.double()
+    assert outcomes is not None  # noqa: S101 - point_values asked
+    found: dict[str, Sequence[Tensor | None]] = {
+        "auroc": metrics.auroc(probs, outcomes, average="none"),
+        "ece": list(metrics.expected_calibration_error(probs, outcomes, num_bins=num_bins, average="none")),
+        "mce": list(metrics.maximum_calibration_error(probs, outcomes, num_bins=num_bins, average="none")),
+        "brier": list(metrics.brier_score(probs, outcomes, average="none")),
+    }
+    names = test.class_names or [str(place) for place in range(probs.shape[1])]
+    return {
+        name: {
+            key: None if (value := each[place]) is None or not value.isfinite() else value.item()
+            for key, each in found.items()
+        }
+        for place, name in enumerate(names)
+    }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.alarms import other_notes
-from calibrant.evaluation.arguments import GROUPS_NOTE, check_predictions, few_resamples_note
+from calibrant.evaluation.arguments import check_predictions, clusters_note, few_resamples_note
 from calibrant.evaluation.fitting import pieces
 from calibrant.evaluation.fitting.recommend import missing_classes
 from calibrant.evaluation.fitting.split import Split, choose_split, has_both_parts, judged_kind
@@ -91,6 +91,8 @@ def prepare(request: Request) -> Prepared:
     given = choose_split(predictions, calibration, request.seed)
     given = pieces.with_calibration_in_memory(given, request.seed)
     split = given.judged(request.positive_class)
+    if split.test.clusters is not None:
+        procedure = replace(procedure, clusters=len(set(split.test.clusters)))
     procedure = pieces.with_fewer_resamples(procedure, given)
     wanted = templates(request.calibrators, procedure.kind)
     if split.calibration is None:
@@ -134,8 +136,7 @@ def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, .
             f"The {dropped:,} samples marked as calibration split are not used: `calibration` takes their "
             "place."
         )
-    if predictions.groups is not None:
-        notes.append(GROUPS_NOTE)
+    notes += clusters_note(split.test)
     if procedure.num_bins > split.test.num_samples:
         notes.append(
             f"There are more bins, {procedure.num_bins:,}, than test samples: most are empty, and what the "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from calibrant._math.checks import check_at_least, check_choice, check_level
+from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.intervals import INTERVALS, Intervals
 from calibrant.evaluation.resampling.resamples import Resamples
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
@@ -23,6 +24,7 @@ class Procedure:
     seed: int
     intervals: Intervals = "inverted"
     metrics: tuple[str, ...] = ()  # what is measured beside the usual quantities
+    clusters: int | None = None  # how many are resampled, if not samples
     _resamples: dict[tuple[int, int], Resamples] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -48,13 +50,14 @@ class Procedure:
             calibrators=calibrators,
             intervals=self.intervals,
             metrics=self.metrics,
+            clusters=self.clusters,
         )
 
-    def resamples(self, num_samples: int, part: int) -> Resamples:
+    def resamples(self, num_samples: int, part: int, clusters: Indices | None = None) -> Resamples:
         """The same for every arm of a part."""
         kept = self._resamples.get((num_samples, part))
         if kept is None:
             seed = stream_seed(self.seed, Stream.BOOTSTRAP, part)
-            kept = Resamples(num_samples, self.num_resamples, seed)
+            kept = Resamples(num_samples, self.num_resamples, seed, clusters)
             self._resamples[num_samples, part] = kept
         return kept

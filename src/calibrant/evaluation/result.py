@@ -10,10 +10,9 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from calibrant._math.errors import InputError
-from calibrant._math.frames import Library, frame_of
 from calibrant.evaluation.choice import Choice
 from calibrant.evaluation.notebook import notebook_html
-from calibrant.evaluation.rows import rows_of
+from calibrant.evaluation.rows import AsRows, rows_of
 from calibrant.metrics import CorpReliabilityCurve, RiskCoverageCurve, RocCurve
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Source
@@ -36,6 +35,13 @@ class Estimate:
     high: float | None = None
     reason: str | None = None
     without_chance: float | None = None  # a calibration error less what a sample of this size adds to it
+
+    @property
+    def outside(self) -> bool:
+        """Whether the value, which contains chance, lies outside the interval of the true one."""
+        if self.value is None or self.low is None or self.high is None:
+            return False
+        return not self.low <= self.value <= self.high
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,6 +215,7 @@ class Repair:
     all_rows: bool  # whether all of its rows are calibration samples; else those of its calibration split
     format: str  # of the predictions, in which new ones are expected
     space: Literal["logits", "probs", "confidence"]  # that the predictions are in
+    by_group: bool = False  # whether each group gets a calibrator of its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,6 +250,7 @@ class Settings:
     calibrators: tuple[str, ...]
     intervals: Intervals = "inverted"
     metrics: tuple[str, ...] = ()  # those that were asked for beside the usual ones
+    clusters: int | None = None  # how many clusters were resampled; None where samples were
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,7 +266,7 @@ class Coverage:
 
 @dataclass(frozen=True, kw_only=True)
 class Coverages:
-    """Of every calibration error whose interval was measured, and of its change."""
+    """The coverage of every calibration error whose interval was measured, and of its change."""
 
     level: float  # that the intervals aim at
     values: Mapping[str, Coverage]
@@ -266,7 +274,7 @@ class Coverages:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
+class Evaluation(AsRows):
     """The whole answer for one set of predictions.
 
     Drawn by ``calibrant.reports``, written by :meth:`to_json`, read back by :meth:`from_json`.
@@ -303,16 +311,6 @@ class Evaluation:
     def rows(self) -> list[dict[str, Any]]:
         """One flat dictionary per arm and metric, ready for a data frame or a CSV file."""
         return rows_of(self.arms)
-
-    def to_frame(self, *, library: Library | None = None) -> Any:
-        """:meth:`rows` as a data frame of pandas or, where that alone is installed or asked for, polars.
-
-        Raises:
-            InputError: If ``library`` is another.
-            ImportError: If it is not installed.
-        """
-        rows = self.rows()
-        return frame_of({key: [row[key] for row in rows] for key in rows[0]}, library)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -368,7 +366,7 @@ class ComparedModel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Comparison(AsRows):
     """Several models side by side; ``paired`` tells whether they were judged on the same samples."""
 
     schema_version: int
@@ -383,6 +381,10 @@ class Comparison:
     warnings: tuple[str, ...] = ()  # what looks wrong with the data, to be read before anything else
     coverage: Coverages | None = None  # None where intervals of another kind or level were asked for
     short: str = ""  # the verdict in at most twelve words
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat dictionary per model and metric, with the difference from the first model."""
+        return rows_of(self.models, part="model", change="difference")
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """The comparison as JSON text."""

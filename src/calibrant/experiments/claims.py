@@ -87,7 +87,7 @@ class Claim:
 
     @property
     def p_value(self) -> float | None:
-        """Of the test that decided the verdict; None where no interval did."""
+        """The p-value of the test that decided the verdict; None where an interval did not decide it."""
         return self.verdict.p if isinstance(self.verdict, Ruling) else None
 
 

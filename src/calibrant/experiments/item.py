@@ -11,7 +11,7 @@ from calibrant.experiments.tasks.fingerprints import Fingerprints, canonical
 from calibrant.experiments.tasks.task import Settings, Task
 
 IDENTITY = 1
-"""Of the way in which runs are named."""
+"""The version of the way in which runs are named."""
 _DIGITS = 20
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 LEVEL = 0.95
@@ -46,11 +47,21 @@ def mean_of(values: Sequence[float]) -> Mean:
     centre = math.fsum(values) / n
     if n == 1:
         return Mean(value=centre, half_width=None, n=1)
+    deviation = math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (n - 1))
+    return Mean(value=centre, half_width=standard_errors(n) * deviation / math.sqrt(n), n=n)
+
+
+@cache
+def standard_errors(n: int) -> float:
+    """How many standard errors of the mean of ``n`` values half its interval is long: Student's quantile.
+
+    Example:
+        >>> round(standard_errors(3), 3)
+        4.303
+    """
     from scipy.stats import t
 
-    deviation = math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (n - 1))
-    factor = float(t.ppf((1 + LEVEL) / 2, n - 1))
-    return Mean(value=centre, half_width=factor * deviation / math.sqrt(n), n=n)
+    return float(t.ppf((1 + LEVEL) / 2, n - 1))
 
 
 def paired_difference(first: Sequence[float], second: Sequence[float]) -> Mean:

@@ -46,10 +46,25 @@ def _templates(folder: Path) -> Environment:
         keep_trailing_newline=True,
     )
     known: dict[str, Any] = environment.globals
-    known["same_bits"] = SAME_BITS
+    known |= {"same_bits": SAME_BITS, "repeated": repeated}
     filters: dict[str, Any] = environment.filters
     filters |= {"mean": plus_minus, "number": format, "loss": loss_name, "side": side, "finding": finding}
     return environment
+
+
+def repeated(study: str, seeds: int, made_by: str = "", options: str = "") -> str:
+    """How to do the runs of a page again, and how to make the page of those that there are."""
+    name = study.partition(" ")[0]
+    made = f" The runs of this page: {made_by}." if made_by else ""
+    return f"""```console
+$ calibrant study {study} --seeds {seeds} --out study{options}
+$ calibrant study {study} --table docs/results
+```
+
+The first command does what the store `study` lacks, may be stopped at any time, and makes the page there; \
+`calibrant sweep grids/{name}.toml --store study` does the same runs by any engine. The second does no runs: \
+it makes this page and its figures again from the runs in its results file, and with `--out study` from \
+those in the store too.{made}"""
 
 
 def side(found: Mean | Summary, below: str, neither: str, above: str) -> str:

@@ -16,13 +16,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
 from calibrant.experiments.claims import Claim
+from calibrant.experiments.kept_runs import made_by, runs_in
 from calibrant.experiments.pages import render, results_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from calibrant.experiments.result import RunResult
+
 Numbers: TypeAlias = Any
-"""What a results file holds: dictionaries, lists, numbers and words."""
+"""What a page is made of: dictionaries, lists, numbers and words."""
+Runs: TypeAlias = Sequence[Mapping[str, Any]]
+"""Settings and findings of runs, one dictionary each."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,21 @@ class Option:
 _PATH = Path | None
 OUT = Option("out", Path, Path("study"), "The folder of the runs; what lies there is not done again.")
 OUT_PAGES = Option("out", Path, Path("study"), "The folder for tables and figures.")
+STORE = Option(
+    "out",
+    _PATH,
+    None,
+    "The store of the runs; what lies there is not done again (default: study, or none with --table).",
+)
+ADDED = Option(
+    "table",
+    _PATH,
+    None,
+    "Do no runs: make pages in this folder of the runs in its results files and of those in --out.",
+)
+SEEDS_OF_GRID = Option(
+    "seeds", int | None, None, "How many seeds; 0, 1, 2 and so on (default: those of the grid).", least=1
+)
 SEEDS = Option("seeds", int, 3, "How many seeds; 0, 1, 2 and so on.", least=1)
 TABLE = Option("table", _PATH, None, "Train nothing: write what the finished runs show into this folder.")
 PAGES = Option("table", _PATH, None, "The folder for tables and figures, if not that of --out.")
@@ -81,7 +101,9 @@ class Session:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page of results: ``NAME.md`` with its numbers in ``NAME.json`` and its figures.
+    """A page of results: ``NAME.md`` with its figures, and ``NAME.json``, of which they are made.
+
+    The file holds the runs of the study's grid, or, of a study without a grid, the numbers themselves.
 
     Attributes:
         name: Name of the files.
@@ -91,6 +113,13 @@ class Page:
         exchanged: The numbers with the results of two arms exchanged, where claims compare arms.
         figures: Names of the figures' files.
         departs: What the study does otherwise than the papers whose claims it decides, as a sentence.
+        numbers: From the runs, and what else the file holds, to the numbers; None if the file holds numbers.
+        kept: What the file keeps of a result; by default the row of a simulation.
+        digits: How many digits that count it keeps.
+        where: Settings of the runs that are the page's.
+        also: What the page needs and no run tells, from the settings of the runs and what the file has had
+            so far.
+        draw: The figures, from the numbers.
     """
 
     name: str
@@ -100,35 +129,59 @@ class Page:
     exchanged: Callable[[Numbers, str, str], Numbers] | None = None
     figures: tuple[str, ...] = ()
     departs: str = ""
+    numbers: Callable[[Runs, Mapping[str, Any]], Numbers] | None = None
+    kept: Callable[[RunResult], Mapping[str, Any]] = lambda result: result.rows[0]
+    digits: int = 8
+    where: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
+    also: Callable[[Runs, Mapping[str, Any]], Mapping[str, Any]] = lambda _runs, _known: {}
+    draw: Callable[[Numbers], Sequence[Figure]] | None = None
 
     @property
     def files(self) -> tuple[str, ...]:
         """The files of the page."""
         return (f"{self.name}.md", f"{self.name}.json", *self.figures)
 
+    def content(self, folder: Path) -> Any:
+        """What the results file in a folder holds; None where there is none."""
+        path = folder / f"{self.name}.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+    def read(self, folder: Path) -> Numbers:
+        """The numbers of the page in a folder."""
+        return self.numbers_in(self.content(folder))
+
+    def numbers_in(self, content: Any) -> Numbers:
+        """The numbers that a results file gives."""
+        if self.numbers is None:
+            return content
+        runs = runs_in(content)
+        found = self.numbers([run.flat for run in runs], content.get("also", {}))
+        return {"made_by": made_by(runs), **found}
+
     def text(self, numbers: Numbers) -> str:
         """The page in Markdown: a function of the numbers alone."""
         claims = {claim.key: claim for claim in self.claims(numbers)}
         return render(self.template, numbers=numbers, claims=claims, **self.words(numbers))
 
-    def write(self, numbers: Numbers, folder: Path, figures: Sequence[Figure] = ()) -> list[Path]:
+    def write(self, content: Any, folder: Path, figures: Sequence[Figure] = ()) -> list[Path]:
         """Write the page's files into a folder, made if need be; figures in the order of their names."""
         folder.mkdir(parents=True, exist_ok=True)
         written = [folder / name for name in self.files]
+        numbers = self.numbers_in(content)
         write_text(written[0], self.text(numbers))
-        write_text(written[1], results_text(numbers))
-        for figure, path in zip(figures, written[2:], strict=True):
+        write_text(written[1], results_text(content))
+        for figure, path in zip(self.draw(numbers) if self.draw else figures, written[2:], strict=True):
             from calibrant.reports.figures.drawing import save_figure
 
             save_figure(figure, path)
         return written
 
     def rewrite(self, folder: Path) -> None:
-        """Write the page again from the numbers that lie in a folder, after its words were changed."""
+        """Write the page again from the results file in a folder, after its words were changed."""
+        content = self.content(folder)
         text, data = (folder / name for name in self.files[:2])
-        numbers = json.loads(data.read_text(encoding="utf-8"))
-        write_text(text, self.text(numbers))
-        write_text(data, results_text(numbers))
+        write_text(text, self.text(self.numbers_in(content)))
+        write_text(data, results_text(content))
 
 
 @dataclass(frozen=True, kw_only=True)

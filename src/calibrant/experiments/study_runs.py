@@ -1,4 +1,4 @@
-"""The runs of a study: its grid, swept over the store in which it keeps them."""
+"""The runs of a study: its grid, swept over a store, and pages of them."""
 
 from __future__ import annotations
 
@@ -12,40 +12,74 @@ from calibrant.experiments.engines.engine import Ended, Event
 from calibrant.experiments.engines.roster import build_engine
 from calibrant.experiments.grid import Grid
 from calibrant.experiments.item import Item
+from calibrant.experiments.kept_runs import content_of, differences, keep, runs_in, united
+from calibrant.experiments.matching import matches
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.store.places import RUNS
 from calibrant.experiments.store.store import Store
-from calibrant.experiments.study import Session
+from calibrant.experiments.study import Page, Session
 from calibrant.experiments.sweep import Watcher, sweep
+from calibrant.experiments.tasks.simulation import environment
+
+DEFAULT_STORE = Path("study")
 
 
-def runs_of(
-    file: Path, session: Session, *, out: Path, seeds: int, changes: Mapping[str, Any] | None = None
-) -> list[dict[str, Any]]:
-    """Do what the store ``out`` lacks of a grid's runs, and read them all; see :func:`grid_of`.
+def make_pages(
+    session: Session, grid: Grid, pages: Sequence[Page], *, out: Path | None, table: Path | None
+) -> list[Path]:
+    """Do what the store ``out`` lacks and make the pages there; with ``table`` make them of what there is.
+
+    A page in ``table`` is made of the runs in its results file and of those in the store, if one is named.
 
     Raises:
-        InputError: If a run has failed or diverged.
+        InputError: If a run has failed, or there are no runs.
     """
-    grid = grid_of(file, seeds=seeds, changes=changes)
-    carry_out(grid, session, out)
-    found = kept_runs(grid, out)
-    if missing := len(grid.points) - len(found):
-        raise InputError(
-            f"{missing} of {len(grid.points)} runs have diverged; `calibrant runs {out}` shows which."
+    if table is None:
+        out = out or DEFAULT_STORE
+        carry_out(grid, session, out)
+    folder, written = table or out or DEFAULT_STORE, list[Path]()
+    results = [] if out is None else kept_results(grid, out)
+    for page in pages:
+        content = None if table is None else page.content(table)
+        old = [] if content is None else runs_in(content)
+        new = [
+            keep(each, page.kept(each), page.digits) for each in results if matches(each.settings, page.where)
+        ]
+        if not old and not new:
+            continue
+        runs = united(old, new, grid.task)
+        kept = [run for run in old if run in runs]
+        session.tell(
+            f"{page.name}: {len(kept)} runs of its results file, {len(runs) - len(kept)} of the store."
         )
-    return found
+        for line in differences(kept, grid.task, environment()["instructions"]):
+            session.tell(f"{page.name}.json: {line}.")
+        also = page.also([run.settings for run in runs], (content or {}).get("also", {}))
+        written += page.write(content_of(runs, also), folder)
+    if not written:
+        raise InputError(_nothing(pages, out, table))
+    return written
 
 
-def grid_of(file: Path, *, seeds: int, changes: Mapping[str, Any] | None = None) -> Grid:
-    """A study's grid with so many seeds; ``changes`` take the place of the file's entries."""
+def _nothing(pages: Sequence[Page], out: Path | None, table: Path | None) -> str:
+    names = " or ".join(f"{page.name}.json" for page in pages)
+    if table is None:
+        return f"no run of this study in {out} is finished; `calibrant runs {out}` shows what became of them."
+    if out is None:
+        return f"{table} holds no {names}; leave out --table to do the runs, or name their store by --out."
+    return f"neither {out} nor {table} holds a finished run of this study; leave out --table to do some."
+
+
+def grid_of(file: Path, *, seeds: int | None = None, changes: Mapping[str, Any] | None = None) -> Grid:
+    """A study's grid, with so many seeds if it says so; ``changes`` take the place of the file's entries."""
     content = {**tomllib.loads(file.read_text(encoding="utf-8")), **(changes or {})}
-    content["axes"] = {**content.get("axes", {}), "seed": list(range(seeds))}
+    if seeds is not None:
+        content["axes"] = {**content.get("axes", {}), "seed": list(range(seeds))}
     return Grid.read(content, source=str(file))
 
 
-def carry_out(grid: Grid, session: Session, out: Path) -> int:
-    """Do what the store ``out`` lacks; how many runs are finished, as those that diverged are not.
+def carry_out(grid: Grid, session: Session, out: Path) -> None:
+    """Do what the store ``out`` lacks.
 
     Raises:
         InputError: If a run has failed.
@@ -57,7 +91,6 @@ def carry_out(grid: Grid, session: Session, out: Path) -> int:
         raise InputError(
             f"{report.failed} of {report.total} runs have failed; `calibrant runs {out} --failed` shows why."
         )
-    return report.statuses.get("finished", 0)
 
 
 def kept_results(grid: Grid, out: Path) -> list[RunResult]:
@@ -67,11 +100,6 @@ def kept_results(grid: Grid, out: Path) -> list[RunResult]:
     store = Store(out)
     found = {each.run: each for each in store.results(task=grid.task.name)}
     return [found[item.run] for item in grid.items(store.fingerprints()) if item.run in found]
-
-
-def kept_runs(grid: Grid, out: Path) -> list[dict[str, Any]]:
-    """Settings and finding of every finished run of a grid, whose task is a simulation."""
-    return [{**each.settings, **each.rows[0]} for each in kept_results(grid, out)]
 
 
 class _Telling(Watcher):

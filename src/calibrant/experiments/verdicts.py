@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,7 @@ _COLUMNS = (
     "allows for positive dependence only. *After q* is what it leaves of the verdict; a dash where counts, "
     "not an interval, decide. The last column says what the study does otherwise than the paper."
 )
+_ORDER = ("holds", "does not hold", "undecided")
 _CITED = re.compile(r"<!-- (.*?) -->")
 
 
@@ -87,7 +88,7 @@ def every_claim(pages: Iterable[Page], folder: Path) -> list[Found]:
     found = [
         Found(page=page, paper=paper_of(claim.source), claim=claim)
         for page in pages
-        for claim in page.claims(json.loads((folder / f"{page.name}.json").read_text(encoding="utf-8")))
+        for claim in page.claims(page.read(folder))
     ]
     done: dict[str, float] = {}
     for paper in dict.fromkeys(each.paper for each in found):
@@ -146,16 +147,25 @@ def _number(p: float | None) -> str:
     return "< 1e-4" if p < 1e-4 else f"{p:.2g}"
 
 
-def together(found: Collection[str]) -> str:
-    """The status of a row of claims from what became of the claims that it names.
+def together(found: Collection[Claim]) -> str:
+    """The status of a row of claims from the verdicts on the claims that it names.
+
+    A study that departs from the paper settles nothing by itself. Beside studies that do not it counts like
+    them; where each side is of one mind and the other of another, it is the departure that decides.
 
     Example:
-        >>> together(["holds", "holds"]), together(["holds", "undecided"])
+        >>> from calibrant.experiments.claims import Claim
+        >>> one = Claim(key="", source="", statement="", verdict="holds", evidence="")
+        >>> two = Claim(key="", source="", statement="", verdict="undecided", evidence="")
+        >>> together([one, one]), together([one, two])
         ('holds here', 'mixed here')
     """
-    if "depends on the reduction" in found:
-        return "depends on the reduction"
-    return f"{next(iter(found))} here" if len(set(found)) == 1 else "mixed here"
+    departing = {str(claim.verdict) for claim in found if claim.departures}
+    faithful = {str(claim.verdict) for claim in found if not claim.departures}
+    if departing and (not faithful or (departing != faithful and len(departing) == len(faithful) == 1)):
+        return next(claim.said for claim in found if claim.departures)
+    verdicts = departing | faithful
+    return f"{next(iter(verdicts))} here" if len(verdicts) == 1 else "mixed here"
 
 
 def cited(check: str, names: Iterable[str]) -> list[str]:
@@ -169,14 +179,38 @@ def cited(check: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if any(fnmatch.fnmatchcase(name, each) for each in patterns)]
 
 
-def with_statuses(text: str, found: Sequence[Found]) -> str:
-    """The page on claims, with the status of every row that rests on studies written again."""
-    said = {each.name: each.claim.said for each in found if each.claim.source not in NO_PAPER}
+def tally(found: Iterable[str]) -> str:
+    """How many claims came out which way.
+
+    Example:
+        >>> tally(["holds", "undecided", "holds"])
+        'holds 2, undecided 1'
+    """
+    counted = Counter(found)
+    return ", ".join(f"{said} {counted[said]}" for said in sorted(counted, key=_ORDER.index))
+
+
+def with_tallies(text: str, found: Sequence[Found]) -> str:
+    """The page on what to use, with the tally of every row of findings written again."""
+    left = {each.name: each.left for each in found}
     lines: list[str] = []
     for line in text.splitlines():
         cells = line.split(" | ")
-        names = cited(line, said) if line.startswith("| ") and len(cells) >= 5 else []
+        names = cited(line, left) if line.startswith("| ") and len(cells) == 3 else []
+        if names:
+            cells[1] = tally(left[name] for name in names)
+        lines.append(" | ".join(cells))
+    return "\n".join(lines) + "\n"
+
+
+def with_statuses(text: str, found: Sequence[Found]) -> str:
+    """The page on claims, with the status of every row that rests on studies written again."""
+    known = {each.name: each.claim for each in found if each.claim.source not in NO_PAPER}
+    lines: list[str] = []
+    for line in text.splitlines():
+        cells = line.split(" | ")
+        names = cited(line, known) if line.startswith("| ") and len(cells) >= 5 else []
         if names and cells[2].endswith((" here", "depends on the reduction")):
-            cells[2] = together([said[name] for name in names])
+            cells[2] = together([known[name] for name in names])
         lines.append(" | ".join(cells))
     return "\n".join(lines) + "\n"

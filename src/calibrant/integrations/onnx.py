@@ -198,7 +198,18 @@ def _program(
         raise InputError(f"torch cannot express the model in ONNX: {first}") from error
     if program is None:
         raise InputError("torch cannot express the model in ONNX.")
+    _name_axes(program)
     return program
+
+
+def _name_axes(program: ONNXProgram) -> None:
+    """Call the first axis ``batch``, which torch numbers; the others have a fixed length."""
+    graph: Any = program.model.graph
+    numbered = {str(value.shape[0]) for value in graph.inputs if not isinstance(value.shape[0], int)}
+    for value in (*graph.inputs, *(output for node in graph.all_nodes() for output in node.outputs)):
+        for place, size in enumerate(value.shape or ()):
+            if str(size) in numbered:
+                value.shape[place] = "batch"
 
 
 @contextmanager

@@ -131,7 +131,7 @@ class _Levels:
     """A batch of trees in the order in which it is computed."""
 
     words: Tensor
-    """Of the leaves."""
+    """The words of the leaves."""
     steps: tuple[_Step, ...]
     roots: Tensor
     """Where each tree's root is among the nodes that are left at the end."""

@@ -2,6 +2,7 @@
 
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.contents import Source
+from calibrant.predictions.dense import DensePredictions, load_dense
 from calibrant.predictions.file_scores import ScoreFile
 from calibrant.predictions.files import load_predictions, open_predictions
 from calibrant.predictions.formats.aliases import ColumnNames
@@ -14,11 +15,13 @@ StreamedPredictions = Predictions
 
 __all__ = [
     "ColumnNames",
+    "DensePredictions",
     "Kind",
     "Predictions",
     "ScoreFile",
     "Source",
     "StreamedPredictions",
+    "load_dense",
     "load_predictions",
     "open_predictions",
     "predictions_from_frame",

@@ -181,12 +181,17 @@ def check_class_names(names: tuple[str, ...], num_classes: int) -> tuple[str, ..
     return None if names == tuple(str(index) for index in range(num_classes)) else names
 
 
-def as_groups(values: ArrayLike, num_samples: int) -> tuple[str, ...]:
-    """One group name per sample."""
-    groups = as_names(values, name="groups")
+def as_groups(values: ArrayLike, num_samples: int, *, name: str = "groups") -> tuple[str, ...]:
+    """One name per sample, of its group or cluster."""
+    groups = as_names(values, name=name)
     if len(groups) != num_samples:
-        raise InputError(f"`groups` must hold {num_samples} names, one per sample; got {len(groups)}.")
+        raise InputError(f"`{name}` must hold {num_samples} names, one per sample; got {len(groups)}.")
     return groups
+
+
+def as_clusters(values: ArrayLike | None, num_samples: int) -> tuple[str, ...] | None:
+    """One name of a cluster per sample, if any."""
+    return None if values is None else as_groups(values, num_samples, name="clusters")
 
 
 def as_rows(index: slice | ArrayLike, num_samples: int) -> slice | Tensor:

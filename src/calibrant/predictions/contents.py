@@ -41,6 +41,7 @@ class Contents:
     class_names: tuple[str, ...] | None = None
     split: UInt8[Tensor, " N"] | None = None
     groups: tuple[str, ...] | None = None
+    clusters: tuple[str, ...] | None = None
     source: Source | None = None
     notes: tuple[str, ...]
 
@@ -107,9 +108,6 @@ class Contents:
         weights = None if self.weights is None else self.weights[where]
         if weights is not None and not bool(weights.any()):
             raise InputError(f"{what} must not have weight zero throughout.")
-        groups = self.groups
-        if groups is not None:
-            groups = groups[where] if isinstance(where, slice) else tuple(groups[k] for k in where.tolist())
         return replace(
             self,
             store=store,
@@ -117,7 +115,8 @@ class Contents:
             correct=None if self.correct is None else self.correct[where],
             split=None if self.split is None else self.split[where],
             weights=weights,
-            groups=groups,
+            groups=_chosen(self.groups, where),
+            clusters=_chosen(self.clusters, where),
         )
 
     def part(self, code: int, name: str) -> Contents:
@@ -140,6 +139,7 @@ class Contents:
             "weights": self.weights,
             "class_names": self.class_names,
             "groups": self.groups,
+            "clusters": self.clusters,
             "kind": ("multilabel",) if unsaid_kind else None,
         }
         return {name: values for name, values in arrays.items() if values is not None}
@@ -161,8 +161,17 @@ class Contents:
             parts.append("weighted")
         if self.groups is not None:
             parts.append(f"{len(set(self.groups))} groups")
+        if self.clusters is not None:
+            parts.append(f"{len(set(self.clusters))} clusters")
         if self.source is not None:
             parts.append(f"from {self.source.name}")
         if notes := self.all_notes:
             parts.append(f"{len(notes)} {'note' if len(notes) == 1 else 'notes'}")
         return ", ".join(parts)
+
+
+def _chosen(names: tuple[str, ...] | None, where: slice | Tensor) -> tuple[str, ...] | None:
+    """The names of some rows."""
+    if names is None:
+        return None
+    return names[where] if isinstance(where, slice) else tuple(names[k] for k in where.tolist())

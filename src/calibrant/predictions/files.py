@@ -41,7 +41,7 @@ def load_predictions(
     dictionary loaded with ``weights_only=True``) go by these names:
 
     - ``logits`` or ``probs``, and with it ``labels`` (may be absent), ``split``, ``class_names``,
-      ``weights``, ``groups``, all as in :class:`Predictions`;
+      ``weights``, ``groups``, ``clusters``, all as in :class:`Predictions`;
     - ``logits_val, labels_val, logits_test, labels_test``, or the same with ``probs``: two splits (also
       ``weights_val`` and so on);
     - ``confidence`` with ``correct``, or with ``true_label`` and ``pred_label``: the predicted class only
@@ -63,7 +63,8 @@ def load_predictions(
       label_1, …`` (``label_cat, …``) of 0 and 1 for several labels at once; a label column without any
       entry means that there are no labels;
     - ``confidence`` with ``correct``, or with ``true_label`` and ``pred_label``;
-    - ``split``, ``weight``, ``group``; ``labels``, ``weights`` and ``groups`` are accepted, too.
+    - ``split``, ``weight``, ``group``, ``cluster``; the plurals of the last three and ``labels`` are
+      accepted, too.
 
     Where there are none of these, columns that many tables have are taken for them, which ``notes`` say:
     ``y_true``, ``y`` or ``target`` for ``label``; ``y_prob``, ``proba`` or ``p`` for ``prob``; ``p_spam``,
@@ -181,7 +182,7 @@ def open_predictions(
         raise InputError(f"{path} can only be read whole; .npy and .parquet files are read in pieces.")
     further: dict[str, Any] = {"columns": columns} if columns else {}
     if lm_score != "acc":
-        if form.read is not FORMATS[".jsonl"].read:
+        if ending not in {".jsonl", ".ndjson", ".json"}:
             raise InputError(
                 f"`lm_score` (--lm-score) is for samples of lm-evaluation-harness (.jsonl); {path} is none."
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from calibrant._math.errors import InputError
 
 LARGEST_SHARE = 2.0
 """What no probability reaches by rounding."""
+_DIVIDED = "holds percentages and was divided by 100."
 SPACES = ("probs", "confidence")
 
 
@@ -33,8 +35,13 @@ def as_shares(fields: dict[str, Any], percent: bool | None) -> dict[str, Any]:
         return fields
     if not percent and not _are_percentages(values):
         return fields
-    note = f"`{space}` holds percentages and was divided by 100."
+    note = f"`{space}` {_DIVIDED}"
     return fields | {space: values / 100, "notes": (*fields.get("notes", ()), note)}
+
+
+def were_percentages(notes: Iterable[str]) -> bool:
+    """Whether the notes on predictions say so."""
+    return any(note.endswith(_DIVIDED) for note in notes)
 
 
 def _are_percentages(values: np.ndarray[Any, np.dtype[Any]] | Tensor) -> bool:

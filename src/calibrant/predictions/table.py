@@ -67,6 +67,8 @@ class Predictions:
             numbers 0, 1, … in order count as no names.
         weights: Weight of each sample, not negative, not all zero, shape ``(N,)``.
         groups: Name or number of the group that each sample belongs to, shape ``(N,)``.
+        clusters: Name or number of the patient, document or image that each sample is of, shape ``(N,)``,
+            where samples of one are not independent: intervals then are those of whole clusters.
         source: The file that the numbers come from.
         notes: What a reader of the results must know about the input.
 
@@ -99,6 +101,7 @@ class Predictions:
         class_names: ArrayLike | None = None,
         weights: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
         source: Source | None = None,
         notes: Iterable[str] = (),
     ) -> None:
@@ -113,6 +116,7 @@ class Predictions:
             checked,
             split=None if split is None else checks.as_split(split, num_samples),
             groups=None if groups is None else checks.as_groups(groups, num_samples),
+            clusters=checks.as_clusters(clusters, num_samples),
             source=source,
             notes=(*notes, *checked.notes),
         )
@@ -158,6 +162,11 @@ class Predictions:
         return self._contents.groups
 
     @property
+    def clusters(self) -> tuple[str, ...] | None:
+        """The cluster that each sample is of."""
+        return self._contents.clusters
+
+    @property
     def source(self) -> Source | None:
         """The file that the numbers come from."""
         return self._contents.source
@@ -190,11 +199,7 @@ class Predictions:
         return self.scores_of(slice(None))
 
     def scores_of(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
-        """``scores`` of some rows, for work in pieces.
-
-        Raises:
-            InputError: If only top-label confidences are known.
-        """
+        """``scores`` of some rows, for work in pieces."""
         return self._contents.scores(rows)
 
     @property
@@ -209,19 +214,12 @@ class Predictions:
         return self.probs_of(slice(None))
 
     def probs_of(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
-        """``probs`` of some rows, for work in pieces.
-
-        Raises:
-            InputError: If only top-label confidences are known.
-        """
+        """``probs`` of some rows, for work in pieces."""
         return self._contents.probs(rows)
 
     @property
     def confidence(self) -> Float[Tensor, " N"] | Float[Tensor, "N C"]:
-        """Probability of the predicted class, float64.
-
-        For an event (binary, or each label) the larger of p and 1 − p. Computed at each access, in pieces.
-        """
+        """Probability of the predicted class, float64; for an event the larger of p and 1 − p."""
         if self.space == "confidence":
             return self.values.to(torch.float64)
         return self._contents.top_labels()[0]
@@ -253,7 +251,7 @@ class Predictions:
         return self._with(store=HeldScores(self.values), notes=self.notes) if self.streamed else self
 
     def watch(self, progress: Callable[[float], None]) -> None:
-        """Call ``progress`` with the share of the rows that a pass has read; what is in memory never does."""
+        """Call ``progress`` with the share of the rows that a pass has read; in memory it never is."""
         self._contents = replace(self._contents, store=self._contents.store.watched(progress))
 
     @property
@@ -272,11 +270,7 @@ class Predictions:
 
     @property
     def test(self) -> Predictions:
-        """The samples of the test split.
-
-        Raises:
-            InputError: If there is no split, or fewer than two samples are in it.
-        """
+        """The samples of the test split; refused as :attr:`calibration`."""
         return self._of(self._contents.part(1, "test"))
 
     def rows(self, index: slice | ArrayLike) -> Predictions:
@@ -306,6 +300,10 @@ class Predictions:
         """The same predictions, of which nothing says that some samples belong together."""
         return self._with(groups=None)
 
+    def with_clusters(self, clusters: ArrayLike | None) -> Predictions:
+        """The same predictions in other clusters; None makes them independent."""
+        return self._with(clusters=checks.as_clusters(clusters, self.num_samples))
+
     def as_binary(self, positive_class: int | str | None = None) -> Predictions:
         """Two classes as one event, ``(N,)``, or of confidences the event that the prediction is right.
 
@@ -313,8 +311,8 @@ class Predictions:
             positive_class: The class, by number or name, whose probability is judged; by default class 1.
 
         Returns:
-            Binary predictions with that class as class 1, and the same split, weights, groups and source;
-            what was given as probabilities stays as it was.
+            Binary predictions with that class as class 1, and the same split, weights, groups, clusters and
+            source; what was given as probabilities stays as it was.
 
         Raises:
             InputError: If there are not two classes, or the positive one is none of them.
@@ -362,9 +360,9 @@ class Predictions:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file that :func:`load_predictions` reads back to the same values, whole or not at all.
 
-        The ending chooses the format: ``.npz``, ``.csv``, ``.csv.gz``, ``.parquet``, ``.safetensors`` or
-        ``.pt``. Text has no dtype: from ``.csv`` the same values come back in float64. ``source`` and
-        ``notes`` are not written.
+        The ending chooses the format: ``.npz``, ``.csv``, ``.csv.gz``, ``.tsv``, ``.jsonl``, ``.json``,
+        ``.parquet``, ``.safetensors`` or ``.pt``. Text has no dtype: values come back in float64. ``source``
+        and ``notes`` are not written.
 
         Args:
             path: Where to; a file that is there is replaced.

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 
 from calibrant.evaluation.result import Evaluation, Repair
 from calibrant.predictions.formats.roster import WRITERS
 
 
-def command_mark(command: str) -> str:
-    """What a report carries to tell which command wrote it, without its paths."""
-    return hashlib.sha256(command.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+def mark_of_files(files: Sequence[str | os.PathLike[str]]) -> str:
+    """What a report carries to tell which files it was made from, without their paths."""
+    paths = "\0".join(os.path.realpath(each) for each in files)
+    return hashlib.sha256(paths.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def with_commands(evaluation: Evaluation, *, reading: str = "") -> Evaluation:
@@ -41,12 +44,14 @@ def repair_commands(repair: Repair) -> tuple[str, str]:
         >>> repair_commands(repair)[1]
         'calibrant apply temperature.safetensors NEW.csv --out REPAIRED.csv'
     """
-    saved = f"{repair.method.partition('(')[0]}.safetensors"
+    name = repair.method.partition("(")[0]
+    saved = f"{name}-by-group.safetensors" if repair.by_group else f"{name}.safetensors"
+    method = shlex.quote(repair.method) + (" --by-group" if repair.by_group else "")
     file = repair.file or "FILE"
     file = f"./{file}" if file.startswith("-") else file  # it would count as an option
     rows = " --all" if repair.all_rows else ""
     return (
-        f"calibrant fit {shlex.quote(file)}{rows} --method {shlex.quote(repair.method)} --out {saved}",
+        f"calibrant fit {shlex.quote(file)}{rows} --method {method} --out {saved}",
         f"calibrant apply {saved} {_new_files(repair)}",
     )
 

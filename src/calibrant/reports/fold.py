@@ -125,6 +125,8 @@ def contents(evaluation: Evaluation, **there: object) -> Iterator[tuple[str, str
         "groups": "Groups",
         "made": "How it was made",
     }
-    for key, title in titles.items():
+    first = ("numbers", "classes", "labels") if evaluation.kind == "multilabel" else ()
+    for key in (*first, *(each for each in titles if each not in first)):
+        title = titles[key]
         if there.get(key, True):
             yield key, title

@@ -9,6 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from calibrant.evaluation.group_repairs import ARMS, ByGroup, said_of
 from calibrant.evaluation.phrases import p_number
 from calibrant.evaluation.result import Evaluation, GroupRow
 from calibrant.evaluation.thresholds import beyond_chance
@@ -54,11 +55,12 @@ def group_pairs(evaluation: Evaluation) -> list[GroupPair]:
     )
 
 
-def groups_down(evaluation: Evaluation) -> list[Table | Text]:
-    """The table in short; nothing where there are no groups."""
+def groups_down(evaluation: Evaluation, repairs: ByGroup | None = None) -> list[Table | Text]:
+    """The table in short, and what repairs make of each group; nothing where there are no groups."""
     pairs = group_pairs(evaluation)
+    mended = [] if repairs is None else [Text(), *_repairs_down(repairs)]
     if not pairs:
-        return []
+        return mended
     grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
     grid.add_column("Group", overflow="fold")
     for title in ("Samples", "Says", "Is right", "ECE"):
@@ -74,7 +76,28 @@ def groups_down(evaluation: Evaluation) -> list[Table | Text]:
                 f"\np {pair.p_value}{' *' if pair.real else ' ?' if pair.before.vague else ''}", style="dim"
             ),
         )
-    return [Text(), grid, *_below(pairs)]
+    hint = "Groups differ: --by-group tells whether a calibrator for each group helps."
+    told = [Text(hint)] if repairs is None and any(pair.real for pair in pairs) else []
+    return [Text(), grid, *_below(pairs), *told, *mended]
+
+
+def _repairs_down(repairs: ByGroup) -> list[Table | Text]:
+    """What one repair for all, one for each group and multicalibration make of each group."""
+    grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
+    grid.add_column("Group", overflow="fold")
+    for arm in ARMS:
+        grid.add_column(arm.capitalize(), justify="right")
+    for row in repairs.rows[: MOST_SHOWN + 1]:
+        cells = [
+            Text(number(gap.value, signed=True))
+            .append(f"\n{interval(gap, between=', ', signed=True)}", style="dim")
+            .append(f"\nNLL {number(loss.value)}")
+            for gap, loss in zip(row.gaps, row.losses, strict=True)
+        ]
+        name = Text(shortened(row.name or "all", most=NAME)).append(f"\n{count(row.count)}", style="dim")
+        grid.add_row(name, *cells)
+    title = f"Stated minus true, and NLL, by group; repairs are {repairs.method}, fitted on other samples:"
+    return [Text(title), grid, Text(said_of(repairs.rows), style="dim")]
 
 
 def _below(pairs: Sequence[GroupPair]) -> list[Text]:

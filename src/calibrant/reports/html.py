@@ -21,7 +21,7 @@ from calibrant.evaluation.quantities.roster import place
 from calibrant.evaluation.result import Comparison, Evaluation
 from calibrant.evaluation.verdict.finding import is_shifted
 from calibrant.reports import fold, pictures, shapes, tables, words
-from calibrant.reports.commands import command_mark, with_commands
+from calibrant.reports.commands import mark_of_files, with_commands
 from calibrant.reports.dates import report_date
 from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.groups import group_pairs
@@ -45,6 +45,7 @@ def write_report(
     opening: Opening | None = None,
     before: Sequence[Section] = (),
     after: Sequence[Section] = (),
+    files: Sequence[str | os.PathLike[str]] = (),
 ) -> None:
     """Write a report as one HTML file without links to anything outside it.
 
@@ -59,6 +60,7 @@ def write_report(
         opening: Begin with this in place of the verdict, which then follows ``before`` (evaluations only).
         before: Further sections before those of the evaluation or comparison.
         after: Further sections after them.
+        files: What it is made from; the page then carries a mark (no path) by which commands know it again.
 
     Raises:
         InputError: If the name ends otherwise.
@@ -67,7 +69,8 @@ def write_report(
     if Path(path).suffix.lower() != ".html":
         msg = f"`path` must end in .html; got {Path(path).name!r}."
         raise InputError(msg)
-    write_text(path, report_text(found, title=title, opening=opening, before=before, after=after))
+    text = report_text(found, title=title, opening=opening, before=before, after=after, files=files)
+    write_text(path, text)
 
 
 def report_text(
@@ -77,6 +80,7 @@ def report_text(
     opening: Opening | None = None,
     before: Sequence[Section] = (),
     after: Sequence[Section] = (),
+    files: Sequence[str | os.PathLike[str]] = (),
 ) -> str:
     """The report as HTML text.
 
@@ -86,7 +90,7 @@ def report_text(
     given: dict[str, object] = {
         "title": title,
         "date": report_date(),
-        "made_by": _made_by(found),
+        "made_by": mark_of_files(files) if files else "",
         "opening": opening,
         "before": before,
         "after": after,
@@ -101,12 +105,6 @@ def report_text(
             return templates().get_template("comparison.html").render(context | given)
     msg = f"`found` must be an Evaluation or a Comparison; got {type(found).__name__}."
     raise TypeError(msg)
-
-
-def _made_by(found: object) -> str:
-    """The mark of the command as it was typed, paths and all."""
-    command = found.command if isinstance(found, Evaluation | Comparison) else None
-    return command_mark(command) if command else ""
 
 
 @cache

@@ -8,6 +8,7 @@ import warnings
 import xml.etree.ElementTree as ET
 
 from markupsafe import Markup
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import BLUE, GREEN, GREY, OCHRE, PINK, SKY, VERMILLION
@@ -39,6 +40,7 @@ def to_svg(figure: Figure, *, label: str, name: str) -> Markup:
     with warnings.catch_warnings():
         # The browser has the letters that matplotlib's font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        _lay_out(figure)
         figure.savefig(buffer, format="svg", transparent=True)
     root = ET.fromstring(buffer.getvalue())
     for element in root.iter():
@@ -51,6 +53,18 @@ def to_svg(figure: Figure, *, label: str, name: str) -> Markup:
     spoken = {"role": "img", "aria-label": label} if label else {"aria-hidden": "true"}
     root.attrib = {"viewBox": root.attrib["viewBox"], **spoken}
     return Markup(ET.tostring(root, encoding="unicode", short_empty_elements=True))  # escaped by the writer
+
+
+def _lay_out(figure: Figure) -> None:
+    """Find the places of everything once: matplotlib would draw the whole figure for it, and then again."""
+    engine = figure.get_layout_engine()
+    if engine is None:
+        return
+    FigureCanvasSVG(figure)  # measures words as the file will have them
+    dpi, figure.dpi = figure.dpi, 72
+    engine.execute(figure)
+    figure.dpi = dpi
+    figure.set_layout_engine(None)
 
 
 def _local(name: str) -> str:

@@ -133,6 +133,17 @@ def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
     )
 
 
+OUTSIDE = (
+    "A calibration error that is found contains what chance adds; its interval is that of the error without "
+    "it, so the first can lie above the second."
+)
+
+
+def outside_sentence(parts: Sequence[result.Arm | result.ComparedModel]) -> str:
+    """Why a value lies outside its interval; nothing where none does."""
+    return OUTSIDE if any(estimate.outside for part in parts for estimate in part.metrics.values()) else ""
+
+
 def coverage_sentence(found: result.Evaluation | result.Comparison, *, in_short: bool = False) -> str:
     """How often such intervals hold the true value; nothing where that was not measured.
 

@@ -9,10 +9,12 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from calibrant.evaluation.group_repairs import ByGroup
 from calibrant.evaluation.result import Arm, Comparison, Direction, Evaluation, OutOfDistribution
 from calibrant.reports import tables
 from calibrant.reports.commands import with_commands
 from calibrant.reports.groups import groups_down
+from calibrant.reports.labels import labels_down
 from calibrant.reports.words import MARK_OF, interval, number, percent, shortened
 
 CELL = 16  # 0.0412–0.0631 and three blanks
@@ -26,6 +28,9 @@ STYLE_OF: dict[Direction, str] = {
     "calibrated": "bold green",
     "undecided": "bold",
 }
+CHOSEN = (
+    "The simplest within one standard error of the best, by cross-validated NLL on {:,} calibration samples."
+)
 ASCII = {
     "–": "-",
     "−": "-",
@@ -41,28 +46,36 @@ ASCII = {
 }
 
 
-def render(evaluation: Evaluation, console: Console) -> None:
+def render(evaluation: Evaluation, console: Console, *, by_group: ByGroup | None = None) -> None:
     """Print an evaluation in short; it fits 60 columns and needs neither colour nor Unicode.
 
     Args:
         evaluation: What :func:`calibrant.evaluate` returned.
         console: Where to print; its width decides how many calibrators the table shows.
+        by_group: What repairs make of each group, as ``evaluate --by-group`` finds.
     """
     evaluation = with_commands(evaluation)
     verdict = evaluation.verdict
     style = STYLE_OF[verdict.direction]
     parts: list[RenderableType] = [
-        Text(f"{MARK_OF[verdict.direction]} {verdict.headline}", style=style),
+        Text(f"{MARK_OF[verdict.direction]} {verdict.short or verdict.headline}", style=style),
+        *(Text(line) for line in [verdict.line] if line),
         *_warned(verdict.warnings),
-        *(Text(sentence) for sentence in verdict.sentences[:1]),
         Text(),
         _metrics_down(evaluation, console.width),
+        *(Text(sentence) for sentence in verdict.sentences[:1]),
     ]
-    told = [tables.coverage_sentence(evaluation, in_short=True), *_left_out(evaluation, console.width)]
+    shown = [tables.ordered_arms(evaluation)[place] for place in _arms_shown(evaluation, console.width)]
+    told = [
+        tables.outside_sentence(shown),
+        tables.coverage_sentence(evaluation, in_short=True),
+        *_left_out(evaluation, console.width),
+    ]
     parts += [Text(sentence, style="dim") for sentence in told if sentence]
     if evaluation.out_of_distribution is not None:
         parts += _detection(evaluation.out_of_distribution)
-    parts += groups_down(evaluation)
+    parts += labels_down(evaluation)
+    parts += groups_down(evaluation, by_group)
     parts += _recommendation(evaluation, console.width)
     parts += _notes(evaluation.notes)
     _print(console, parts)
@@ -116,7 +129,7 @@ def _metrics_down(evaluation: Evaluation, width: int) -> Table:
         freed = [row.cells[place].estimate.without_chance for place in shown]
         if any(value is not None for value in freed):
             values = ("" if value is None else number(value) for value in freed)
-            grid.add_row(*(Text(text, style="dim") for text in ("less chance", *values)))
+            grid.add_row(*(Text(text, style="dim") for text in ("without chance", *values)))
     return grid
 
 
@@ -198,7 +211,13 @@ def _warnings(arm: Arm) -> Iterable[str]:
 
 def _recommendation(evaluation: Evaluation, width: int) -> Iterable[RenderableType]:
     """Which arm to use, and the commands that make it so."""
-    arm = tables.recommended(evaluation)
+    arm, repair = tables.recommended(evaluation), evaluation.verdict.repair
+    if repair is not None and repair.by_group:
+        yield Text()
+        yield Text(f"Recommended: a calibrator for each group ({repair.method})", style="bold")
+        yield Text(evaluation.verdict.reason or "", style="dim")
+        yield from _commands(evaluation, width)
+        return
     if arm is None:
         if len(evaluation.arms) > 1:
             yield Text()
@@ -211,6 +230,11 @@ def _recommendation(evaluation: Evaluation, width: int) -> Iterable[RenderableTy
     yield from _reason(evaluation)
     if evaluation.verdict.caution is not None:
         yield Text(evaluation.verdict.caution)
+    yield from _commands(evaluation, width)
+
+
+def _commands(evaluation: Evaluation, width: int) -> Iterable[Text]:
+    """What to type."""
     for command in evaluation.verdict.commands:
         line = f"  {command}"  # a long one takes a line per option and is still one command for a shell
         line = line if len(line) <= width else line.replace(" --", " \\\n      --")
@@ -218,8 +242,11 @@ def _recommendation(evaluation: Evaluation, width: int) -> Iterable[RenderableTy
 
 
 def _reason(evaluation: Evaluation) -> Iterable[RenderableType]:
-    """Why that is recommended."""
-    if evaluation.verdict.reason is not None:
+    """Why that is recommended; the candidates stand in the report, and ``fit`` prints them."""
+    choice = evaluation.choice
+    if choice is not None and choice.chosen == evaluation.verdict.recommended:
+        yield Text(CHOSEN.format(choice.num_samples), style="dim")
+    elif evaluation.verdict.reason is not None:
         yield Text(evaluation.verdict.reason, style="dim")
 
 

@@ -234,7 +234,7 @@ class Equations(NamedTuple):
         return None
 
     def _derivative(self, logs: Vector) -> Vector:
-        """Of the gaps, by the table, which is good to some four digits."""
+        """The derivative of the gaps, by the table, which is good to some four digits."""
         here = self.gaps(logs, exact=False)
         return (
             np.stack([self.gaps(logs + each, exact=False) - here for each in _AHEAD * np.eye(3)], 1) / _AHEAD

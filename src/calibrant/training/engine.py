@@ -176,7 +176,7 @@ class Engine:
         return value if math.isfinite(value) else None
 
     def _last_layer_norm(self) -> float | None:
-        """Of the weights that give the logits; None where no linear layer does."""
+        """The norm of the weights that give the logits; None where no linear layer does."""
         layer = last_linear(self.learner.model)
         return None if layer is None else float(layer.weight.detach().double().norm())
 

@@ -32,14 +32,14 @@ class HeatMap:
     """One image, and where the network sees a class in it."""
 
     name: str
-    """Of the image and the class; files begin with it."""
+    """Names the image and the class; files begin with it."""
     image: Float[Tensor, "C H W"]
     """What the network sees, from 0 to 1."""
     heat: Float[Tensor, "H W"]
     """From 0 to 1, the largest being 1; all zero where nothing speaks for the class."""
     class_name: str
     probability: float
-    """Of the class, as the network states it for this view."""
+    """The probability of the class, as the network states it for this view."""
     actual: tuple[str, ...]
     """The classes that the image is labelled with."""
 

@@ -50,6 +50,23 @@ def flat(content: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Flat settings as the tables of a recipe; undoes :func:`flat`.
+
+    Example:
+        >>> nested({"seed": 1, "training.epochs": 3})
+        {'seed': 1, 'training': {'epochs': 3}}
+    """
+    content: dict[str, Any] = {}
+    for key, value in settings.items():
+        *tables, name = key.split(".")
+        inside = content
+        for table in tables:
+            inside = inside.setdefault(table, {})
+        inside[name] = value
+    return content
+
+
 def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))

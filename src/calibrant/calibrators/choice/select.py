@@ -20,7 +20,12 @@ from calibrant._math.simplex import log_softmax
 from calibrant._math.threads import threads_for
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.choice.usual import usual_candidates
-from calibrant.calibrators.fitting.cross_validation import check_folds, fold_numbers, log_losses
+from calibrant.calibrators.fitting.cross_validation import (
+    check_folds,
+    cluster_folds,
+    fold_numbers,
+    log_losses,
+)
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
 from calibrant.calibrators.roster import build
 
@@ -107,6 +112,7 @@ def select(
     labels: ArrayLike,
     *,
     weights: ArrayLike | None = None,
+    clusters: Sequence[str] | None = None,
     calibrators: Sequence[str | Calibrator] | None = None,
     criterion: Criterion = "nll",
     folds: int = DEFAULT_FOLDS,
@@ -124,6 +130,8 @@ def select(
         logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
         labels: Classes ``(N,)``, or zeros and ones ``(N, C)`` with one column per label.
         weights: Sample weights ``(N,)``.
+        clusters: The patient, document or image of each sample, where samples of one are not independent:
+            none is in two folds, and the standard error is that of whole clusters.
         calibrators: Candidates as :func:`build` takes them, or calibrators, which are fitted anew; by default
             those that suit the predictions, with at least ten samples for each number that they fit; where
             a class does not occur, none with numbers for each class.
@@ -171,7 +179,12 @@ def select(
         else each.unfitted()
         for each in wanted
     }
-    numbers = _folds_of(checked, folds, seed)
+    codes = None if clusters is None else _codes(clusters, checked.num_samples)
+    if codes is None:
+        numbers = _folds_of(checked, folds, seed)
+    else:
+        folds = min(folds, int(codes.max()) + 1)
+        numbers = cluster_folds(codes, folds, seed)
     losses = {AS_THEY_CAME: _losses(_as_they_came(checked), checked, criterion)}
     fitted: dict[str, Calibrator] = {}
     failures: list[str] = []
@@ -183,7 +196,8 @@ def select(
                 fitted[text] = whole
             except (InputError, ConvergenceError) as error:
                 failures.append(f"{text} could not be fitted: {error}")
-    candidates = _ranked(losses, {text: each.size for text, each in fitted.items()}, checked.weights)
+    sizes = {text: each.size for text, each in fitted.items()}
+    candidates = _ranked(losses, sizes, checked.weights, codes)
     chosen = next(each for each in candidates if each.level)
     return Selection(
         calibrator=fitted.get(chosen.text),
@@ -195,6 +209,17 @@ def select(
         num_samples=checked.num_samples,
         failures=tuple(failures),
     )
+
+
+def _codes(clusters: Sequence[str], num_samples: int) -> Int[Tensor, " N"]:
+    """The number of each sample's cluster."""
+    numbers = {name: code for code, name in enumerate(dict.fromkeys(clusters))}
+    if len(clusters) != num_samples or len(numbers) < 2:
+        raise InputError(
+            f"`clusters` must name the cluster of each of {num_samples} samples, two or more in all; got "
+            f"{len(clusters)} names, {len(numbers)} of them different."
+        )
+    return torch.tensor([numbers[name] for name in clusters])
 
 
 def _missing(checked: Checked) -> int:
@@ -215,7 +240,7 @@ def num_wrong(scores: Tensor, labels: Tensor, task: Task) -> int:
 
 
 def _ranked(
-    losses: dict[str, Tensor], sizes: dict[str, int], weights: Tensor | None
+    losses: dict[str, Tensor], sizes: dict[str, int], weights: Tensor | None, codes: Tensor | None
 ) -> tuple[Candidate, ...]:
     """The candidates, from the fewest numbers fitted to the most."""
     first = next(iter(losses.values()))
@@ -226,7 +251,10 @@ def _ranked(
     found: list[Candidate] = []
     for text, loss in losses.items():
         difference = loss - losses[best]
-        spread = (shares.square() @ (difference - difference @ shares).square()).item()
+        deviations = shares * (difference - difference @ shares)
+        if codes is not None:
+            deviations = torch.zeros(int(codes.max()) + 1).to(deviations).index_add(0, codes, deviations)
+        spread = deviations.square().sum().item()
         found.append(
             Candidate(
                 text=text,

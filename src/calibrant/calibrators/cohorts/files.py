@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from typing import get_args
 
 from torch import Tensor
 
+from calibrant._math.checks import Task
+from calibrant._math.errors import InputError
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.cohorts.by_group import GroupCalibrator
-from calibrant.calibrators.file_format import GROUPS_KEY, damaged, holds_groups, read_file
+from calibrant.calibrators.cohorts.multicalibration import Correction, Multicalibrator
+from calibrant.calibrators.file_format import GROUPS_KEY, MULTI_KEY, damaged, holds, read_file
 from calibrant.calibrators.files import headers_of, load_calibrator, restored
 
 
@@ -57,11 +61,60 @@ def _part(tensors: dict[str, Tensor], place: int) -> dict[str, Tensor]:
     return {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
 
 
-def load_either(path: str | os.PathLike[str]) -> Calibrator | GroupCalibrator:
-    """A calibrator, or those of groups, whichever the file holds.
+def load_multicalibrator(path: str | os.PathLike[str]) -> Multicalibrator:
+    """Read what :meth:`Multicalibrator.save` wrote.
+
+    Nothing in the file is executed.
+
+    Args:
+        path: A ``.safetensors`` file.
+
+    Returns:
+        The corrections, and the calibrator before them.
+
+    Raises:
+        InputError: If the file holds none, is damaged, or was written by a newer version.
+        OSError: If it cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> from calibrant.calibrators import multicalibrate
+        >>> fitted = multicalibrate([2.0, -1.0] * 20, [1, 1, 0, 0] * 10, groups=["a"] * 40, start="platt")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     fitted.save(f"{folder}/groups.safetensors")
+        ...     load_multicalibrator(f"{folder}/groups.safetensors").corrections == fitted.corrections
+        True
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    content, tensors = read_file(path, MULTI_KEY, "a multicalibrator")
+    try:
+        start, kind = content["start"], content["kind"]
+        first = None if start is None else restored(path, headers_of(path, [start])[0], tensors)
+        found = Multicalibrator(
+            kind=kind,
+            num_classes=int(content["num_classes"]),
+            groups=tuple(str(name) for name in content["groups"]),
+            corrections=tuple(TypeAdapter(list[Correction]).validate_python(content["corrections"])),
+            start=first,
+        )
+    except (KeyError, TypeError, ValueError, ValidationError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise damaged(path, "its header does not have the form of a multicalibrator's") from error
+    events = {each.event for each in found.corrections}
+    if kind not in get_args(Task) or not events <= set(range(found.num_classes)):
+        raise damaged(path, "its corrections are of other predictions than it says")
+    return found
+
+
+def load_either(path: str | os.PathLike[str]) -> Calibrator | GroupCalibrator | Multicalibrator:
+    """A calibrator, those of groups, or a multicalibrator, whichever the file holds.
 
     Raises:
         InputError: If the file holds neither, is damaged, or was written by a newer version.
         OSError: If it cannot be read.
     """
-    return load_group_calibrator(path) if holds_groups(path) else load_calibrator(path)
+    if holds(path, MULTI_KEY):
+        return load_multicalibrator(path)
+    return load_group_calibrator(path) if holds(path, GROUPS_KEY) else load_calibrator(path)

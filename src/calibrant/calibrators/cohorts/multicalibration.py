@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -14,6 +15,9 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import Task, check_logits, check_num_bins
 from calibrant._math.errors import InputError
+from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.file_format import FORMAT_VERSION, MULTI_KEY, write_file
+from calibrant.calibrators.roster import build
 
 Groups: TypeAlias = Mapping[str, ArrayLike] | Sequence[str]
 """A mask ``(N,)`` for each group; or one text per sample, with the names of its groups between semicolons."""
@@ -46,6 +50,8 @@ class Multicalibrator:
     num_classes: int
     groups: tuple[str, ...]
     corrections: tuple[Correction, ...]
+    start: Calibrator | None = None
+    """What is applied before the corrections, fitted."""
 
     def predict_proba(self, logits: ArrayLike, *, groups: Groups) -> Tensor:
         """Corrected probabilities.
@@ -62,6 +68,8 @@ class Multicalibrator:
             InputError: If shapes disagree.
         """
         scores = as_float_tensor(logits, name="logits")
+        if self.start is not None:
+            scores = self.start(scores.to(torch.float64))
         probs = _probs(scores, self.kind)
         if probs.shape[1] != (1 if self.kind == "binary" else self.num_classes):
             raise InputError(
@@ -75,6 +83,30 @@ class Multicalibrator:
                 column[rows] = np.clip(column[rows] + each.shift, _LEAST, _MOST)
         return _shaped(probs, self.kind)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all of it to one file, which is complete or not there.
+
+        Args:
+            path: Where to; the name ends in ``.safetensors``.
+
+        Raises:
+            InputError: If the name has another ending.
+            OSError: If the folder is missing or not writable.
+
+        Note:
+            :func:`load_multicalibrator` reads it back, and predicts bit for bit the same.
+        """
+        content = {
+            "format_version": FORMAT_VERSION,
+            "kind": self.kind,
+            "num_classes": self.num_classes,
+            "groups": list(self.groups),
+            "corrections": [asdict(each) for each in self.corrections],
+            "start": None if self.start is None else asdict(self.start.header()),
+        }
+        tensors = {} if self.start is None else dict(self.start.named_buffers())
+        write_file(path, MULTI_KEY, content, tensors)
+
 
 def multicalibrate(
     logits: ArrayLike,
@@ -82,6 +114,7 @@ def multicalibrate(
     *,
     groups: Groups,
     weights: ArrayLike | None = None,
+    start: str | Calibrator | None = None,
     num_bins: int = 10,
     threshold: float = 3.0,
     most_steps: int = 1000,
@@ -102,6 +135,7 @@ def multicalibrate(
         groups: A boolean mask ``(N,)`` for each name; or one text per sample with the names of its groups
             between semicolons, as ``"female; over 60"``.
         weights: Sample weights ``(N,)``.
+        start: A calibrator, as :func:`build` takes it, that is fitted to all samples and applied first.
         num_bins: Bins of equal width.
         threshold: z; the smaller it is, the more is corrected and the more of that is noise.
         most_steps: After which it stops in any case.
@@ -135,7 +169,12 @@ def multicalibrate(
     if checked.labels is None:
         raise InputError("`labels` must be given to fit; got None.")
     masks = memberships(groups, checked.num_samples)
-    probs = _probs(checked.scores, checked.task)
+    first = build(start) if isinstance(start, str) else start
+    scores = checked.scores
+    if first is not None:
+        first = first.unfitted().fit(scores, checked.labels, weights=checked.weights)
+        scores = first(scores.to(torch.float64))
+    probs = _probs(scores, checked.task)
     outcomes = _outcomes(checked.labels, checked.task, probs.shape[1])
     masses = np.ones(len(probs)) if checked.weights is None else checked.weights.cpu().numpy()
     found: list[Correction] = []
@@ -148,6 +187,7 @@ def multicalibrate(
         num_classes=checked.num_classes,
         groups=tuple(name for name in masks if name != EVERYONE),
         corrections=tuple(found),
+        start=first,
     )
 
 

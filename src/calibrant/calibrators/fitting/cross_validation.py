@@ -38,6 +38,17 @@ def fold_numbers(
     return folds
 
 
+def cluster_folds(codes: Int[Tensor, " N"], num_folds: int, seed: int = 0) -> Int[Tensor, " N"]:
+    """The fold of each sample, where clusters stay together: the largest first, each to the smallest fold."""
+    sizes = torch.bincount(codes)
+    order = torch.randperm(len(sizes), generator=torch.Generator().manual_seed(seed))
+    folds, filled = torch.empty_like(sizes), torch.zeros(num_folds)
+    for cluster in order[torch.argsort(-sizes[order], stable=True)].tolist():
+        folds[cluster] = filled.argmin()
+        filled[folds[cluster]] += sizes[cluster]
+    return folds[codes]
+
+
 def check_folds(folds: int, num_samples: int, *, default: int = 0) -> None:
     """Refuse numbers of folds that leave some fold with fewer than two samples.
 

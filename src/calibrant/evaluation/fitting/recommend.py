@@ -44,7 +44,14 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
     sample = _sample(calibration, seed)
     data = Labelled.of(sample)
     calibrators = [template.calibrator for template in wanted]
-    found = select(data.scores, data.labels, weights=data.weights, calibrators=calibrators, seed=seed)
+    found = select(
+        data.scores,
+        data.labels,
+        weights=data.weights,
+        clusters=sample.clusters,
+        calibrators=calibrators,
+        seed=seed,
+    )
     names = {template.calibrator.text: template.name for template in wanted} | {AS_THEY_CAME: UNCALIBRATED}
     titles = {template.name: template.title for template in wanted} | {UNCALIBRATED: "Uncalibrated"}
     candidates = tuple(

@@ -9,6 +9,7 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import as_judged, no_labels
+from calibrant.evaluation.resampling.clusters import cluster_codes
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.result import Kind
@@ -76,9 +77,10 @@ def choose_split(predictions: Predictions, calibration: Predictions | None, seed
     halves = stratified_folds(predictions, 2, seed)
     chosen = np.flatnonzero(halves == 0)
     alike = "right and wrong" if predictions.kind == "top_label" else "each class"
+    whole = "" if predictions.clusters is None else ", in whole clusters,"
     words = (
-        f"{len(chosen):,} of {num_samples:,} samples, drawn at random (seed {seed}) so that both halves "
-        f"hold {alike} alike, because {why}"
+        f"{len(chosen):,} of {num_samples:,} samples, drawn at random{whole} (seed {seed}) so that both "
+        f"halves hold {alike} alike, because {why}"
     )
     rows = predictions.with_split(None)
     return Split(rows.rows(chosen), rows.rows(np.flatnonzero(halves == 1)), words, announce=True)
@@ -94,14 +96,35 @@ def stratified_folds(
 ) -> Indices:
     """Fold of each sample ``(N,)``; sizes differ by at most one, and so do the parts of each class.
 
-    With several labels per sample, a sample counts for the rarest label that it has.
+    With several labels per sample, a sample counts for the rarest label that it has. Clusters are not
+    divided, so that sizes may differ more.
     """
+    if predictions.clusters is not None:
+        return _cluster_folds(predictions, cluster_codes(predictions.clusters), num_folds, seed, stream)
     rng = generator(seed, stream)
     order = rng.permutation(predictions.num_samples)
     order = order[np.argsort(_strata(predictions)[order], kind="stable")]
     folds = np.empty(len(order), dtype=np.int64)
     folds[order] = np.arange(len(order)) % min(num_folds, len(order))
     return folds
+
+
+def _cluster_folds(
+    predictions: Predictions, codes: Indices, num_folds: int, seed: int, stream: Stream
+) -> Indices:
+    """Whole clusters in order of their commonest class, the largest first, each to the smallest fold."""
+    sizes = np.bincount(codes)
+    num_folds = min(num_folds, len(sizes))
+    strata = np.unique(_strata(predictions), return_inverse=True)[1]
+    counts = np.zeros((len(sizes), int(strata.max()) + 1), np.int64)
+    np.add.at(counts, (codes, strata), 1)
+    order = generator(seed, stream).permutation(len(sizes))
+    order = order[np.lexsort((-sizes[order], counts[order].argmax(axis=1)))]
+    folds, filled = np.empty(len(sizes), np.int64), np.zeros(num_folds)
+    for cluster in order.tolist():
+        folds[cluster] = filled.argmin()
+        filled[folds[cluster]] += sizes[cluster]
+    return folds[codes]
 
 
 def _strata(predictions: Predictions) -> Indices:

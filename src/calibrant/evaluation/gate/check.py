@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.alarms import other_notes
-from calibrant.evaluation.arguments import as_judged, check_predictions
+from calibrant.evaluation.arguments import Cluster, as_judged, check_predictions, clusters_note, in_clusters
 from calibrant.evaluation.gate.limits_and_baseline import Gate
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateResult
 from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
@@ -25,6 +25,7 @@ def check(
     confidence: float = 0.95,
     strict: bool = False,
     positive_class: int | str | None = None,
+    cluster: Cluster = None,
     num_bins: int = 15,
     bootstrap: int = 1000,
     seed: int = 0,
@@ -67,6 +68,7 @@ def check(
         strict: Whether a value on the wrong side fails even where noise explains it, and a check that so few
             samples cannot fail.
         positive_class: Of two classes the one whose probability is judged, as in :func:`calibrant.evaluate`.
+        cluster: Which samples hang together, as in :func:`calibrant.evaluate`; the baseline's stand in it.
         num_bins: Bins of the calibration errors.
         bootstrap: Resamples, and draws from models at a limit.
         seed: Random seed; the same seed gives the same result.
@@ -96,7 +98,7 @@ def check(
         True
     """
     check_predictions(predictions, "predictions")
-    predictions = as_judged(predictions, positive_class)
+    predictions = as_judged(in_clusters(predictions, cluster), positive_class)
     if not 0.5 < confidence < 1:
         raise InputError(f"`confidence` must lie between 0.5 and 1, as in 0.95; got {confidence}.")
     wanted, known = dict(limits or {}), gated()
@@ -145,7 +147,7 @@ def check(
         seed=seed,
         source=predictions.source,
         baseline=None if baseline is None else baseline.source,
-        notes=tuple(other_notes(predictions)),
+        notes=(*other_notes(predictions), *clusters_note(gate.test)),
         versions=versions(),
         command=command,
         warnings=gate.warnings,

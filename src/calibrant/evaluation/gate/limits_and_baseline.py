@@ -193,7 +193,7 @@ class Gate:
                 confidence=self._confidence,
                 seed=procedure.seed,
             )
-        if asked.binomial:
+        if self._binomial(asked):
             return missed_accuracy(limit, samples, confidence=self._confidence)
         return Missed(math.inf, always=True) if too_few(samples, procedure.level) else None
 
@@ -220,12 +220,16 @@ class Gate:
     def _bound(self, asked: Question, value: float) -> float | None:
         """What a mean is at least, or at most; of a share by the binomial distribution."""
         samples = self._reduced.effective_samples
-        if asked.binomial:
+        if self._binomial(asked):
             return highest_share(value, samples, self._confidence)
         if too_few(samples, self._procedure.level):
             return None
         estimate = self._judge().metrics[asked.form.key]
         return estimate.low if asked.form.sign > 0 else estimate.high
+
+    def _binomial(self, asked: Question) -> bool:
+        """Whether it is a share of independent samples; of clusters, resamples say what it may be."""
+        return asked.binomial and self._reduced.clusters is None
 
     def _value(self, key: str) -> float | None:
         """The value, ``None`` where it is infinite; what cannot be known is an error."""

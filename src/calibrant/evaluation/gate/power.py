@@ -15,6 +15,7 @@ from calibrant.evaluation.resampling.at_limit import (
     draw_errors,
     probabilities_at,
 )
+from calibrant.evaluation.resampling.clusters_at_limit import ClusteredError
 from calibrant.evaluation.resampling.events import Events, Vector
 from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.resampling.null import ROUNDING
@@ -57,6 +58,9 @@ def missed_error(
     away from it towards the greatest error: always or never, in each bin or throughout. So the answer depends
     on what was stated, and not on what happened. ``None`` where all of these fail in half of the draws.
     """
+    if events[0].clusters is not None:
+        clustered = ClusteredError.of_events(error, events, num_bins=num_bins, num_draws=num_draws, seed=seed)
+        return missed_clustered_error(clustered, limit, num_draws=num_draws, confidence=confidence)
     plenty = sum(_number(event) for event in events) >= PLENTY * num_bins
     if plenty and _above(num_draws, confidence) >= 0 and limit < LEAST_GREATEST:
         return None
@@ -76,10 +80,25 @@ def missed_error(
     return _missed(draws, greatest, limit, num_draws=num_draws, confidence=confidence, plenty=plenty)
 
 
+def missed_clustered_error(
+    clustered: ClusteredError, limit: float, *, num_draws: int, confidence: float
+) -> Missed | None:
+    """As :func:`missed_error`, where samples come in clusters."""
+    greatest, away = max(((clustered.of(each), each) for each in clustered.directions), key=lambda it: it[0])
+
+    def draws(true_error: float, number: int) -> Vector:
+        return clustered.draws(clustered.gaps_at(away, true_error), number)
+
+    return _missed(draws, greatest, limit, num_draws=num_draws, confidence=confidence, plenty=False)
+
+
 def missed_classwise_error(
     classes: ClassTable, limit: float, *, num_draws: int, confidence: float, seed: int
 ) -> Missed | None:
     """As :func:`missed_error`, of the class-wise error: more and more of what happens is stated least."""
+    clustered = classes.clustered(num_draws, stream_seed(seed, Stream.NULL))
+    if clustered is not None:
+        return missed_clustered_error(clustered, limit, num_draws=num_draws, confidence=confidence)
     greatest = classes.error_of(classes.furthest_away(1.0))
 
     def draws(true_error: float, number: int) -> Vector:

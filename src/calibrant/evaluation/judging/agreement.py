@@ -23,7 +23,7 @@ class Agreement:
     predicted: Tensor = field(init=False)
     occurred: Tensor = field(init=False)
     variance: Tensor = field(init=False)
-    """Of how often each class occurs, if what is stated is true."""
+    """The variance of how often each class occurs, if what is stated is true."""
 
     def __post_init__(self) -> None:
         self.predicted = torch.zeros(self.num_classes, dtype=torch.float64)

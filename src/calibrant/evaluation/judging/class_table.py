@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.binning import BinSums, width_bin_index
+from calibrant.evaluation.judging.class_clusters import ClassClusters
 from calibrant.evaluation.judging.labelled_probs import LabelledProbs
+from calibrant.evaluation.resampling.clusters import cluster_totals
+from calibrant.evaluation.resampling.clusters_at_limit import ClusteredError
 from calibrant.evaluation.resampling.drawn_labels import (
     ClassNull,
     ClassRowsBlock,
@@ -38,7 +41,9 @@ class ClassTable:
     table: LabelledProbs
     sums: BinSums
     variance: Tensor
-    """Of how often each class occurs ``(C,)``, if what is stated is true."""
+    """The variance of how often each class occurs ``(C,)``, if what is stated is true."""
+    clusters: Indices | None = None
+    """The number of each row's cluster; ``None`` where the rows are independent."""
 
     @property
     def num_classes(self) -> int:
@@ -65,6 +70,9 @@ class ClassTable:
         """
         stated, variance = self.sums.confidences.numpy(), self.variance.numpy()
         expected = stated.sum(axis=1)
+        clusters = None if self.clusters is None else ClassClusters(self.table, self.clusters, self._filled)
+        if clusters is not None:
+            variance = np.maximum(variance, clusters.class_variance(self._starts()))
         scores = class_scores(self.sums.outcomes.sum(1).numpy(), expected, variance)
         if self.table.streamed:
             return ClassNull(scores=scores)
@@ -73,7 +81,16 @@ class ClassTable:
         farthest: list[Vector] = []
         errors: list[Vector] = []
         noise: list[Matrix] = []
+        masses: list[Matrix] = []
+        signed, stated_there = None, stated[self._filled][:, None]
+        if clusters is not None:
+            signed = clusters.signed(cells.variance * self.sums.total**2, seed)
         for drawn in self._draw(None, num_draws, seed):
+            if clusters is not None and signed is not None:
+                moved, signs = signed.draw(drawn - stated_there)
+                drawn[:] = moved + stated_there
+                if num_kept:
+                    masses.append(clusters.drawn_masses(signs[:, :num_kept]))
             farthest.append(
                 np.abs(class_scores(np.add.reduceat(drawn, starts), expected, variance)).max(axis=0)
             )
@@ -81,13 +98,23 @@ class ClassTable:
             if num_kept:  # the residuals are left where they were drawn
                 noise.append(drawn[:, :num_kept].T / self.sums.total)
                 num_kept -= len(noise[-1])
+        kept = np.concatenate(noise)
+        if clusters is not None:
+            cells = replace(cells, clustered=clusters.clustered(np.concatenate(masses), self.sums.total))
         return ClassNull(
             scores=scores,
             farthest=np.concatenate(farthest),
             errors=np.concatenate(errors),
             cells=cells,
-            noise=np.concatenate(noise),
+            noise=kept,
         )
+
+    def clustered(self, num_draws: int, seed: tuple[int, ...]) -> ClusteredError | None:
+        """The class-wise error with the noise of clusters; ``None`` where the rows are independent."""
+        null = None if self.clusters is None else self.null(num_draws, seed)
+        if null is None or null.cells is None or null.noise is None:
+            return None
+        return ClusteredError(null.cells, null.noise, seed[0])
 
     @cached_property
     def _filled(self) -> NDArray[np.bool_]:
@@ -195,15 +222,22 @@ class ClassTable:
 
 
 def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> ClassNull:
-    """Of the event of a binary model, or of labels that are drawn each for itself."""
+    """The null of the event of a binary model, or of labels that are drawn each for itself."""
     weights = [np.ones_like(each.confidences) if each.weights is None else each.weights for each in events]
     expected = np.array([w @ each.confidences for w, each in zip(weights, events, strict=True)])
     happened = np.array([w @ each.outcomes for w, each in zip(weights, events, strict=True)])
-    variance = np.array(
-        [w**2 @ (each.confidences * (1 - each.confidences)) for w, each in zip(weights, events, strict=True)]
-    )
+    variance = np.array([_variance(w, each) for w, each in zip(weights, events, strict=True)])
     occurs: Matrix = np.array([draws.outcomes.sum(axis=0) for draws in drawn])
     return ClassNull(
         scores=class_scores(happened, expected, variance),
         farthest=np.abs(class_scores(occurs, expected, variance)).max(axis=0),
     )
+
+
+def _variance(weights: Vector, event: Events) -> float:
+    """Of how often an event occurs: of independent samples, or of clusters where these vary more."""
+    independent = float(weights**2 @ (event.confidences * (1 - event.confidences)))
+    if event.clusters is None:
+        return independent
+    totals = cluster_totals(weights * (event.outcomes - event.confidences), event.clusters)
+    return max(independent, float(totals @ totals))

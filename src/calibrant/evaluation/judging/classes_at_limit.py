@@ -17,6 +17,10 @@ def draw_classes_at_limit(
     The gaps found in the bins of all classes are shrunk until the class-wise error is the limit, rows sum to
     one again, and labels are drawn from them.
     """
+    clustered = classes.clustered(num_draws, stream_seed(seed, Stream.NULL))
+    if clustered is not None:
+        drawn = clustered.draws(clustered.gaps_at(clustered.found, limit), num_draws)
+        return at_limit_of(drawn, clustered.observed, confidence)
     truth = classes.at(limit, classes.as_observed, most=MOST_GAPS)
     drawn = classes.draw_errors(truth, num_draws, stream_seed(seed, Stream.NULL))
     return at_limit_of(drawn, found, confidence)

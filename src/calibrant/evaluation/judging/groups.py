@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.judging.reduce import Reduced, effective_number_of
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.ece import ECE
@@ -60,14 +60,7 @@ def group_rows(reduced: Reduced, groups: Sequence[str] | None, procedure: Proced
 
 def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
     """What is kept of some samples, as far as a row of the table needs it."""
-    events = tuple(
-        Events(
-            event.confidences[rows],
-            event.outcomes[rows],
-            None if event.weights is None else event.weights[rows],
-        )
-        for event in reduced.events[""]
-    )
+    events = tuple(event.part(rows) for event in reduced.events[""])
     ratios = {
         each.key: (reduced.ratios[each.key][0][rows], reduced.ratios[each.key][1][rows]) for each in _MEANS
     }
@@ -79,6 +72,7 @@ def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
         values={name: float(above.sum() / below.sum()) for name, (above, below) in ratios.items()},
         reasons={},
         influences={},
+        clusters=events[0].clusters,
     )
 
 
@@ -87,7 +81,7 @@ def _row(part: Reduced, name: str, procedure: Procedure, num_draws: int, *, plac
     events, level = part.events[""], procedure.level
     values, estimates = part.values, _intervals(part, procedure, place)
     null, ece = _error_and_null(events, _error(events, procedure.num_bins), procedure, num_draws, place)
-    accuracy = wilson_interval(min(1.0, values[ACCURACY.key]), part.effective_samples, level)
+    accuracy = wilson_interval(min(1.0, values[ACCURACY.key]), effective_number_of(part, ACCURACY.key), level)
     estimates[ACCURACY.key] = Estimate(value=values[ACCURACY.key], low=accuracy[0], high=accuracy[1])
     stated, gap = values[MEAN_CONFIDENCE.key], estimates[GAP.key]
     low = min(value for value in (gap.low, stated - accuracy[1]) if value is not None)
@@ -105,15 +99,22 @@ def _row(part: Reduced, name: str, procedure: Procedure, num_draws: int, *, plac
     )
 
 
+def _units(part: Reduced) -> int:
+    """How many samples or clusters can be drawn."""
+    return part.num_samples if part.clusters is None else int(part.clusters.max()) + 1
+
+
 def _intervals(part: Reduced, procedure: Procedure, place: int) -> dict[str, Estimate]:
-    """The means with bootstrap intervals; of a single sample there is none."""
+    """The means with bootstrap intervals; of a single sample, or cluster, there is none."""
     values = part.values
-    if part.num_samples < 2:
-        return {
-            name: Estimate(value=value, reason="no interval: one sample") for name, value in values.items()
-        }
+    if _units(part) < 2:
+        reason = f"no interval: one {'sample' if part.clusters is None else 'cluster'}"
+        return {name: Estimate(value=value, reason=reason) for name, value in values.items()}
     resamples = Resamples(
-        part.num_samples, procedure.num_resamples, stream_seed(procedure.seed, Stream.GROUPS, place)
+        part.num_samples,
+        procedure.num_resamples,
+        stream_seed(procedure.seed, Stream.GROUPS, place),
+        part.clusters,
     )
     means = Means(part.ratios)
     blocks = [means(counts) for counts in resamples.blocks(SMALL_BLOCK)]
@@ -137,8 +138,10 @@ def _error_and_null(
         drawn.append(draw_null(cells, procedure.num_bins, num_draws, seed, num_kept=FEWEST_DRAWS))
     errors = sum(draws.errors[_KERNEL] / len(events) for draws in drawn)
     null = null_error(ECE.key, observed, np.asarray(errors), procedure.level)
-    if len(events[0].confidences) < 2:
-        return null, Estimate(value=observed, reason="no interval: one sample")
+    codes = events[0].clusters
+    if len(events[0].confidences) < 2 or (codes is not None and not codes.any()):
+        reason = f"no interval: one {'sample' if codes is None else 'cluster'}"
+        return null, Estimate(value=observed, reason=reason)
     real = beyond_chance(null.p_value, procedure.level)
     ends = invert(*noise_of(places, drawn, _KERNEL), procedure.level, real=real, seed=procedure.seed)
     return null, ends.estimate(observed, ECE.bounds)

@@ -16,6 +16,7 @@ from calibrant.evaluation.judging.reliability import reliability_curve
 from calibrant.evaluation.judging.replicates import replicate
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.quantity import ANYTHING, ClassErrors, EventError, Quantity
+from calibrant.evaluation.resampling.clusters import number_of_clusters
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector, pool
 from calibrant.evaluation.resampling.intervals import (
     Bounds,
@@ -27,7 +28,11 @@ from calibrant.evaluation.resampling.intervals import (
 )
 from calibrant.evaluation.resampling.inversion import Inverted
 from calibrant.evaluation.resampling.null import ROUNDING, NullDraws
-from calibrant.evaluation.resampling.ranking import standard_error
+from calibrant.evaluation.resampling.ranking import (
+    error_of_totals,
+    influence_totals,
+    standard_error,
+)
 from calibrant.evaluation.resampling.resamples import Deletions
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import ClassRow, Curve, Estimate, Intervals, NullError, Part
@@ -52,7 +57,7 @@ def measure(
     part: int = 0,
 ) -> Measured:
     """Metrics with intervals; arms of the same ``part`` are resampled alike."""
-    resamples = procedure.resamples(reduced.num_samples, part)
+    resamples = procedure.resamples(reduced.num_samples, part, reduced.clusters)
     noise = draw_noise(reduced, procedure)
     inverted: dict[str, Inverted] = {}
     if procedure.intervals == "inverted":
@@ -62,7 +67,9 @@ def measure(
     deleted: dict[str, Vector] = {}
     if procedure.intervals == "bca":
         groups = stream_seed(procedure.seed, Stream.JACKKNIFE, part)
-        deleted = replicate(reduced, procedure.num_bins, Deletions(reduced.num_samples, groups))
+        deleted = replicate(
+            reduced, procedure.num_bins, Deletions(reduced.num_samples, groups, reduced.clusters)
+        )
     metrics: dict[str, Estimate] = {}
     for quantity in reduced.quantities:
         name, bounds = quantity.key, quantity.bounds
@@ -70,9 +77,8 @@ def measure(
         if value is None:
             metrics[name] = Estimate(value=None, reason=reduced.reasons[name])
         elif name in reduced.influences:
-            metrics[name] = _influence_estimate(
-                value, standard_error(reduced.influences[name], reduced.weights), procedure.level, bounds
-            )
+            error = standard_error(reduced.influences[name], reduced.weights, reduced.clusters)
+            metrics[name] = _influence_estimate(value, error, procedure.level, bounds)
         elif name in inverted:
             metrics[name] = inverted[name].estimate(value, bounds)
         else:
@@ -96,7 +102,10 @@ def _at_ends_of_the_scale(quantity: Quantity, estimate: Estimate, reduced: Reduc
         return estimate
     counted = reduced.ratios[quantity.key][1]
     if quantity.share and not ROUNDING < estimate.value < 1 - ROUNDING:
-        low, high = share_interval_at_end(estimate.value, effective_number(counted), level)
+        number = effective_number(counted)
+        if reduced.clusters is not None:
+            number = number_of_clusters(counted, reduced.clusters)
+        low, high = share_interval_at_end(estimate.value, number, level)
         return Estimate(value=estimate.value, low=low, high=high)
     if np.count_nonzero(counted) == 1:
         return Estimate(value=estimate.value, reason="no interval: it is that of one sample")
@@ -166,7 +175,7 @@ def _apart(one: float, other: float, correlation: float) -> float:
 
 
 def _correlation(one: Vector, other: Vector) -> float:
-    """Of resampled values; 0 where one of them does not vary."""
+    """The correlation of resampled values; 0 where one of them does not vary."""
     both = ~(np.isnan(one) | np.isnan(other))
     if both.sum() < 2 or min(np.ptp(one[both]), np.ptp(other[both])) < ROUNDING:
         return 0.0
@@ -198,9 +207,15 @@ def _influence_estimate(value: float, error: float, level: float, bounds: Bounds
 
 def _error_of_change(name: str, after: Reduced, before: Reduced, *, paired: bool) -> float:
     """Standard error of a difference."""
+    if paired and after.clusters is not None and before.clusters is not None:
+        return error_of_totals(
+            influence_totals(after.influences[name], after.weights, after.clusters)
+            - influence_totals(before.influences[name], before.weights, before.clusters)
+        )
     if paired:
         return standard_error(after.influences[name] - before.influences[name], after.weights)
-    return math.hypot(*(standard_error(each.influences[name], each.weights) for each in (after, before)))
+    errors = (standard_error(each.influences[name], each.weights, each.clusters) for each in (after, before))
+    return math.hypot(*errors)
 
 
 def _deleted_of_change(name: str, after: Measured, before: Measured, *, paired: bool) -> Vector | None:

@@ -147,9 +147,9 @@ def draw_noise(reduced: Reduced, procedure: Procedure) -> Noise:
     drawn = iter(in_threads(draw, pairs))
     parts = {prefix: tuple(itertools.islice(drawn, len(events))) for prefix, events in reduced.events.items()}
     classes = None
-    if reduced.class_table is not None:
-        seed = (*stream_seed(procedure.seed, Stream.NULL), 2)
-        classes = reduced.class_table.null(procedure.num_draws, seed)
+    null = reduced.class_null or (None if reduced.class_table is None else reduced.class_table.null)
+    if null is not None:
+        classes = null(procedure.num_draws, (*stream_seed(procedure.seed, Stream.NULL), 2))
     return Noise(
         reduced=reduced,
         procedure=procedure,

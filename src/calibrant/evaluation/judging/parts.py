@@ -57,7 +57,7 @@ def parts_of(
             found.append((name, joint_p_value(tests), procedure.num_draws))
     slope = SLOPE.event_key if EVENT in reduced.events else SLOPE.key
     if slope in values:
-        error = standard_error(reduced.influences[slope], reduced.weights)
+        error = standard_error(reduced.influences[slope], reduced.weights, reduced.clusters)
         distance = abs(values[slope] - 1) / error if error > 0 else 0.0
         found.append(("slope", 2 * NormalDist().cdf(-distance), None))
     adjusted = holm([p for _, p, _ in found])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -24,9 +24,15 @@ from calibrant.evaluation.quantities.quantity import (
 )
 from calibrant.evaluation.quantities.roster import quantities
 from calibrant.evaluation.quantities.samples import Samples
-from calibrant.evaluation.resampling.events import Events, Matrix, Vector
+from calibrant.evaluation.resampling.clusters import (
+    cluster_codes,
+    effective_share_number,
+    number_of_clusters,
+)
+from calibrant.evaluation.resampling.drawn_labels import ClassNull
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.intervals import effective_number
-from calibrant.evaluation.resampling.statistics import ClasswiseErrors
+from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.result import ClassRow
 from calibrant.predictions import Predictions
 
@@ -57,14 +63,18 @@ class Reduced:
     """Why a quantity has no value."""
     influences: dict[str, Vector]
     """The influence of each sample on the quantities that have no replicates."""
-    classwise: ClasswiseErrors | None = None
+    classwise: Callable[[Counts], Vector] | None = None
     class_table: ClassTable | None = None
     """Classes that exclude each other, to draw labels of."""
+    class_null: Callable[[int, tuple[int, ...]], ClassNull] | None = None
+    """What gives their errors under calibration, from numbers of draws and seeds, where there is no table."""
     agreement: Agreement | None = None
-    """Of predicted classes and labels, where classes exclude each other."""
+    """How predicted classes and labels agree, where classes exclude each other."""
     classes: tuple[ClassRow, ...] = ()
     no_interval: Mapping[str, str] = field(default_factory=dict[str, str])
     """Why a quantity that has a value is not resampled."""
+    clusters: Indices | None = None
+    """The number of each row's cluster; ``None`` where the samples are independent."""
 
     @property
     def num_samples(self) -> int:
@@ -73,8 +83,19 @@ class Reduced:
 
     @property
     def effective_samples(self) -> float:
-        """How many rows there are, or by their weights how many as good as equal ones."""
+        """How many rows there are, or by their weights how many as good as equal ones; of clusters theirs."""
+        if self.clusters is not None:
+            return number_of_clusters(self.weights, self.clusters)
         return self.num_samples if self.weights is None else effective_number(self.weights)
+
+
+def effective_number_of(reduced: Reduced, key: str) -> float:
+    """How many independent samples would tell a share as well, such as the accuracy."""
+    if reduced.clusters is None or key not in reduced.ratios:
+        return reduced.effective_samples
+    above, below = reduced.ratios[key]
+    shares = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+    return effective_share_number(shares, below, reduced.clusters)
 
 
 def reduce_predictions(
@@ -87,8 +108,21 @@ def reduce_predictions(
     """Judge every sample, after ``calibrate`` if there is one; ``metrics`` are measured beside the usual."""
     wanted = quantities(predictions.kind, metrics)
     if predictions.kind == "top_label":
-        return _reduce_top_label(predictions, wanted, num_bins)
-    return _reduce_table(LabelledProbs(predictions, calibrate), wanted, num_bins)
+        reduced = _reduce_top_label(predictions, wanted, num_bins)
+    else:
+        reduced = _reduce_table(LabelledProbs(predictions, calibrate), wanted, num_bins)
+    return reduced if predictions.clusters is None else in_clusters(reduced, predictions.clusters)
+
+
+def in_clusters(reduced: Reduced, names: Sequence[str]) -> Reduced:
+    """The same, of samples that hang together within clusters."""
+    codes = cluster_codes(names)
+    events = {
+        prefix: tuple(replace(event, clusters=codes) for event in part)
+        for prefix, part in reduced.events.items()
+    }
+    table = None if reduced.class_table is None else replace(reduced.class_table, clusters=codes)
+    return replace(reduced, clusters=codes, events=events, class_table=table)
 
 
 def _reduce_top_label(predictions: Predictions, wanted: tuple[Quantity, ...], num_bins: int) -> Reduced:

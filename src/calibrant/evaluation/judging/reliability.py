@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from calibrant._math.binning import bin_sums, width_edges
-from calibrant.evaluation.resampling.events import Events, Matrix, width_bins
+from calibrant.evaluation.resampling.clusters import effective_share_number, within
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix, width_bins
 from calibrant.evaluation.resampling.intervals import wilson_interval
 from calibrant.evaluation.result import Curve
 
@@ -19,8 +21,8 @@ def reliability_curve(name: str, events: Events, null_outcomes: Matrix, num_bins
 
     ``null_outcomes`` are the sums over its bins ``(B, draws)`` under calibration.
 
-    The interval of a share is Wilson's (with weights: for their effective number). The expected range is
-    where the share of the bin lies, at the same level, when every outcome is drawn from its stated
+    The interval of a share is Wilson's (with weights or clusters: for their effective number). The expected
+    range is where the share of the bin lies, at the same level, when every outcome is drawn from its stated
     probability.
     """
     index = width_bins(events.confidences, num_bins)
@@ -38,7 +40,12 @@ def reliability_curve(name: str, events: Events, null_outcomes: Matrix, num_bins
             continue
         share = min(1.0, outcome[b] / mass[b])
         expected = np.quantile(null_outcomes[b] / mass[b], tails).tolist()
-        interval = wilson_interval(share, mass[b] ** 2 / squares[b], level)
+        number = mass[b] ** 2 / squares[b]
+        if events.clusters is not None:
+            inside = index == b
+            part = None if events.weights is None else events.weights[inside]
+            number = effective_share_number(events.outcomes[inside], part, within(events.clusters, inside))
+        interval = wilson_interval(share, number, level)
         bins.append((confidence[b] / mass[b], share, *interval, *expected))
     confidence, accuracy, low, high, expected_low, expected_high = zip(*bins, strict=True)
 
@@ -47,7 +54,7 @@ def reliability_curve(name: str, events: Events, null_outcomes: Matrix, num_bins
     return Curve(
         name=name,
         edges=tuple(width_edges(num_bins).tolist()),
-        counts=tuple(np.bincount(index, minlength=num_bins).tolist()),
+        counts=tuple(_numbers(index, events, num_bins)),
         confidence=confidence,
         accuracy=accuracy,
         low=low,
@@ -55,6 +62,14 @@ def reliability_curve(name: str, events: Events, null_outcomes: Matrix, num_bins
         expected_low=expected_low,
         expected_high=expected_high,
         histogram_edges=tuple(width_edges(fine).tolist()),
-        histogram_correct=tuple(np.bincount(fine_index[events.outcomes > 0], minlength=fine).tolist()),
-        histogram_incorrect=tuple(np.bincount(fine_index[events.outcomes == 0], minlength=fine).tolist()),
+        histogram_correct=tuple(_numbers(fine_index, events, fine, events.outcomes > 0)),
+        histogram_incorrect=tuple(_numbers(fine_index, events, fine, events.outcomes == 0)),
     )
+
+
+def _numbers(
+    index: Indices, events: Events, size: int, which: NDArray[np.bool_] | slice = slice(None)
+) -> list[int]:
+    """How many samples are in each bin; a row may stand for many."""
+    counts = events.weights[which] if events.counted and events.weights is not None else None
+    return np.bincount(index[which], counts, size).astype(np.int64).tolist()

@@ -31,7 +31,7 @@ class Scan:
     sums: BinSums
     """Bins of every class or label."""
     agreement: Agreement | None
-    """Of predicted classes and labels, where classes exclude each other."""
+    """How predicted classes and labels agree, where classes exclude each other."""
     cells: list[tuple[Indices, Indices, Vector]]
     """Class probabilities above the lowest bin: row, class * num_bins + bin, weighted residual."""
 

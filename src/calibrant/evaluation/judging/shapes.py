@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.resampling.clustered_noise import SignedSums
+from calibrant.evaluation.resampling.clusters import indicator
 from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
 from calibrant.evaluation.resampling.events import Events, Vector, pool
 from calibrant.evaluation.resampling.intervals import normal_interval
@@ -46,7 +48,7 @@ def shapes_of_arm(reduced: Reduced, procedure: Procedure) -> tuple[Shapes, ...]:
         event = pool(top)
         sure = np.maximum(event.confidences, 1 - event.confidences)
         right = ((event.confidences > 0.5) == (event.outcomes > 0)).astype(np.float64)
-        return (of("all labels", event, Events(sure, right, event.weights)),)
+        return (of("all labels", event, Events(sure, right, event.weights, event.clusters)),)
     found = (of("top label", top[0], top[0]),)
     return (of("positive class", reduced.events["event_"][0], None), *found) if kind == "binary" else found
 
@@ -75,7 +77,7 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
     """Pointwise range of the CORP curve when every outcome is drawn from its stated probability.
 
     At each of 101 equally spaced positions between the lowest and the highest probability; beyond these the
-    curve is not defined.
+    curve is not defined. In clusters the signs of residuals are drawn, the same for all of a cluster.
     """
     from calibrant.evaluation.resampling.kernels import isotonic_curves  # compiled
 
@@ -89,20 +91,41 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
     alike = np.append(True, np.diff(mass) != 0)  # where the drawn ones need not be told apart
     alike[starts] = True
     pieces = group_starts(alike)
-    counts = DrawnCounts(stated, pieces)
+    counts = None if event.counted else DrawnCounts(stated, pieces)
     share, places = mass[pieces[:-1], None], np.searchsorted(pieces, starts)
     weights = np.add.reduceat(mass, starts)
     points = np.add.reduceat(mass * stated, starts) / weights
     positions = np.linspace(points[0], points[-1], BAND_POINTS)
     rng = generator(seed, Stream.NULL, part=1_000_003)  # a part of its own, far from those of the labels
     curves = np.empty((draws, BAND_POINTS))
+    moved = None if event.clusters is None else _signed(event, order[counted], starts, seed)
     for start, stop in block_bounds(draws, MOST_DRAWN // len(share)):
-        sums = np.add.reduceat(share * counts.draw(rng, stop - start), places, axis=0).T
+        expected = weights * points
+        if counts is None:
+            spread = np.sqrt(np.add.reduceat(mass * stated * (1 - stated), starts))
+            sums = expected + spread * rng.standard_normal((stop - start, len(spread)))
+        else:
+            sums = np.add.reduceat(share * counts.draw(rng, stop - start), places, axis=0).T
+        if moved is not None:
+            sums = (moved.draw((sums - expected).T)[0].T + expected).clip(0.0, weights)
         curves[start:stop] = isotonic_curves(points, weights, np.ascontiguousarray(sums), positions)
     low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return Band(
         positions=tuple(positions.tolist()), low=tuple(low.tolist()), high=tuple(np.minimum(high, 1).tolist())
     )
+
+
+def _signed(event: Events, rows: NDArray[np.int64], starts: NDArray[np.int64], seed: int) -> SignedSums:
+    """The noise of clusters in the sums over neighbours, which begin at these places of the ordered rows."""
+    part = event.part(rows)
+    mass = np.ones(len(rows)) if part.weights is None else part.weights
+    codes = np.arange(len(rows)) if part.clusters is None else part.clusters
+    residuals = indicator(codes, mass * (part.outcomes - part.confidences))
+    point = np.zeros(len(rows), np.int64)
+    point[starts[1:]] = 1
+    squares = mass if event.counted else mass**2
+    variance = np.add.reduceat(squares * part.confidences * (1 - part.confidences), starts)
+    return SignedSums(indicator(np.cumsum(point)).T @ residuals, variance, (seed, 3))
 
 
 def selection(decision: Events, level: float) -> SelectiveRisk:
@@ -120,8 +143,8 @@ def selection(decision: Events, level: float) -> SelectiveRisk:
     )
     return SelectiveRisk(
         curve=thinned,
-        area=_estimate(curve.area, influence, decision.weights, level),
-        excess_area=_estimate(curve.excess_area, excess, decision.weights, level),
+        area=_estimate(curve.area, influence, decision, level),
+        excess_area=_estimate(curve.excess_area, excess, decision, level),
     )
 
 
@@ -163,8 +186,9 @@ def _roc(event: Events) -> RocCurve | None:
     return thinned_roc(Ranking.of(event.confidences).detection(negative, positive))
 
 
-def _estimate(value: float, influence: Vector, weights: Vector | None, level: float) -> Estimate:
-    low, high = normal_interval(value, standard_error(influence, weights), level, (0.0, 1.0))
+def _estimate(value: float, influence: Vector, decision: Events, level: float) -> Estimate:
+    error = standard_error(influence, decision.weights, decision.clusters)
+    low, high = normal_interval(value, error, level, (0.0, 1.0))
     return Estimate(value=value, low=low, high=high)
 
 

@@ -21,7 +21,7 @@ class Event:
     outcomes: Vector
     gamblers: Matrix
     share: float
-    """Of the stake, before anything is known."""
+    """Its share of the stake, before anything is known."""
 
 
 def events_of(predictions: Predictions) -> Iterator[Event]:

@@ -28,7 +28,7 @@ class Window:
     end_seconds: float | None
     """The end of a window of dates, in seconds since 1970, UTC."""
     metrics: Mapping[str, Estimate]
-    """Of the labelled samples; each interval has its level in this window alone."""
+    """Measured on the labelled samples; each interval has its level in this window alone."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from calibrant.evaluation.resampling.clusters_at_limit import ClusteredError
 from calibrant.evaluation.resampling.event_cells import bin_matrix
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
 from calibrant.evaluation.resampling.null import ROUNDING
@@ -45,8 +46,13 @@ def draw_at_limit(
     :math:`p + t \, g(p)`, where g is the gap found in p's bin (share minus mean) and t is chosen such that
     the error of these probabilities is the limit: as far off as is allowed, in the directions in which this
     model errs. For a limit of zero this is the test against perfect calibration. An error computed from few
-    samples is too large on average; here both sides are, so that does no harm.
+    samples is too large on average; here both sides are, so that does no harm. Samples in clusters have these
+    gaps bin by bin, with the noise of whole clusters.
     """
+    if events[0].clusters is not None:
+        clustered = ClusteredError.of_events(error, events, num_bins=num_bins, num_draws=num_draws, seed=seed)
+        drawn = clustered.draws(clustered.gaps_at(clustered.found, limit), num_draws)
+        return at_limit_of(drawn, clustered.observed, confidence)
     measures = [OutcomeError(event, error, num_bins) for event in events]
     gaps = [measure.gaps() for measure in measures]
     drawn = draw_errors(measures, probabilities_at(measures, gaps, limit), num_draws, seed)

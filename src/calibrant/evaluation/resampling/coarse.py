@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.evaluation.resampling.event_cells import Cells, EventCells, joined, smooth_errors
 from calibrant.evaluation.resampling.events import Matrix
-from calibrant.evaluation.resampling.null import NullDraws
+from calibrant.evaluation.resampling.null import NullDraws, cells_of
 
 NUM_POINTS = 64
 
@@ -25,7 +25,11 @@ def coarse_smooth_noise(places: Sequence[EventCells], drawn: Sequence[NullDraws]
 
 
 def _gathered(place: EventCells, drawn: NullDraws) -> tuple[Cells, Matrix]:
-    fine, noise, points = place.cells("smooth"), drawn.sums[:, place.rows("score")], place.scores.points
+    fine, noise, points = (
+        cells_of(place, drawn, "smooth"),
+        drawn.sums[:, place.rows("score")],
+        place.scores.points,
+    )
     if len(points) <= 2 * NUM_POINTS:
         return fine, noise
     _, starts, index = np.unique((points * NUM_POINTS).astype(int), return_index=True, return_inverse=True)

@@ -47,7 +47,7 @@ class ClassNull:
     """The residual sums ``(R', M)`` of the first draws over these bins."""
 
     def adjusted_p_values(self) -> Vector:
-        """Of each class, the share of draws in which any class is as far off.
+        """For each class, the share of draws in which any class is as far off.
 
         Without draws by the normal distribution, times the number of classes.
         """

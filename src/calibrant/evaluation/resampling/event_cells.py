@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from calibrant._math.binning import mass_boundaries, mass_order
+from calibrant.evaluation.resampling.clusters import Clustered, joined_clusters
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 from calibrant.evaluation.resampling.score_cells import ScoreCells
 
@@ -69,6 +70,8 @@ class Cells:
     """Errors ``(R,)`` of residual sums ``(R, M)``."""
     cancels: bool = False
     """Whether gaps of both signs can cancel in the error, or those of one sign do not count."""
+    clustered: Clustered | None = None
+    """What clusters say of the noise; ``None`` where the samples are independent."""
 
     @property
     def bins_alone(self) -> bool:
@@ -116,6 +119,12 @@ class Cells:
 
     def bin_errors(self, gaps: Vector) -> Vector:
         """Standard error of the gap of each bin ``(F,)`` where the gaps are these; 0 where a bin is empty."""
+        independent = self._independent_errors(gaps)
+        if self.clustered is None:
+            return independent
+        return np.maximum(independent, self.clustered.bin_errors(gaps, self.bin_mass))
+
+    def _independent_errors(self, gaps: Vector) -> Vector:
         spread = np.bincount(self.bin, self._spread(gaps), self.num_bins)
         spread = np.maximum(spread - self.total_squares * (self.bin_mass * gaps) ** 2, 0.0)
         mass = self.bin_mass
@@ -153,6 +162,9 @@ def joined(parts: Sequence[Cells]) -> Cells:
         num_cells=int(cells[-1]),
         num_bins=int(bins[-1]),
         error=error,
+        clustered=joined_clusters([part.clustered for part in parts if part.clustered is not None])
+        if parts[0].clustered is not None
+        else None,
     )
 
 
@@ -177,6 +189,10 @@ class EventCells:
         stops = {"width": self.num_bins, "mass": 2 * self.num_bins, "score": self.matrix.shape[0]}
         return slice(starts[place], stops[place])
 
+    def squares(self, matrix: Any) -> Any:
+        """The squared weights of the samples, of which a row stands for many where they are counted."""
+        return matrix if self.events.counted else matrix.power(2)
+
     def cells(self, kernel: Kernel) -> Cells:
         """The sums that an error is a function of."""
         cells = self._cells[PLACES[kernel]]
@@ -193,23 +209,38 @@ class EventCells:
         return np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
 
     @cached_property
-    def _cells(self) -> dict[Place, Cells]:
-        bins = np.arange(self.num_bins)
+    def entries(self) -> dict[Place, Any]:
+        """The samples' weights in each entry of `Cells`, sparse ``(E, N)``."""
+        pairs, entry = self._pairs
+        score = _indicator(entry, len(pairs), self.weights)
+        return {
+            "width": self.matrix[self.rows("width")],
+            "mass": self.matrix[self.rows("mass")],
+            "score": score,
+        }
+
+    @cached_property
+    def _pairs(self) -> tuple[Indices, Indices]:
+        """The pairs of a cell of score and a bin that hold samples, and that of each sample."""
         width = width_bins(self.events.confidences, self.num_bins)
         pair = self.scores.index.astype(np.int64) * self.num_bins + width
         pairs, entry = np.unique(pair, return_inverse=True)
-        return {
-            "width": self._of(self.matrix[self.rows("width")], bins, bins),
-            "mass": self._of(self.matrix[self.rows("mass")], bins, bins),
-            "score": self._of(
-                _indicator(entry, len(pairs), self.weights), pairs // self.num_bins, pairs % self.num_bins
-            ),
+        return pairs, entry
+
+    @cached_property
+    def _cells(self) -> dict[Place, Cells]:
+        bins, pairs = np.arange(self.num_bins), self._pairs[0]
+        places: dict[Place, tuple[Indices, Indices]] = {
+            "width": (bins, bins),
+            "mass": (bins, bins),
+            "score": (pairs // self.num_bins, pairs % self.num_bins),
         }
+        return {place: self._of(self.entries[place], *where) for place, where in places.items()}
 
     def _of(self, matrix: Any, cell: Indices, bins: Indices) -> Cells:
         """From the samples' weights in each entry ``(E, N)``."""
         stated, total = self.events.confidences, self.total
-        squared = matrix.power(2)
+        squared = self.squares(matrix)
         return Cells(
             cell=cell,
             bin=bins,
@@ -220,7 +251,7 @@ class EventCells:
             squares=np.asarray(squared.sum(axis=1)).ravel() / total**2,
             num_cells=int(cell.max()) + 1,
             num_bins=self.num_bins,
-            total_squares=float((self.weights**2).sum()) / total**2,
+            total_squares=float((self.weights if self.events.counted else self.weights**2).sum()) / total**2,
             error=_absolute(self),
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -23,6 +23,18 @@ class Events:
     confidences: Vector
     outcomes: Vector  # 0 or 1
     weights: Vector | None = None
+    clusters: Indices | None = None
+    """The number of each sample's cluster; ``None`` where the samples are independent."""
+    counted: bool = False
+    """Whether the weights say how many samples of a cluster a row stands for, as of pixels."""
+
+    def part(self, rows: Any) -> Events:
+        """Some of the samples; clusters are numbered anew, from 0 without gaps."""
+        clusters = None
+        if self.clusters is not None:
+            clusters = np.unique(self.clusters[rows], return_inverse=True)[1].astype(np.int64)
+        weights = None if self.weights is None else self.weights[rows]
+        return Events(self.confidences[rows], self.outcomes[rows], weights, clusters, self.counted)
 
 
 def width_bins(confidences: Vector, num_bins: int) -> Indices:
@@ -33,10 +45,13 @@ def width_bins(confidences: Vector, num_bins: int) -> Indices:
 def pool(events: tuple[Events, ...]) -> Events:
     """The events of all labels as one."""
     weights = [event.weights for event in events if event.weights is not None]
+    clusters = [event.clusters for event in events if event.clusters is not None]
     return Events(
         np.concatenate([event.confidences for event in events]),
         np.concatenate([event.outcomes for event in events]),
         np.concatenate(weights) if weights else None,
+        np.concatenate(clusters) if clusters else None,
+        events[0].counted,
     )
 
 

@@ -42,6 +42,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.evaluation.resampling.clustered_noise import clustered_sums
 from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.evaluation.resampling.null import ROUNDING
@@ -229,6 +230,11 @@ class _Search:
 
         Where few events are expected, their numbers are drawn instead.
         """
+        if self._cells.clustered is not None:
+            if not len(self._extra):
+                rng = np.random.default_rng(self._seed)
+                self._extra = rng.standard_normal(self._noise.shape, dtype=np.float32)
+            return clustered_sums(self._cells, self._noise, gaps, self._extra)
         wanted, given = self._cells.variances(gaps), self._under_chance
         ratio = np.divide(wanted, given, out=np.ones_like(given), where=given > 0)
         more = np.sqrt(np.maximum(wanted - given, 0.0))

@@ -6,14 +6,16 @@ error computed from finitely many samples is never zero, and these draws say how
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from calibrant.evaluation.resampling.clustered_noise import EventSigns
+from calibrant.evaluation.resampling.clusters import Clustered, signs
 from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
-from calibrant.evaluation.resampling.event_cells import PLACES, Cells, EventCells, Kernel, joined
+from calibrant.evaluation.resampling.event_cells import PLACES, Cells, EventCells, Kernel, Place, joined
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 from calibrant.evaluation.result import NullError
@@ -28,6 +30,8 @@ class NullDraws:
     errors: dict[Kernel, Vector]  # over bins of equal width and of equal mass, and the smooth one
     outcomes: Matrix  # weighted sums, not yet divided by the weight of the bin
     sums: Matrix  # residual sums ``(R', 2B + K)`` of the first draws, over the bins and cells of `EventCells`
+    clustered: Mapping[Place, Clustered] | None = None
+    """What the clusters say of the noise; ``None`` where the samples are independent."""
 
 
 def draw_null(
@@ -35,27 +39,64 @@ def draw_null(
 ) -> NullDraws:
     """Draw every outcome from its stated probability, independently, ``num_draws`` times.
 
-    The residual sums of the first ``num_kept`` draws are returned too.
+    Samples that come in clusters have the noise of these instead. The residual sums of the first ``num_kept``
+    draws are returned too.
     """
     cells = events if isinstance(events, EventCells) else EventCells(events, num_bins)
     rng = np.random.Generator(np.random.SFC64(seed))  # the fastest that numpy has
-    order, starts = _alike(cells.events, cells.matrix)
-    ranked = cells.events.confidences[order]
-    counts = DrawnCounts(ranked, starts)
-    matrix = cells.matrix[:, order[starts[:-1]]].tocsr()  # of the groups
-    expected = matrix @ np.add.reduceat(ranked, starts[:-1])[:, None]
+    independent = _Counted(cells) if cells.events.counted else _OneByOne(cells)
+    expected = independent.expected
     kernels: tuple[Kernel, ...] = ("width l1", "mass l1", "smooth")
     errors: dict[Kernel, Vector] = {kernel: np.empty(num_draws) for kernel in kernels}
     outcomes = np.empty((num_bins, num_draws))
     kept = np.empty((min(num_kept, num_draws), len(expected)))
-    for start, stop in block_bounds(num_draws, SMALL_BLOCK // (len(starts) - 1)):
-        residuals = matrix @ counts.draw(rng, stop - start) - expected
+    codes = cells.events.clusters
+    clustered = None if codes is None else EventSigns(cells, codes, seed, len(kept))
+    for start, stop in block_bounds(num_draws, SMALL_BLOCK // independent.size):
+        residuals = independent.draw(rng, stop - start)
+        if clustered is not None:
+            residuals = clustered.draw(residuals)
         outcomes[:, start:stop] = residuals[:num_bins]
         sums = np.ascontiguousarray(residuals.T) / cells.total
         for kernel, found in errors.items():
             found[start:stop] = cells.error(kernel)(sums[:, cells.rows(PLACES[kernel])])
         kept[start:stop] = sums[: max(0, len(kept) - start)]
-    return NullDraws(errors=errors, outcomes=outcomes + expected[:num_bins], sums=kept)
+    return NullDraws(
+        errors=errors,
+        outcomes=outcomes + expected[:num_bins],
+        sums=kept,
+        clustered=None if clustered is None else clustered.clustered(),
+    )
+
+
+class _OneByOne:
+    """Residual sums ``(M, r)`` of outcomes that are drawn one by one."""
+
+    def __init__(self, cells: EventCells) -> None:
+        order, starts = _alike(cells.events, cells.matrix)
+        ranked = cells.events.confidences[order]
+        self._counts = DrawnCounts(ranked, starts)
+        self._matrix = cells.matrix[:, order[starts[:-1]]].tocsr()  # of the groups
+        self.expected: Matrix = self._matrix @ np.add.reduceat(ranked, starts[:-1])[:, None]
+        self.size = len(starts) - 1
+
+    def draw(self, rng: np.random.Generator, num_draws: int) -> Matrix:
+        return self._matrix @ self._counts.draw(rng, num_draws) - self.expected
+
+
+class _Counted:
+    """The same where a row stands for many samples: normal, of the variance of independent ones."""
+
+    def __init__(self, cells: EventCells) -> None:
+        stated = cells.events.confidences
+        self.expected: Matrix = (cells.matrix @ stated)[:, None]
+        self._spread = np.sqrt(cells.squares(cells.matrix) @ (stated * (1 - stated)))[:, None]
+        self.size = max(
+            len(self._spread), int(cells.events.clusters.max()) if cells.events.clusters is not None else 0
+        )
+
+    def draw(self, rng: np.random.Generator, num_draws: int) -> Matrix:
+        return self._spread * rng.standard_normal((len(self._spread), num_draws))
 
 
 def draw_values(
@@ -65,9 +106,16 @@ def draw_values(
     num_draws: int,
     seed: tuple[int, ...],
 ) -> Vector:
-    """Any error ``(R,)`` of confidences, outcomes and weights where outcomes are drawn as they are stated."""
+    """Any error ``(R,)`` of confidences, outcomes and weights where outcomes are drawn as they are stated.
+
+    Outcomes of samples in clusters are what is stated plus the residual with the sign of its cluster.
+    """
     rng = np.random.default_rng(seed)
     draws = (rng.random(len(events.confidences)) < events.confidences for _ in range(num_draws))
+    if events.clusters is not None:
+        codes, residuals = events.clusters, events.outcomes - events.confidences
+        flips = (signs(rng, int(codes.max()) + 1, 1)[codes, 0] for _ in range(num_draws))
+        draws = (events.confidences + flip * residuals for flip in flips)
     return np.array(
         [value(events.confidences, drawn.astype(np.float64), events.weights, num_bins) for drawn in draws]
     )
@@ -95,8 +143,14 @@ def noise_of(
 ) -> tuple[Cells, Matrix]:
     """What an error of these events is computed from, and the residual sums ``(R', M)`` that were kept."""
     parts = [draws.sums[:, each.rows(PLACES[kernel])] for each, draws in zip(places, drawn, strict=True)]
-    cells = joined([each.cells(kernel) for each in places])
+    cells = joined([cells_of(each, draws, kernel) for each, draws in zip(places, drawn, strict=True)])
     return cells, np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+
+def cells_of(place: EventCells, draws: NullDraws, kernel: Kernel) -> Cells:
+    """What an error is computed from, with what the draws know of clusters."""
+    cells = place.cells(kernel)
+    return cells if draws.clustered is None else replace(cells, clustered=draws.clustered[PLACES[kernel]])
 
 
 def null_error(metric: str, observed: float, draws: Vector, level: float) -> NullError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.evaluation.resampling.events import Vector
+from calibrant.evaluation.resampling.clusters import cluster_totals
+from calibrant.evaluation.resampling.events import Indices, Vector
 
 
 def auroc_influence(
@@ -44,11 +45,24 @@ def auroc_influence(
     return area, influence
 
 
-def standard_error(influence: Vector, weights: Vector | None) -> float:
-    """The standard error of a statistic from the influences of the samples."""
+def standard_error(influence: Vector, weights: Vector | None, clusters: Indices | None = None) -> float:
+    """The standard error of a statistic from the influences of the samples, summed over clusters if any."""
+    if clusters is not None:
+        return error_of_totals(influence_totals(influence, weights, clusters))
     if weights is None:
         return float(np.sqrt((influence**2).sum())) / len(influence)
     return float(np.sqrt(((weights * influence) ** 2).sum()) / weights.sum())
+
+
+def influence_totals(influence: Vector, weights: Vector | None, clusters: Indices) -> Vector:
+    """By how much each cluster moves a statistic ``(G,)``."""
+    mass = np.ones(len(influence)) if weights is None else weights
+    return cluster_totals(mass * influence, clusters) / mass.sum()
+
+
+def error_of_totals(totals: Vector) -> float:
+    """The standard error from what clusters do."""
+    return float(np.sqrt(totals @ totals * len(totals) / max(1, len(totals) - 1)))
 
 
 def _share_below(ranked_mass: Vector, ends_of_ties: NDArray[np.int64] | None) -> Vector:

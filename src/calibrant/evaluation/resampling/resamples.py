@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
@@ -18,11 +18,15 @@ LARGE_BLOCK = 1 << 26  # elements of counts held at once: 64 MiB
 
 @dataclass(frozen=True)
 class Resamples:
-    """Which rows the resamples draw; every walk over ``blocks`` gives the same, so arms are paired."""
+    """Which rows the resamples draw; every walk over ``blocks`` gives the same, so arms are paired.
+
+    With ``clusters``, the number of each row's cluster, whole clusters are drawn.
+    """
 
     num_samples: int
     num_resamples: int
     seed: tuple[int, ...]
+    clusters: NDArray[np.int64] | None = field(default=None, compare=False)
 
     def blocks(self, size: int = LARGE_BLOCK) -> Iterator[Counts]:
         """The resamples in blocks ``(r, N)`` of at most ``size`` elements, or of one resample."""
@@ -37,12 +41,14 @@ class Resamples:
 
     def _drawn(self, size: int) -> Iterator[Counts]:
         rng = np.random.default_rng(self.seed)
+        num_units = _num_units(self.num_samples, self.clusters)
         for start, stop in block_bounds(self.num_resamples, size // self.num_samples):
             # A count above 255 is impossible up to N = 255, and beyond has a probability below 1e-500.
             counts = np.empty((stop - start, self.num_samples), dtype=np.uint8)
             for row in counts:
-                drawn = rng.integers(0, self.num_samples, size=self.num_samples)
-                row[:] = np.bincount(drawn, minlength=self.num_samples)
+                drawn = rng.integers(0, num_units, size=num_units)
+                found = np.bincount(drawn, minlength=num_units)
+                row[:] = found if self.clusters is None else found[self.clusters]
             yield counts
 
 
@@ -51,24 +57,32 @@ MOST_DELETIONS = 200
 
 @dataclass(frozen=True)
 class Deletions:
-    """The sample without each of its rows; of more than 200 rows, without each of 200 random groups.
+    """The sample without each of its rows, or clusters; of more than 200, without each of 200 random groups.
 
     Groups are as good here: the variance and the skewness that deletions are asked for add up over groups.
     """
 
     num_samples: int
     seed: tuple[int, ...]
+    clusters: NDArray[np.int64] | None = field(default=None, compare=False)
 
     @property
     def num_resamples(self) -> int:
         """How many there are."""
-        return min(self.num_samples, MOST_DELETIONS)
+        return min(_num_units(self.num_samples, self.clusters), MOST_DELETIONS)
 
     def blocks(self, size: int = LARGE_BLOCK) -> Iterator[Counts]:
         """The counts in blocks ``(r, N)``: zero for the rows left out, else one."""
-        groups = np.random.default_rng(self.seed).permutation(self.num_samples) % self.num_resamples
+        num_units = _num_units(self.num_samples, self.clusters)
+        groups = np.random.default_rng(self.seed).permutation(num_units) % self.num_resamples
+        groups = groups if self.clusters is None else groups[self.clusters]
         for start, stop in block_bounds(self.num_resamples, size // self.num_samples):
             yield (groups != np.arange(start, stop)[:, None]).astype(np.uint8)
+
+
+def _num_units(num_samples: int, clusters: NDArray[np.int64] | None) -> int:
+    """How many rows or clusters there are to draw from."""
+    return num_samples if clusters is None else int(clusters.max()) + 1
 
 
 def block_bounds(total: int, size: int) -> Iterator[tuple[int, int]]:

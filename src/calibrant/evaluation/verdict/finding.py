@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from calibrant.evaluation.judging.measure import Measured
+from calibrant.evaluation.judging.reduce import effective_number_of
 from calibrant.evaluation.phrases import clearly
 from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.gap import GAP
@@ -107,11 +108,10 @@ def _event_gap(judged: Measured, level: float) -> Estimate | None:
 
 def _reach(judged: Measured, gaps: list[Estimate], level: float) -> float:
     """The largest gap that the data do not exclude; for small samples, Wilson's interval widens it."""
-    num_samples = judged.reduced.effective_samples
     reach = 0.0
     for gap, name in zip(gaps, (ACCURACY.key, PREVALENCE.key), strict=False):
         share = judged.reduced.values[name]
-        low, high = wilson_interval(min(1.0, share), num_samples, level)
+        low, high = wilson_interval(min(1.0, share), effective_number_of(judged.reduced, name), level)
         ends = [gap.low, gap.high, (gap.value or 0.0) + share - low, (gap.value or 0.0) + share - high]
         reach = max(reach, *(abs(end) for end in ends if end is not None))
     return reach

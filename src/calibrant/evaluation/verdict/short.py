@@ -30,6 +30,7 @@ def short_of(case: Case, finding: Finding) -> str:
     first = finding.direction.capitalize()
     if finding.subject == "events":
         given, found = (_shown(case, key) for key in (MEAN_PROBABILITY.key, PREVALENCE.key))
+        first = "Over-predicts" if _excess(case) > 0 else "Under-predicts"
         if case.kind == "multilabel":
             return f"{first}: labels are given {given} where {found} occur."
         return f"{first}: the positive class is given {given}, occurs in {found}."
@@ -43,6 +44,12 @@ def line_of(case: Case, finding: Finding, about: str) -> str:
     """What repair does, or how large the error is; the intervals stand beside it."""
     said = outcome_of(case, finding, about, intervals=False)
     return f"{said[:1].upper()}{said[1:]}."
+
+
+def _excess(case: Case) -> float:
+    """Mean probability of the event less its prevalence."""
+    given, found = (case.first.metrics[key].value or 0.0 for key in (MEAN_PROBABILITY.key, PREVALENCE.key))
+    return given - found
 
 
 def _shown(case: Case, key: str) -> str:

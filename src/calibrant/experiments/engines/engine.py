@@ -43,7 +43,7 @@ class Ended:
     run: str
     state: State
     status: str | None = None
-    """Of the result, where there is one."""
+    """The status of the result, where there is one."""
     reason: str | None = None
     """Why it failed or the worker died."""
     seconds: float = 0.0

@@ -112,12 +112,11 @@ class _Judged:
 
 def _judged(request: FigureRequest) -> dict[str, _Judged]:
     from calibrant.evaluation.as_it_is import judged_as_it_is
-    from calibrant.predictions import load_predictions
 
     found: dict[str, _Judged] = {}
     for place, (name, path) in enumerate(request.files.items()):
         request.tell(f"judging {name}", place / len(request.files))
-        predictions = load_predictions(path)
+        predictions = request.load(path)
         kind, num_samples, arm = judged_as_it_is(
             predictions,
             positive_class=request.positive_class,

@@ -33,7 +33,6 @@ def draw_landscape(request: FigureRequest) -> DrawnFigure:
     from matplotlib.figure import Figure
 
     from calibrant.calibrators import objective_landscape
-    from calibrant.predictions import load_predictions
     from calibrant.reports.figures.landscape import (
         SIZE,
         landscape_heat_map,
@@ -41,7 +40,7 @@ def draw_landscape(request: FigureRequest) -> DrawnFigure:
         landscape_sentence,
     )
 
-    predictions = load_predictions(file)
+    predictions = request.load(file)
     rows, words = _rows(predictions, file, request.every_row)
     column = _column(predictions, file, request.label)
     landscape = objective_landscape(

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from calibrant.predictions import Predictions, load_predictions
+
 
 def _silent(_stage: str, _share: float) -> None:
     pass
@@ -18,6 +20,7 @@ class FigureRequest:
     """Files by the name that each shall have, and the options; each figure uses those it declares."""
 
     files: Mapping[str, Path]
+    load: Callable[[Path], Predictions] = load_predictions
     positive_class: str | None = None
     label: str | None = None
     bins: int = 15

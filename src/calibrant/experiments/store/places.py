@@ -302,7 +302,7 @@ class ObjectPlace:
         self.delete(_archive(run))
 
     def unfinished(self) -> list[str]:
-        """Of this machine, and what others have saved."""
+        """Unfinished runs of this machine, and what others have saved."""
         here = self._scratch.iterdir() if self._scratch.is_dir() else ()
         saved = (name.removesuffix(".tar") for name in self.names(WORK))
         return sorted({*(each.name for each in here if each.name[0] != "."), *saved})

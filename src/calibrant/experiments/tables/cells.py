@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from calibrant._math.errors import InputError
-from calibrant.experiments.means import Mean, mean_of
+from calibrant.experiments.means import Mean, mean_of, standard_errors
 from calibrant.experiments.published import Fact, facts, paper_named
 from calibrant.experiments.store.result import RunResult
 from calibrant.experiments.tables.comparisons import Comparison
@@ -202,6 +202,4 @@ def _interval(layout: Layout, fact: Fact) -> float | None:
     runs = paper_named(layout.paper or "").runs
     if not fact.sd or runs is None:
         return None
-    from scipy.stats import t
-
-    return float(t.ppf(0.975, runs - 1)) * float(fact.sd) / runs**0.5
+    return standard_errors(runs) * float(fact.sd) / runs**0.5

@@ -73,6 +73,7 @@ class Layout:
         methods: Its methods.
         calibrators: Its calibrators.
         notes: Sentences to stand below the table.
+        said: What of the remarks of the published file these sentences say already.
     """
 
     title: str
@@ -89,6 +90,7 @@ class Layout:
     methods: tuple[str, ...] = ()
     calibrators: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -118,7 +120,7 @@ class Layout:
             raise InputError(f'{source}: write [[cells]] and below it what they show, as metric = "ece".')
         lists = {
             name: _texts(content, name, source)
-            for name in ("rows", "columns", "compare", "methods", "calibrators", "notes")
+            for name in ("rows", "columns", "compare", "methods", "calibrators", "notes", "said")
         }
         if not lists["rows"]:
             raise InputError(f'{source}: `rows` must name settings, as in rows = ["loss"]; got none.')

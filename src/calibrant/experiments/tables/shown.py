@@ -11,6 +11,7 @@ from calibrant.experiments.tables.build import Table
 from calibrant.experiments.tables.cells import Cell, Printed
 from calibrant.experiments.tables.comparisons import Comparison
 from calibrant.experiments.tables.headings import Heading
+from calibrant.experiments.tables.layout import Layout
 from calibrant.experiments.tables.notes import notes, usual_count
 
 MISSING = "–"
@@ -75,7 +76,7 @@ def show(table: Table) -> Shown:
         ),
         rows=tuple(_words(row) for row in table.rows),
         columns=tuple(_words(column) for column in table.columns),
-        cells=tuple(tuple(_lines(cell, usual, marks) for cell in row) for row in table.cells),
+        cells=tuple(tuple(_lines(cell, table.layout, usual, marks) for cell in row) for row in table.cells),
         notes=tuple(notes(table)),
         footnotes=footnotes,
     )
@@ -106,14 +107,13 @@ def _words(heading: Heading) -> tuple[str, ...]:
     return (*heading.labels, " ".join(filter(None, [quantity.title, quantity.unit])))
 
 
-def _lines(cell: Cell, usual: int, marks: dict[str, str]) -> tuple[Line, ...]:
+def _lines(cell: Cell, layout: Layout, usual: int, marks: dict[str, str]) -> tuple[Line, ...]:
     found = [Line(_value(cell, usual), "value", strong=cell.best)]
     if cell.against is not None and cell.against.difference is not None:
         found.append(Line(_difference(cell, cell.against), "difference", strong=cell.against.decided))
     if cell.printed is not None:
-        found.append(
-            Line(_published(cell, cell.printed), "published", marks=marks.get(cell.printed.fact.note, ""))
-        )
+        mark = marks.get(_remark(layout, cell.printed), "")
+        found.append(Line(_published(cell, cell.printed), "published", marks=mark))
     return tuple(found)
 
 
@@ -153,9 +153,14 @@ def _published(cell: Cell, printed: Printed) -> str:
 
 def _footnotes(table: Table) -> tuple[tuple[str, str], ...]:
     found = dict.fromkeys(
-        cell.printed.fact.note for cell in table.flat if cell.printed and cell.printed.fact.note
+        _remark(table.layout, cell.printed) for cell in table.flat if cell.printed is not None
     )
-    return tuple((_letters(place), note) for place, note in enumerate(found))
+    return tuple((_letters(place), note) for place, note in enumerate(filter(None, found)))
+
+
+def _remark(layout: Layout, printed: Printed) -> str:
+    """What the published file says of a number, but for what stands below the table anyway."""
+    return "; ".join(part for part in printed.fact.note.split("; ") if part not in layout.said)
 
 
 def _letters(place: int) -> str:

@@ -31,7 +31,20 @@ class Simulation(Task):
         _ = folder, tell
         found = self.simulate(settings)
         stages = {_stage(arm): dict(_plain(arm)) for arm in found.get("arms", ())}
-        return Outcome(metrics=stages or {RESULT: dict(_plain(found))}, rows=[found])
+        metrics = stages or {RESULT: dict(_plain(found))}
+        return Outcome(metrics=metrics, rows=[found], more={"environment": environment()})
+
+
+def environment() -> dict[str, str]:
+    """Versions and what decides how sums are rounded, as trainings note it."""
+    import platform
+
+    import torch
+
+    from calibrant import __version__
+
+    versions = {"calibrant": __version__, "python": platform.python_version(), "torch": torch.__version__}
+    return {**versions, "instructions": torch.backends.cpu.get_cpu_capability()}
 
 
 def completed(settings: Settings, defaults: Mapping[str, Any]) -> Settings:

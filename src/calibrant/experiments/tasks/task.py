@@ -84,7 +84,7 @@ class Task(ABC):
         """
 
     def deciding(self, settings: Settings) -> Settings:
-        """Of complete settings those that decide the numbers; by default all of them."""
+        """Those of the complete settings that decide the numbers; by default all of them."""
         return settings
 
     def inputs(self, settings: Settings, fingerprints: Fingerprints) -> Mapping[str, str]:

@@ -31,6 +31,7 @@ from calibrant.predictions import Predictions, load_predictions
 from calibrant.training import Listener, Recipe, train
 from calibrant.training.budget import settings_at
 from calibrant.training.data import TrainingData, read_training_data
+from calibrant.training.recipe_files import nested
 from calibrant.training.run import RunFolder
 from calibrant.training.version import NUMBERS
 
@@ -103,7 +104,7 @@ class Training(Task):
         return kept if processes == 1 else {**kept, "processes": processes}  # each sees its share of a batch
 
     def inputs(self, settings: Settings, fingerprints: Fingerprints) -> Mapping[str, str]:
-        """Of the data set as it is split, of out-of-distribution samples, and of weights to begin with."""
+        """Digests of the split data set, of out-of-distribution samples, and of weights to begin with."""
         recipe = recipe_of(settings)
         key = [_data_key(recipe), _sources(recipe), NUMBERS, version("torch"), version("numpy")]
         found: dict[str, str] = json.loads(
@@ -116,10 +117,11 @@ class Training(Task):
         return found
 
     def covers(self, result: RunResult, settings: Settings) -> bool:
-        """Whether every calibrator was tried, and by the present version of the measures."""
+        """Whether every calibrator was tried, by the present version of the measures, and on every label."""
         known = {*result.metrics, *result.more.get("calibrators_failed", {})}
         asked = tuple(settings["evaluation.calibrators"]) or DEFAULTS
-        return super().covers(result, settings) and known >= set(asked)
+        whole = "labels" in result.more or not settings["loss"].startswith("multilabel")
+        return super().covers(result, settings) and known >= set(asked) and whole
 
     def measure_again(self, settings: Settings, result: RunResult) -> Outcome:
         """By the calibrators that are asked for, and those that were before."""
@@ -136,7 +138,10 @@ class Training(Task):
             metrics={stage: _with_error(values) for stage, values in found.values.items()},
             undefined=found.reasons,
             parameters=found.parameters,
-            more={"calibrators_failed": dict(found.failures)} if found.failures else {},
+            more={
+                **({"calibrators_failed": dict(found.failures)} if found.failures else {}),
+                **({"labels": found.labels} if found.labels else {}),
+            },
         )
 
     def threads(self, settings: Settings) -> int:
@@ -166,23 +171,6 @@ class Training(Task):
         found = self.measured(predictions, recipe, recipe.evaluation.calibrators or DEFAULTS)
         more = {**_facts(recipe, run.folder, data, predictions), **found.more}
         return replace(found, rows=run.rows, more=more)
-
-
-def nested(settings: Settings) -> dict[str, Any]:
-    """Flat settings as the tables of a recipe.
-
-    Example:
-        >>> nested({"seed": 1, "training.epochs": 3})
-        {'seed': 1, 'training': {'epochs': 3}}
-    """
-    content: dict[str, Any] = {}
-    for key, value in settings.items():
-        *tables, name = key.split(".")
-        inside = content
-        for table in tables:
-            inside = inside.setdefault(table, {})
-        inside[name] = value
-    return content
 
 
 def recipe_of(settings: Settings) -> Recipe:
@@ -235,7 +223,7 @@ def _sources(recipe: Recipe) -> str:
 
 @lru_cache(maxsize=16)
 def _state(names: tuple[str, ...], root: str | None, _minute: int) -> str:
-    """Of the files and folders that sets of these names may be read from, and the package with the digits."""
+    """The state of the files and folders that these sets may be read from, and the package of the digits."""
     folders = [Path(root)] if root else []
     folders += [cache_folder()] if importlib.util.find_spec("pooch") else []
     heads = [name.partition("(")[0].strip() for name in names]

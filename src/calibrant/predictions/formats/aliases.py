@@ -42,6 +42,8 @@ FAMILIES = {
 SCORES = frozenset({"prob", "logit", "confidence"})
 NO_CLASS = frozenset({"max", "pred", "predicted", "top", "top1", "true", "correct", "label", "value"})
 """What may stand in the name of a column of scores and is no class."""
+GROUP_OF = "group="
+"""What stands before the name of one of several columns of groups."""
 OTHER = "other:"
 """What stands before the name of a column that would be read, had the caller not named another."""
 
@@ -54,13 +56,15 @@ class ColumnNames:
         label: The column of true classes.
         probs: Columns of probabilities, one for each class, or that of class 1 alone.
         logits: The same for logits.
-        group: The column of groups.
+        group: The column of groups; or several, and then a sample's groups are named ``sex=f; site=north``.
+        cluster: The column of clusters: patients, documents, images, within which samples hang together.
     """
 
     label: str | None = None
     probs: tuple[str, ...] = ()
     logits: tuple[str, ...] = ()
-    group: str | None = None
+    group: str | tuple[str, ...] | None = None
+    cluster: str | None = None
 
     def __bool__(self) -> bool:
         return self != ColumnNames()
@@ -132,8 +136,11 @@ def _stated(columns: ColumnNames) -> Iterator[_Column]:
         raise InputError("columns of probabilities or of logits can be named, not both.")
     if columns.label is not None:
         yield _Column(found=columns.label, name="label", family="label")
-    if columns.group is not None:
-        yield _Column(found=columns.group, name="group", family="group")
+    groups = (columns.group,) if isinstance(columns.group, str) else columns.group or ()
+    for each in groups:
+        yield _Column(found=each, name="group" if len(groups) == 1 else f"{GROUP_OF}{each}", family="group")
+    if columns.cluster is not None:
+        yield _Column(found=columns.cluster, name="cluster", family="cluster")
     family, found = ("prob", columns.probs) if columns.probs else ("logit", columns.logits)
     if len(found) == 1:
         yield _Column(found=found[0], name=family, positive=_class_of(found[0], family), family=family)
@@ -144,7 +151,7 @@ def _stated(columns: ColumnNames) -> Iterator[_Column]:
 
 def _rivals(name: str, column: _Column) -> bool:
     """Whether a column would be read in place of, or beside, one that was stated."""
-    if column.family in {"label", "group"}:
+    if column.family in {"label", "group", "cluster"}:
         return name in {column.family, f"{column.family}s"}
     return name in {"prob", "logit", "confidence"} or name.startswith(("prob_", "logit_"))
 

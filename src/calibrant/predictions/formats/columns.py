@@ -13,7 +13,7 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.predictions.checks import as_texts, whole_numbers
-from calibrant.predictions.formats.aliases import OTHER, Header
+from calibrant.predictions.formats.aliases import GROUP_OF, OTHER, Header
 from calibrant.predictions.formats.contents import Arrays
 from calibrant.predictions.formats.names import Chosen, fields_of, listing, outcome_of
 
@@ -21,8 +21,9 @@ Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | list[Any]"
 
 SPACES = {"logit": "logits", "prob": "probs"}
 FAMILIES = {"logits": "logit", "probs": "prob", "confidence": "confidence"}
-SINGLES = ("split", "weight", "group")
-KEYS = {"weight": "weights", "group": "groups"}  # an array has the plural for its name, a column may have
+SINGLES = ("split", "weight", "group", "cluster")
+# An array has the plural for its name, a column may have.
+KEYS = {"weight": "weights", "group": "groups", "cluster": "clusters"}
 BINARY_NAMES = ("negative_class", "positive_class")
 ACCEPTED = (
     "calibrant reads `label` with `logit_0`, `logit_1`, ... or `prob_0`, `prob_1`, ..., "
@@ -98,6 +99,7 @@ def _layout(header: Sequence[str]) -> Layout:
     names: tuple[str, ...] | None = None
     labels: tuple[str, ...] = ()
     singles = [column for name in SINGLES for column in _named(name, header)]
+    singles += [name for name in header if name.startswith(GROUP_OF)]
     if not families:
         space, scores = "confidence", ("confidence",)
         outcome = outcome_of(header, ("",))
@@ -144,9 +146,26 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
         )
     elif several:
         arrays["kind"] = "multilabel"
-    arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in BINARY_NAMES}
+    several_groups = {
+        name.removeprefix(GROUP_OF): others[name] for name in layout.singles if name.startswith(GROUP_OF)
+    }
+    if several_groups:
+        arrays["groups"] = _groups_together(several_groups)
+    taken = {*BINARY_NAMES, *(f"{GROUP_OF}{name}" for name in several_groups)}
+    arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in taken}
     fields = fields_of(arrays, Chosen(layout.space, ("",), (), layout.unused))
     return fields | {"notes": (*layout.notes, *fields["notes"])}
+
+
+def _groups_together(columns: Mapping[str, Column]) -> list[str]:
+    """``sex=f; site=north`` of each sample; what is not known is left out."""
+    rows = zip(
+        *(as_texts(column) or [str(each) for each in column] for column in columns.values()), strict=True
+    )
+    return [
+        "; ".join(f"{name}={value}" for name, value in zip(columns, row, strict=True) if value != "")
+        for row in rows
+    ]
 
 
 def columns_of(arrays: Arrays) -> Columns:
@@ -180,6 +199,8 @@ def columns_of(arrays: Arrays) -> Columns:
         others["weight"] = arrays["weights"].tolist()
     if "groups" in arrays:
         others["group"] = list(arrays["groups"])
+    if "clusters" in arrays:
+        others["cluster"] = list(arrays["clusters"])
     family = FAMILIES[space]
     return Columns(
         others=others,

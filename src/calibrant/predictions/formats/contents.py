@@ -35,7 +35,7 @@ class FileContents:
 
 @contextmanager
 def lines_named(lines: Sequence[int]) -> Generator[None]:
-    """Messages that name a row of a text file name its line, too."""
+    """Messages that would name a row of a text file name its line instead."""
     try:
         yield
     except InputError as error:
@@ -43,7 +43,7 @@ def lines_named(lines: Sequence[int]) -> Generator[None]:
         row = _ROW.search(message)
         if row is None or int(row[1]) >= len(lines):  # in what a cell says
             raise
-        place = f"{row[0]} (line {lines[int(row[1])]})"
+        place = f"line {lines[int(row[1])]}"
         raise InputError(message[: row.start()] + place + message[row.end() :]) from error
 
 

@@ -22,15 +22,16 @@ from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import columns_of, fields_of_columns, layout_of
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged, lines_named
 
+_PACKED = b"\x1f\x8b"
 DELIMITERS = ",;\t|"  # the first of those that part a header into equally many cells
 
 
 def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """Read text row by row, so that memory holds the numbers and not the text."""
-    with _open_text(path) as file:
-        start, delimiter = _beginning(file)
-        lines = _lines(itertools.chain(start, file), delimiter)
-        _, header = next(lines, (0, []))
+    with open_text(path) as file:
+        start, delimiter = beginning(file)
+        numbered = lines(itertools.chain(start, file), delimiter)
+        _, header = next(numbered, (0, []))
         header = [name.strip() for name in header]
         number = float if delimiter == "," else _number
         percent = False  # whether a cell says %
@@ -41,7 +42,7 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
         others: dict[str, list[str]] = {name: [] for name in layout.others}
         cells_of = [(header.index(name), column) for name, column in others.items()]
         numbers, places = array.array("d"), array.array("q")
-        for line, cells in lines:
+        for line, cells in numbered:
             places.append(line)
             _check_width(line, cells, header)
             try:
@@ -65,13 +66,13 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
 
 def records_of(path: Path) -> tuple[list[dict[str, str]], list[int]]:
     """Rows by the names of the columns, and the line that each ends on."""
-    with _open_text(path) as file:
-        start, delimiter = _beginning(file)
-        lines = _lines(itertools.chain(start, file), delimiter)
-        _, header = next(lines, (0, []))
+    with open_text(path) as file:
+        start, delimiter = beginning(file)
+        numbered = lines(itertools.chain(start, file), delimiter)
+        _, header = next(numbered, (0, []))
         records: list[dict[str, str]] = []
         places: list[int] = []
-        for line, cells in lines:
+        for line, cells in numbered:
             _check_width(line, cells, header)
             bare = (cell.strip() for cell in cells)
             texts = bare if delimiter == "," else (each.replace(",", ".") for each in bare)
@@ -84,7 +85,7 @@ def write(arrays: Arrays, path: Path) -> None:
     """Write text that says every float exactly: the shortest decimals that give it back in float64."""
     table = columns_of(arrays)
     others = list(table.others.values())
-    with _open_text(path, "w") as file:
+    with open_text(path, "w") as file:
         tabs = ".tsv" in [suffix.lower() for suffix in path.suffixes]
         writer = csv.writer(file, lineterminator="\n", delimiter="\t" if tabs else ",")
         writer.writerow([*table.others, *table.score_names])
@@ -100,22 +101,28 @@ def _check_width(line: int, cells: list[str], header: Sequence[str]) -> None:
 
 
 @contextmanager
-def _open_text(path: Path, mode: Literal["r", "w"] = "r") -> Generator[TextIO]:
-    """A text file, compressed where the ending says so; the same text gives the same bytes."""
+def open_text(path: Path, mode: Literal["r", "w"] = "r") -> Generator[TextIO]:
+    """A text file, compressed where it begins so or is to end so; the same text gives the same bytes."""
     encoding = "utf-8" if mode == "w" else "utf-8-sig"
-    if path.suffix.lower() != ".gz":
+    if not (_is_packed(path) if mode == "r" else path.suffix.lower() == ".gz"):
         with path.open(mode, encoding=encoding, newline="") as file:
             yield file
         return
     with (
         path.open(f"{mode}b") as raw,
-        gzip.GzipFile("", f"{mode}b", fileobj=raw, mtime=0) as packed,
-        io.TextIOWrapper(packed, encoding=encoding, newline="") as file,
+        gzip.GzipFile("", f"{mode}b", fileobj=raw, mtime=0) as inner,
+        io.TextIOWrapper(inner, encoding=encoding, newline="") as file,
     ):
         yield file
 
 
-def _beginning(file: TextIO) -> tuple[list[str], str]:
+def _is_packed(path: Path) -> bool:
+    """Whether a file is compressed, or should be: what comes through a pipe has no ending."""
+    with path.open("rb") as file:
+        return file.read(2) == _PACKED or path.suffix.lower() == ".gz"
+
+
+def beginning(file: TextIO) -> tuple[list[str], str]:
     """The lines up to the header, and what parts it into the most cells: comma, semicolon, tab or bar."""
     start: list[str] = []
     with _readable():
@@ -138,7 +145,7 @@ def _readable() -> Generator[None]:
         raise InputError(damaged("a .csv.gz file", error)) from error
 
 
-def _lines(file: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def lines(file: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not blank, with the number of the line they end on."""
     reader = csv.reader(file, strict=True, delimiter=delimiter)
     try:

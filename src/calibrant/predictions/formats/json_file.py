@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,12 +18,13 @@ from calibrant._math.errors import InputError
 from calibrant.predictions.checks import shown
 from calibrant.predictions.formats import lm_eval
 from calibrant.predictions.formats.aliases import LABELS, ColumnNames, canonical
-from calibrant.predictions.formats.columns import Column, fields_of_columns, layout_of
-from calibrant.predictions.formats.contents import FileContents, lines_named
+from calibrant.predictions.formats.columns import Column, columns_of, fields_of_columns, layout_of
+from calibrant.predictions.formats.contents import Arrays, FileContents, lines_named
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.names import choose, fields_of
 
-Record = dict[str, Any]
+Record: TypeAlias = dict[str, Any]
+Form: TypeAlias = Literal["columns", "lists", "pipelines"]
 
 _ARRAYS = {"prediction_scores": "probs", "prediction_probs": "probs"} | dict.fromkeys(LABELS, "labels")
 """What others call the arrays, such as the metrics of Hugging Face's evaluate."""
@@ -31,9 +32,21 @@ _PIPELINE = {"label", "score"}
 _PIPELINE_KEYS = ("scores", "probs", "predictions", "prediction", "output", "outputs")
 
 
-def read(path: Path, columns: ColumnNames | None = None, *, lm_score: LmScore = "acc") -> FileContents:
-    """Read records, one a line or in a list, or a dictionary of arrays."""
-    found = _contents(path)
+def write(arrays: Arrays, path: Path, *, whole: bool) -> None:
+    """Write a record a line, or a list of them."""
+    table = columns_of(arrays)
+    columns = table.others | {name: table.scores[:, k].tolist() for k, name in enumerate(table.score_names)}
+    rows = zip(*columns.values(), strict=True)
+    texts = [json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) for row in rows]
+    text = "[" + ",\n".join(texts) + "]\n" if whole else "".join(f"{line}\n" for line in texts)
+    path.write_text(text, encoding="utf-8")
+
+
+def read(
+    path: Path, columns: ColumnNames | None = None, *, lm_score: LmScore = "acc", whole: bool
+) -> FileContents:
+    """Read records, one a line or (of a ``whole`` file) in a list; or a dictionary of arrays."""
+    found = contents(path, whole=whole)
     if isinstance(found, dict):
         return FileContents(fields=_of_arrays(found))
     records, lines = found
@@ -45,30 +58,30 @@ def read(path: Path, columns: ColumnNames | None = None, *, lm_score: LmScore = 
         return FileContents(fields=fields_of_records(records, columns), lines=lines)
 
 
-def records_of(path: Path) -> tuple[list[Record], list[int]]:
+def records_of(path: Path, *, whole: bool) -> tuple[list[Record], list[int]]:
     """The records, and the line of each where it has one."""
-    found = _contents(path)
+    found = contents(path, whole=whole)
     if isinstance(found, dict):
         raise InputError("it holds arrays by name, not records.")
     return found
 
 
-def _contents(path: Path) -> Record | tuple[list[Record], list[int]]:
+def contents(path: Path, *, whole: bool) -> Record | tuple[list[Record], list[int]]:
     """A dictionary of arrays; or records, and the lines that they stand on."""
     with path.open(encoding="utf-8-sig") as file:
         try:
             text = file.read()
         except UnicodeDecodeError as error:
             raise InputError("it is not UTF-8 text; save it as such.") from error
-    if path.suffix.lower() == ".json":
-        whole = _parsed(text, "it")
-        if isinstance(whole, dict):
-            return whole
-        if not isinstance(whole, list):
+    if whole:
+        found = _parsed(text, "it")
+        if isinstance(found, dict):
+            return found
+        if not isinstance(found, list):
             raise InputError("it holds neither records nor arrays by name.")
-        records, lines = [_record(each, f"record {row}") for row, each in enumerate(whole)], []
+        records, lines = [_record(each, f"row {row}") for row, each in enumerate(found)], []
     else:
-        numbered = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
         records = [_record(_parsed(line, f"line {number}"), f"line {number}") for number, line in numbered]
         lines = [number for number, _ in numbered]
     if not records:
@@ -81,6 +94,8 @@ def _parsed(text: str, what: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise InputError(f"{what} is not JSON ({str(error).split(':')[0].lower()}).") from error
+    except RecursionError as error:
+        raise InputError(f"{what} nests its brackets too deeply.") from error
 
 
 def _record(value: Any, what: str) -> Record:
@@ -101,12 +116,10 @@ def _of_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 def fields_of_records(records: Sequence[Record], columns: ColumnNames | None) -> dict[str, Any]:
     """The columns that records make, or the lists that stand in their cells."""
-    names = list(dict.fromkeys(name for record in records for name in record))
-    lists = [name for name in ("logits", "probs") if isinstance(records[0].get(name), list)]
-    piped = [name for name in _PIPELINE_KEYS if _is_pipeline(records[0].get(name))]
-    if piped:
-        return _of_pipelines(records, piped[0], names)
-    if lists and not columns:
+    names, (form, name) = names_of(records), form_of(records, columns)
+    if form == "pipelines":
+        return _of_pipelines(records, name, names)
+    if form == "lists":
         cells = {name: [record.get(name) for record in records] for name in names}
         return _of_arrays({{"label": "labels"}.get(name, name): each for name, each in cells.items()})
     header = canonical(names, columns)
@@ -117,6 +130,20 @@ def fields_of_records(records: Sequence[Record], columns: ColumnNames | None) ->
     others = {name: _cells(given[name], records) for name in layout.others}
     weights: dict[str, Column] = {name: numeric[name] for name in layout.weights}
     return fields_of_columns(layout, scores, others | weights)
+
+
+def names_of(records: Sequence[Record]) -> list[str]:
+    """The names of all fields, in the order of their first."""
+    return list(dict.fromkeys(name for record in records for name in record))
+
+
+def form_of(records: Sequence[Record], columns: ColumnNames | None) -> tuple[Form, str]:
+    """Whether cells hold numbers, lists or the output of a pipeline, and the field of the last two."""
+    lists = [name for name in ("logits", "probs") if isinstance(records[0].get(name), list)]
+    piped = [name for name in _PIPELINE_KEYS if _is_pipeline(records[0].get(name))]
+    if piped:
+        return "pipelines", piped[0]
+    return ("lists", lists[0]) if lists and not columns else ("columns", "")
 
 
 def _is_pipeline(value: Any) -> bool:
@@ -148,7 +175,7 @@ def _of_pipelines(records: Sequence[Record], name: str, names: Sequence[str]) ->
 
 def _array(name: str, values: Any) -> Any:
     """Numbers as an array, texts as they are."""
-    if name in {"class_names", "groups", "kind"}:
+    if name in {"class_names", "groups", "clusters", "kind"}:
         return [str(each) for each in values] if isinstance(values, list) else values
     if isinstance(values, list) and values and all(isinstance(each, str) for each in values):
         return values

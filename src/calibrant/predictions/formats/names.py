@@ -19,7 +19,7 @@ ACCEPTED = (
     "or `logits_val`, `labels_val`, `logits_test`, `labels_test` (or the same with `probs`), "
     "or `confidence` with `correct` (or with `true_label` and `pred_label`)"
 )
-COMPANIONS = ("labels", "weights", "groups")  # of which there is one entry per sample
+COMPANIONS = ("labels", "weights", "groups", "clusters")  # of which there is one entry per sample
 OUTCOMES = ("correct", "true_label", "pred_label")
 PARTS = ("_val", "_test")
 TRUTH = frozenset({"labels", "correct"})
@@ -76,6 +76,7 @@ def choose(found: Collection[str]) -> Chosen:
         companions = (
             "weights",
             "groups",
+            "clusters",
             *outcome,
             *(() if outcome == ("true_label", "pred_label") else ("labels",)),
         )

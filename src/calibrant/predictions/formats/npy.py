@@ -18,7 +18,7 @@ from calibrant.predictions.formats.contents import UNSAFE, FileContents, damaged
 from calibrant.predictions.formats.names import Chosen, choose, fields_of
 
 SCORES = {"logits": "logits", "logit": "logits", "probs": "probs", "prob": "probs"}
-COMPANIONS = ("labels", "split", "weights", "groups", "class_names")
+COMPANIONS = ("labels", "split", "weights", "groups", "clusters", "class_names")
 
 
 class NpyRows:

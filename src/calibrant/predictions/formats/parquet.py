@@ -61,6 +61,17 @@ def write(arrays: Arrays, path: Path) -> None:
     parquet.write_table(pyarrow.table(columns), path)
 
 
+def whole_table(path: Path) -> Any:
+    """All columns, as pyarrow has them."""
+    with _opened(path) as file:
+        return file.read()
+
+
+def write_table(table: Any, path: Path) -> None:
+    """Write what pyarrow has."""
+    _parquet().write_table(table, path)
+
+
 def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """The same as ``read``, with the scores left in the file."""
     with _opened(path, BUFFER) as file:

@@ -43,14 +43,21 @@ def npy_format(labels: Path | None = None) -> Format:
 
 
 _TEXT = Format(read=csv_file.read, write=csv_file.write, records=csv_file.records_of)
-_JSON = Format(read=json_file.read, records=json_file.records_of)
+_JSON, _LINES = (
+    Format(
+        read=partial(json_file.read, whole=whole),
+        write=partial(json_file.write, whole=whole),
+        records=partial(json_file.records_of, whole=whole),
+    )
+    for whole in (True, False)
+)
 
 FORMATS = {
     ".npz": Format(read=npz.read, write=npz.write),
     ".csv": _TEXT,
     ".csv.gz": _TEXT,
     ".tsv": _TEXT,
-    ".tsv.gz": Format(read=csv_file.read, records=csv_file.records_of),
+    ".tsv.gz": _TEXT,
     ".parquet": Format(
         read=parquet.read,
         write=parquet.write,
@@ -58,8 +65,8 @@ FORMATS = {
         size_of_scores=parquet.size_of_scores,
         records=parquet.records_of,
     ),
-    ".jsonl": _JSON,
-    ".ndjson": _JSON,
+    ".jsonl": _LINES,
+    ".ndjson": _LINES,
     ".json": _JSON,
     ".safetensors": Format(read=safetensors.read, write=safetensors.write),
     ".pt": Format(read=pt.read, write=pt.write),

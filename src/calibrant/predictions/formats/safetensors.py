@@ -21,7 +21,8 @@ def read(path: Path) -> FileContents:
     try:
         with safe_open(path, framework="pt") as file:
             metadata: dict[str, str] = file.metadata() or {}
-            texts = {name: metadata[name] for name in ("class_names", "groups", "kind") if name in metadata}
+            named = ("class_names", "groups", "clusters", "kind")
+            texts = {name: metadata[name] for name in named if name in metadata}
             chosen = choose([*file.keys(), *texts])
             tensors = {name: file.get_tensor(name) for name in chosen.used if name not in texts}
     except InputError:

@@ -22,7 +22,7 @@ class Gain:
 
     @property
     def p_value(self) -> float:
-        """Of no difference, two-sided, normal.
+        """Against no difference: two-sided, normal.
 
         Example:
             >>> round(Gain(1.96, 1.0).p_value, 3), Gain(0.0, 0.0).p_value
@@ -82,7 +82,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Sides:
-    """Of a family of gains, how many are above zero beyond noise, below it, and neither; Holm at .05."""
+    """How many gains of a family are above zero beyond noise, below it, and neither; Holm at .05."""
 
     above: int
     below: int

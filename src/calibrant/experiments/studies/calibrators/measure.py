@@ -86,7 +86,7 @@ class _File:
 
     @cached_property
     def resamples(self) -> Resamples:
-        """Of the samples, whatever half they are in."""
+        """Resamples of all samples, whatever half they are in."""
         return Resamples(self.predictions.num_samples, settings.RESAMPLES, seed=0)
 
     def trial(self, division: Division, text: str) -> Mapping[str, Any]:

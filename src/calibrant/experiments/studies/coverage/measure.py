@@ -42,7 +42,7 @@ class Cell:
     file: str | None = None
     stated: Stated | None = None
     after: float | None = None
-    """Of differences the scale after; `scale` is the one before."""
+    """For differences, the scale after; `scale` is the one before."""
 
     @property
     def title(self) -> str:

@@ -16,7 +16,7 @@ Lists = Mapping[str, Sequence[float]]
 
 
 def numbers_of(records: Sequence[Record], setting: Setting) -> dict[str, Any]:
-    """Of each cell and quantity how many sets there were, and which share of them was how."""
+    """For each cell, the sets and the shares of them that were covered or raised an alarm."""
     cells: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
         cells.setdefault(tuple(record["cell"].values()), []).append(record)

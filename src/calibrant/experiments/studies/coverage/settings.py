@@ -61,7 +61,7 @@ class Method:
     truth_samples: int = 1_000_000
     """Fewer where they would have more probabilities than `MOST_PROBABILITIES`."""
     bandwidth: float = 0.5
-    """Of the kernel that smooths real outcomes, in log-odds."""
+    """The bandwidth of the kernel that smooths real outcomes, in log-odds."""
     changed_sets: int = 2
     """Test sets of a batch for differences."""
 

@@ -62,7 +62,7 @@ def keys_of(classes: int) -> tuple[str, ...]:
 
 
 def _of_two(event: dict[str, float], top: dict[str, float]) -> dict[str, float]:
-    """Of the positive class where such a form is shown, else of the top label."""
+    """Errors of the positive class where that form is shown, else of the top label."""
     forms = {key: find(f"event_{key}", "binary") for key in event}
     return {key: (top if forms[key] is None else event)[key] for key in event}
 

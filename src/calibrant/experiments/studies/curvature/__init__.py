@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from calibrant._math.errors import InputError
 from calibrant.experiments.studies.curvature.claims import claims
-from calibrant.experiments.studies.curvature.numbers import (
-    in_order,
-    numbers_of,
-    runs_from,
-    settings_from,
-    swapped,
-)
+from calibrant.experiments.studies.curvature.numbers import kept_of, numbers_of, swapped
 from calibrant.experiments.studies.curvature.settings import setting_named
 from calibrant.experiments.studies.curvature.words import words
-from calibrant.experiments.study import OUT, SEEDS, SETTING, TABLE, Page, Session, Study
+from calibrant.experiments.study import ADDED, SEEDS_OF_GRID, SETTING, STORE, Page, Session, Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 GRID = Path(__file__).with_name("grid.toml")
+
+
+def _draw(numbers: Any) -> list[Figure]:
+    from calibrant.experiments.studies.curvature.figures import draw_figures
+
+    return draw_figures(numbers)
+
+
 PAGE = Page(
     name="curvature",
     template=Path(__file__).with_name("page.md.j2"),
@@ -27,6 +31,10 @@ PAGE = Page(
     claims=claims,
     exchanged=swapped,
     figures=("curvature.svg", "curvature-ece.svg"),
+    kept=lambda result: kept_of({**result.settings, **result.rows[0]}),
+    numbers=numbers_of,
+    digits=4,
+    draw=_draw,
     departs="Small networks; only the paper's abstract was at hand, so that all settings are ours.",
 )
 
@@ -35,33 +43,24 @@ def _run(
     session: Session,
     changes: Mapping[str, Any] | None = None,
     *,
-    out: Path,
+    out: Path | None,
     setting: Sequence[str] | None,
-    seeds: int,
+    seeds: int | None,
     table: Path | None,
-) -> Sequence[Path | str]:
-    from calibrant.experiments.studies.curvature.figures import draw_path, draw_scatter
-    from calibrant.experiments.study_runs import carry_out, grid_of, kept_runs
+) -> Sequence[Path]:
+    from calibrant.experiments.study_runs import grid_of, make_pages
 
     grid = grid_of(GRID, seeds=seeds, changes=changes)
     if setting:
         grid = grid.only({"setting": [setting_named(key).key for key in setting]})
-    if table is None:
-        carry_out(grid, session, out)
-        return [f"{len(grid.points)} runs are finished; --table FOLDER writes what they show."]
-    kept = kept_runs(grid, out)
-    if not kept:
-        raise InputError(f"{out} holds no runs; run `calibrant study curvature --out {out}` first.")
-    numbers = numbers_of(in_order(kept))
-    runs, having = runs_from(numbers), settings_from(numbers)
-    return PAGE.write(numbers, table, [draw_path(runs, having), draw_scatter(runs, having)])
+    return make_pages(session, grid, [PAGE], out=out, table=table)
 
 
 CURVATURE = Study(
     name="curvature",
     summary="Does focal loss calibrate by lowering curvature? Some 300 small networks, measured.",
     run=_run,
-    options=(OUT, SETTING, SEEDS, TABLE),
+    options=(STORE, SETTING, SEEDS_OF_GRID, ADDED),
     pages=(PAGE,),
     grid=GRID,
 )

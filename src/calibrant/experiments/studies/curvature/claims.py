@@ -23,7 +23,6 @@ from calibrant.experiments.studies.curvature.numbers import (
     arms_of,
     at_epoch,
     difference,
-    runs_from,
     runs_of,
     settings_from,
     values_of,
@@ -36,7 +35,7 @@ SOURCE = "Kimura and Naganuma, 2025"
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Every claim, in the order of the page."""
-    every, settings = runs_from(numbers), settings_from(numbers)
+    every, settings = numbers["runs"], settings_from(numbers)
     return [
         _own_loss(every, settings),
         _cross_entropy(every, settings),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from calibrant.experiments.pages import loss_name
-from calibrant.experiments.studies.curvature.numbers import Run, arms_of, runs_of
+from calibrant.experiments.studies.curvature.numbers import Run, arms_of, runs_of, settings_from
 from calibrant.experiments.studies.curvature.settings import GAMMAS, Setting
 from calibrant.reports.figures import GREY, series
 from calibrant.reports.figures.drawing import drawing_style
@@ -20,14 +20,13 @@ Panel: TypeAlias = Callable[[Sequence[Run], Setting, str, Axes], None]
 _LOSSES = (("own", "of the loss trained"), ("cross_entropy", "of cross-entropy"))
 
 
-def draw_path(every: Sequence[Run], settings: Sequence[Setting]) -> Figure:
-    """Trace on training samples at the checkpoints: a column for each setting, a row for each loss."""
-    return _figure(every, settings, _path, across=("", "epoch"), up="trace {}")
-
-
-def draw_scatter(every: Sequence[Run], settings: Sequence[Setting]) -> Figure:
-    """Every run at the end: its trace on training samples against its calibration error on test samples."""
-    return _figure(every, settings, _scatter, across=("trace {}", "trace {}"), up="test ECE (%)")
+def draw_figures(numbers: Mapping[str, Any]) -> list[Figure]:
+    """Traces along training, a column for each setting and a row for each loss; against ECE at the end."""
+    every, settings = numbers["runs"], settings_from(numbers)
+    return [
+        _figure(every, settings, _path, across=("", "epoch"), up="trace {}"),
+        _figure(every, settings, _scatter, across=("trace {}", "trace {}"), up="test ECE (%)"),
+    ]
 
 
 def _figure(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from calibrant._math.shapes import Float, Int
 from calibrant.experiments.studies.curvature.numbers import Pick, Run
@@ -79,14 +79,50 @@ def rank_correlation(
         >>> round(found.value, 12), round(found.low, 12), found.n
         (1.0, 1.0, 8)
     """
+    values = tuple(first.tolist()), tuple(second.tolist())
+    return _rank_correlation(*values, _Draws(tuple(groups.tolist()), within, resamples, seed))
+
+
+class _Draws(NamedTuple):
+    """How runs are drawn anew; no resamples: each run once."""
+
+    groups: tuple[int, ...]
+    within: bool
+    resamples: int
+    seed: int
+
+    @property
+    def pieces(self) -> list[Int[ndarray, " m"]]:
+        """The runs that are ranked together."""
+        import numpy as np
+
+        groups = np.array(self.groups)
+        return (
+            [np.flatnonzero(groups == each) for each in np.unique(groups)]
+            if self.within
+            else [np.arange(len(groups))]
+        )
+
+    @property
+    def counts(self) -> Float[ndarray, "B n"]:
+        """How often each resample holds each run."""
+        import numpy as np
+
+        return (
+            _drawn(self.groups, self.resamples, self.seed)
+            if self.resamples
+            else np.ones((1, len(self.groups)))
+        )
+
+
+@lru_cache(maxsize=4096)  # pages show the same correlations in several tables
+def _rank_correlation(first: tuple[float, ...], second: tuple[float, ...], draws: _Draws) -> Rank | None:
     import numpy as np
 
-    pieces = [np.flatnonzero(groups == group) for group in np.unique(groups)]
-    ranked = pieces if within else [np.arange(len(groups))]
-    value = float(_spearman(first, second, np.ones((1, len(first))), ranked)[0])
+    value = float(_spearman(first, second, draws._replace(resamples=0))[0])
     if np.isnan(value):
         return None
-    values = _spearman(first, second, _drawn(tuple(groups.tolist()), resamples, seed), ranked)
+    values = _spearman(first, second, draws)
     known = values[~np.isnan(values)]
     tail = 50 * (1 - LEVEL)
     low, high = np.percentile(known, [tail, 100 - tail]) if len(known) else (-1.0, 1.0)
@@ -108,28 +144,31 @@ def _drawn(groups: tuple[int, ...], resamples: int, seed: int) -> Float[ndarray,
     return counts
 
 
-def _spearman(
-    first: Float[ndarray, " n"],
-    second: Float[ndarray, " n"],
-    counts: Float[ndarray, "B n"],
-    pieces: Sequence[Int[ndarray, " m"]],
-) -> Float[ndarray, " B"]:
+def _spearman(first: tuple[float, ...], second: tuple[float, ...], draws: _Draws) -> Float[ndarray, " B"]:
     """The correlation in each resample, which holds each run so many times, ranked within each piece.
 
     NaN where one of the numbers is the same throughout.
     """
     import numpy as np
 
-    one = np.concatenate([_centred_ranks(first[piece], counts[:, piece]) for piece in pieces], axis=1)
-    other = np.concatenate([_centred_ranks(second[piece], counts[:, piece]) for piece in pieces], axis=1)
-    times = counts[:, np.concatenate(pieces)]
+    one, other = _centred_ranks(first, draws), _centred_ranks(second, draws)
+    times = draws.counts[:, np.concatenate(draws.pieces)]
     length = np.sqrt((times * one**2).sum(axis=1) * (times * other**2).sum(axis=1))
     product = (times * one * other).sum(axis=1)
     return np.divide(product, length, out=np.full(len(length), np.nan), where=length > 1e-12)
 
 
-def _centred_ranks(values: Float[ndarray, " m"], counts: Float[ndarray, "B m"]) -> Float[ndarray, "B m"]:
-    """Ranks less their mean where each value stands so many times; equal values share theirs."""
+@lru_cache(maxsize=32)  # one number is held against several
+def _centred_ranks(values: tuple[float, ...], draws: _Draws) -> Float[ndarray, "B n"]:
+    """Ranks less their mean, piece by piece, where each value stands so many times."""
+    import numpy as np
+
+    every, counts = np.array(values), draws.counts
+    return np.concatenate([_ranks(every[piece], counts[:, piece]) for piece in draws.pieces], axis=1)
+
+
+def _ranks(values: Float[ndarray, " m"], counts: Float[ndarray, "B m"]) -> Float[ndarray, "B m"]:
+    """Ranks less their mean; equal values share theirs."""
     import numpy as np
 
     distinct, place = np.unique(values, return_inverse=True)

@@ -24,7 +24,6 @@ from calibrant.experiments.studies.curvature.numbers import (
     LOSSES,
     NORMALISED,
     Pick,
-    runs_from,
     runs_of,
     settings_from,
 )
@@ -35,7 +34,7 @@ VARIANTS = {"focal-no-decay": "Without weight decay", "focal-low-rate": "At a fi
 
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs beyond the numbers."""
-    every, settings = runs_from(numbers), settings_from(numbers)
+    every, settings = numbers["runs"], settings_from(numbers)
     others = (*NORMALISED, *FACTORS)
     return {
         "settings": settings,

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from calibrant.experiments.grid_study import grid_study
 from calibrant.experiments.studies.generalisation_gap.claims import claims, swapped
+from calibrant.experiments.studies.generalisation_gap.numbers import by_quantity, numbers_of
 from calibrant.experiments.studies.generalisation_gap.words import words
-from calibrant.experiments.study import OUT, PAGES, SEEDS, Page, Session, Study
+from calibrant.experiments.study import Page, Runs
 
-GRID = Path(__file__).with_name("grid.toml")
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def _theory(runs: Runs, known: Mapping[str, Any]) -> Mapping[str, Any]:
+    from calibrant.experiments.studies.generalisation_gap.measure import theory_of
+
+    return theory_of(runs, known)
+
+
+def _draw(numbers: Any) -> list[Figure]:
+    from calibrant.experiments.studies.generalisation_gap.figures import draw_figure
+
+    return [draw_figure(numbers)]
+
+
 PAGE = Page(
     name="generalisation-gap",
     template=Path(__file__).with_name("page.md.j2"),
@@ -18,27 +35,16 @@ PAGE = Page(
     claims=claims,
     exchanged=swapped,
     figures=("generalisation-gap.svg",),
+    kept=lambda result: by_quantity(result.rows[0]["arms"]),
+    numbers=numbers_of,
+    also=_theory,
+    draw=_draw,
     departs="A linear model in a simulated world, where the paper has networks.",
 )
 
 
-def _run(
-    session: Session, changes: Mapping[str, Any] | None = None, *, out: Path, seeds: int, table: Path | None
-) -> Sequence[Path]:
-    from calibrant.experiments.studies.generalisation_gap.figures import draw_figure
-    from calibrant.experiments.studies.generalisation_gap.measure import results
-    from calibrant.experiments.study_runs import runs_of
-
-    numbers = results(runs_of(GRID, session, out=out, seeds=seeds, changes=changes))
-    return PAGE.write(numbers, table or out, [draw_figure(numbers)])
-
-
-GENERALISATION_GAP = Study(
-    name="generalisation-gap",
+GENERALISATION_GAP = grid_study(
+    PAGE,
     summary="Where the truth is known: over-confidence by sample size, capacity and exponent.",
-    run=_run,
-    options=(OUT, SEEDS, PAGES),
-    pages=(PAGE,),
-    grid=GRID,
     small=lambda: {"zip": [{"num_samples": [200], "num_features": [2]}]},
 )

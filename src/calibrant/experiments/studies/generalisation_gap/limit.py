@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from calibrant.experiments.means import LEVEL, Mean, mean_of, read_mean, rounded
+from calibrant.experiments.means import Mean, mean_of, read_mean, rounded, standard_errors
 from calibrant.experiments.studies.generalisation_gap.numbers import arm_of, cells_among, load_of
 from calibrant.experiments.studies.generalisation_gap.settings import BY_SIZE, GAMMAS
 
@@ -54,16 +53,8 @@ def comparisons(
 def _compared(found: Mean, limit: float) -> Comparison:
     if not found.half_width:
         return Comparison(found, limit, None)
-    error = found.half_width / _quantile(found.n)
+    error = found.half_width / standard_errors(found.n)
     return Comparison(found, limit, (found.value - limit) / error)
-
-
-@cache
-def _quantile(n: int) -> float:
-    """Student's, by which half an interval is longer than a standard error."""
-    from scipy.stats import t
-
-    return float(t.ppf((1 + LEVEL) / 2, n - 1))
 
 
 def near_limit(numbers: Mapping[str, Any]) -> list[Mean]:

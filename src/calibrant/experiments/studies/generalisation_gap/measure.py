@@ -17,8 +17,7 @@ from torch import Tensor
 from calibrant import theory
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.focal_map import focal_map_log_odds
-from calibrant.experiments.means import rounded
-from calibrant.experiments.studies.generalisation_gap.numbers import numbers_of
+from calibrant.experiments.kept_runs import shortened
 from calibrant.experiments.studies.generalisation_gap.settings import GAMMAS, SIGNAL
 from calibrant.experiments.tasks.simulation import Simulation
 from calibrant.experiments.tasks.task import Settings
@@ -94,26 +93,30 @@ def _named(found: theory.TestPerformance) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in found._asdict().items()}
 
 
-def results(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The numbers of the study, with what the theory adds to the runs."""
-    best = theory.LogisticWorld(num_features=1, signal=SIGNAL).performance(torch.tensor([SIGNAL]))
-    closest = {gamma: theory.closest_temperature(gamma, 2).temperature for gamma in GAMMAS[1:]}
-    world = {"accuracy": best.accuracy, "cross_entropy": best.cross_entropy}
-    loads = sorted({run["num_features"] / run["num_samples"] for run in runs})
-    return numbers_of(runs, world, closest, _limits(loads))
+def theory_of(runs: Sequence[Mapping[str, Any]], known: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the theory adds to the runs: for many samples and features, at their loads and between them.
 
-
-def _limits(loads: Sequence[float]) -> dict[str, Any]:
-    """What the theory says for many samples and features, at these loads and between them."""
+    What is ``known`` already is given back if it is of the same loads.
+    """
     threshold = theory.separability_threshold(SIGNAL)
+    loads = sorted({run["num_features"] / run["num_samples"] for run in runs})
     between = [math.sqrt(one * other) for one, other in itertools.pairwise(loads)] if len(loads) > 2 else []
     reached = [load for load in sorted((*loads, *between)) if load < threshold]
-    return {
-        "threshold": rounded(threshold),
-        "loads": [rounded(load) for load in reached],
-        "calibrating": [_calibrating(load) for load in reached],
-        "arms": [{"gamma": gamma, "each": [_limit(gamma, load) for load in reached]} for gamma in GAMMAS],
+    if known and known["limit"]["loads"] == shortened(reached, 8):
+        return known
+    best = theory.LogisticWorld(num_features=1, signal=SIGNAL).performance(torch.tensor([SIGNAL]))
+    closest = {f"{gamma:g}": theory.closest_temperature(gamma, 2).temperature for gamma in GAMMAS[1:]}
+    found = {
+        "world": {"accuracy": best.accuracy, "cross_entropy": best.cross_entropy},
+        "closest": closest,
+        "limit": {
+            "threshold": threshold,
+            "loads": reached,
+            "calibrating": [_calibrating(load) for load in reached],
+            "arms": [{"gamma": gamma, "each": [_limit(gamma, load) for load in reached]} for gamma in GAMMAS],
+        },
     }
+    return shortened(found, 8)
 
 
 @cache
@@ -121,7 +124,7 @@ def _limit(gamma: float, load: float) -> dict[str, float | None]:
     """One loss in the limit."""
     found = theory.asymptotic_fit(_focal(gamma), load=load, signal=SIGNAL)
     mapped = found.world.performance(found.weights, link=lambda t: focal_map_log_odds(t, gamma))
-    shown = {
+    return {
         "alignment": found.alignment,
         "norm": found.norm,
         "train_temperature": found.train.temperature,
@@ -134,7 +137,6 @@ def _limit(gamma: float, load: float) -> dict[str, float | None]:
         "instability": found.instability,
         "least_curvature": found.least_curvature,
     }
-    return {name: rounded(value) for name, value in shown.items()}
 
 
 @cache
@@ -143,7 +145,7 @@ def _calibrating(load: float) -> dict[str, float | None]:
     gamma = theory.calibrating_gamma(_focal, load=load, signal=SIGNAL)
     found = theory.asymptotic_fit(_focal(gamma), load=load, signal=SIGNAL)
     return {
-        "exponent": rounded(gamma),
-        "test_calibration_error": rounded(found.test.calibration_error),
-        "test_overconfidence": rounded(found.test.overconfidence),
+        "exponent": gamma,
+        "test_calibration_error": found.test.calibration_error,
+        "test_overconfidence": found.test.overconfidence,
     }

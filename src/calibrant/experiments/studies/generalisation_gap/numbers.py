@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from calibrant.experiments.means import rounded, summary
+from calibrant.experiments.means import summary
 from calibrant.experiments.studies.generalisation_gap.settings import (
     GAMMAS,
     SIGNAL,
@@ -30,72 +30,50 @@ PICKS: Mapping[str, Callable[[Arm], float]] = {
     "mapped_test_temperature": lambda arm: arm["test_mapped"]["temperature"],
     "mapped_calibration_error": lambda arm: arm["test_mapped"]["calibration_error"],
 }
-BY_SEED = (
-    "train_temperature",
-    "test_temperature",
-    "test_overconfidence",
-    "test_calibration_error",
-    "mapped_test_temperature",
-    "mapped_test_overconfidence",
-)
-"""What is kept seed by seed, because arms or cells are compared by it."""
 
 
-def numbers_of(
-    records: Sequence[Mapping[str, Any]],
-    world: Mapping[str, float],
-    closest: Mapping[float, float],
-    limit: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Mean and interval of every number of every cell and exponent, and the values that are compared.
-
-    Args:
-        records: The records of the study.
-        world: The best ``accuracy`` and ``cross_entropy`` that a model can have.
-        closest: For each exponent the temperature that is nearest to its focal map.
-        limit: What the theory says for infinitely many samples and features, by load and exponent.
-    """
-    return {
-        "signal": SIGNAL,
-        "world": {name: rounded(value) for name, value in world.items()},
-        "closest": {f"{gamma:g}": rounded(value) for gamma, value in closest.items()},
-        "seeds": sorted({record["seed"] for record in records}),
-        "cells": [
-            {
-                "num_samples": cell.num_samples,
-                "num_features": cell.num_features,
-                "arms": [
-                    _arm([run["arms"][place] for run in runs], gamma) for place, gamma in enumerate(GAMMAS)
-                ],
-            }
-            for cell in dict.fromkeys(_cell(record) for record in records)
-            for runs in [[each for each in records if _cell(each) == cell]]
-        ],
-        "limit": limit,
-    }
-
-
-def _cell(record: Mapping[str, Any]) -> Cell:
-    return Cell(num_samples=record["num_samples"], num_features=record["num_features"])
-
-
-def _arm(fits: Sequence[Arm], gamma: float) -> dict[str, Any]:
-    counted = [arm for arm in fits if _counts(arm)]
-    return {
-        "gamma": gamma,
-        "without_minimum": len(fits) - len(counted),
-        **{
-            name: summary([pick(arm) for arm in counted]) if counted else None for name, pick in PICKS.items()
-        },
-        "each": {
-            name: [rounded(PICKS[name](arm)) if _counts(arm) else None for arm in fits] for name in BY_SEED
-        },
-    }
+def by_quantity(arms: Sequence[Arm]) -> dict[str, list[float | None]]:
+    """Each quantity of the arms of a run, in their order; None where an arm does not count."""
+    return {name: [pick(arm) if _counts(arm) else None for arm in arms] for name, pick in PICKS.items()}
 
 
 def _counts(arm: Arm) -> bool:
     """Whether there is a minimum, and weights that point the right way."""
     return arm["converged"] and arm["test"]["temperature"] is not None
+
+
+def numbers_of(runs: Sequence[Mapping[str, Any]], theory: Mapping[str, Any]) -> dict[str, Any]:
+    """Mean and interval of every quantity of every cell and exponent, and its values, seed by seed.
+
+    ``theory`` holds of the ``world`` the best accuracy and cross-entropy that a model can have, for each
+    exponent the ``closest`` temperature to its focal map, and the ``limit`` for infinitely many samples and
+    features.
+    """
+    cells = {_cell(run): [each for each in runs if _cell(each) == _cell(run)] for run in runs}
+    return {
+        "signal": SIGNAL,
+        "seeds": sorted({run["seed"] for run in runs}),
+        "cells": [
+            {**vars(cell), "arms": [_arm(own, place) for place in range(len(GAMMAS))]}
+            for cell, own in cells.items()
+        ],
+        **theory,
+    }
+
+
+def _cell(found: Mapping[str, Any]) -> Cell:
+    return Cell(num_samples=found["num_samples"], num_features=found["num_features"])
+
+
+def _arm(runs: Sequence[Mapping[str, Any]], place: int) -> dict[str, Any]:
+    each = {name: [run[name][place] for run in runs] for name in PICKS}
+    known = {name: [value for value in values if value is not None] for name, values in each.items()}
+    return {
+        "gamma": GAMMAS[place],
+        "without_minimum": len(runs) - len(known["norm"]),
+        **{name: summary(values) if values else None for name, values in known.items()},
+        "each": each,
+    }
 
 
 def load_of(cell: Mapping[str, Any]) -> float:

@@ -148,11 +148,11 @@ class _Division:
         return found
 
     def scores(self) -> Scores:
-        """Of every arm."""
+        """The scores of every arm."""
         return {arm.key: self._data.scores(self.log_probs(arm.key)) for arm in settings.ARMS}
 
     def ece(self, arm: str) -> float:
-        """Of the labels, top class, 15 bins."""
+        """The ECE against the labels: top class, 15 bins."""
         probs = self.log_probs(arm).exp()
         return float(
             metrics.expected_calibration_error(probs / probs.sum(1, keepdim=True), self._data.labels)

@@ -22,7 +22,7 @@ from calibrant.experiments.tasks.task import Settings
 from calibrant.losses import focal_loss
 from calibrant.metrics import expected_calibration_error
 
-_TEST_SEED = 10_000
+TEST_SEED = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class LinearModel(Simulation):
     """All losses on the sample of one seed."""
 
     name: ClassVar[str] = "linear-model"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     defaults: ClassVar[Mapping[str, Any]] = asdict(DEFAULT)
 
     def simulate(self, settings: Settings) -> Mapping[str, Any]:
@@ -96,25 +96,24 @@ class LinearModel(Simulation):
 def simulate(setting: Setting, seed: int) -> dict[str, Any]:
     """Train and judge all models of one seed."""
     sample = draw(setting, setting.num_samples, seed)
-    test = draw(setting, setting.num_test, seed + _TEST_SEED)
+    test = draw(setting, setting.num_test, seed + TEST_SEED)
     path = descend(sample, setting)
-    last = path[setting.iterations]
-    arms = [_judge(gamma, last[place], sample, test) for place, gamma in enumerate(GAMMAS)]
 
-    def along(value: Callable[[float, Float[ndarray, " 2"]], float]) -> list[list[float]]:
-        """A number of each exponent's weights after each step that was kept."""
-        steps = sorted(path)
-        return [[value(gamma, path[step][place]) for step in steps] for place, gamma in enumerate(GAMMAS)]
+    def along(place: int, value: Callable[[Float[ndarray, " 2"]], float]) -> list[float]:
+        """A number of an exponent's weights after each step that was kept."""
+        return [value(path[step][place]) for step in sorted(path)]
 
     return {
         "steps": sorted(path),
-        "norms": along(lambda _, weights: _norm(weights)),
-        "logits": along(lambda _, weights: _norm(sample.points @ weights)),
-        "decay": along(lambda gamma, weights: _decay(gamma, weights, sample)),
-        "arms": arms,
+        "arms": [
+            {
+                **_judge(gamma, path[setting.iterations][place], sample, test),
+                "norms": along(place, _norm),
+                "logit_norms": along(place, lambda weights: _norm(sample.points @ weights)),
+            }
+            for place, gamma in enumerate(GAMMAS)
+        ],
         "spreads": [_spread(setting, spread, seed) for spread in SPREADS],
-        "test_points": test.points[:300].tolist(),
-        "test_labels": test.labels[:300].tolist(),
     }
 
 
@@ -143,15 +142,17 @@ def _judge(gamma: float, weights: Float[ndarray, " 2"], sample: Sample, test: Sa
         "mistakes_above_90": float((confidence[wrong] > 0.9).mean()),
         "all_above_90": float((confidence > 0.9).mean()),
         "histogram": (counts / counts.sum()).tolist(),
+        "logits": _norm(sample.points @ weights),
+        "implied_decay": _decay(gamma, weights, sample),
         "own_trace": _own_trace(gamma, weights, sample),
-        "bound": _bound(weights, sample),
+        **_bound(weights, sample),
     }
 
 
 def _spread(setting: Setting, spread: float, seed: int) -> dict[str, Any]:
     """The same at the exact minimum for another spread of the clusters."""
     other = Setting(spread=spread, num_samples=setting.num_samples, flipped=setting.flipped)
-    sample, test = draw(other, other.num_samples, seed), draw(other, setting.num_test, seed + _TEST_SEED)
+    sample, test = draw(other, other.num_samples, seed), draw(other, setting.num_test, seed + TEST_SEED)
     found: dict[str, Any] = {"spread": spread}
     for gamma in (0.0, 1.0):
         judged = _judge(gamma, _minimiser(sample, gamma), sample, test)
@@ -203,10 +204,10 @@ def _bound(weights: Float[ndarray, " 2"], sample: Sample) -> dict[str, float]:
         num_samples=len(labels),
     )
     return {
-        "trace": sum(curvatures),
+        "squared_trace": sum(curvatures),
         "risk": found.risk,
         "curvature_price": found.curvature_price,
-        "value": found.value,
+        "bound": found.value,
     }
 
 

@@ -2,72 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calibrant.experiments.means import Mean, mean_of, paired_difference, rounded, summary
+from calibrant.experiments.means import Mean, mean_of, paired_difference, summary
 from calibrant.experiments.studies.linear_model.settings import DEFAULT, GAMMAS, PRIOR_SCALE, SPREADS
 
-PICKS: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
-    "norm": lambda arm: arm["norm"],
-    "angle": lambda arm: arm["angle"],
-    "accuracy": lambda arm: 100 * arm["accuracy"],
-    "confidence": lambda arm: 100 * arm["confidence"],
-    "ece": lambda arm: 100 * arm["ece"],
-    "mistakes_confidence": lambda arm: 100 * arm["mistakes_confidence"],
-    "mistakes_truth": lambda arm: 100 * arm["mistakes_truth"],
-    "mistakes_above_90": lambda arm: 100 * arm["mistakes_above_90"],
-    "all_above_90": lambda arm: 100 * arm["all_above_90"],
-    "own_trace": lambda arm: arm["own_trace"],
-    "squared_trace": lambda arm: arm["bound"]["trace"],
-    "risk": lambda arm: arm["bound"]["risk"],
-    "curvature_price": lambda arm: arm["bound"]["curvature_price"],
-    "bound": lambda arm: arm["bound"]["value"],
-}
+_SHARES = (
+    "accuracy",
+    "confidence",
+    "ece",
+    "mistakes_confidence",
+    "mistakes_truth",
+    "mistakes_above_90",
+    "all_above_90",
+)
+_SHOWN = ("norm", "angle", *_SHARES, "own_trace", "squared_trace", "risk", "curvature_price", "bound")
 
 
-def numbers_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Means with intervals, and each run's own numbers."""
+def numbers_of(runs: Sequence[Mapping[str, Any]], _also: Mapping[str, Any]) -> dict[str, Any]:
+    """Means with intervals, and each run's own numbers; shares in per cent."""
+    shown = [{**run, "arms": [_in_per_cent(arm) for arm in run["arms"]]} for run in runs]
     return {
         "setting": {name: runs[0][name] for name in vars(DEFAULT)},
-        "steps": list(runs[0]["steps"]),
+        "steps": runs[0]["steps"],
         "arms": [
             {
                 "gamma": gamma,
-                **{name: summary([pick(run["arms"][place]) for run in runs]) for name, pick in PICKS.items()},
+                **{name: summary([run["arms"][place][name] for run in shown]) for name in _SHOWN},
             }
             for place, gamma in enumerate(GAMMAS)
         ],
-        "runs": [
-            {
-                "seed": run["seed"],
-                "arms": [_arm(run, place) for place in range(len(GAMMAS))],
-                "spreads": [
-                    {name: _rounded(value) for name, value in spread.items()} for spread in run["spreads"]
-                ],
-            }
-            for run in runs
-        ],
+        "runs": shown,
     }
 
 
-def _arm(run: Mapping[str, Any], place: int) -> dict[str, Any]:
-    arm = run["arms"][place]
-    return {
-        "gamma": GAMMAS[place],
-        **{name: rounded(pick(arm)) for name, pick in PICKS.items()},
-        "weights": [rounded(each) for each in arm["weights"]],
-        "rest": rounded(arm["rest"]),
-        "logits": rounded(run["logits"][place][-1]),
-        "implied_decay": rounded(run["decay"][place][-1]),
-        "norms": [rounded(norm) for norm in run["norms"][place]],
-    }
-
-
-def _rounded(value: float | Mapping[str, float]) -> Any:
-    if isinstance(value, Mapping):
-        return {name: rounded(each) for name, each in value.items()}
-    return value
+def _in_per_cent(arm: Mapping[str, Any]) -> dict[str, Any]:
+    return {**arm, **{name: 100 * arm[name] for name in _SHARES}}
 
 
 def each_of(numbers: Mapping[str, Any], gamma: float, name: str) -> list[float]:

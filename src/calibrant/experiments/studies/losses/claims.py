@@ -134,7 +134,7 @@ def _best_gamma(arms: Arms) -> Iterator[Claim]:
             source=MUKHOTI,
             statement=f"γ = 3 has the lowest {_said(name)} of γ = 1, 2, 3, before temperature scaling",
             verdict=all_of(below(each) for each in found if each is not None),
-            evidence=f"{values}; n = {len(arms['focal-3'].runs)}",
+            evidence=f"{values}; n = {min(each.n for each in found if each is not None)}",
         )
 
 

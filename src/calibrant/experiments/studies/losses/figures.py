@@ -69,5 +69,6 @@ def weight_norms(arms: Sequence[ArmRuns], *, ax: Axes) -> Axes:
     ax.set_xlabel("epoch")
     ax.set_ylabel("norm of the last layer's weights")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    if drawn:
+        ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     return ax

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,20 +13,13 @@ from calibrant import metrics
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import build
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-from calibrant.experiments.matching import matches
 from calibrant.experiments.result import RunResult
-from calibrant.experiments.studies.losses.numbers import METRICS, STAGES
-from calibrant.experiments.studies.losses.settings import Setting
+from calibrant.experiments.studies.losses.numbers import STAGES
 from calibrant.experiments.tasks.task import Outcome, Settings
-from calibrant.experiments.tasks.training import Training
+from calibrant.experiments.tasks.training import Training, recipe_of
 from calibrant.predictions import Predictions
 from calibrant.training import Recipe
 from calibrant.training.data import read_data
-
-PAPERS = "temperature(objective='ece', search='grid')"
-"""How the papers choose a temperature."""
-_KEYS = {"share_above_99": "high_confidence_share"}
-"""What evaluations call a metric of the results file, where it is another name."""
 
 
 class LossRun(Training):
@@ -51,45 +44,9 @@ def _classes(predictions: Predictions) -> dict[str, Any]:
     return found
 
 
-def runs_of_setting(
-    results: Iterable[RunResult], setting: Setting
-) -> dict[str, dict[int, Mapping[str, Any]]]:
-    """What the runs of a setting show, by arm and seed; an arm without any is left out."""
-    mine = [each for each in results if matches(each.settings, setting.where)]
-    found = {
-        arm.key: {each.settings["seed"]: _shown(each) for each in mine if matches(each.settings, arm.where)}
-        for arm in setting.arms
-    }
-    return {key: dict(sorted(runs.items())) for key, runs in found.items() if runs}
-
-
-def _shown(result: RunResult) -> dict[str, Any]:
-    """A run as the results file has it."""
-    of_stage = dict(zip(STAGES, ("uncalibrated", *STAGES[1:]), strict=True))
-    fitted = result.parameters
-    return {
-        "seed": result.settings["seed"],
-        "loss": result.settings["loss"],
-        "versions": {name: result.environment[name] for name in ("calibrant", "python", "torch")},
-        "train_accuracy": result.rows[-1]["train_accuracy"],
-        "stages": {
-            name: {key: result.metrics[stage][_KEYS.get(key, key)] for key in METRICS}
-            for name, stage in of_stage.items()
-        },
-        "parameters": {
-            "ece_temperature": fitted[PAPERS]["temperature"],
-            "temperature": fitted["temperature"]["temperature"],
-            "focal_temperature": fitted["focal-temperature"]["temperature"],
-            "gamma": fitted["focal-temperature"]["gamma"],
-        },
-        "classes": result.more["classes"],
-        "norms": {str(row["epoch"]): row["last_layer_norm"] for row in result.rows},
-    }
-
-
-def training_counts(recipe: Recipe) -> list[int]:
-    """Training samples of each class."""
-    data = read_data(recipe.data)
+def training_counts(settings: Settings) -> list[int]:
+    """Training samples of each class, by the settings of a run."""
+    data = read_data(recipe_of(settings).data)
     return torch.bincount(data.train.labels, minlength=data.num_classes).tolist()
 
 

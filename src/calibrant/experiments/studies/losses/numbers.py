@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from calibrant.evaluation.quantities.roster import ROSTER
 from calibrant.experiments.claims import exchanged
-from calibrant.experiments.means import Mean, mean_of, rounded, summary
+from calibrant.experiments.matching import matches
+from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.studies.losses.settings import Setting
+from calibrant.training.recipe_files import nested
+
+if TYPE_CHECKING:
+    from calibrant.experiments.result import RunResult
 
 DIGITS = 6
 """More than the test images can tell apart."""
@@ -17,10 +22,14 @@ STAGES = ("before", "temperature", "focal-temperature")
 METRICS = ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "smce", "share_above_99")
 TITLES = {each.key: each.title for each in ROSTER} | {"share_above_99": "above 0.99"}
 """Metrics in the words of every evaluation."""
-PARAMETERS = ("temperature", "ece_temperature", "focal_temperature", "gamma")
+KEPT = ("train_accuracy", "stages", "parameters", "classes", "norms")
+PAPERS = "temperature(objective='ece', search='grid')"
+"""How the papers choose a temperature."""
+_KEYS = {"share_above_99": "high_confidence_share"}
+"""What evaluations call a metric of the results file, where it is another name."""
 
 Run: TypeAlias = Mapping[str, Any]
-"""One run: ``stages``, ``parameters``, ``classes``, ``norms`` and how it was made."""
+"""One run: ``stages``, ``parameters``, ``classes``, ``norms``, and its settings."""
 Pick: TypeAlias = Callable[[Run], float]
 
 
@@ -61,75 +70,61 @@ def arms_of(numbers: Mapping[str, Any]) -> list[ArmRuns]:
     ]
 
 
-def numbers_of(
-    setting: Setting,
-    found: Mapping[str, Mapping[int, Run]],
-    *,
-    recipe: Mapping[str, Any],
-    counts: Sequence[int],
-    wanted: int,
-    published: Sequence[Mapping[str, str]] = (),
-) -> dict[str, Any]:
-    """The results file: means with intervals, every run's own numbers, and what the papers print.
+def shown(result: RunResult) -> dict[str, Any]:
+    """What the results file keeps of a run."""
+    of_stage = dict(zip(STAGES, ("uncalibrated", *STAGES[1:]), strict=True))
+    fitted = result.parameters
+    return {
+        "train_accuracy": result.rows[-1]["train_accuracy"],
+        "stages": {
+            name: {key: result.metrics[stage][_KEYS.get(key, key)] for key in METRICS}
+            for name, stage in of_stage.items()
+        },
+        "parameters": {
+            "ece_temperature": fitted[PAPERS]["temperature"],
+            "temperature": fitted["temperature"]["temperature"],
+            "focal_temperature": fitted["focal-temperature"]["temperature"],
+            "gamma": fitted["focal-temperature"]["gamma"],
+        },
+        "classes": result.more["classes"],
+        "norms": {str(row["epoch"]): row["last_layer_norm"] for row in result.rows},
+    }
 
-    Args:
-        setting: Data, network and arms.
-        found: The runs by arm and seed.
-        recipe: What the arms start from, in full.
-        counts: Training samples of each class.
-        wanted: How many seeds are wanted.
-        published: Printed numbers of the same methods.
-    """
-    known = [arm for arm in setting.arms if arm.key in found]
+
+def runs_by_arm(runs: Iterable[Run], setting: Setting) -> list[dict[str, Any]]:
+    """The runs of every arm that has some, by seed, without their settings."""
+    of_arm = {
+        arm: [run for run in runs if matches(run, {**setting.where, **arm.where})] for arm in setting.arms
+    }
+    return [
+        {
+            "arm": arm.key,
+            "title": arm.title,
+            "runs": [
+                {name: run[name] for name in ("seed", *KEPT)}
+                for run in sorted(own, key=lambda run: run["seed"])
+            ],
+        }
+        for arm, own in of_arm.items()
+        if own
+    ]
+
+
+def numbers_of(setting: Setting, runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
+    """The runs by arm; the recipe that arms start from, and the training samples of each class."""
+    arms = runs_by_arm(runs, setting)
     return {
         "setting": setting.key,
         "title": setting.title,
-        "recipe": recipe,
-        "training_counts": list(counts),
-        "seeds_wanted": wanted,
-        "arms": [
-            {
-                "arm": arm.key,
-                "title": arm.title,
-                "changes": list(arm.changes),
-                **_means(ArmRuns(key=arm.key, title=arm.title, runs=found[arm.key])),
-                "runs": [_run(run) for run in found[arm.key].values()],
-            }
-            for arm in known
-        ],
-        "absent": [arm.title for arm in setting.arms if arm not in known],
-        "published": list(published),
+        "recipe": nested({name: value for name, value in runs[0].items() if name not in KEPT}),
+        **also,
+        "seeds_wanted": max(len(arm["runs"]) for arm in arms),
+        "arms": arms,
+        "absent": [arm.title for arm in setting.arms if arm.key not in {each["arm"] for each in arms}],
     }
 
 
 def swapped(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, Any]:
-    """The numbers with the results of two arms exchanged; names, changes and seeds stay."""
+    """The numbers with the results of two arms exchanged; names and seeds stay."""
     arms = zip(numbers["arms"], exchanged(numbers["arms"], "arm", first, second), strict=True)
-    kept = [{**turned, "title": arm["title"], "changes": arm["changes"]} for arm, turned in arms]
-    return {**numbers, "arms": kept}
-
-
-def _means(arm: ArmRuns) -> dict[str, Any]:
-    runs = arm.runs.values()
-    return {
-        "n": len(runs),
-        "test": {
-            stage: {name: summary([run["stages"][stage][name] for run in runs], DIGITS) for name in METRICS}
-            for stage in STAGES
-        },
-        "parameters": {
-            name: summary([run["parameters"][name] for run in runs], DIGITS) for name in PARAMETERS
-        },
-    }
-
-
-def _run(run: Run) -> dict[str, Any]:
-    return {key: _rounded(value) for key, value in run.items() if key != "format"}
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return rounded(value, DIGITS)
-    if isinstance(value, Mapping):
-        return {key: _rounded(each) for key, each in value.items()}
-    return [_rounded(each) for each in value] if isinstance(value, list) else value
+    return {**numbers, "arms": [{**turned, "title": arm["title"]} for arm, turned in arms]}

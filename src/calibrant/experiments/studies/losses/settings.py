@@ -57,16 +57,6 @@ class Arm:
             "training.class_weights": self.class_weights,
         }
 
-    @property
-    def changes(self) -> list[str]:
-        """What it changes in the setting's recipe, as ``calibrant train --set`` takes it."""
-        found = [f'loss="{self.loss}"']
-        if self.weight_decay != DECAY:
-            found.append(f"optimiser.weight_decay={self.weight_decay}")
-        if self.class_weights != "none":
-            found.append(f"training.class_weights={self.class_weights}")
-        return found
-
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:

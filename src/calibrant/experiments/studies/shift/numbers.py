@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibrant.experiments.claims import exchanged
-from calibrant.experiments.means import mean_of, rounded
+from calibrant.experiments.means import mean_of
 from calibrant.experiments.studies.shift.settings import (
     CORRUPTED,
     CORRUPTIONS,
@@ -22,71 +22,43 @@ DIGITS = 6
 JUDGED = ("error", "ece", "nll", "gap")
 
 
-def numbers_of(runs: Sequence[Mapping[str, Any]], *, wanted: int, seconds: Sequence[float]) -> dict[str, Any]:
-    """The results file.
+def kept_of(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Means over corruptions by severity, and each corruption's ECE at the highest."""
+    by_severity = {
+        severity: [each for each in found["shifts"] if each["severity"] == severity]
+        for severity in SEVERITIES
+    }
+    return {
+        **{name: found[name] for name in ("train_accuracy", "temperature", "clean", "foreign")},
+        "severities": {
+            stage: [
+                {name: mean_of([each[stage][name] for each in of]).value for name in JUDGED}
+                for of in by_severity.values()
+            ]
+            for stage in STAGES
+        },
+        "worst": {
+            each["corruption"]: {stage: each[stage]["ece"] for stage in STAGES}
+            for each in by_severity[SEVERITIES[-1]]
+        },
+    }
 
-    Args:
-        runs: Settings and findings of the finished runs.
-        wanted: How many runs the grid has.
-        seconds: Processor time of each run, as far as it is known.
-    """
-    known = [loss for loss in TITLES if any(run["loss"] == loss for run in runs)]
+
+def numbers_of(runs: Sequence[Mapping[str, Any]], _also: Mapping[str, Any]) -> dict[str, Any]:
+    """The runs by loss, and what they took."""
+    by_seed = sorted(runs, key=lambda run: run["seed"])
+    of_loss = {loss: [run for run in by_seed if run["loss"] == loss] for loss in TITLES}
+    names = ("seed", "train_accuracy", "temperature", "clean", "foreign", "severities", "worst")
     return {
         "setting": {name: runs[0][name] for name in DEFAULTS if name != "loss"},
-        "wanted": wanted,
-        "cpu_seconds": rounded(sum(seconds), DIGITS),
+        "wanted": len(of_loss) * max(map(len, of_loss.values())),
+        "cpu_seconds": sum(run["cpu_seconds"] for run in runs),
         "arms": [
-            {
-                "loss": loss,
-                "runs": [_run(run) for run in sorted(runs, key=_seed) if run["loss"] == loss],
-            }
-            for loss in known
+            {"loss": loss, "runs": [{name: run[name] for name in names} for run in own]}
+            for loss, own in of_loss.items()
+            if own
         ],
     }
-
-
-def _seed(run: Mapping[str, Any]) -> int:
-    return int(run["seed"])
-
-
-def _run(run: Mapping[str, Any]) -> dict[str, Any]:
-    """Means over corruptions by severity, and each corruption's ECE at the highest."""
-    shifts = {
-        severity: [each for each in run["shifts"] if each["severity"] == severity] for severity in SEVERITIES
-    }
-    by_severity = {
-        stage: [
-            {
-                name: rounded(
-                    mean_of(
-                        [each[stage][name] for each in run["shifts"] if each["severity"] == severity]
-                    ).value,
-                    DIGITS,
-                )
-                for name in JUDGED
-            }
-            for severity in SEVERITIES
-        ]
-        for stage in STAGES
-    }
-    return {
-        "seed": run["seed"],
-        "train_accuracy": rounded(run["train_accuracy"], DIGITS),
-        "temperature": rounded(run["temperature"], DIGITS),
-        "clean": _rounded(run["clean"]),
-        "severities": by_severity,
-        "worst": {
-            each["corruption"]: {stage: rounded(each[stage]["ece"], DIGITS) for stage in STAGES}
-            for each in shifts[SEVERITIES[-1]]
-        },
-        "foreign": _rounded(run["foreign"]),
-    }
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _rounded(each) for key, each in value.items()}
-    return rounded(value, DIGITS)
 
 
 def swapped(numbers: Numbers, first: str, second: str) -> dict[str, Any]:
@@ -117,7 +89,7 @@ def runs_of_loss(numbers: Numbers, loss: str) -> dict[int, Mapping[str, Any]]:
 
 
 def auroc(run: Mapping[str, Any], foreign: str, stage: str, score: str = "max_probability") -> float:
-    """Of telling foreign images."""
+    """The AUROC of telling foreign images."""
     return float(run["foreign"][foreign][stage][score])
 
 

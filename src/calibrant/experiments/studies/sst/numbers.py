@@ -11,7 +11,7 @@ from calibrant.experiments.studies.sst.settings import CONVENTIONS, LOSSES, PRIN
 
 Numbers = Mapping[str, Any]
 SCALE = 100
-"""Of the published tables: per cent, and NLL in hundredths of a nat."""
+"""The scale of the published tables: per cent, and NLL in hundredths of a nat."""
 
 
 def arms_of(numbers: Numbers, convention: str) -> dict[str, ArmRuns]:

@@ -117,7 +117,7 @@ def _theory(numbers: Mapping[str, Any]) -> str:
 
 
 def _published_ratio(numbers: Mapping[str, Any], gamma: float) -> str:
-    """Of their temperatures, chosen by ECE to a tenth."""
+    """The ratio of their temperatures, which they chose by ECE to a tenth."""
     theirs = printed(numbers)
     column = next(place for place, each in enumerate(PRINTED) if each.temperature == "ece_temperature")
     focal, plain = (theirs.get((column, key)) for key in (f"focal-{gamma:g}", "cross-entropy"))

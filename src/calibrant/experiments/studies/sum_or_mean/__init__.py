@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from calibrant._math.errors import InputError
+from calibrant.experiments.matching import matches
+from calibrant.experiments.studies.losses.numbers import runs_by_arm, shown
 from calibrant.experiments.studies.sum_or_mean.claims import claims
 from calibrant.experiments.studies.sum_or_mean.numbers import numbers_of, swapped
-from calibrant.experiments.studies.sum_or_mean.settings import LOSSES, MEAN, MEAN_PAGE, WAYS
+from calibrant.experiments.studies.sum_or_mean.settings import WAYS
 from calibrant.experiments.studies.sum_or_mean.words import words
 from calibrant.experiments.study import OUT, PAGES, Page, Session, Study
 
@@ -26,31 +26,20 @@ PAGE = Page(
 
 def _run(session: Session, *, out: Path, table: Path | None) -> Sequence[Path]:
     from calibrant.experiments.grid import load_grid
-    from calibrant.experiments.matching import matches
     from calibrant.experiments.store.store import Store
-    from calibrant.experiments.studies.losses.measure import runs_of_setting
 
     session.progress("reading runs", 0.0)
-    folder = table or out
     results = [each for each in Store(out, create=False).results(task="training") if "classes" in each.more]
-    found: dict[str, Mapping[str, Mapping[int, Mapping[str, Any]]]] = {
-        way.key: runs_of_setting([each for each in results if matches(each.settings, way.where)], LOSSES)
-        for way in WAYS
+    runs = [{**each.settings, **shown(each), "cpu_seconds": each.cpu_seconds} for each in results]
+    mine = [run for run in runs if any(matches(run, way.where) for way in WAYS)]
+    found = {
+        way.key: runs_by_arm([run for run in mine if matches(run, way.where)], way.losses) for way in WAYS
     }
     if not any(found.values()):
         raise InputError(f"{out} holds no finished run of grids/sum-or-mean.toml; sweep it first.")
-    known = {arm.key for arm in LOSSES.arms}
-    if not found[MEAN]:  # those of the study of losses, which are the same runs
-        page = json.loads((folder / f"{MEAN_PAGE}.json").read_text(encoding="utf-8"))
-        found[MEAN] = {
-            arm["arm"]: {run["seed"]: run for run in arm["runs"]}
-            for arm in page["arms"]
-            if arm["arm"] in known
-        }
-    mine = [each for each in results if any(matches(each.settings, way.where) for way in WAYS)]
     wanted = len(load_grid(Path(__file__).with_name("grid.toml")).points)
-    numbers = numbers_of(found, wanted=wanted, seconds=sum(each.cpu_seconds for each in mine))
-    return PAGE.write(numbers, folder)
+    numbers = numbers_of(found, wanted=wanted, seconds=sum(run["cpu_seconds"] for run in mine))
+    return PAGE.write(numbers, table or out)
 
 
 SUM_OR_MEAN = Study(

@@ -13,6 +13,8 @@ from calibrant.experiments.studies.losses.settings import PRACTICE
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
 from calibrant.experiments.studies.sum_or_mean.settings import (
     FEWEST_SEEDS,
+    HELD,
+    LIGHT,
     LONG,
     MEAN,
     SLOW,
@@ -28,6 +30,8 @@ _PICKS: Mapping[str, Pick] = {
     "error": lambda run: run["stages"]["before"]["error"],
     "temperature": lambda run: run["parameters"]["temperature"],
 }
+EQUAL_STEPS = ((SUM, SUM), (HELD, HELD), (MEAN, SLOW))
+"""Ways in which focal loss and cross-entropy take steps of one length: focal loss's, and cross-entropy's."""
 _BETWEEN = (
     ("cross-entropy", MEAN, SUM, "ece"),
     ("cross-entropy", MEAN, SUM, "temperature"),
@@ -36,6 +40,11 @@ _BETWEEN = (
     ("focal-3", MEAN, STEP, "temperature"),
     ("focal-3", MEAN, LONG, "temperature"),
     ("focal-3", LONG, SUM, "temperature"),
+    ("focal-3", HELD, SUM, "temperature"),
+    ("focal-3", MEAN, HELD, "temperature"),
+    ("cross-entropy", HELD, SUM, "temperature"),
+    ("focal-3", LONG, LIGHT, "temperature"),
+    ("focal-3", LIGHT, SUM, "temperature"),
     ("focal-3", LONG, MEAN, "ece"),
     ("focal-3", STEP, MEAN, "ece"),
     ("sample-focal", STEP, MEAN, "ece"),
@@ -54,7 +63,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
         for claim in papers
         if claim.source != PRACTICE
     ]
-    return [*found, *_within(numbers), *_between(numbers)]
+    return [*found, *_within(numbers), *_at_equal_steps(numbers), *_between(numbers)]
 
 
 def _within(numbers: Mapping[str, Any]) -> Iterator[Claim]:
@@ -71,6 +80,30 @@ def _within(numbers: Mapping[str, Any]) -> Iterator[Claim]:
             )
             if claim is not None:
                 yield replace(claim, arms=(focal, "cross-entropy"))
+
+
+def _at_equal_steps(numbers: Mapping[str, Any]) -> Iterator[Claim]:
+    """Whether focal loss needs a lower temperature, and has a lower ECE, where its steps are as long."""
+    for way, other in EQUAL_STEPS:
+        focal = arms_of(numbers, way, enough=True).get("focal-3")
+        plain = arms_of(numbers, other, enough=True).get("cross-entropy")
+        where = TITLES[way] if way == other else f"{TITLES[way]}, and {TITLES[other]}"
+        for name in ("temperature", "ece"):
+            claim = _lower(
+                equal_steps(way, name),
+                f"At steps of one length the {NAMES[name]} is lower after {{first}} than after {{second}} "
+                f"({where})",
+                focal,
+                plain,
+                name,
+            )
+            if claim is not None:
+                yield replace(claim, arms=("focal-3", "cross-entropy") if way == other else ())
+
+
+def equal_steps(way: str, name: str) -> str:
+    """Key of the claim on a number at steps of one length."""
+    return f"{name} at equal steps, {way}"
 
 
 def _between(numbers: Mapping[str, Any]) -> Iterator[Claim]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibrant.experiments.claims import exchanged
-from calibrant.experiments.means import rounded
+from calibrant.experiments.kept_runs import shortened
 from calibrant.experiments.studies.losses.numbers import DIGITS, ArmRuns
 from calibrant.experiments.studies.sum_or_mean.settings import FEWEST_SEEDS, LOSSES, TITLES
 
@@ -15,41 +15,34 @@ _KEPT = ("seed", "train_accuracy", "stages", "parameters", "norms")
 
 
 def numbers_of(
-    found: Mapping[str, Mapping[str, Mapping[int, Mapping[str, Any]]]], *, wanted: int, seconds: float
+    found: Mapping[str, Sequence[Mapping[str, Any]]], *, wanted: int, seconds: float
 ) -> dict[str, Any]:
     """The results file.
 
     Args:
-        found: Runs by way, loss and seed.
+        found: Arms with their runs, by way.
         wanted: How many runs the grid has.
         seconds: Processor time of the runs that were made for this study.
     """
-    return {
+    numbers = {
         "wanted": wanted,
-        "cpu_seconds": rounded(seconds, DIGITS),
+        "cpu_seconds": seconds,
         "ways": [
             {
                 "way": way,
                 "arms": [
-                    {"arm": arm.key, "runs": [_run(run) for run in found[way][arm.key].values()]}
-                    for arm in LOSSES.arms
-                    if arm.key in found[way]
+                    {
+                        "arm": arm["arm"],
+                        "runs": [{name: run[name] for name in _KEPT} for run in arm["runs"]],
+                    }
+                    for arm in found[way]
                 ],
             }
             for way in TITLES
             if found.get(way)
         ],
     }
-
-
-def _run(run: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _rounded(run[name]) for name in _KEPT}
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _rounded(each) for key, each in value.items()}
-    return rounded(value, DIGITS) if isinstance(value, float) else value
+    return shortened(numbers, DIGITS)
 
 
 def arms_of(numbers: Numbers, way: str, *, enough: bool = False) -> dict[str, ArmRuns]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from calibrant.experiments.studies.losses.settings import BALANCED, Arm, Setting
+from calibrant.experiments.studies.losses.settings import BALANCED, DECAY, Arm, Setting
 
-MEAN_PAGE = "fashion-mnist"
-"""The page of the study of losses whose runs are the mean at the usual rate."""
 FEWEST_SEEDS = 3
 """With fewer in common nothing is decided, and a claim is not asked yet."""
-SUM, MEAN, STEP, LONG, SLOW = "sum", "mean", "step", "long", "slow"
+HARDLY_LEARNED = 0.5
+"""A run that is right on fewer of its training samples is named on the page; chance is 0.1."""
+SUM, MEAN, STEP, LONG, SLOW, HELD, LIGHT = "sum", "mean", "step", "long", "slow", "held", "light"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,17 +24,31 @@ class Way:
         title: What it is called on the page.
         reduction: Of the loss over the batch.
         rate: The learning rate of the first epochs.
+        clip: The norm at which gradients are clipped.
+        decay: Weight decay.
     """
 
     key: str
     title: str
     reduction: str
     rate: float
+    clip: float = 2.0
+    decay: float = DECAY
 
     @property
     def where(self) -> Mapping[str, Any]:
-        """The settings that tell its runs from those of others."""
-        return {"reduction": self.reduction, "optimiser.learning_rate": self.rate}
+        """The settings that tell its runs from those of others, but for the decay of weights."""
+        return {
+            "reduction": self.reduction,
+            "optimiser.learning_rate": self.rate,
+            "optimiser.clip_norm": self.clip,
+        }
+
+    @property
+    def losses(self) -> Setting:
+        """The losses, at its weight decay."""
+        arms = (replace(arm, weight_decay=self.decay) if arm.weight_decay else arm for arm in LOSSES.arms)
+        return replace(LOSSES, arms=tuple(arms))
 
 
 WAYS = (
@@ -43,14 +57,30 @@ WAYS = (
     Way(key=STEP, title="mean at the sum's step length for cross-entropy", reduction="mean", rate=0.217),
     Way(key=LONG, title="mean at the sum's step length for focal loss", reduction="mean", rate=0.358),
     Way(key=SLOW, title="mean at focal loss's step length", reduction="mean", rate=0.0606),
+    Way(
+        key=HELD,
+        title="sum, clipped at 0.56, the length of the mean's first steps after focal loss",
+        reduction="sum",
+        rate=0.1,
+        clip=0.56,
+    ),
+    Way(
+        key=LIGHT,
+        title="mean at the sum's step length for focal loss, with the sum's decay of weights",
+        reduction="mean",
+        rate=0.358,
+        decay=1.4e-4,
+    ),
 )
 TITLES: Mapping[str, str] = {way.key: way.title for way in WAYS}
+_ELSEWHERE = {"mmce", "mdca", "margin-smoothing"}
+"""Losses of the study of losses that are not tried here."""
 LOSSES = Setting(
     key="sum-or-mean",
     title="Fashion-MNIST",
     imbalance=BALANCED.imbalance,
     arms=(
-        *(arm for arm in BALANCED.arms if arm.weight_decay),
+        *(arm for arm in BALANCED.arms if arm.key not in _ELSEWHERE),
         Arm(
             key="sample-focal-532",
             title="FLSD-532",
@@ -68,6 +98,6 @@ LOSSES = Setting(
         ),
     ),
 )
-"""The losses of the study of losses with the usual weight decay, and three more of the papers."""
+"""Most losses of the study of losses, and three more of the papers."""
 CORE = ("cross-entropy", "focal-1", "focal-2", "focal-3", "sample-focal", "focal-calibration")
 """The losses of the page's table of ways."""

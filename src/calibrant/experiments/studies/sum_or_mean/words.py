@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from calibrant.experiments.claims import Claim
 from calibrant.experiments.pages import table
 from calibrant.experiments.studies.losses.claims import shown
 from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick
-from calibrant.experiments.studies.sum_or_mean.claims import claims
+from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, claims, equal_steps
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
-from calibrant.experiments.studies.sum_or_mean.settings import FEWEST_SEEDS, LONG, LOSSES, MEAN, SUM, TITLES
+from calibrant.experiments.studies.sum_or_mean.settings import (
+    FEWEST_SEEDS,
+    HARDLY_LEARNED,
+    LIGHT,
+    LONG,
+    LOSSES,
+    SUM,
+    TITLES,
+)
 
 COLUMNS: Mapping[str, tuple[str, Pick]] = {
     "error %": ("error", lambda run: run["stages"]["before"]["error"]),
@@ -25,29 +35,53 @@ COLUMNS: Mapping[str, tuple[str, Pick]] = {
 }
 
 
+_MAIN = {"cross-entropy": "cross-entropy", "focal-3": "focal, γ = 3", "sample-focal": "FLSD-53"}
+
+
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs beyond the numbers."""
     by_way = {way: arms_of(numbers, way) for way in TITLES}
-    ours = sum(len(arm.runs) for way, arms in by_way.items() if way != MEAN for arm in arms.values())
-    tried = {key for way, arms in by_way.items() if way != MEAN for key in arms}
+    ours = sum(len(arm.runs) for arms in by_way.values() for arm in arms.values())
+    tried = {key for arms in by_way.values() for key in arms}
     per_run = numbers["cpu_seconds"] / ours
-    verdicts: dict[str, int] = {}
-    for claim in claims(numbers):
-        verdicts[claim.verdict] = verdicts.get(claim.verdict, 0) + 1
+    found = {claim.key: claim for claim in claims(numbers)}
+    equal = [found[key] for way, _ in EQUAL_STEPS if (key := equal_steps(way, "temperature")) in found]
     return {
         "tables": {TITLES[way]: _table(arms) for way, arms in by_way.items() if arms},
         "done": ours,
-        "mean_runs": sum(len(arm.runs) for arm in by_way[MEAN].values()),
         "minutes": numbers["cpu_seconds"] / 60,
         "per_run": per_run,
         "left_hours": (numbers["wanted"] - ours) * per_run / 3600,
         "absent": [arm.title for arm in LOSSES.arms if arm.key not in tried],
         "fewest": FEWEST_SEEDS,
+        "equal": equal,
+        "equal_holds": sum(claim.verdict == "holds" for claim in equal),
+        "equal_fails": sum(claim.verdict == "does not hold" for claim in equal),
+        "by_way": _temperatures(by_way),
+        "lost": [
+            f"{arm.title} with the {TITLES[way]}, seed {seed}: {run['train_accuracy']:.0%}"
+            for way, arms in by_way.items()
+            for arm in arms.values()
+            for seed, run in arm.runs.items()
+            if run["train_accuracy"] < HARDLY_LEARNED
+        ],
         "long": _of_focal(by_way[LONG]),
+        "light": _of_focal(by_way[LIGHT]),
         "summed": _of_focal(by_way[SUM]),
-        "verdicts": verdicts,
-        "claim_table": _claim_table(numbers),
+        "verdicts": Counter(str(claim.verdict) for claim in found.values()),
+        "claim_table": _claim_table(found.values()),
     }
+
+
+def _temperatures(by_way: Mapping[str, Mapping[str, ArmRuns]]) -> str:
+    """The temperature that each way ends with, of those that both losses have."""
+    title, pick = COLUMNS["T"]
+    rows = [
+        [TITLES[way], *(shown(arms[key].mean(pick), title) if key in arms else "" for key in _MAIN)]
+        for way, arms in by_way.items()
+        if any(key in arms for key in _MAIN)
+    ]
+    return table(["steps", *("after " + name for name in _MAIN.values())], rows)
 
 
 def _of_focal(arms: Mapping[str, ArmRuns]) -> dict[str, Any] | None:
@@ -72,7 +106,7 @@ def _table(arms: Mapping[str, ArmRuns]) -> str:
     return table(["loss", "n", *COLUMNS], rows)
 
 
-def _claim_table(numbers: Mapping[str, Any]) -> str:
+def _claim_table(found: Iterable[Claim]) -> str:
     heads = ["claim", "of", "here", "numbers"]
-    rows = [[f"{claim.statement}.", claim.source, claim.verdict, claim.evidence] for claim in claims(numbers)]
+    rows = [[f"{claim.statement}.", claim.source, claim.verdict, claim.evidence] for claim in found]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *rows))

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calibrant.experiments.studies.temperature_line.claims import claims, swapped
-from calibrant.experiments.studies.temperature_line.numbers import numbers_of, words
-from calibrant.experiments.study import DATA, OUT, PAGES, SEEDS, Page, Session, Study, data_folder
+from calibrant.experiments.studies.temperature_line.numbers import kept_of, numbers_of, words
+from calibrant.experiments.study import (
+    ADDED,
+    DATA,
+    SEEDS_OF_GRID,
+    STORE,
+    Page,
+    Session,
+    Study,
+    data_folder,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 GRID = Path(__file__).with_name("grid.toml")
+
+
+def _draw(numbers: Any) -> list[Figure]:
+    from calibrant.experiments.studies.temperature_line.figures import draw_figure
+
+    return [draw_figure(numbers)]
+
+
 PAGE = Page(
     name="temperature-line",
     template=Path(__file__).with_name("page.md.j2"),
@@ -18,6 +38,9 @@ PAGE = Page(
     claims=claims,
     exchanged=swapped,
     figures=("temperature-line.svg",),
+    kept=lambda result: {"arms": [kept_of(arm) for arm in result.rows[0]["arms"]]},
+    numbers=numbers_of,
+    draw=_draw,
     departs="Outputs of networks that others trained, and small networks of ours.",
 )
 
@@ -27,27 +50,25 @@ def _run(
     changes: Mapping[str, Any] | None = None,
     *,
     data: Path | None,
-    out: Path,
-    seeds: int,
+    out: Path | None,
+    seeds: int | None,
     table: Path | None,
 ) -> Sequence[Path]:
     from calibrant.experiments.engines.perform import changed_environment
-    from calibrant.experiments.studies.temperature_line.figures import draw_figure
     from calibrant.experiments.studies.temperature_line.measure import subjects_of
-    from calibrant.experiments.study_runs import runs_of
+    from calibrant.experiments.study_runs import grid_of, make_pages
 
     folder = None if data is None else data_folder(data)
     with changed_environment({} if folder is None else {"CALIBRANT_DATA": str(folder.absolute())}):
-        found = changes or {"axes": {"subject": subjects_of(folder)}}
-        numbers = numbers_of(runs_of(GRID, session, out=out, seeds=seeds, changes=found))
-    return PAGE.write(numbers, table or out, [draw_figure(numbers)])
+        grid = grid_of(GRID, seeds=seeds, changes=changes or {"axes": {"subject": subjects_of(folder)}})
+        return make_pages(session, grid, [PAGE], out=out, table=table)
 
 
 TEMPERATURE_LINE = Study(
     name="temperature-line",
     summary="How linear the best temperature is in the exponent: prediction files and small networks.",
     run=_run,
-    options=(DATA, OUT, SEEDS, PAGES),
+    options=(DATA, STORE, SEEDS_OF_GRID, ADDED),
     pages=(PAGE,),
     grid=GRID,
     small=lambda: {

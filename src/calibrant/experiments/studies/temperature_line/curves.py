@@ -121,7 +121,7 @@ class Curve:
     def held_out(self, by: Criterion, better: str, worse: str) -> float | None:
         """How much lower one search's criterion is than another's on the halves not fitted on, on average."""
         found = self.found["held_out"].get(by)
-        return None if found is None else found[worse]["mean"] - found[better]["mean"]
+        return None if found is None else found[worse] - found[better]
 
 
 def by_unit(curves: Sequence[Curve], values: Sequence[float]) -> list[float]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from statistics import fmean, median
 from typing import Any
 
-from calibrant.experiments.means import mean_of, rounded, summary
+from calibrant.experiments.means import mean_of
 from calibrant.experiments.studies.temperature_line import settings
 from calibrant.experiments.studies.temperature_line.curves import (
     Curve,
@@ -20,8 +19,20 @@ from calibrant.experiments.studies.temperature_line.curves import (
 from calibrant.experiments.studies.temperature_line.lines import Line, anchored_line, line_of
 
 
-def numbers_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Everything the page is made of, from settings and findings of every run."""
+def kept_of(arm: Mapping[str, Any]) -> dict[str, Any]:
+    """What the results file keeps of a file, label or network; of halves held out the means."""
+    return {
+        **{name: arm[name] for name in ("name", "num_samples", "num_classes", "accuracy", "temperatures")},
+        "nll": arm["reached"],
+        "held_out": {
+            by: {name: fmean(half[name] for half in halves) for name in halves[0]}
+            for by, halves in arm["held_out"].items()
+        },
+    }
+
+
+def numbers_of(runs: Sequence[Mapping[str, Any]], _also: Mapping[str, Any]) -> dict[str, Any]:
+    """Files and networks with their lines, from settings and findings of every run."""
     arms = [(run["subject"], run["seed"], arm) for run in runs for arm in run["arms"]]
     networks = [each for each in arms if each[2]["name"] in settings.LOSSES]
     worlds = list(dict.fromkeys(world for world, *_ in networks))
@@ -29,41 +40,29 @@ def numbers_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     networks.sort(key=lambda each: (worlds.index(each[0]), losses.index(each[2]["name"]), each[1]))
     return {
         "gammas": list(settings.GAMMAS),
-        "files": {arm["name"]: _followed(arm) for *_, arm in arms if arm["name"] not in settings.LOSSES},
+        "files": {arm["name"]: _with_lines(arm) for *_, arm in arms if arm["name"] not in settings.LOSSES},
         "networks": [
-            {"data": world, "loss": arm["name"], "seed": seed, **_followed(arm)}
+            {"data": world, "loss": arm["name"], "seed": seed, **_with_lines(arm)}
             for world, seed, arm in networks
         ],
     }
 
 
-def _followed(found: Mapping[str, Any]) -> dict[str, Any]:
-    likeliest, by_ece = found["temperatures"]["nll"], found["temperatures"].get("ece")
+def _with_lines(arm: Mapping[str, Any]) -> dict[str, Any]:
+    likeliest, by_ece = arm["temperatures"]["nll"], arm["temperatures"].get("ece")
     inverse = [1 / value for value in likeliest]
     return {
-        "num_samples": found["num_samples"],
-        "num_classes": found["num_classes"],
-        "accuracy": rounded(found["accuracy"]),
-        "temperatures": {by: [rounded(t) for t in values] for by, values in found["temperatures"].items()},
+        **{name: value for name, value in arm.items() if name != "name"},
         "lines": {
             range_name(between): {
-                "T": _line(line_of(settings.GAMMAS, likeliest, between)),
-                "1/T": _line(line_of(settings.GAMMAS, inverse, between)),
+                "T": vars(line_of(settings.GAMMAS, likeliest, between)),
+                "1/T": vars(line_of(settings.GAMMAS, inverse, between)),
             }
             for between in settings.RANGES
         },
-        "by_ece": None if by_ece is None else _line(line_of(settings.GAMMAS, by_ece)),
-        "anchored": _line(anchored_line(settings.GAMMAS, likeliest)),
-        "nll": {name: rounded(value) for name, value in found["reached"].items()},
-        "held_out": {
-            by: {name: summary([half[name] for half in halves]) for name in ("plain", "line", "full")}
-            for by, halves in found["held_out"].items()
-        },
+        "by_ece": by_ece and vars(line_of(settings.GAMMAS, by_ece)),
+        "anchored": vars(anchored_line(settings.GAMMAS, likeliest)),
     }
-
-
-def _line(line: Line) -> dict[str, float | None]:
-    return {name: rounded(value) for name, value in asdict(line).items()}
 
 
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,130 @@
+"""One pass over the positions of an image: what is summed in cells of confidence and in bins of classes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._math.jit import njit
+
+COUNT, STATED, NLL, BRIER, ENTROPY, INFINITE = range(6)
+"""What a cell sums up; ``INFINITE`` counts positions whose true class has the probability zero."""
+CELL_SUMS = 6
+
+
+@njit
+def add_positions(
+    scores: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    logits: bool,
+    event: bool,
+    cell_edges: NDArray[np.float64],
+    bin_edges: NDArray[np.float64],
+    cells: NDArray[np.float64],
+    classes: NDArray[np.float64],
+    agreement: NDArray[np.float64],
+    probs: NDArray[np.float64],
+) -> int:
+    """Add scores ``(P, C)`` with labels ``(P,)``; returns at which position a score is none, or -1.
+
+    ``cells`` ``(K, 2, 6)`` are by confidence of the top label and whether it is right, or, of an ``event``,
+    by the probability of class 1 and whether it occurs. ``classes`` ``(C, B, 3)`` hold count, probability and
+    occurrences; ``agreement`` ``(C + 3, 4)``: how often each class is predicted, occurs, varies and is found,
+    and in the last three rows the hits of labels shifted by -1, 0 and 1. ``probs`` ``(C,)`` is room to work.
+    """
+    num_cells, num_bins, num_classes = len(cell_edges) - 1, len(bin_edges) - 1, scores.shape[1]
+    for p in range(len(labels)):
+        label = labels[p]
+        top, nll, entropy = _read(scores[p], label, logits, probs)
+        if top < 0:
+            return p
+        brier = 0.0
+        for c in range(num_classes):
+            happened = 1.0 if c == label else 0.0
+            brier += (probs[c] - happened) ** 2
+            b = _bin_of(probs[c], bin_edges, num_bins)
+            classes[c, b, 0] += 1.0
+            classes[c, b, 1] += probs[c]
+            classes[c, b, 2] += happened
+            agreement[c, 2] += probs[c] * (1.0 - probs[c])
+        agreement[top, 0] += 1.0
+        agreement[label, 1] += 1.0
+        agreement[label, 3] += 1.0 if top == label else 0.0
+        if -1 <= top - label <= 1:
+            agreement[num_classes + 1 + top - label, 0] += 1.0
+        stated = min(probs[1] if event else probs[top], 1.0)
+        hit = label if event else int(top == label)
+        cell = cells[_bin_of(stated, cell_edges, num_cells), hit]
+        cell[0] += 1.0
+        cell[1] += stated
+        cell[2] += nll
+        cell[3] += brier / 2.0 if event else brier
+        cell[4] += entropy
+        cell[5] += 1.0 if nll == np.inf else 0.0
+    return -1
+
+
+@njit(inner=True)
+def _read(
+    row: NDArray[np.float64], label: int, logits: bool, probs: NDArray[np.float64]
+) -> tuple[int, float, float]:
+    """Probabilities, the most probable class, the log-loss and the entropy of a position."""
+    if logits:
+        return _from_logits(row, label, probs)
+    return _from_probs(row, label, probs)
+
+
+@njit(inner=True)
+def _from_logits(
+    row: NDArray[np.float64], label: int, probs: NDArray[np.float64]
+) -> tuple[int, float, float]:
+    """The most probable class, the log-loss and the entropy; -1 where a logit is no number."""
+    top = 0
+    for c in range(len(row)):
+        if not row[c] < np.inf:
+            return -1, 0.0, 0.0
+        if row[c] > row[top]:
+            top = c
+    if row[top] == -np.inf:
+        return -1, 0.0, 0.0
+    total, entropy = 0.0, 0.0
+    for c in range(len(row)):
+        probs[c] = math.exp(row[c] - row[top])
+        total += probs[c]
+    log_total = math.log(total) + row[top]
+    for c in range(len(row)):
+        probs[c] /= total
+        if probs[c] > 0.0:
+            entropy += probs[c] * (log_total - row[c])
+    return top, log_total - row[label], entropy
+
+
+@njit(inner=True)
+def _from_probs(row: NDArray[np.float64], label: int, probs: NDArray[np.float64]) -> tuple[int, float, float]:
+    """The same where probabilities are given."""
+    top, entropy, total = 0, 0.0, 0.0
+    for c in range(len(row)):
+        if not 0.0 <= row[c] <= 1.001:
+            return -1, 0.0, 0.0
+        probs[c] = row[c]
+        total += row[c]
+        if row[c] > row[top]:
+            top = c
+        if row[c] > 0.0:
+            entropy -= row[c] * math.log(row[c])
+    if abs(total - 1.0) > 0.01:
+        return -1, 0.0, 0.0
+    return top, -math.log(probs[label]) if probs[label] > 0.0 else np.inf, entropy
+
+
+@njit(inner=True)
+def _bin_of(value: float, edges: NDArray[np.float64], num_bins: int) -> int:
+    """The bin with ``edges[b] < value <= edges[b + 1]``; the first one is closed."""
+    b = min(max(int(value * num_bins), 0), num_bins - 1)
+    while b > 0 and value <= edges[b]:
+        b -= 1
+    while b < num_bins - 1 and value > edges[b + 1]:
+        b += 1
+    return b

@@ -1,0 +1,42 @@
+"""Segmentation outputs on the command line."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from calibrant._math.errors import InputError
+
+if TYPE_CHECKING:
+    from calibrant.predictions import DensePredictions
+
+
+def opened_dense(path: Path, *, ignore_index: int | None, images: Path | None) -> DensePredictions | None:
+    """The images of a folder or archive, if it holds such."""
+    from calibrant.predictions import load_dense
+    from calibrant.predictions.dense import is_dense
+
+    if is_dense(path):
+        return load_dense(path, ignore_index=ignore_index)
+    if ignore_index is not None or images is not None:
+        raise InputError(
+            "--ignore-index and --images are for segmentation, logits of shape (N, C, H, W), of which "
+            f"{path} holds none."
+        )
+    return None
+
+
+def write_images(dense: DensePredictions, path: Path, *, num_bins: int, force: bool) -> None:
+    """A row for each image; a file that is there is replaced only if that is asked for."""
+    from calibrant._math.files import atomic_write
+    from calibrant.evaluation import image_rows
+
+    if path.exists() and not force:
+        raise InputError(f"--images {path} exists; give another name, or --force.")
+    rows = [dataclasses.asdict(row) for row in image_rows(dense, num_bins=num_bins)]
+    with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,146 @@
+"""The stages of an evaluation of images: positions to fit on, and sums of each image to judge by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from calibrant.calibrators import Calibrator
+from calibrant.evaluation.dense.reduce import reduced_images
+from calibrant.evaluation.dense.states import ImageSums, sums_of
+from calibrant.evaluation.fit import Fitted
+from calibrant.evaluation.fitting.recommend import UNCALIBRATED
+from calibrant.evaluation.fitting.templates import FittedCalibrator, fit_summary
+from calibrant.evaluation.judge import Judged
+from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
+from calibrant.evaluation.judging.shapes import shapes_of_arm
+from calibrant.evaluation.prepare import Prepared, Request, prepare
+from calibrant.evaluation.resampling.clusters import FEW_CLUSTERS
+from calibrant.evaluation.resampling.events import Indices
+from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.result import Arm
+from calibrant.predictions import DensePredictions, Predictions
+from calibrant.predictions.dense import Image
+
+MOST_FITTED = 1 << 22  # scores that calibrators are fitted on
+MOST_OF_AN_IMAGE = 2000  # positions
+LOOKED_AT = 20  # positions of each image to judge, for what is odd about the scores
+
+
+def images_to_fit_on(dense: DensePredictions, seed: int) -> tuple[Indices, Indices]:
+    """The images to fit on and those to judge: as they are marked, or random halves."""
+    if dense.split is not None and len(np.unique(dense.split)) == 2:
+        return np.flatnonzero(dense.split == 0), np.flatnonzero(dense.split == 1)
+    if dense.split is not None or dense.num_images < 4:
+        return np.arange(0), np.arange(dense.num_images)
+    order = generator(seed, Stream.SPLIT).permutation(dense.num_images)
+    half = dense.num_images // 2
+    return np.sort(order[:half]), np.sort(order[half:])
+
+
+def sampled(dense: DensePredictions, seed: int) -> Predictions:
+    """Positions to fit on, and a few of the images to judge, as predictions with a split."""
+    fit, test = images_to_fit_on(dense, seed)
+    few = dense.sample(LOOKED_AT, test.tolist(), seed=seed)
+    if not len(fit):
+        return few
+    most = MOST_FITTED // dense.num_classes // len(fit)
+    some = dense.sample(max(1, min(MOST_OF_AN_IMAGE, most)), fit.tolist(), seed=seed)
+    values: dict[str, Any] = {dense.space: torch.cat([some.values, few.values])}
+    labels = [each.labels for each in (some, few) if each.labels is not None]
+    return Predictions(
+        **values,
+        labels=torch.cat(labels),
+        split=[0] * some.num_samples + [1] * few.num_samples,
+        clusters=[*(some.clusters or ()), *(few.clusters or ())],
+        class_names=dense.class_names,
+        source=dense.source,
+    )
+
+
+def prepare_images(request: Request, dense: DensePredictions) -> Prepared:
+    """As of positions, with what a reader must know of the images in place of the positions looked at."""
+    prepared = prepare(request)
+    fit, test = images_to_fit_on(dense, request.seed)
+    marked = dense.split is not None
+    notes = [note for note in prepared.notes if not note.startswith("Samples count as dependent")]
+    notes.append(
+        f"{len(test):,} images were judged, one at a time, and resampled whole: their positions are not "
+        "independent."
+        + (f" Below about {FEW_CLUSTERS} images intervals are too short." if len(test) < FEW_CLUSTERS else "")
+    )
+    if len(fit) and not marked:
+        notes.append(
+            f"Calibrators were fitted on positions of {len(fit):,} other images, drawn at random (seed "
+            f"{request.seed})."
+        )
+    words = f"{prepared.split.num_calibration:,} positions of {len(fit):,} images" if len(fit) else "none"
+    split = replace(prepared.split, words=words, announce=not marked)
+    procedure = replace(prepared.procedure, clusters=len(test))
+    return replace(prepared, notes=tuple(notes), split=split, procedure=procedure)
+
+
+def judge_images(fitted: Fitted, dense: DensePredictions) -> Judged:
+    """Judge every arm on the same images, each of which is read once."""
+    prepared = fitted.prepared
+    procedure = prepared.procedure
+    _, test = images_to_fit_on(dense, prepared.request.seed)
+    calibrators: list[Calibrator | None] = [None, *(each.calibrator for each in fitted.calibrators)]
+    sums = [ImageSums(num_classes=dense.num_classes, num_bins=procedure.num_bins) for _ in calibrators]
+    prepared.steps.next("reading the images")
+    images = _told(dense.images(test.tolist()), len(test), prepared)
+    sums_of(images, sums, calibrators, logits=dense.space == "logits")
+    names = tuple(dense.class_names or map(str, range(dense.num_classes)))
+    arms: list[Arm] = []
+    first: Measured | None = None
+    for each, arm in zip(sums, (None, *fitted.calibrators), strict=True):
+        prepared.steps.next(f"judging {UNCALIBRATED if arm is None else arm.name}")
+        reduced = reduced_images(each, names, procedure.metrics)
+        measured = measure(reduced, procedure, prepared.steps.within)
+        arms.append(_arm(arm, measured, first, prepared, names))
+        first = first or measured
+    prepared.steps.finish()
+    if first is None:
+        raise RuntimeError("no arm was judged")
+    return Judged(
+        fitted=fitted,
+        arms=tuple(arms),
+        uncalibrated=first,
+        num_test=sums[0].num_positions,
+        out_of_distribution=None,
+    )
+
+
+def _told(images: Iterator[Image], count: int, prepared: Prepared) -> Iterator[Image]:
+    for place, image in enumerate(images):
+        yield image
+        prepared.steps.within((place + 1) / count)
+
+
+def _arm(
+    fitted: FittedCalibrator | None,
+    measured: Measured,
+    first: Measured | None,
+    prepared: Prepared,
+    names: tuple[str, ...],
+) -> Arm:
+    chance = against_chance(measured.noise, names)
+    level = prepared.procedure.level
+    return Arm(
+        name=UNCALIBRATED if fitted is None else fitted.name,
+        title="Uncalibrated" if fitted is None else fitted.title,
+        parameters={} if fitted is None else dict(fitted.calibrator.fit_result_.parameters),
+        fit=None if fitted is None else fit_summary(fitted.calibrator),
+        metrics=measured.metrics,
+        change={} if first is None else change(measured, first, level),
+        null=chance.null,
+        curves=chance.curves,
+        classes=chance.classes,
+        shapes=shapes_of_arm(measured.reduced, prepared.procedure),
+        groups=(),
+        parts=chance.parts,
+    )

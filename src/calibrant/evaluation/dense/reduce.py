@@ -1,0 +1,213 @@
+"""From the sums of each image to what an evaluation keeps of an arm; a row stands for many positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from calibrant._math.binning import BinSums, width_edges
+from calibrant._math.dense_sums import BRIER, COUNT, ENTROPY, INFINITE, NLL, STATED
+from calibrant.evaluation.dense.states import ImageSums
+from calibrant.evaluation.judging.agreement import OFFSETS, Agreement
+from calibrant.evaluation.judging.reduce import Reduced, mean_error, ratios_of
+from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.quantity import (
+    EVENT,
+    ClassErrors,
+    EventError,
+    EventInfluence,
+    Ratio,
+)
+from calibrant.evaluation.quantities.roster import quantities
+from calibrant.evaluation.quantities.samples import Samples
+from calibrant.evaluation.resampling.clustered_noise import SignedSums
+from calibrant.evaluation.resampling.clusters import Clustered
+from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores
+from calibrant.evaluation.resampling.event_cells import Cells
+from calibrant.evaluation.resampling.events import Events, Indices, Vector
+from calibrant.evaluation.resampling.inversion import num_noise
+from calibrant.evaluation.resampling.resamples import Counts
+from calibrant.evaluation.resampling.statistics import divide
+from calibrant.evaluation.result import ClassRow
+
+NO_RANKS = "not computed for images that are read one by one: it needs all positions in order"
+
+
+def reduced_images(sums: ImageSums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:
+    """What :func:`~calibrant.evaluation.judging.reduce.reduce_predictions` gives for positions in memory."""
+    kind = "binary" if sums.event else "multiclass"
+    wanted = quantities(kind, metrics)
+    images, hits, cells = sums.rows()
+    weights = cells[:, COUNT]
+    stated, happened = cells[:, STATED] / weights, hits.astype(np.float64)
+    nll = np.where(cells[:, INFINITE] > 0, np.inf, cells[:, NLL]) / weights
+    event = Events(stated, happened, weights, images, counted=True)
+    top = event
+    if sums.event:
+        sure, right = np.maximum(stated, 1 - stated), ((stated > 0.5) == (happened > 0)).astype(np.float64)
+        top = Events(sure, right, weights, images, counted=True)
+    events: dict[str, tuple[Events, ...]] = {"": (top,)}
+    if sums.event:
+        events[EVENT] = (event,)
+    nothing = np.empty(0)
+    samples = Samples(
+        confidence=top.confidences[:, None],
+        correct=top.outcomes[:, None],
+        entropy=(cells[:, ENTROPY] / weights)[:, None],
+        nll=nll,
+        brier=cells[:, BRIER] / weights,
+        stated=stated if sums.event else nothing,
+        happened=happened if sums.event else nothing,
+    )
+    ratios = ratios_of(wanted, samples, weights)
+    classes = _Classes(sums)
+    values: dict[str, float] = {}
+    reasons: dict[str, str] = {}
+    influences: dict[str, Vector] = {}
+    infinite = int(cells[:, INFINITE].sum())
+    for each in wanted:
+        key, computed = each.key, each.computed
+        if isinstance(computed, Ratio):
+            above, below = ratios[key]
+            if np.isinf(above).any():
+                reasons[key] = f"infinite: {infinite:,} positions give their true class probability 0"
+            elif below.any():
+                values[key] = float(above.sum() / below.sum())
+            else:
+                reasons[key] = each.undefined or "undefined: no position counts"
+        elif isinstance(computed, EventError):
+            values[key] = mean_error(computed, events[each.prefix], sums.num_bins)
+        elif isinstance(computed, EventInfluence):
+            lines = [computed.value(event) for event in events[each.prefix]]
+            found = [line for line in lines if not isinstance(line, str)]
+            if found:
+                values[key], influences[key] = found[0][0], found[0][1]
+            else:
+                reasons[key] = str(lines[0])
+        elif isinstance(computed, ClassErrors):
+            values[key] = values[ECE.event_key] if sums.event else float(classes.errors.mean())
+        else:
+            reasons[key] = NO_RANKS
+    return Reduced(
+        quantities=wanted,
+        weights=weights,
+        ratios=ratios,
+        events=events,
+        values=values,
+        reasons=reasons,
+        influences=influences,
+        classwise=None if sums.event else classes.resampled,
+        class_null=None if sums.event else classes.null,
+        agreement=None if sums.event else _agreement(sums),
+        classes=classes.rows(class_names),
+        clusters=images,
+    )
+
+
+def _agreement(sums: ImageSums) -> Agreement:
+    found = Agreement(sums.num_classes)
+    count = sums.num_classes
+    predicted, occurred, variance = (torch.from_numpy(each[:count].copy()) for each in sums.agreement.T[:3])
+    found.predicted, found.occurred, found.variance = predicted, occurred, variance
+    found.total = float(occurred.sum())
+    found.hits = {offset: float(sums.agreement[count + 1 + offset, 0]) for offset in OFFSETS}
+    return found
+
+
+@dataclass(frozen=True)
+class _Classes:
+    """All classes, from the sums of each image."""
+
+    sums: ImageSums
+
+    @property
+    def total(self) -> float:
+        """How many positions there are."""
+        return float(self.sums.num_positions)
+
+    @property
+    def _bins(self) -> BinSums:
+        masses = self.sums.of_classes()[1].sum(axis=0)
+        parts = (torch.from_numpy(each) for each in (masses, self.sums.confidences, self.sums.outcomes))
+        return BinSums(width_edges(self.sums.num_bins), *parts, total=self.total)
+
+    @property
+    def errors(self) -> Vector:
+        """The calibration error of each class ``(C,)``."""
+        return self._bins.calibration_error("l1").numpy()
+
+    def rows(self, names: tuple[str, ...]) -> tuple[ClassRow, ...]:
+        """The table of the classes."""
+        sums, total, errors = self.sums, self.total, self.errors.tolist()
+        right = sums.agreement[:, 3]
+        occurs = sums.outcomes.sum(axis=1)
+        return tuple(
+            ClassRow(
+                name=name,
+                count=int(occurs[k]),
+                mean_probability=float(sums.confidences[k].sum()) / total,
+                prevalence=float(occurs[k]) / total,
+                ece=errors[k],
+                auroc=None,
+                accuracy=None if occurs[k] == 0 else float(right[k] / occurs[k]),
+            )
+            for k, name in enumerate(names)
+        )
+
+    def resampled(self, counts: Counts) -> Vector:
+        """The class-wise error of each resample, for counts ``(r, n)`` of rows."""
+        images, _, _ = self.sums.rows()
+        first = np.flatnonzero(np.append(True, np.diff(images) != 0))
+        drawn = counts[:, first].astype(np.float64)
+        residuals, masses = self.sums.of_classes()
+        gaps = np.abs(drawn @ residuals.reshape(len(residuals), -1)).sum(axis=1)
+        per_class = drawn @ masses.sum(axis=(1, 2)) / self.sums.num_classes
+        return divide(gaps, self.sums.num_classes * per_class)
+
+    def null(self, num_draws: int, seed: tuple[int, ...]) -> ClassNull:
+        """The classes under calibration, by signs for whole images."""
+        from scipy.sparse import csr_array
+
+        bins, total = self._bins, self.total
+        filled = bins.counts.numpy() > 0
+        residuals, masses = (each[:, filled].T for each in self.sums.of_classes())  # (M, G)
+        counts, stated = bins.counts.numpy()[filled], bins.confidences.numpy()[filled]
+        mean = stated / counts
+        variance = counts * mean * (1 - mean)
+        starts: Indices = np.append(0, np.cumsum(filled.sum(axis=1))[:-1])
+        expected, occurs = bins.confidences.numpy().sum(axis=1), bins.outcomes.numpy().sum(axis=1)
+        totals = np.add.reduceat(residuals, starts, axis=0)
+        spread = np.maximum(self.sums.agreement[: self.sums.num_classes, 2], (totals**2).sum(axis=1))
+        rng = np.random.default_rng((*seed, 11))
+        noise = np.sqrt(variance)[:, None] * rng.standard_normal((len(variance), num_draws))
+        drawn, signs = SignedSums(csr_array(residuals), variance, seed).draw(noise)
+        far = class_scores(np.add.reduceat(drawn + stated[:, None], starts), expected, spread)
+        kept = num_noise(len(counts), num_draws)
+        place = np.arange(len(counts))
+        num_classes = self.sums.num_classes
+        cells = Cells(
+            cell=place,
+            bin=place,
+            mass=counts / total,
+            residual=residuals.sum(axis=1) / total,
+            variance=variance / total**2,
+            tilt=counts * (1 - 2 * mean) / total**2,
+            squares=counts / total**2,
+            num_cells=len(counts),
+            num_bins=len(counts),
+            total_squares=1 / total,
+            error=lambda each: np.abs(each).sum(axis=1) / num_classes,
+            clustered=Clustered.of(
+                csr_array(residuals / total), csr_array(masses / total), (masses @ signs[:, :kept]).T / total
+            ),
+        )
+        return ClassNull(
+            scores=class_scores(occurs, expected, spread),
+            farthest=np.abs(far).max(axis=0),
+            errors=np.abs(drawn).sum(axis=0) / (num_classes * total),
+            cells=cells,
+            noise=drawn[:, :kept].T / total,
+        )

@@ -1,0 +1,138 @@
+"""Sums of each image, of which an evaluation is made: some kilobytes an image, whatever its size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from calibrant._math.dense_sums import CELL_SUMS
+from calibrant._math.errors import InputError
+from calibrant.calibrators import Calibrator
+from calibrant.evaluation.resampling.events import Indices, Matrix
+from calibrant.predictions.dense import Image
+
+POSITIONS = 1 << 15  # of a block
+LEAST_CELLS, MOST_CELLS = 256, 1200
+
+
+def num_cells(num_bins: int) -> int:
+    """Cells of confidence that divide both the bins and hundredths, where these are not too many."""
+    shared = math.lcm(num_bins, 100)
+    return (
+        shared
+        if LEAST_CELLS <= shared <= MOST_CELLS
+        else num_bins * 2 * math.ceil(LEAST_CELLS / num_bins / 2)
+    )
+
+
+@dataclass(kw_only=True)
+class ImageSums:
+    """What is kept of the images of one arm.
+
+    Of each image the filled cells ``(n, 6)``, by confidence and whether the prediction is right (of an event:
+    whether it occurs), and residuals and counts in the bins of all classes ``(C, B)``.
+    """
+
+    num_classes: int
+    num_bins: int
+    names: list[str] = field(default_factory=list[str])
+    agreement: Matrix = field(init=False)
+    confidences: Matrix = field(init=False)
+    outcomes: Matrix = field(init=False)
+    _cells: list[Matrix] = field(default_factory=list[Matrix])
+    _places: list[Indices] = field(default_factory=list[Indices])
+    _masses: list[Matrix] = field(default_factory=list[Matrix])
+    _residuals: list[Matrix] = field(default_factory=list[Matrix])
+
+    def __post_init__(self) -> None:
+        shape = (self.num_classes, self.num_bins)
+        self.agreement = np.zeros((self.num_classes + 3, 4))
+        self.confidences, self.outcomes = np.zeros(shape), np.zeros(shape)
+
+    @property
+    def event(self) -> bool:
+        """Whether two classes are judged as one event."""
+        return self.num_classes == 2
+
+    def add(self, image: Image, *, logits: bool, calibrator: Calibrator | None) -> None:
+        """Add an image, as its scores are or after a calibrator."""
+        from calibrant._math.dense_sums import add_positions  # compiled
+
+        fine = num_cells(self.num_bins)
+        cell_edges, bin_edges = np.arange(fine + 1) / fine, np.arange(self.num_bins + 1) / self.num_bins
+        cells = np.zeros((fine, 2, CELL_SUMS))
+        classes = np.zeros((self.num_classes, self.num_bins, 3))
+        room = np.empty(self.num_classes)
+        for start in range(0, len(image.labels), POSITIONS):
+            part = slice(start, start + POSITIONS)
+            scores = np.ascontiguousarray(image.scores[:, part].T, dtype=np.float64)
+            if calibrator is not None:
+                scores, logits = _calibrated(scores, calibrator, logits=logits), True
+            wrong = add_positions(
+                scores,
+                image.labels[part],
+                logits,
+                self.event,
+                cell_edges,
+                bin_edges,
+                cells,
+                classes,
+                self.agreement,
+                room,
+            )
+            if wrong >= 0:
+                values = ", ".join(f"{value:g}" for value in scores[wrong][:5])
+                kind = "finite numbers" if logits else "probabilities"
+                raise InputError(f"scores must be {kind}; image {image.name!r} holds {values} at a position.")
+        filled = np.flatnonzero(cells[:, :, 0].ravel())
+        self.names.append(image.name)
+        self._cells.append(cells.reshape(-1, CELL_SUMS)[filled])
+        self._places.append(filled)
+        self._masses.append(classes[:, :, 0])
+        self._residuals.append(classes[:, :, 2] - classes[:, :, 1])
+        self.confidences += classes[:, :, 1]
+        self.outcomes += classes[:, :, 2]
+
+    @property
+    def num_positions(self) -> int:
+        """How many positions were judged."""
+        return int(self.agreement[: self.num_classes, 1].sum())
+
+    def rows(self) -> tuple[Indices, Indices, Matrix]:
+        """The image of each row, whether it is right (or occurs), and its sums ``(n, 6)``."""
+        images = np.repeat(np.arange(len(self._cells)), [len(each) for each in self._cells])
+        return images, np.concatenate(self._places) % 2, np.concatenate(self._cells)
+
+    def cells(self) -> Indices:
+        """The cell of each row."""
+        return np.concatenate(self._places) // 2
+
+    def of_classes(self) -> tuple[Matrix, Matrix]:
+        """Residuals and counts of each image in the bins of all classes ``(G, C, B)``."""
+        return np.stack(self._residuals), np.stack(self._masses)
+
+
+def sums_of(
+    images: Iterable[Image], sums: list[ImageSums], calibrators: list[Calibrator | None], *, logits: bool
+) -> None:
+    """Read each image once, and add it to every arm."""
+    for image in images:
+        if len(image.labels):
+            for each, calibrator in zip(sums, calibrators, strict=True):
+                each.add(image, logits=logits, calibrator=calibrator)
+
+
+def _calibrated(scores: Matrix, calibrator: Calibrator, *, logits: bool) -> Matrix:
+    """Log-probabilities ``(P, C)``, or logits of two classes."""
+    given = torch.from_numpy(scores)
+    if not logits:
+        given = given.log()
+    with torch.no_grad():
+        if calibrator.kind_ == "binary":
+            odds = calibrator(given[:, 1] - given[:, 0])
+            return torch.stack([torch.zeros_like(odds), odds], dim=1).numpy()
+        return calibrator(given).numpy()

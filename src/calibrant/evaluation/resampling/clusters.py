@@ -1,0 +1,163 @@
+r"""Noise where samples come in clusters: pixels of an image, visits of a patient, tokens of a document.
+
+Samples of a cluster hang together, so outcomes cannot be drawn one by one. Clusters are independent, and what
+is known of their noise are the residuals themselves: in each draw the residuals of a whole cluster keep their
+sign or change it (a wild bootstrap with Rademacher signs). Within a cluster, and from bin to bin, residuals
+stay together as they are, so the covariance of the bins' sums is the cluster-robust one: the sum over the
+clusters of the outer products of their totals.
+
+**Gaps** are taken from the residuals before the signs are drawn, so that the noise under any gaps is that
+of a model with these gaps (Cameron, Gelbach and Miller call the null "imposed"). Without gaps it is the noise
+under calibration.
+
+**Where little is seen** the residuals know too little: a bin that expects a third of an event and holds none
+has hardly a residual. Noise is therefore never less than that of independent samples. What is missing in a
+bin is filled up with independent draws.
+
+References:
+    Cameron, Gelbach and Miller, "Bootstrap-Based Improvements for Inference with Clustered Errors", Review of
+    Economics and Statistics 90, 2008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant._math.errors import InputError
+from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
+
+FEW_CLUSTERS = 20
+
+
+def cluster_codes(names: Sequence[str]) -> Indices:
+    """The number of each sample's cluster ``(N,)``, from 0 without gaps.
+
+    Raises:
+        InputError: If there are fewer than two clusters.
+    """
+    _, codes = np.unique(np.asarray(names), return_inverse=True)
+    if codes.max(initial=0) < 1:
+        raise InputError(
+            "`clusters` must name at least two clusters; got one, which cannot be resampled: leave it out if "
+            "the samples are independent."
+        )
+    return codes.astype(np.int64)
+
+
+def within(codes: Indices, rows: Any) -> Indices:
+    """The codes of some rows, again from 0 without gaps."""
+    return np.unique(codes[rows], return_inverse=True)[1].astype(np.int64)
+
+
+def indicator(codes: Indices, values: Vector | None = None) -> Any:
+    """Sparse ``(N, G)``: which cluster each sample is of, times a value of its own."""
+    from scipy.sparse import csr_array
+
+    entries = np.ones(len(codes)) if values is None else values
+    return csr_array((entries, (np.arange(len(codes)), codes)), shape=(len(codes), int(codes.max()) + 1))
+
+
+def signs(rng: np.random.Generator, num_clusters: int, num_draws: int) -> Matrix:
+    """A sign for each cluster in each draw ``(G, r)``."""
+    drawn = rng.integers(0, 2, (num_clusters, num_draws), dtype=np.int8)
+    return (2 * drawn - 1).astype(np.float64)
+
+
+def cluster_totals(values: Vector, codes: Indices) -> Vector:
+    """Sums ``(G,)`` over the samples of each cluster."""
+    return np.bincount(codes, values).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Clustered:
+    """What the clusters say of the noise in entries and bins of `Cells`; divided by the total weight.
+
+    ``masses`` ``(R', E)`` are the entries' masses, summed over the clusters with the signs of each draw. The
+    others ``(F,)`` are sums over the clusters, in each bin: of squared residual sums, of those times the
+    mass, and of squared masses.
+    """
+
+    masses: Matrix
+    residual_squares: Vector
+    products: Vector
+    mass_squares: Vector
+
+    @classmethod
+    def of(cls, residuals: Any, masses: Any, drawn: Matrix) -> Clustered:
+        """From the sums of each cluster in each bin, sparse ``(F, G)``, and the drawn masses."""
+
+        def total(matrix: Any) -> Vector:
+            return np.asarray(matrix.sum(axis=1)).ravel()
+
+        return cls(
+            masses=drawn,
+            residual_squares=total(residuals.power(2)),
+            products=total(residuals.multiply(masses)),
+            mass_squares=total(masses.power(2)),
+        )
+
+    def taken(self, gaps: Vector, bin_mass: Vector) -> Vector:
+        """What of the gaps ``(F,)`` is taken from the residuals: with one cluster nothing, with many all.
+
+        A cluster that is alone in its bin fits the gap by itself, and nothing would be left of its noise.
+        """
+        shared = np.divide(self.mass_squares, bin_mass**2, out=np.ones_like(bin_mass), where=bin_mass > 0)
+        return gaps * np.clip(1 - shared, 0.0, 1.0)
+
+    def bin_errors(self, gaps: Vector, bin_mass: Vector) -> Vector:
+        """Standard error of the gap of each bin ``(F,)``, as the clusters differ."""
+        inside, taken = bin_mass > 0, self.taken(gaps, bin_mass)
+        squares = self.residual_squares - 2 * taken * self.products + taken**2 * self.mass_squares
+        roots = np.sqrt(np.maximum(squares, 0.0))
+        return np.divide(roots, bin_mass, out=np.zeros_like(bin_mass), where=inside)
+
+
+def joined_clusters(parts: Sequence[Clustered]) -> Clustered:
+    """Of several events whose entries stand one after the other."""
+    return Clustered(
+        np.concatenate([part.masses for part in parts], axis=1),
+        np.concatenate([part.residual_squares for part in parts]),
+        np.concatenate([part.products for part in parts]),
+        np.concatenate([part.mass_squares for part in parts]),
+    )
+
+
+def mean_and_variance(values: Vector, weights: Vector | None, codes: Indices) -> tuple[float, float]:
+    """A weighted mean and its cluster-robust variance."""
+    mass = np.ones(len(values)) if weights is None else weights
+    mean = float(mass @ values / mass.sum())
+    totals = cluster_totals(mass * (values - mean), codes)
+    count = len(totals)
+    return mean, float(totals @ totals) / float(mass.sum()) ** 2 * count / max(1, count - 1)
+
+
+def number_of_clusters(weights: Vector | None, codes: Indices) -> float:
+    """How many clusters of equal weight would tell as much."""
+    totals = np.bincount(codes) if weights is None else cluster_totals(weights, codes)
+    squares = float((totals**2).sum())
+    return float(totals.sum()) ** 2 / squares if squares > 0 else 0.0
+
+
+def effective_share_number(outcomes: Vector, weights: Vector | None, codes: Indices) -> float:
+    """How many independent samples would tell a share as well: the clusters where all are alike."""
+    share, variance = mean_and_variance(outcomes, weights, codes)
+    clusters = number_of_clusters(weights, codes)
+    if variance <= 0 or not 0 < share < 1:
+        return clusters
+    return min(max(share * (1 - share) / variance, 1.0), float(len(outcomes)))
+
+
+def cluster_note(names: Sequence[str]) -> str:
+    """What a reader must know of the clusters."""
+    _, counts = np.unique(np.asarray(names), return_counts=True)
+    said = (
+        f"Samples count as dependent within {len(counts):,} clusters of {counts.min():,} to "
+        f"{counts.max():,} samples: intervals and p-values are those of whole clusters."
+    )
+    if len(counts) < FEW_CLUSTERS:
+        said += f" {len(counts)} are few: below about {FEW_CLUSTERS}, intervals are too short all the same."
+    return said

@@ -1,0 +1,152 @@
+"""The runs of a study in one file: what a store holds of them, without weights and predictions.
+
+A results file of a grid's study is ``{"common": …, "runs": […], "also": …}``. A run has three tables:
+``settings``, what ``found`` it gave, and by what it was ``made``; what all runs have alike stands once, in
+``common``. ``also`` is what the page needs and no run tells.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from calibrant.experiments.means import rounded
+
+if TYPE_CHECKING:
+    from calibrant.experiments.result import RunResult
+    from calibrant.experiments.tasks.task import Task
+
+Table: TypeAlias = Mapping[str, Any]
+_TABLES = ("settings", "made", "found")
+_MADE = ("calibrant", "torch", "instructions")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptRun:
+    """A run as a results file has it.
+
+    Attributes:
+        settings: All that the task was given.
+        made: The ``version`` of the task's numbers, those of calibrant and torch, and the vector
+            ``instructions`` of the processor, as far as they are known.
+        found: What the page is made of.
+    """
+
+    settings: Table
+    made: Table = field(default_factory=dict[str, Any])
+    found: Table
+
+    @property
+    def flat(self) -> dict[str, Any]:
+        """Settings and findings in one."""
+        return {**self.settings, **self.found}
+
+
+def keep(result: RunResult, found: Table, digits: int) -> KeptRun:
+    """A result of a store as a results file has it, to so many digits that count."""
+    made = {"version": result.version} | {
+        name: result.environment[name] for name in _MADE if result.environment.get(name) is not None
+    }
+    return KeptRun(settings=result.settings, made=made, found=shortened(found, digits))
+
+
+def shortened(value: Any, digits: int) -> Any:
+    """Numbers to so many digits that count, wherever they stand; None for what is not finite."""
+    if isinstance(value, float):
+        return rounded(value, digits)
+    if isinstance(value, Mapping):
+        return {key: shortened(each, digits) for key, each in value.items()}
+    return [shortened(each, digits) for each in value] if isinstance(value, list | tuple) else value
+
+
+def content_of(runs: Sequence[KeptRun], also: Table) -> dict[str, Any]:
+    """What a results file holds.
+
+    Example:
+        >>> runs = [KeptRun(settings={"rate": 0.1, "seed": seed}, found={"ece": 0.1}) for seed in (0, 1)]
+        >>> content_of(runs, {})["common"]["settings"], content_of(runs, {})["runs"][1]["settings"]
+        ({'rate': 0.1}, {'seed': 1})
+        >>> runs_in(content_of(runs, {})) == runs
+        True
+    """
+    common = {name: _alike([getattr(run, name) for run in runs]) for name in _TABLES}
+    own = [
+        {
+            name: {key: value for key, value in getattr(run, name).items() if key not in common[name]}
+            for name in _TABLES
+        }
+        for run in runs
+    ]
+    return {
+        "common": {name: table for name, table in common.items() if table},
+        **({"also": also} if also else {}),
+        "runs": [{name: table for name, table in run.items() if table} for run in own],
+    }
+
+
+def runs_in(content: Table) -> list[KeptRun]:
+    """The runs of a results file."""
+    common = content["common"]
+    return [
+        KeptRun(**{name: {**common.get(name, {}), **run.get(name, {})} for name in _TABLES})
+        for run in content["runs"]
+    ]
+
+
+def _alike(tables: Sequence[Table]) -> dict[str, Any]:
+    first, *others = tables
+    return {
+        key: value
+        for key, value in first.items()
+        if (others or key != "seed") and all(key in each and each[key] == value for each in others)
+    }
+
+
+def united(kept: Sequence[KeptRun], new: Sequence[KeptRun], task: Task) -> list[KeptRun]:
+    """All runs; of two that have the same deciding settings the new one, in the place of the old."""
+    from calibrant.experiments.tasks.fingerprints import canonical
+
+    return [
+        *{
+            canonical(task.deciding(task.complete(run.settings))): run for run in itertools.chain(kept, new)
+        }.values()
+    ]
+
+
+def made_by(runs: Sequence[KeptRun]) -> str:
+    """With what the runs were made, for the page.
+
+    Example:
+        >>> made_by([KeptRun(settings={}, made={"calibrant": "0.2", "instructions": "AVX2"}, found={})])
+        '1 with calibrant 0.2 on AVX2'
+        >>> made_by([KeptRun(settings={}, found={})] * 3)
+        '3 whose versions and processor were not recorded'
+    """
+    groups = Counter(tuple(str(run.made.get(name, "")) for name in _MADE) for run in runs)
+    return ", ".join(_said(number, *made) for made, number in groups.items())
+
+
+def _said(number: int, calibrant: str, torch: str, instructions: str) -> str:
+    versions = [f"{name} {value}" for name, value in (("calibrant", calibrant), ("PyTorch", torch)) if value]
+    if not versions:
+        return f"{number} whose versions and processor were not recorded"
+    where = f"on {instructions}" if instructions else "on a processor that was not recorded"
+    return f"{number} with {' and '.join(versions)} {where}"
+
+
+def differences(kept: Sequence[KeptRun], task: Task, instructions: str) -> list[str]:
+    """What sets runs of a results file apart from those that would be made now, a sentence each."""
+    found: list[str] = []
+    for name, here, what in (
+        ("version", task.version, "version of the numbers"),
+        ("instructions", instructions, "kind of processor"),
+    ):
+        for value, number in Counter(run.made.get(name) for run in kept).items():
+            if value is None:
+                found.append(f"the {what} of {number} of its {len(kept)} runs was not recorded")
+            elif value != here:
+                found.append(f"{number} of its {len(kept)} runs have another {what}: {value}, here {here}")
+    return found

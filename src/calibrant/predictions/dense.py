@@ -1,0 +1,319 @@
+"""Segmentation outputs, read image by image: only one image is ever held."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from calibrant._math.checks import check_at_least
+from calibrant._math.errors import InputError
+from calibrant.predictions.contents import Source
+from calibrant.predictions.table import Predictions
+
+
+class Images(Protocol):
+    """Arrays by number, one for each image: an array, a memory map, a list, or what reads or makes them."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: int, /) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """One image: its scores ``(C, P)`` and labels ``(P,)`` at the positions that count."""
+
+    name: str
+    scores: NDArray[np.floating[Any]]
+    labels: NDArray[np.int64]
+
+
+class DensePredictions:
+    """Scores ``(C, H, W)`` and labels ``(H, W)`` of many images, or of signals of any other dimensions.
+
+    :func:`calibrant.evaluate` judges them with one image in memory, and by whole images: pixels of one image
+    are not independent. :meth:`sample` takes some pixels of each image, to fit a calibrator on.
+
+    Args:
+        logits: Scores before the softmax: an array ``(N, C, d1, ...)``, which may be a memory map, or a
+            sequence of arrays ``(C, d1, ...)``, which may differ in size.
+        probs: The same for probabilities.
+        labels: Classes, ``(N, d1, ...)`` or a sequence of ``(d1, ...)``.
+        ignore_index: Positions with this label are left out.
+        split: 0 or ``"calibration"`` for images to fit on, 1 or ``"test"`` for images to judge, ``(N,)``.
+        class_names: One name per class.
+        names: One name per image.
+        source: The file or folder.
+
+    Raises:
+        InputError: If numbers of images differ, or shapes of the first image do not fit together.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> dense = DensePredictions(
+        ...     logits=rng.normal(size=(4, 3, 8, 8)), labels=rng.integers(0, 3, (4, 8, 8)), ignore_index=0
+        ... )
+        >>> dense.num_images, dense.num_classes, dense.sample(5).num_samples
+        (4, 3, 20)
+    """
+
+    def __init__(
+        self,
+        *,
+        logits: Images | None = None,
+        probs: Images | None = None,
+        labels: Images,
+        ignore_index: int | None = None,
+        split: Sequence[int | str] | NDArray[Any] | None = None,
+        class_names: Sequence[str] | None = None,
+        names: Sequence[str] | None = None,
+        source: Source | None = None,
+    ) -> None:
+        given = probs if logits is None else logits
+        if given is None or (logits is not None and probs is not None):
+            raise InputError("give exactly one of `logits` and `probs`.")
+        self.space: Literal["logits", "probs"] = "probs" if logits is None else "logits"
+        self._scores, self._labels = given, labels
+        if len(given) != len(labels):
+            raise InputError(f"`labels` must hold {len(given)} images; got {len(labels)}.")
+        check_at_least("the number of images", len(given), 1)
+        first = np.asarray(given[0])
+        if first.ndim < 2:
+            raise InputError(
+                f"`{self.space}` must have shape (N, C, d1, ...), or be a sequence of (C, d1, ...); an image "
+                f"has shape {first.shape}."
+            )
+        self.num_classes = int(first.shape[0])
+        self.ignore_index = ignore_index
+        self.class_names = None if class_names is None else tuple(str(each) for each in class_names)
+        if self.class_names is not None and len(self.class_names) != self.num_classes:
+            raise InputError(
+                f"`class_names` must hold {self.num_classes} names; got {len(self.class_names)}."
+            )
+        self.names = tuple(str(each) for each in (names or range(len(given))))
+        if len(set(self.names)) != len(given):
+            raise InputError(f"`names` must hold {len(given)} different names; got {len(set(self.names))}.")
+        self.split = None if split is None else _split(split, len(given))
+        self.source = source
+
+    @property
+    def num_images(self) -> int:
+        """How many images there are."""
+        return len(self.names)
+
+    def images(self, which: Iterable[int] | None = None) -> Iterator[Image]:
+        """The images, or some of them, one after the other; positions that are ignored are left out.
+
+        Raises:
+            InputError: If a shape does not fit, a label is out of range, or a score is no number.
+        """
+        for place in range(self.num_images) if which is None else which:
+            yield self._image(place)
+
+    def sample(self, num_positions: int, which: Iterable[int] | None = None, *, seed: int = 0) -> Predictions:
+        """Random positions of each image as predictions whose clusters are the images.
+
+        Args:
+            num_positions: How many of each image; all, where it has fewer.
+            which: The images to take them from; by default all.
+            seed: Random seed.
+        """
+        rng = np.random.default_rng(seed)
+        scores: list[NDArray[Any]] = []
+        labels: list[NDArray[np.int64]] = []
+        clusters: list[str] = []
+        for image in self.images(which):
+            count = min(num_positions, len(image.labels))
+            chosen = np.sort(rng.choice(len(image.labels), count, replace=False))
+            scores.append(image.scores[:, chosen].T)
+            labels.append(image.labels[chosen])
+            clusters += [image.name] * count
+        if not clusters:
+            raise InputError(f"no position counts: all have the label {self.ignore_index}.")
+        given: dict[str, Any] = {self.space: torch.from_numpy(np.concatenate(scores))}
+        return Predictions(
+            **given,
+            labels=torch.from_numpy(np.concatenate(labels)),
+            class_names=self.class_names,
+            clusters=clusters,
+            source=self.source,
+        )
+
+    def _image(self, place: int) -> Image:
+        name = self.names[place]
+        scores, labels = np.asarray(self._scores[place]), np.asarray(self._labels[place])
+        if scores.shape[0] != self.num_classes or scores.shape[1:] != labels.shape:
+            raise InputError(
+                f"`labels` must have the shape of `{self.space}` without the classes, of which there are "
+                f"{self.num_classes}; image {name!r} has {scores.shape} and {labels.shape}."
+            )
+        flat, target = scores.reshape(self.num_classes, -1), labels.reshape(-1).astype(np.int64)
+        if self.ignore_index is not None:
+            counts = target != self.ignore_index
+            if not counts.all():
+                flat, target = flat[:, counts], target[counts]
+        if len(target) and not (target.min() >= 0 and target.max() < self.num_classes):
+            wrong = int(target[(target < 0) | (target >= self.num_classes)][0])
+            raise InputError(
+                f"`labels` must lie in 0..{self.num_classes - 1}; image {name!r} holds {wrong}: if it means "
+                f"that nothing is known there, pass ignore_index={wrong}."
+            )
+        return Image(name=name, scores=flat, labels=target)
+
+    def __repr__(self) -> str:
+        return f"DensePredictions({self.num_images} images, {self.num_classes} classes, {self.space})"
+
+
+def load_dense(
+    path: str | os.PathLike[str], *, ignore_index: int | None = None, class_names: Sequence[str] | None = None
+) -> DensePredictions:
+    """Segmentation outputs of a folder or archive, of which one image at a time is read.
+
+    - A folder with ``logits.npy`` (or ``probs.npy``) of shape ``(N, C, H, W)`` and ``labels.npy`` of shape
+      ``(N, H, W)``, which are mapped and not read.
+    - A folder with the folders ``logits`` (or ``probs``) and ``labels``, in which files of the same names
+      hold one image each: ``(C, H, W)`` and ``(H, W)``, ``.npy``.
+    - A file ``.npz`` with ``logits`` (or ``probs``) and ``labels``, whose images are read in their order.
+
+    Args:
+        path: The folder or file.
+        ignore_index: Positions with this label are left out.
+        class_names: One name per class.
+
+    Raises:
+        InputError: If it holds no such arrays.
+        OSError: If it cannot be opened.
+    """
+    path = Path(path)
+    source = Source(name=path.name, sha256="", format="dense", path=str(path))
+    make = _dense_of_npz if path.suffix == ".npz" else _dense_of_folder
+    scores, labels, space, names = make(path)
+    further: dict[str, Any] = {space: scores}
+    return DensePredictions(
+        **further,
+        labels=labels,
+        ignore_index=ignore_index,
+        class_names=class_names,
+        names=names,
+        source=source,
+    )
+
+
+def is_dense(path: str | os.PathLike[str]) -> bool:
+    """Whether a file or folder holds segmentation outputs, as far as names and shapes tell."""
+    path = Path(path)
+    try:
+        if path.is_dir():
+            if any((path / space).is_dir() for space in ("logits", "probs")):
+                return (path / "labels").is_dir()
+            found = [path / f"{space}.npy" for space in ("logits", "probs")]
+            files = [each for each in found if each.is_file()]
+            return bool(files) and np.load(files[0], mmap_mode="r").ndim > 2
+        if path.suffix != ".npz" or not zipfile.is_zipfile(path):
+            return False
+        with zipfile.ZipFile(path) as archive:
+            known = {name.removesuffix(".npy") for name in archive.namelist()}
+            space = next((each for each in ("logits", "probs") if each in known), None)
+            return space is not None and len(_header(archive, space)[0]) > 2
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return False
+
+
+class _Files:
+    """Arrays in files of their own, read when they are asked for."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, place: int) -> NDArray[Any]:
+        return np.load(self._paths[place], allow_pickle=False)
+
+
+class _Member:
+    """The images of an array in an archive, packed or not; reading them in order costs one pass."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._path, self._name = path, name
+        with zipfile.ZipFile(path) as archive:
+            self._shape, self._dtype, self._offset = _header(archive, name)
+        self._next = 0
+        self._stream: Any = None
+
+    def __len__(self) -> int:
+        return self._shape[0]
+
+    def __getitem__(self, place: int) -> NDArray[Any]:
+        size = int(np.prod(self._shape[1:])) * self._dtype.itemsize
+        if self._stream is None or place < self._next:
+            if self._stream is not None:
+                self._stream.close()
+            with zipfile.ZipFile(self._path) as archive:  # which stays open as long as its member does
+                self._stream = archive.open(f"{self._name}.npy")
+            self._stream.read(self._offset)
+            self._next = 0
+        for _ in range(self._next, place):
+            self._stream.read(size)
+        self._next = place + 1
+        data = self._stream.read(size)
+        if len(data) < size:
+            raise InputError(f"{self._path} was cut off: it ends within image {place}.")
+        return np.frombuffer(data, self._dtype).reshape(self._shape[1:])
+
+
+def _header(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """Shape, dtype and where the numbers begin."""
+    read: dict[tuple[int, int], Callable[..., Any]] = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    with archive.open(f"{name}.npy") as file:
+        version = np.lib.format.read_magic(file)
+        shape, by_column, dtype = read[version](file)
+        if by_column or dtype.hasobject:
+            raise InputError(f"`{name}` must hold plain numbers in C order.")
+        return shape, dtype, file.tell()
+
+
+_Found: TypeAlias = tuple[Images, Images, str, list[str] | None]
+
+
+def _dense_of_npz(path: Path) -> _Found:
+    with zipfile.ZipFile(path) as archive:
+        known = {name.removesuffix(".npy") for name in archive.namelist()}
+    space = next((each for each in ("logits", "probs") if each in known), None)
+    if space is None or "labels" not in known:
+        raise InputError(f"{path} must hold `logits` (or `probs`) and `labels`; it holds {sorted(known)}.")
+    return _Member(path, space), _Member(path, "labels"), space, None
+
+
+def _dense_of_folder(path: Path) -> _Found:
+    for space in ("logits", "probs"):
+        if (path / f"{space}.npy").is_file():
+            scores, labels = (np.load(path / f"{each}.npy", mmap_mode="r") for each in (space, "labels"))
+            return scores, labels, space, None
+        if (path / space).is_dir():
+            files = sorted((path / space).glob("*.npy"))
+            truth = [path / "labels" / each.name for each in files]
+            absent = next((each for each in truth if not each.is_file()), None)
+            if not files or absent is not None:
+                raise InputError(f"{path} must hold a file of labels for each of scores; no {absent}.")
+            names = [each.stem for each in files]
+            return _Files(files), _Files(truth), space, names
+    raise InputError(f"{path} must hold logits.npy (or a folder logits) and the same for labels.")
+
+
+def _split(split: Sequence[int | str] | NDArray[Any], num_images: int) -> NDArray[np.int64]:
+    from calibrant.predictions.checks import as_split
+
+    return as_split(torch.tensor(split) if isinstance(split, np.ndarray) else split, num_images).numpy()

@@ -1,0 +1,166 @@
+"""Tables written again with other scores: the same columns in the same order, whatever they hold."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import atomic_write
+from calibrant.predictions.formats import csv_file, json_file, lm_eval, parquet
+from calibrant.predictions.formats.aliases import ColumnNames, canonical
+from calibrant.predictions.formats.columns import layout_of
+
+Table: TypeAlias = NDArray[np.float64]  # (N, k)
+_TEXT, _JSON, _PARQUET = "text", "json", "parquet"
+_FAMILIES = {
+    ".csv": _TEXT, ".csv.gz": _TEXT, ".tsv": _TEXT, ".tsv.gz": _TEXT,
+    ".jsonl": _JSON, ".ndjson": _JSON, ".json": _JSON,
+    ".parquet": _PARQUET,
+}  # fmt: skip
+
+
+def can_keep(ending: str, new_ending: str) -> bool:
+    """Whether a file of one ending is a table that one of the other can hold as it stands."""
+    family = _FAMILIES.get(ending)
+    return family is not None and family == _FAMILIES.get(new_ending)
+
+
+def write_like(
+    source: Path, ending: str, out: Path, new_ending: str, scores: Table, columns: ColumnNames | None
+) -> bool:
+    """Write a table anew, with these scores in place of its own, whole or not at all.
+
+    Columns of logits are called ``prob...`` then, as they hold probabilities; all other names stay.
+
+    Returns:
+        False, and nothing is written, where the source has no columns of scores, as an object of arrays.
+
+    Raises:
+        InputError: If the source is no longer what was read.
+    """
+    write = {_TEXT: _write_text, _JSON: _write_json, _PARQUET: _write_parquet}[_FAMILIES[ending]]
+    prepared = write(source, ending, new_ending, scores, columns)
+    if prepared is None:
+        return False
+    with atomic_write(out) as temporary:
+        prepared(temporary)
+    return True
+
+
+_Write: TypeAlias = Callable[[Path], None]
+
+
+def _places(given: Sequence[str], columns: ColumnNames | None) -> dict[int, str]:
+    """The places of the columns of scores, in the order of the classes, and their new names."""
+    header = canonical(given, columns)
+    found: dict[int, str] = {}
+    for name in layout_of(header).scores:
+        place = header.names.index(name)
+        title = given[place]
+        if name.startswith("logit"):
+            title = f"prob{name.removeprefix('logit')}"
+            while title in given:
+                title = f"repaired_{title}"
+        found[place] = title
+    return found
+
+
+def _check_rows(count: int, scores: Table) -> None:
+    if count != len(scores):
+        raise InputError(f"the file had {len(scores)} rows when it was read and now has {count}.")
+
+
+def _write_text(
+    source: Path, ending: str, new_ending: str, scores: Table, columns: ColumnNames | None
+) -> _Write:
+    with csv_file.open_text(source) as file:
+        start, delimiter = csv_file.beginning(file)
+        rows = [cells for _, cells in csv_file.lines(itertools.chain(start, file), delimiter)]
+    header = [name.strip() for name in rows[0]]
+    places = _places(header, columns)
+    _check_rows(len(rows) - 1, scores)
+    old = [row[place] for row in rows[1:] for place in places]
+    commas = delimiter != "," and any("," in cell for cell in old)
+    sign = "%" if any(cell.strip().endswith("%") for cell in old) else ""
+    for row, values in zip(rows[1:], scores.tolist(), strict=True):
+        for place, value in zip(places, values, strict=True):
+            text = repr(value)
+            row[place] = (text.replace(".", ",") if commas else text) + sign
+    for place, title in places.items():
+        rows[0][place] = title
+    if ending != new_ending and ".tsv" in ending + new_ending:
+        delimiter = "\t" if ".tsv" in new_ending else ","
+
+    def write(path: Path) -> None:
+        with csv_file.open_text(path, "w") as file:
+            csv.writer(file, lineterminator="\n", delimiter=delimiter).writerows(rows)
+
+    return write
+
+
+def _write_json(
+    source: Path, ending: str, new_ending: str, scores: Table, columns: ColumnNames | None
+) -> _Write | None:
+    found = json_file.contents(source, whole=ending == ".json")
+    if isinstance(found, dict) or lm_eval.are_samples(found[0]):
+        return None
+    records, _ = found
+    _check_rows(len(records), scores)
+    changed = _records(records, scores.tolist(), columns)
+
+    def write(path: Path) -> None:
+        texts = [json.dumps(record, ensure_ascii=False) for record in changed]
+        whole = new_ending == ".json"
+        text = "[" + ",\n".join(texts) + "]\n" if whole else "".join(f"{line}\n" for line in texts)
+        path.write_text(text, encoding="utf-8")
+
+    return write
+
+
+def _records(
+    records: Sequence[json_file.Record], scores: list[list[float]], columns: ColumnNames | None
+) -> list[dict[str, Any]]:
+    form, name = json_file.form_of(records, columns)
+    pairs = zip(records, scores, strict=True)
+    if form == "pipelines":
+        classes = sorted(str(each["label"]) for each in records[0][name])
+        return [
+            {
+                **record,
+                name: [{**each, "score": values[classes.index(str(each["label"]))]} for each in record[name]],
+            }
+            for record, values in pairs
+        ]
+    if form == "lists":
+        return [
+            {"probs" if key == name else key: values if key == name else value for key, value in each.items()}
+            for each, values in pairs
+        ]
+    names = json_file.names_of(records)
+    titles = {names[place]: (title, k) for k, (place, title) in enumerate(_places(names, columns).items())}
+    return [
+        {
+            titles[key][0] if key in titles else key: values[titles[key][1]] if key in titles else value
+            for key, value in each.items()
+        }
+        for each, values in pairs
+    ]
+
+
+def _write_parquet(
+    source: Path, ending: str, new_ending: str, scores: Table, columns: ColumnNames | None
+) -> _Write:
+    del ending, new_ending
+    table = parquet.whole_table(source)
+    _check_rows(table.num_rows, scores)
+    for column, (place, title) in enumerate(_places(table.column_names, columns).items()):
+        table = table.set_column(place, title, [scores[:, column]])
+    return lambda path: parquet.write_table(table, path)

@@ -1,0 +1,50 @@
+"""Repaired predictions in the form of the file that they came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from calibrant.predictions.files import found_ending
+from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.roster import WRITERS, known_ending
+from calibrant.predictions.formats.same_form import can_keep, write_like
+from calibrant.predictions.percent import were_percentages
+from calibrant.predictions.table import Predictions
+
+
+def save_in_form_of(
+    source: Path,
+    out: Path,
+    predictions: Predictions,
+    *,
+    columns: ColumnNames | None = None,
+    format: str | None = None,  # noqa: A002
+) -> bool:
+    """Write predictions as the table that they came from: all its columns, with these scores in place.
+
+    Args:
+        source: The table.
+        out: Where to.
+        predictions: With a row for each of the table's, in its order, and probabilities or confidences.
+        columns: As of :func:`load_predictions`, where the table was read by such.
+        format: As of :func:`load_predictions`.
+
+    Returns:
+        Whether columns were kept; where the source is no table, or ``out`` is of another kind of file, the
+        predictions alone are written.
+
+    Raises:
+        InputError: If the ending of ``out`` is unknown, or the table is no longer what was read.
+    """
+    new_ending, ending = known_ending(out, WRITERS), found_ending(source, format)
+    if can_keep(ending, new_ending):
+        scores = predictions.confidence if predictions.kind == "top_label" else predictions.probs
+        table = scores.numpy().astype(np.float64).reshape(len(predictions), -1)
+        if were_percentages(predictions.notes):
+            table = 100 * table
+        if write_like(source, ending, out, new_ending, table, columns):
+            return True
+    predictions.save(out)
+    return False

@@ -1,0 +1,1 @@
+"""The page and its HTTP face: what ``calibrant serve`` serves."""

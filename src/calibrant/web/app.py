@@ -1,0 +1,115 @@
+"""The server: what is answered under which path."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from calibrant import __version__
+from calibrant.web import described
+from calibrant.web.counts import Counts
+from calibrant.web.evaluations import Computes, Evaluations
+from calibrant.web.guard import LOOPBACK, Guard
+from calibrant.web.limits import Limits, Refusal
+from calibrant.web.page import PAGES, Page
+from calibrant.web.predicting import Model, Predicting
+from calibrant.web.uploads import Receiver
+
+
+def create_app(
+    workers: Computes,
+    *,
+    model: Model | None = None,
+    limits: Limits | None = None,
+    hosts: Collection[str] | None = LOOPBACK,
+) -> FastAPI:
+    """The application.
+
+    Args:
+        workers: Compute evaluations and comparisons.
+        model: The network that images are shown to, if there is one.
+        limits: On every request.
+        hosts: Names that it may be called by; None: any.
+    """
+    limits = limits or Limits()
+    receiver, counts = Receiver(limits), Counts()
+    evaluations, predicting = Evaluations(workers, receiver, limits), Predicting(model, receiver, limits)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        workers.start()
+        yield
+        workers.stop()
+        if model is not None:
+            model.workers.stop()
+
+    app = FastAPI(
+        title="calibrant",
+        version=__version__,
+        description=described.ABOUT,
+        lifespan=lifespan,
+        docs_url=None,  # their scripts come from another server
+        redoc_url=None,
+    )
+    app.add_middleware(Guard, counts=counts, hosts=hosts)
+    _add_errors(app)
+    for path, page in PAGES.items():
+        app.add_api_route(path, _shows(page), include_in_schema=False)
+
+    @app.get("/health", openapi_extra=described.HEALTH)
+    async def health() -> dict[str, Any]:
+        """Whether the server answers, and which version it is."""
+        return {"status": "ok", "version": __version__}
+
+    @app.get("/metrics", response_class=PlainTextResponse, openapi_extra=described.METRICS)
+    async def metrics() -> str:
+        """Counts of answers and the bytes that are held, for Prometheus."""
+        return counts.text({"held_bytes": receiver.held, "replaced_workers": workers.replaced})
+
+    @app.get("/about", openapi_extra=described.ABOUT_SERVER)
+    async def about() -> dict[str, Any]:
+        """What the page needs to know: the version, the limits, and the network if there is one."""
+        return {"version": __version__, "most_bytes": limits.upload, "model": model and model.described}
+
+    app.post("/evaluate", openapi_extra=described.EVALUATE)(evaluations.evaluate)
+    app.post("/compare", openapi_extra=described.COMPARE)(evaluations.compare)
+    app.post("/predict", openapi_extra=described.PREDICT)(predicting.predict)
+    return app
+
+
+def _shows(page: Page) -> Any:
+    async def answer() -> Response:
+        return Response(page.content(), media_type=page.kind)
+
+    return answer
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Every error is one sentence."""
+
+    async def refused(_: Request, error: Exception) -> Response:
+        assert isinstance(error, Refusal)  # noqa: S101 (as it is registered)
+        return JSONResponse({"error": error.sentence}, error.status)
+
+    async def unknown(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 400
+        wrong = {
+            404: "there is nothing under this path; / is the page, and /openapi.json lists what there is.",
+            405: f"{request.method} is not for this path; /openapi.json says what is.",
+        }
+        return JSONResponse({"error": wrong.get(status, "the request is not well-formed.")}, status)
+
+    async def fault(_: Request, __: Exception) -> Response:
+        return JSONResponse({"error": "a fault of calibrant, not of the file; the server's log has it."}, 500)
+
+    app.add_exception_handler(Refusal, refused)
+    app.add_exception_handler(HTTPException, unknown)
+    app.add_exception_handler(RequestValidationError, unknown)
+    app.add_exception_handler(Exception, fault)

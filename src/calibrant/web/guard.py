@@ -1,0 +1,98 @@
+"""What every answer has: headers that keep the page apart from others, and a count."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from calibrant.web.counts import Counts
+
+# Styles may stand in the page: those of a report do. Scripts come from this server alone, and none is inline.
+POLICY = (
+    "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+}
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Guard:
+    """Refuses what another site sends through a visitor's browser, and adds the headers."""
+
+    def __init__(self, app: ASGIApp, *, counts: Counts, hosts: Collection[str] | None) -> None:
+        self._app, self._counts = app, counts
+        self._hosts = None if hosts is None else frozenset(hosts)
+        """Names that the server may be called by; None: any."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers[name] = value
+                self._counts.add(scope["path"], message["status"], time.perf_counter() - began)
+            await send(message)
+
+        wrong = self._wrong(Headers(scope=scope))
+        answer = self._app if wrong is None else JSONResponse({"error": wrong}, 403)
+        await answer(scope, receive, guarded)
+
+    def _wrong(self, headers: Headers) -> str | None:
+        """Why a request is refused: its host is not ours, or another site's page sent it."""
+        host = headers.get("host", "")
+        if self._hosts is not None and _name_of(host) not in self._hosts:
+            return f"the server is not called {_name_of(host)[:100]!r}; --host says what it listens on."
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            return "requests from pages of another site are refused."
+        return None
+
+
+def _name_of(host: str) -> str:
+    """The name in ``name:port``; of an IPv6 address without its brackets.
+
+    Example:
+        >>> _name_of("localhost:80"), _name_of("[::1]:80"), _name_of("[::1]"), _name_of("a.example")
+        ('localhost', '::1', '::1', 'a.example')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+def hosts_of(host: str) -> frozenset[str] | None:
+    """By which names a server that listens on this address may be called; None: by any.
+
+    On loopback a page of another site could otherwise reach it under a name of its own, which it lets point
+    here (DNS rebinding).
+
+    Example:
+        >>> sorted(hosts_of("127.0.0.1")), hosts_of("0.0.0.0")
+        (['127.0.0.1', '::1', 'localhost'], None)
+    """
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = host == "localhost"
+    return LOOPBACK | {host} if loopback else None

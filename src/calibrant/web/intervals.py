@@ -1,0 +1,72 @@
+"""How far other calibration samples would have moved a calibrated probability."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant._math.errors import ConvergenceError, InputError
+from calibrant._math.shapes import Float
+from calibrant.calibrators import Calibrator
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.predictions import Predictions
+
+_LEAST = 20  # refits, below which quantiles say nothing
+
+
+@dataclass(frozen=True)
+class Refits:
+    """One calibrator, fitted on resamples of its calibration samples."""
+
+    calibrators: tuple[Calibrator, ...]
+    level: float
+
+    def interval(self, scores: Float[Tensor, "N ..."]) -> tuple[Tensor, Tensor]:
+        """Percentiles of the probabilities that the refits give, for each probability."""
+        found = torch.stack([torch.as_tensor(each.predict_proba(scores)) for each in self.calibrators])
+        outside = (1 - self.level) / 2
+        low, high = torch.quantile(found, torch.tensor([outside, 1 - outside], dtype=found.dtype), dim=0)
+        return low, high
+
+
+def refits(
+    calibrator: Calibrator,
+    rows: Predictions,
+    *,
+    number: int = 200,
+    level: float = 0.95,
+    seed: int = 0,
+    tell: Callable[[str, float], None] = lambda *_: None,
+) -> Refits | None:
+    """Fit a calibrator's like on resamples of rows; of whole groups, such as patients, where rows have them.
+
+    A resample without a finding, on which nothing can be fitted, is left out. None if too few are left.
+
+    Raises:
+        InputError: If the rows have no labels.
+    """
+    data, units = Labelled.of(rows), _units(rows)
+    generator = np.random.default_rng(seed)
+    found: list[Calibrator] = []
+    for turn in range(number):
+        tell("fitting the calibrator on resamples", turn / number)
+        drawn = generator.integers(len(units), size=len(units))
+        index = torch.from_numpy(np.concatenate([units[unit] for unit in drawn]))
+        try:
+            found.append(fit_quietly(calibrator.unfitted(), data.rows(index)))
+        except (InputError, ConvergenceError):
+            continue
+    return Refits(tuple(found), level) if len(found) >= min(_LEAST, number) else None
+
+
+def _units(rows: Predictions) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """What is drawn: rows, or the rows of each group."""
+    if rows.groups is None:
+        return [np.array([row]) for row in range(rows.num_samples)]
+    _, numbers = np.unique(np.asarray(rows.groups), return_inverse=True)
+    order = np.argsort(numbers, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)

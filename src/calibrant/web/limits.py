@@ -1,0 +1,53 @@
+"""How much one request may ask for, and the one sentence that refuses more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Of one server; sizes in bytes, times in seconds."""
+
+    upload: int = 64 * MIB
+    """Of a request as it comes."""
+    held: int = 256 * MIB
+    """Of all requests that are being answered."""
+    files: int = 64
+    """In one request."""
+    fields: int = 64
+    """In one request, beside its files."""
+    members: int = 1000
+    """Of an archive."""
+    unpacked: int = 1024 * MIB
+    """Of a file, when it is no longer compressed."""
+    pixels: int = 40_000_000
+    """Of an image."""
+    receive: float = 60.0
+    """To send a request."""
+    compute: float = 120.0
+    """To answer it."""
+    waiting: int = 16
+    """Evaluations that wait for their turn."""
+    memory: int = 4096 * MIB
+    """That an evaluation may take beyond what its process needs anyway; kept on Linux only."""
+
+
+class Refusal(Exception):  # noqa: N818 (it is an answer)
+    """An answer with a status and one sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(status, sentence)
+        self.status, self.sentence = status, " ".join(sentence.split())
+
+
+def size(count: int) -> str:
+    """A number of bytes in words.
+
+    Example:
+        >>> size(64 * MIB), size(2048)
+        ('64 MiB', '2 KiB')
+    """
+    return f"{count / MIB:.4g} MiB" if count >= MIB else f"{count / 1024:.4g} KiB"

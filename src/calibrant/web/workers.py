@@ -1,0 +1,229 @@
+"""Processes that compute: each does one thing at a time, may be stopped, and is then replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from calibrant._math.errors import InputError
+from calibrant.web.limits import Limits, Refusal
+from calibrant.web.work import refused
+
+_PATIENCE = 0.2  # seconds between two looks at the clock
+_LEAST_APART = 0.05  # seconds between two words of progress
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is being done, and the share that is done."""
+
+    words: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was computed."""
+
+    value: Any
+
+
+class Workers:
+    """Some processes, which take what is to be computed in turn.
+
+    Args:
+        limits: On time and memory.
+        number: How many processes.
+        setup: Called in each of them before the first task; what it gives is then the first argument of all.
+    """
+
+    def __init__(self, limits: Limits, *, number: int = 1, setup: Callable[[], Any] | None = None) -> None:
+        self._limits, self._number, self._waiting, self._setup = limits, number, 0, setup
+        self._threads = ThreadPoolExecutor(2 * number, thread_name_prefix="calibrant-worker")
+        self._free: asyncio.Queue[_Process] = asyncio.Queue()
+        self._all: set[_Process] = set()
+        self.replaced = 0
+        """Processes that had to be replaced."""
+
+    def start(self) -> None:
+        """Start the processes; they are ready when their imports are done."""
+        for _ in range(self._number - len(self._all)):
+            self._free.put_nowait(self._new())
+
+    def first(self, function: Callable[..., Any]) -> Any:
+        """Compute something before the server listens, so that what is wrong is said at once.
+
+        Raises:
+            InputError: If it, or what is set up before it, cannot be computed.
+        """
+        self.start()
+        process = next(iter(self._all))
+        process.send((function, ()))
+        while True:
+            try:
+                message = process.next()
+            except (EOFError, OSError) as error:
+                raise InputError("the process that was to load the network has ended.") from error
+            if isinstance(message, Done):
+                return message.value
+            if isinstance(message, Refusal):
+                raise InputError(message.sentence)
+            if message is not None and not isinstance(message, Progress):
+                raise RuntimeError(message)
+
+    def stop(self) -> None:
+        """End the processes, whatever they are doing."""
+        for each in self._all:
+            each.end()
+        self._all.clear()
+        self._threads.shutdown(wait=False)
+
+    async def run(self, function: Callable[..., Any], *args: Any) -> AsyncGenerator[Progress | Done]:
+        """Compute ``function(*args, tell)``: progress, and in the end the value.
+
+        Raises:
+            Refusal: If the input is wrong, it takes too long, or too many wait already.
+        """
+        if self._waiting >= self._limits.waiting:
+            raise Refusal(503, "too many evaluations are waiting; try again in a minute.")
+        self._waiting += 1
+        try:
+            process = await self._free.get()
+        finally:
+            self._waiting -= 1
+        whole = False  # whether the process is still of use
+        try:
+            deadline = time.monotonic() + self._limits.compute
+            await self._in_thread(process.send, (function, args))
+            while True:
+                if time.monotonic() > deadline:
+                    raise Refusal(
+                        422,
+                        f"the answer must take at most {self._limits.compute:g} s; send fewer rows, or "
+                        "ask for fewer resamples.",
+                    )
+                message = await self._in_thread(process.next)
+                match message:
+                    case None:
+                        pass
+                    case Progress():
+                        yield message
+                    case Refusal():
+                        whole = True
+                        raise message
+                    case Done():
+                        whole = True
+                        yield message
+                        return
+                    case _:
+                        whole = True
+                        raise RuntimeError(f"a fault in a worker:\n{message}")
+        except (EOFError, OSError) as error:
+            raise Refusal(422, "the file brought the process that read it to an end.") from error
+        finally:
+            if not whole:
+                process.end()
+                self._all.discard(process)
+                process = self._new()
+                self.replaced += 1
+            self._free.put_nowait(process)
+
+    def _new(self) -> _Process:
+        process = _Process(self._limits.memory, self._setup)
+        self._all.add(process)
+        return process
+
+    async def _in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
+
+
+class _Process:
+    """One process, seen from the server."""
+
+    def __init__(self, memory: int, setup: Callable[[], Any] | None) -> None:
+        context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, memory, setup), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def send(self, task: tuple[Callable[..., Any], tuple[Any, ...]]) -> None:
+        self._connection.send(task)
+
+    def next(self) -> Any:
+        """What it says, or None where it says nothing for a moment."""
+        return self._connection.recv() if self._connection.poll(_PATIENCE) else None
+
+    def end(self) -> None:
+        self._process.kill()
+        self._connection.close()
+
+
+def _serve(connection: Connection, memory: int, setup: Callable[[], Any] | None) -> None:
+    """Compute what is asked for, one thing after the other, until the server is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
+    with suppress(EOFError, KeyboardInterrupt, OSError):
+        try:
+            state = () if setup is None else (setup(),)
+        except Exception as error:
+            connection.send(refused(error) or traceback.format_exc())
+            return
+        if setup is None:
+            _warm_up()
+        _limit_memory(memory)
+        while True:
+            function, args = connection.recv()
+            connection.send(_answer(function, (*state, *args), connection))
+
+
+def _answer(function: Callable[..., Any], args: tuple[Any, ...], connection: Connection) -> Any:
+    """What was computed, or the sentence that refuses it, or the trace of a fault."""
+    last = 0.0
+
+    def tell(words: str, share: float) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _LEAST_APART:
+            last = now
+            connection.send(Progress(words, share))
+
+    try:
+        return Done(function(*args, tell))
+    except Exception as error:
+        return refused(error) or traceback.format_exc()
+
+
+def _warm_up() -> None:
+    """Import and compile before the first request comes."""
+    import numpy as np
+
+    from calibrant.evaluation import evaluate
+    from calibrant.predictions import Predictions
+    from calibrant.reports.html import report_text
+
+    logits = np.random.default_rng(0).normal(size=(40, 3))
+    found = evaluate(Predictions(logits=logits, labels=logits.argmax(1)), bootstrap=2, null_draws=10)
+    report_text(found)
+
+
+def _limit_memory(memory: int) -> None:
+    """Of what the process takes from now on, so that a file that swells fails as an error."""
+    if sys.platform != "linux":
+        return
+    import resource
+    from pathlib import Path
+
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    most = pages * os.sysconf("SC_PAGE_SIZE") + memory
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -1,0 +1,192 @@
+"""Segmentation judged image by image: the numbers of flattened positions, by whole images."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant import InputError, evaluate, metrics
+from calibrant.calibrators import TemperatureScaling
+from calibrant.evaluation import Evaluation, image_rows
+from calibrant.predictions import DensePredictions, load_dense, predictions_of_positions
+from command_line import call
+
+ROUGH = {"slope", "intercept", "adaptive_ece", "smce"}
+"""Made of cells of confidence, 300 in all; everything else is exact."""
+
+
+def outputs(num_classes: int, *, num_images: int = 24, size: int = 8, seed: int = 0) -> dict[str, np.ndarray]:
+    """Logits twice too large, labels that hang together within images, one row of each image ignored."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(num_images, num_classes, size, size))
+    logits += rng.normal(size=(num_images, num_classes, 1, 1))
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    labels = (probs.cumsum(axis=1) < rng.random((num_images, 1, size, size))).sum(axis=1)
+    labels[:, 0] = 255
+    return {"logits": 2 * logits, "labels": labels, "split": np.arange(num_images) % 2}
+
+
+@pytest.fixture(scope="module", params=[3, 2])
+def both(request) -> tuple[Evaluation, Evaluation]:
+    """Three classes, and two, judged by images and flattened with images as clusters."""
+    given = outputs(request.param)
+    options = {"bootstrap": 40, "null_draws": 60, "calibrators": ["temperature"]}
+    flat = predictions_of_positions(**given, groups=np.arange(24), ignore_index=255)
+    dense = DensePredictions(**given, ignore_index=255)
+    return evaluate(dense, **options), evaluate(flat, cluster="groups", **options)
+
+
+def test_every_value_is_that_of_the_flattened_positions(both) -> None:
+    """As they came and calibrated; what needs the order of all positions is close, the AUROC says why not."""
+    images, flat = both
+    for mine, theirs in zip(images.arms, flat.arms, strict=True):
+        assert list(mine.metrics) == list(theirs.metrics)
+        for key, found in mine.metrics.items():
+            wanted = theirs.metrics[key].value
+            if key == "auroc":
+                assert found.value is None
+                assert "read one by one" in str(found.reason)
+            elif wanted is None:
+                assert found.value is None
+            else:
+                rough = key.removeprefix("event_") in ROUGH
+                assert found.value == pytest.approx(wanted, rel=0.06 if rough else 1e-9, abs=1e-9), key
+    assert images.arms[1].parameters == flat.arms[1].parameters
+    assert (images.num_test, images.settings.clusters) == (flat.num_test, 12)
+
+
+def test_intervals_and_classes_are_those_of_whole_images(both) -> None:
+    """Means have the bootstrap of the flattened positions by clusters, errors intervals like theirs."""
+    images, flat = both
+    for key in ("nll", "accuracy", "ece", "brier"):
+        mine, theirs = (each.arms[0].metrics[key] for each in both)
+        assert (mine.high - mine.low) == pytest.approx(theirs.high - theirs.low, rel=0.5)
+    for mine, theirs in zip(images.arms[0].classes, flat.arms[0].classes, strict=True):
+        assert (mine.name, mine.count) == (theirs.name, theirs.count)
+        assert mine.accuracy == pytest.approx(theirs.accuracy)
+        assert mine.ece == pytest.approx(theirs.ece)
+    assert images.arms[0].curves[0].counts == flat.arms[0].curves[0].counts
+    assert images.verdict.direction == flat.verdict.direction == "over-confident"
+    assert any("12 images were judged" in note for note in images.notes)
+    json.loads(images.to_json())
+
+
+def test_rows_of_images_are_the_metrics_of_each() -> None:
+    """Each image's row is what judging it alone gives, as it came and calibrated."""
+    given = outputs(3, num_images=3)
+    del given["split"]
+    fitted = TemperatureScaling().fit(given["logits"], given["labels"], ignore_index=255)
+    for calibrator in (None, fitted):
+        rows = image_rows(DensePredictions(**given, ignore_index=255), calibrator=calibrator)
+        for k, row in enumerate(rows):
+            part = {name: array[k : k + 1] for name, array in given.items()}
+            alone = predictions_of_positions(**part, ignore_index=255)
+            probs = alone.probs if calibrator is None else calibrator.predict_proba(alone.scores)
+            wanted = [
+                metrics.expected_calibration_error(probs, alone.labels),
+                metrics.negative_log_likelihood(probs, alone.labels),
+                metrics.brier_score(probs, alone.labels),
+                metrics.accuracy(probs, alone.labels),
+                probs.amax(dim=1).mean() - metrics.accuracy(probs, alone.labels),
+            ]
+            found = [row.ece, row.nll, row.brier, row.accuracy, row.gap]
+            assert found == pytest.approx([float(each) for each in wanted])
+            assert row.count == alone.num_samples == 56
+
+
+def test_calibrators_take_positions() -> None:
+    """Fitted on images as on their positions, and they give probabilities of the images' shape."""
+    given = outputs(3, num_images=3)
+    flat = predictions_of_positions(logits=given["logits"], labels=given["labels"], ignore_index=255)
+    dense = TemperatureScaling().fit(given["logits"], given["labels"], ignore_index=255)
+    plain = TemperatureScaling().fit(flat.scores, flat.labels)
+    assert float(dense.temperature) == float(plain.temperature)
+    logits = torch.from_numpy(given["logits"])
+    expected = (logits / dense.temperature).softmax(dim=1)
+    torch.testing.assert_close(dense.predict_proba(logits), expected)
+    torch.testing.assert_close(dense(logits).exp(), expected)
+    with pytest.raises(InputError, match="no position is left"):
+        TemperatureScaling().fit(given["logits"], np.full((3, 8, 8), 255), ignore_index=255)
+
+
+def test_files_are_read_one_image_at_a_time(tmp_path) -> None:
+    """A folder of arrays, a folder for each, and an archive give the same images, also out of order."""
+    given = outputs(3, num_images=4)
+    np.savez_compressed(tmp_path / "all.npz", logits=given["logits"], labels=given["labels"])
+    for name in ("logits", "labels"):
+        (tmp_path / "one").mkdir(exist_ok=True)
+        np.save(tmp_path / "one" / f"{name}.npy", given[name])
+        (tmp_path / "each" / name).mkdir(parents=True)
+        for k in range(4):
+            np.save(tmp_path / "each" / name / f"street{k}.npy", given[name][k])
+    expected = DensePredictions(logits=given["logits"], labels=given["labels"], ignore_index=255)
+    for place in ("all.npz", "one", "each"):
+        dense = load_dense(tmp_path / place, ignore_index=255)
+        for found, wanted in zip(dense.images([2, 0, 3]), expected.images([2, 0, 3]), strict=True):
+            np.testing.assert_array_equal(found.scores, wanted.scores)
+            np.testing.assert_array_equal(found.labels, wanted.labels)
+        assert dense.names == (tuple(f"street{k}" for k in range(4)) if place == "each" else tuple("0123"))
+
+
+def test_probabilities_and_sizes_may_differ(tmp_path) -> None:
+    """Probabilities give what their logits give; images need not be of one size; zeros are counted."""
+    rng = np.random.default_rng(3)
+    logits = [rng.normal(size=(3, 4 + k, 5)) for k in range(3)]
+    labels = [rng.integers(0, 3, (4 + k, 5)) for k in range(3)]
+    probs = [np.exp(each) / np.exp(each).sum(axis=0) for each in logits]
+    mine = image_rows(DensePredictions(probs=probs, labels=labels))
+    theirs = image_rows(DensePredictions(logits=logits, labels=labels))
+    assert [row.nll for row in mine] == pytest.approx([row.nll for row in theirs])
+    assert [row.count for row in mine] == [20, 25, 30]
+    probs[1][:, 0, 0] = [1.0, 0.0, 0.0]
+    labels[1][0, 0] = 2
+    found = evaluate(DensePredictions(probs=probs, labels=labels), bootstrap=20, null_draws=20)
+    assert found.arms[0].metrics["nll"].reason == "infinite: 1 positions give their true class probability 0"
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"labels": np.zeros((3, 2, 2), int)}, "`labels` must hold 2 images; got 3"),
+        ({"labels": np.full((2, 2, 2), 7)}, "image '0' holds 7: .* pass ignore_index=7"),
+        ({"labels": np.zeros((2, 2, 3), int)}, "image '0' has"),
+        ({"logits": np.full((2, 3, 2, 2), np.nan)}, "finite numbers; image '0' holds nan"),
+        ({"logits": np.zeros((2, 3))}, "shape"),
+        ({"class_names": ["a"]}, "must hold 3 names; got 1"),
+        ({"names": ["a", "a"]}, "2 different names; got 1"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_image(changed, message) -> None:
+    """One sentence, with the image and the remedy."""
+    given = {"logits": np.zeros((2, 3, 2, 2)), "labels": np.zeros((2, 2, 2), int)} | changed
+    with pytest.raises(InputError, match=message):
+        image_rows(DensePredictions(**given))
+
+
+def test_options_that_images_do_not_have_are_refused() -> None:
+    """Clusters are the images; a second source to fit on is named by the split."""
+    dense = DensePredictions(**outputs(3, num_images=4), ignore_index=255)
+    with pytest.raises(InputError, match="mark images to fit on by `split`"):
+        evaluate(dense, cluster=["a"] * 4)
+
+
+def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path) -> None:
+    """``evaluate FOLDER --ignore-index``; the table of images; other files refuse these options."""
+    given = outputs(3, num_images=8)
+    (tmp_path / "streets").mkdir()
+    for name in ("logits", "labels"):
+        np.save(tmp_path / "streets" / f"{name}.npy", given[name])
+    done = call("evaluate", "streets", "--ignore-index", "255", "--images", "images.csv", "--bootstrap", "20",
+                "--method", "temperature", "--json", "found.json", folder=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "images.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["name"] for row in rows] == list("01234567")
+    assert json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["settings"]["clusters"] == 4
+    np.savez(tmp_path / "plain.npz", logits=np.zeros((4, 2)), labels=np.zeros(4, int))
+    wrong = call("evaluate", "plain.npz", "--ignore-index", "255", folder=tmp_path)
+    assert (wrong.returncode, "are for segmentation" in wrong.stderr) == (2, True)

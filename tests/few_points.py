@@ -1,0 +1,45 @@
+"""Searches of calibrators over fewer points, by the same lines: most laws hold for any number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from calibrant.calibrators.fitting import focal_searches, grid, temperatures
+
+EXPONENTS = (-0.5, 0.0, 1.0, 2.5, 5.0)
+
+
+@contextmanager
+def few_points() -> Iterator[None]:
+    """Search jumping objectives at a few points only."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name, step in (
+            (focal_searches, "PAPER_GAMMAS", 4),
+            (focal_searches, "PAPER_TEMPERATURES", 5),
+            (focal_searches, "_WIDE_GAMMAS", 12),
+            (temperatures, "_FINE_GRID", 10),
+        ):
+            points = getattr(module, name)
+            patch.setattr(module, name, points[(len(points) - 1) % step :: step])
+        for module, name, value in (
+            (focal_searches, "_ZOOM_POINTS", 3),
+            (temperatures, "_ZOOM_POINTS", 4),
+            (grid, "_MOST_EXACT", 8),
+            (grid, "_SPACING", 0.25),
+        ):
+            patch.setattr(module, name, value)
+        yield
+
+
+@contextmanager
+def few_exponents() -> Iterator[None]:
+    """The temperature-line study along five exponents, with such searches."""
+    from calibrant.experiments.studies.temperature_line import measure, settings
+
+    with few_points(), pytest.MonkeyPatch.context() as patch:
+        for module in (measure, settings):
+            patch.setattr(module, "GAMMAS", EXPONENTS)
+        yield

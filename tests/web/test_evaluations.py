@@ -1,0 +1,108 @@
+"""Predictions that are sent are judged as ``calibrant evaluate`` judges the file."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant import evaluate, load_calibrator, load_predictions
+from calibrant.predictions import Predictions
+from calibrant.web.described import EXAMPLE_CSV
+from calibrant.web.evaluations import LINES
+from web_client import Client
+
+QUICK = {"bootstrap": "2", "method": "temperature"}
+
+
+def lines(client: Client, path: str, files: Any, **fields: str) -> list[dict[str, Any]]:
+    """What is answered line by line."""
+    answer = client.post(path, files=files, data=QUICK | fields, headers={"accept": LINES})
+    assert answer.status_code == 200, answer.text
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def over_confident(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Predictions with both splits that temperature scaling repairs."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(400, 3))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(1)
+    path = tmp_path_factory.mktemp("web") / "model.npz"
+    Predictions(logits=5 * logits, labels=labels, split=np.arange(400) % 2, class_names=["a", "b", "c"]).save(
+        path
+    )
+    return path
+
+
+def test_the_evaluation_is_that_of_the_file(client: Client, over_confident: Path, tmp_path: Path) -> None:
+    """Line by line: progress, the JSON of ``evaluate``, the report, and the calibrator of the commands."""
+    file = (over_confident.name, over_confident.read_bytes())
+    *progress, last = lines(client, "/evaluate", {"file": file}, bins="7", seed="3")
+    p = load_predictions(over_confident)
+    expected = json.loads(evaluate(p, calibrators=["temperature"], bootstrap=2, num_bins=7, seed=3).to_json())
+    found = json.loads(last["json"])
+    assert found["arms"] == expected["arms"]
+    assert found["source"] == expected["source"] | {"path": None}
+    assert [each["share"] for each in progress] == sorted(each["share"] for each in progress)
+    assert len(progress) > 3
+    assert last["report"].startswith("<!DOCTYPE html>")
+    path = tmp_path / last["calibrator_name"]
+    path.write_bytes(base64.b64decode(last["calibrator"]))
+    fitted = load_calibrator(path)
+    assert fitted.fit_result_ == type(fitted)().fit(p.calibration.scores, p.calibration.labels).fit_result_
+    assert fitted.class_names_ == ("a", "b", "c")
+
+
+def test_two_files_are_compared(client: Client) -> None:
+    """``/compare`` puts the files side by side, under their names."""
+    files = [("file", (f"{name}.csv", EXAMPLE_CSV)) for name in ("first", "second")]
+    answer = client.post("/compare", files=files, data={"bootstrap": "2"})
+    assert [model["name"] for model in answer.json()["models"]] == ["first", "second"]
+    assert client.post("/compare", files=files[:1]).json() == {
+        "error": "`file` must hold two files or more; got 1."
+    }
+
+
+def test_calibrators_are_fitted_on_the_other_file(client: Client, over_confident: Path) -> None:
+    """The field ``calibration`` names the predictions to fit on."""
+    files = {  # of another kind, which is refused
+        "file": ("new.csv", EXAMPLE_CSV),
+        "calibration": (over_confident.name, over_confident.read_bytes()),
+    }
+    answer = client.post("/evaluate", files=files, data=QUICK)
+    assert answer.status_code == 422
+    assert "calibration" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "ending", ["npz", "csv", "csv.gz", "tsv", "jsonl", "json", "parquet", "safetensors", "pt"]
+)
+def test_formats(ending: str, over_confident: Path, tmp_path: Path) -> None:
+    """Every format is read from memory as it is from a disk."""
+    from calibrant.web.limits import Limits
+    from calibrant.web.uploads import Upload
+    from calibrant.web.work import predictions_of
+
+    p, path = load_predictions(over_confident), tmp_path / f"p.{ending}"
+    if "json" in ending:
+        rows = [
+            {"label": int(label), "logits": row.tolist()}
+            for row, label in zip(p.scores, p.labels, strict=True)
+        ]
+        text = json.dumps(rows) if ending == "json" else "\n".join(map(json.dumps, rows))
+        path.write_text(text, encoding="utf-8")
+    else:
+        p.save(path.with_name("p.tsv") if ending == "tsv.gz" else path)
+    if ending == "tsv.gz":
+        path.write_bytes(gzip.compress(path.with_name("p.tsv").read_bytes()))
+    found = predictions_of(Upload(path.name, path.read_bytes()), Limits())
+    assert found.num_samples == 400
+    assert (found.labels == p.labels).all()
+    assert found.source is not None
+    assert found.source.name == path.name

@@ -1,0 +1,50 @@
+"""What OpenAPI says is true."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from web_client import Client
+
+PATHS = ("/evaluate", "/compare", "/about", "/health", "/metrics")
+
+
+def sent(client: Client, path: str, method: str, described: dict[str, Any]) -> Any:
+    """The answer to the example of a path."""
+    if method == "get":
+        return client.get(path)
+    example = described["requestBody"]["content"]["multipart/form-data"]["example"]
+    files = [
+        (name, (file["name"], file["content"]))
+        for name, given in example.items()
+        for file in (given if isinstance(given, list) else [given])
+        if isinstance(file, dict)
+    ]
+    fields = {name: text for name, text in example.items() if isinstance(text, str)}
+    return client.post(path, files=files, data=fields)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_examples(path: str, client: Client) -> None:
+    """The example of every path is answered as its example says."""
+    paths = client.get("/openapi.json").json()["paths"]
+    assert set(paths) == {*PATHS, "/predict"}  # which test_model.py asks
+    ((method, described),) = paths[path].items()
+    answer = sent(client, path, method, described)
+    assert answer.status_code == 200, answer.text
+    ((kind, content),) = list(described["responses"]["200"]["content"].items())[:1]
+    assert answer.headers["content-type"].partition(";")[0] == kind
+    expected = content["example"]
+    if kind == "application/json":
+        assert expected.items() <= answer.json().items()
+    else:
+        assert expected in answer.text
+
+
+def test_refusals_are_described(client: Client) -> None:
+    """The statuses of refusals stand in the description of what refuses so."""
+    described = client.get("/openapi.json").json()["paths"]["/evaluate"]["post"]["responses"]
+    refused = client.post("/evaluate", files={"file": ("a.csv", b"x")}, data={"bins": "0"})
+    assert described[str(refused.status_code)]["content"]["application/json"]["example"] == refused.json()
