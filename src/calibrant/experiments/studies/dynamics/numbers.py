@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from calibrant.experiments.claims import exchanged
+from calibrant.experiments.kept_runs import shortened
 from calibrant.experiments.matching import matches
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.dynamics.settings import (
@@ -18,8 +19,8 @@ from calibrant.experiments.studies.dynamics.settings import (
     TRAINING,
     WAYS,
 )
-from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, Run
-from calibrant.experiments.studies.losses.paired import USUAL, all_rounded, arms_among, by_seed
+from calibrant.experiments.studies.losses.numbers import DIGITS, ArmRuns, Pick, Run
+from calibrant.experiments.studies.losses.paired import USUAL, arms_among, by_seed
 
 Numbers = Mapping[str, Any]
 _WHERE = {**USUAL, "data.train": 10000, "training.epochs": EPOCHS}
@@ -46,9 +47,8 @@ def numbers_of(results: Sequence[RunResult], *, wanted: int) -> dict[str, Any]:
     }
     ways = [{"way": way, "arms": _arms(arms)} for way, arms in found.items()]
     seconds = sum(each.cpu_seconds for arms in found.values() for runs in arms.values() for each in runs)
-    return all_rounded(
-        {"wanted": wanted, "cpu_seconds": seconds, "ways": [way for way in ways if way["arms"]]}
-    )
+    numbers = {"wanted": wanted, "cpu_seconds": seconds, "ways": [way for way in ways if way["arms"]]}
+    return shortened(numbers, DIGITS)
 
 
 def _arms(found: Mapping[str, Sequence[RunResult]]) -> list[dict[str, Any]]:

@@ -97,11 +97,6 @@ def _faster(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
     for gamma in (0, 3):
         other, name = arms.get(key_of(gamma, 0.0)), in_words(TITLES[key_of(gamma, 0.0)])
         yield from Asked(
-            key=f"faster-{gamma}",
-            source=FASTER,
-            statement=f"{said} comes near its least held-out NLL in fewer epochs than {name}",
-        ).lower(fcl, other, EPOCHS)
-        yield from Asked(
             key=f"early-{gamma}",
             source=FASTER,
             statement=f"Over the epochs before the rate drops {said} has a lower held-out NLL than {name}",

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from calibrant.experiments.claims import exchanged
+from calibrant.experiments.kept_runs import shortened
 from calibrant.experiments.matching import matches
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.dynamics.settings import DROP
 from calibrant.experiments.studies.fcl_weights.settings import BOUNDARY_TITLES, LOSSES, NEAR, TITLES
-from calibrant.experiments.studies.losses.numbers import ArmRuns
-from calibrant.experiments.studies.losses.paired import USUAL, all_rounded, arms_among, by_seed
+from calibrant.experiments.studies.losses.numbers import DIGITS, ArmRuns
+from calibrant.experiments.studies.losses.paired import USUAL, arms_among, by_seed
 
 Numbers = Mapping[str, Any]
 PAPERS_SCALING = "temperature(objective='ece', search='grid')"
@@ -33,16 +34,13 @@ def numbers_of(
     found = {
         key: by_seed(each for each in mine if each.settings["loss"] == loss) for key, loss in LOSSES.items()
     }
-    return all_rounded(
-        {
-            "wanted": wanted,
-            "cpu_seconds": sum(each.cpu_seconds for runs in found.values() for each in runs),
-            "arms": [
-                {"arm": key, "runs": [_run(each) for each in runs]} for key, runs in found.items() if runs
-            ],
-            "boundaries": [{"arm": key, "runs": list(runs)} for key, runs in boundaries.items()],
-        }
-    )
+    numbers = {
+        "wanted": wanted,
+        "cpu_seconds": sum(each.cpu_seconds for runs in found.values() for each in runs),
+        "arms": [{"arm": key, "runs": [_run(each) for each in runs]} for key, runs in found.items() if runs],
+        "boundaries": [{"arm": key, "runs": list(runs)} for key, runs in boundaries.items()],
+    }
+    return shortened(numbers, DIGITS)
 
 
 def _run(result: RunResult) -> dict[str, Any]:

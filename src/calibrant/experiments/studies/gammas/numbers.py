@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from calibrant.experiments.claims import exchanged
+from calibrant.experiments.kept_runs import shortened
 from calibrant.experiments.matching import matches
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.gammas.settings import LOSSES, OF_SIZES, ROWS_SIZE, SIZES, TITLES
-from calibrant.experiments.studies.losses.numbers import ArmRuns
-from calibrant.experiments.studies.losses.paired import USUAL, all_rounded, arms_among, by_seed
+from calibrant.experiments.studies.losses.numbers import DIGITS, ArmRuns
+from calibrant.experiments.studies.losses.paired import USUAL, arms_among, by_seed
 
 Numbers = Mapping[str, Any]
 Read = Callable[[RunResult], Mapping[str, Any]]
@@ -43,16 +44,15 @@ def numbers_of(
         }
         for size in SIZES
     ]
-    return all_rounded(
-        {
-            "wanted": wanted,
-            "done": len(mine),
-            "cpu_seconds": sum(each.cpu_seconds for each in mine),
-            "closest": dict(closest),
-            "rows": _arms(of_rows, tuple(LOSSES), lambda each: {"error": _error(each), **fits_of(each)}),
-            "sizes": [each for each in sizes if each["arms"]],
-        }
-    )
+    numbers = {
+        "wanted": wanted,
+        "done": len(mine),
+        "cpu_seconds": sum(each.cpu_seconds for each in mine),
+        "closest": dict(closest),
+        "rows": _arms(of_rows, tuple(LOSSES), lambda each: {"error": _error(each), **fits_of(each)}),
+        "sizes": [each for each in sizes if each["arms"]],
+    }
+    return shortened(numbers, DIGITS)
 
 
 def _distinct(results: Iterable[RunResult]) -> list[RunResult]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrant.experiments.claims import Claim, Verdict, below, within
-from calibrant.experiments.means import Mean, plus_minus, rounded
+from calibrant.experiments.means import Mean, plus_minus
 from calibrant.experiments.pages import table
 from calibrant.experiments.result import RunResult
-from calibrant.experiments.studies.losses.numbers import DIGITS, ArmRuns, Pick, difference
+from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, difference
 from calibrant.experiments.studies.losses.settings import DECAY
 
 USUAL: Mapping[str, Any] = {
@@ -128,15 +128,6 @@ def by_seed(results: Iterable[RunResult]) -> list[RunResult]:
     for each in sorted(results, key=lambda each: "train_side" in each.more):
         found[each.settings["seed"]] = each
     return [found[seed] for seed in sorted(found)]
-
-
-def all_rounded(value: Any) -> Any:
-    """Every number in it with as many digits as the test images can tell apart."""
-    if isinstance(value, Mapping):
-        return {key: all_rounded(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [all_rounded(each) for each in value]
-    return rounded(value, DIGITS) if isinstance(value, float) else value
 
 
 def arms_table(heads: Sequence[str], arms: Iterable[ArmRuns], columns: Sequence[Quantity]) -> str:
