@@ -67,20 +67,34 @@ def _module_of(path: str) -> str:
     return ".".join([PACKAGE, *path.removesuffix(".py").split("/")]).removesuffix(".__init__")
 
 
-def _imported_names(tree: ast.AST) -> Iterator[str]:
+def _imported_names(tree: ast.Module) -> Iterator[str]:
     """Dotted names imported anywhere in a file, and those reached through a plain ``import calibrant``."""
-    nodes = list(ast.walk(tree))
-    inner = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
-    for node in nodes:
+    reached = False
+    for node in _statements(tree):
         match node:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names if alias.name != PACKAGE)
+                reached |= any(alias.name.partition(".")[0] == PACKAGE for alias in names)
             case ast.ImportFrom(module=str(module), level=0, names=names):
                 yield from (f"{module}.{alias.name}" for alias in names)
-            case ast.Attribute() if id(node) not in inner and _begins_with(node, PACKAGE):
-                yield ast.unparse(node)
             case _:
                 pass
+    if not reached:  # without such an import nothing is called by the package's name
+        return
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    inner = {id(node.value) for node in found}
+    yield from (ast.unparse(node) for node in found if id(node) not in inner and _begins_with(node, PACKAGE))
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Every statement of a file, without the expressions in it, which are most of it."""
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            part = getattr(node, field, None)
+            todo += part if isinstance(part, list) else []
 
 
 def _begins_with(node: ast.expr, name: str) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from calibrant.calibrators.fitting import focal_searches
 from calibrant.experiments.studies.demo import run
 from calibrant.experiments.studies.demo.comparison import ALL, FEW
 from command_line import call
@@ -24,11 +25,12 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the output of a demo in it that trains for fewer epochs."""
+    """A folder with the output of a demo in it that trains for fewer epochs, and fits from fewer starts."""
     folder = tmp_path_factory.mktemp("readme")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "FEW", replace(FEW, num_epochs=50))
         patch.setattr(run, "ALL", replace(ALL, num_epochs=1))
+        patch.setattr(focal_searches, "_START_GAMMAS", (0.0, 1.0))
         run.run_demo(folder / "demo", num_seeds=2)
     return folder
 

@@ -140,6 +140,17 @@ def test_last_layer_is_the_dense_block(name, small, data) -> None:
     torch.testing.assert_close(torch.cat([f.reshape(-1) for f in found]), slope, rtol=1e-7, atol=1e-9)
 
 
+def test_signs_are_fair_and_independent() -> None:
+    """Ones of either sign, as often, whatever stands beside or came before them: all |z| < 4."""
+    generator = torch.Generator().manual_seed(3)
+    like = torch.empty(21, dtype=torch.float64)
+    signs = torch.stack([penalties.random_signs(like, generator) for _ in range(400)])
+    assert torch.equal(signs.abs(), torch.ones_like(signs))
+    for each in (signs, signs[:, 1:] * signs[:, :-1], signs[1:] * signs[:-1]):
+        assert abs(float(each.mean())) * each.numel() ** 0.5 < 4
+        assert float((each.mean(0).abs() * len(each) ** 0.5).max()) < 4
+
+
 @pytest.mark.parametrize("name", ["cross_entropy", "mmce_plain", "multilabel_focal"])
 def test_unbiased_by_z_score(estimator, name, small, data) -> None:
     """Over 100 batches with the generator's own signs the mean of value and gradient is right, |z| < 4."""

@@ -88,9 +88,9 @@ def test_comparisons_say_who_errs_beyond_chance(comparison_of: Callable[..., Com
 
     names = [model.name for model in comparison.models]
     for text in said((HOLDS, FAILS), (HOLDS,)):
-        assert f"Beyond chance err {names[0]} (classes); not so {names[1]}." in html.unescape(text).replace(
-            "<wbr>", ""
-        )
+        assert f"Miscalibrated beyond chance: {names[0]} (classes). Not so: {names[1]}." in html.unescape(
+            text
+        ).replace("<wbr>", "")
     for text in said((HOLDS,), (HOLDS,)):
         assert "No model errs more than chance explains." in text
     for text in said((), ()):

@@ -77,10 +77,10 @@ def evaluate(
     test, the true errors under which the one found is no surprise (see
     :mod:`calibrant.evaluation.resampling.inversion`): it leaves out zero exactly where the p-value of
     ``null`` is at most one minus the level, and it need not lie evenly about the value, nor contain it.
-    ``without_chance`` is the estimate that goes with it. A ``change`` of two errors spans the resampled
-    interval about the difference of the values and about that of the estimates without chance, which is an
-    approximation. ``intervals`` takes bootstrap intervals for calibration errors instead: centred on the
-    value, plain percentiles, or BCa ones. The AUROC has DeLong's interval, or for several classes the same
+    ``without_chance`` is the estimate that goes with it. The interval of a ``change`` of two errors is made
+    from those of both and the correlation of the resampled errors, which is an approximation. ``intervals``
+    takes bootstrap intervals for calibration errors instead: centred on the value, plain percentiles, or BCa
+    ones. The AUROC has DeLong's interval, or for several classes the same
     with the influences averaged; calibration slope and intercept have normal ones from their influences.
     Where all that count are right (or none is), resamples are all alike, and the share has Clopper and
     Pearson's interval; what a single sample decides has none, nor has a change judged on fewer than six

@@ -134,8 +134,8 @@ def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
 
 
 OUTSIDE = (
-    "A calibration error that is found contains what chance adds; its interval is that of the error without "
-    "it, so the first can lie above the second."
+    "A calibration error that is found contains what chance adds, and its interval does not: an error can "
+    "lie above its interval."
 )
 
 
@@ -229,7 +229,8 @@ def beyond_chance(comparison: result.Comparison) -> str:
     rest = [name for name, parts in failing.items() if not parts]
     if not off:
         return "No model errs more than chance explains."
-    return f"Beyond chance err {', '.join(off)}" + (f"; not so {', '.join(rest)}." if rest else ".")
+    said = f"Miscalibrated beyond chance: {', '.join(off)}."
+    return f"{said} Not so: {', '.join(rest)}." if rest else said
 
 
 def null_sentence(null: result.NullError, observed: float, kind: result.Kind, level: float) -> str:

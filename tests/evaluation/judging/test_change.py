@@ -8,6 +8,7 @@ import pytest
 from calibrant.evaluation.judging.measure import Measured, change, measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Predictions
 
 PROCEDURE = Procedure(kind="binary", num_bins=10, num_resamples=50, num_draws=100, level=0.95, seed=0)
@@ -40,8 +41,20 @@ def test_the_ends_are_as_far_off_as_those_of_both_errors() -> None:
     assert found.low == pytest.approx(
         middle - old_middle - np.hypot(middle - low, old_high - old_middle), abs=1e-12
     )
-    assert found.high == pytest.approx(
-        middle - old_middle + np.hypot(high - middle, old_middle - old_low), abs=1e-12
-    )
+    above = middle - old_middle + np.hypot(high - middle, old_middle - old_low)
+    assert found.high == pytest.approx(max(high, above), abs=1e-12)
     back = change(calibrated, off, 0.95)["event_ece"]
     assert (back.low, back.high) == pytest.approx((-(found.high or 0.0), -(found.low or 0.0)), abs=1e-12)
+
+
+def test_if_one_error_is_zero_the_change_may_be_all_of_the_other() -> None:
+    """So the interval reaches to the other's end, further than the root where chance adds to the first."""
+    calibrated, off = judged(1.0), judged(4.0)
+    for old, high in ((0.0, 0.3), (0.1, 0.3)):
+        new = Estimate(value=0.2, low=0.1, high=high, without_chance=0.18)
+        was = Estimate(value=0.15, low=old, high=0.2, without_chance=0.13)
+        off.metrics["event_ece"], calibrated.metrics["event_ece"] = new, was
+        found = change(off, calibrated, 0.95, paired=False)["event_ece"]
+        root = 0.05 + np.hypot(0.12, 0.13 - old)
+        assert found.high == pytest.approx(0.3 if old == 0 else root)
+        assert root < 0.3

@@ -9,7 +9,13 @@ from calibrant.evaluation.judging.class_table import ClassTable
 from calibrant.evaluation.judging.labelled_probs import LabelledProbs
 from calibrant.evaluation.judging.scan import scan_rows
 from calibrant.evaluation.resampling import drawn_labels
-from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores, draw_labels, joint_p_value
+from calibrant.evaluation.resampling.drawn_labels import (
+    ClassNull,
+    ClassRowsBlock,
+    class_scores,
+    draw_labels,
+    joint_p_value,
+)
 from calibrant.predictions import Predictions
 
 NEAR = 4.0  # standard errors
@@ -41,6 +47,26 @@ def test_labels_follow_the_probabilities(weighted: bool, monkeypatch: pytest.Mon
     error = drawn.std(axis=1) / np.sqrt(400)
     excess = np.abs(drawn.mean(axis=1) - classes.sums.confidences.numpy()[filled])
     assert (excess <= NEAR * error + 1e-9 + 0.01 * (error == 0)).all()
+
+
+def test_rare_labels_follow_the_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only exceptions are drawn too: one in fifty or fewer, also where their steps run out midway."""
+    rng = np.random.default_rng(5)
+    rest = rng.dirichlet([0.5, 1.0, 2.0], size=60) * np.linspace(0.0, 0.02, 60)[:, None]
+    probs = np.concatenate([rest[:, :2], 1 - rest.sum(axis=1, keepdims=True), rest[:, 2:]], axis=1)
+    rows = ClassRowsBlock(
+        probs=probs, stated=probs, bins=np.zeros((60, 4), np.int64), mass=rng.exponential(size=60)
+    )
+    draws = draw_labels(lambda: iter([rows]), np.ones((4, 1), bool), num_draws=4000, seed=(1,))
+    drawn = np.concatenate(list(draws), axis=1)
+    np.testing.assert_allclose(drawn.sum(axis=0), rows.mass.sum())
+    error = np.sqrt(rows.mass**2 @ (probs * (1 - probs)) / 4000)
+    assert (np.abs(drawn.mean(axis=1) - rows.mass @ probs) <= NEAR * error).all()
+    monkeypatch.setattr(drawn_labels, "SPARE", -5.0)  # standard deviations: fewer steps than are wanted
+    again = np.concatenate(
+        list(draw_labels(lambda: iter([rows]), np.ones((4, 1), bool), num_draws=4000, seed=(2,))), axis=1
+    )
+    assert (np.abs(again.mean(axis=1) - rows.mass @ probs) <= NEAR * error).all()
 
 
 def test_the_draws_are_joint() -> None:

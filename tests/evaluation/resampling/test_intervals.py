@@ -80,7 +80,7 @@ def test_every_interval_contains_its_value(made: Maker) -> None:
     assert len(given) >= 15
     for name, estimate in given.items():
         assert estimate.low <= estimate.value <= estimate.high, name
-    assert np.quantile(judged.replicates["ece"], 0.2) > judged.metrics["ece"].value
+    assert np.quantile(judged.replicates_of("ece"), 0.2) > judged.metrics["ece"].value
 
 
 def test_intervals_cover() -> None:

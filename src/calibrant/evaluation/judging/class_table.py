@@ -147,6 +147,7 @@ class ClassTable:
             num_bins=len(mass),
             total_squares=share / total,
             error=lambda each: np.abs(each).sum(axis=1) / num_classes,
+            per_size=1 / num_classes,
         )
 
     def draw_errors(self, truth: Truth, num_draws: int, seed: tuple[int, ...]) -> Vector:

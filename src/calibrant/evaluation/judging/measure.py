@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -37,16 +37,40 @@ from calibrant.evaluation.resampling.resamples import Deletions
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import ClassRow, Curve, Estimate, Intervals, NullError, Part
 
+FOR_CORRELATIONS = 200
+"""Resamples of errors whose intervals are inverted: what is asked of them is how two errors hang together."""
+
 
 @dataclass(frozen=True)
 class Measured:
     """An arm's metrics, and the resampled ones that differences between arms are made of."""
 
     reduced: Reduced
-    replicates: Mapping[str, Vector]
+    replicates: Mapping[str, Vector]  # of what has no inverted interval
     deleted: Mapping[str, Vector]  # the values without single samples, where BCa intervals are wanted
     noise: Noise
     metrics: dict[str, Estimate]
+    part: int = 0
+    _errors: dict[str, Vector] = field(default_factory=dict[str, Vector], init=False, repr=False)
+
+    def replicates_of(self, name: str) -> Vector:
+        """Those of an error with an inverted interval too: fewer, and made when they are asked for."""
+        if name in self.replicates:
+            return self.replicates[name]
+        if name not in self._errors:
+            procedure, reduced = self.noise.procedure, self.reduced
+            computed = {each.key: each.computed for each in reduced.quantities}
+            alike = [
+                each
+                for each in reduced.quantities
+                if each.key not in self.replicates
+                and (reduced.classwise is None or type(each.computed) is type(computed[name]))
+            ]
+            some = procedure.resamples(
+                reduced.num_samples, self.part, reduced.clusters, most=FOR_CORRELATIONS
+            )
+            self._errors.update(replicate(reduced, procedure.num_bins, some, only=alike))
+        return self._errors[name]
 
 
 def measure(
@@ -63,7 +87,8 @@ def measure(
     if procedure.intervals == "inverted":
         found = ((each.key, noise.inverted(each)) for each in reduced.quantities)
         inverted = {key: interval for key, interval in found if interval is not None}
-    replicates = replicate(reduced, procedure.num_bins, resamples, progress)
+    others = [each for each in reduced.quantities if each.key not in inverted]
+    replicates = replicate(reduced, procedure.num_bins, resamples, progress, only=others)
     deleted: dict[str, Vector] = {}
     if procedure.intervals == "bca":
         groups = stream_seed(procedure.seed, Stream.JACKKNIFE, part)
@@ -91,7 +116,7 @@ def measure(
                 intervals=procedure.intervals,
             )
             metrics[name] = _at_ends_of_the_scale(quantity, estimate, reduced, procedure.level)
-    return Measured(reduced, replicates, deleted, noise, metrics)
+    return Measured(reduced, replicates, deleted, noise, metrics, part)
 
 
 def _at_ends_of_the_scale(quantity: Quantity, estimate: Estimate, reduced: Reduced, level: float) -> Estimate:
@@ -129,8 +154,10 @@ def change(after: Measured, before: Measured, level: float, *, paired: bool = Tr
         elif name in after.reduced.influences:
             error = _error_of_change(name, after.reduced, before.reduced, paired=paired)
             changes[name] = _influence_estimate(value, error, level, ANYTHING)
+        elif estimate.without_chance is not None and other.without_chance is not None:
+            changes[name] = _change_of_errors(value, name, after, before, paired=paired)
         else:
-            found = _resampled_estimate(
+            changes[name] = _resampled_estimate(
                 value,
                 after.replicates[name] - before.replicates[name],
                 _deleted_of_change(name, after, before, paired=paired),
@@ -138,13 +165,11 @@ def change(after: Measured, before: Measured, level: float, *, paired: bool = Tr
                 bounds=ANYTHING,
                 intervals=after.noise.procedure.intervals,
             )
-            both = after.replicates[name], before.replicates[name]
-            changes[name] = _change_of_errors(found, estimate, other, both)
     return changes
 
 
 def _change_of_errors(
-    found: Estimate, after: Estimate, before: Estimate, replicates: tuple[Vector, Vector]
+    value: float, name: str, after: Measured, before: Measured, *, paired: bool
 ) -> Estimate:
     r"""A change of two errors, both of which chance enlarges, from the intervals of both.
 
@@ -152,21 +177,29 @@ def _change_of_errors(
     resampled errors, the lower end is the difference of the :math:`m` less the root of
     :math:`a^2 + b^2 - 2 r a b`, where :math:`a = m - l` after and :math:`b = u - m` before; likewise the
     upper one. Where one of the errors may be zero, the resampled ones say nothing of how such ends hang
-    together, and r counts as zero.
+    together, and r counts as zero. If it is zero, the change is the other error, so the interval reaches as
+    far as that of the other error does: what chance takes from one may be just what it adds to the other.
 
     References:
         Zou and Donner, "Construction of confidence limits about effect measures: a general approach",
         Statistics in Medicine 27, 2008.
     """
-    ends = (after.low, after.high, after.without_chance, before.low, before.high, before.without_chance)
-    if any(each is None for each in ends) or np.array_equal(*replicates, equal_nan=True):
-        return found  # of two models that are the same, nothing changes
+    new, old = after.metrics[name], before.metrics[name]
+    ends = (new.low, new.high, new.without_chance, old.low, old.high, old.without_chance)
     low, high, middle, old_low, old_high, old_middle = (each or 0.0 for each in ends)
-    moved = middle - old_middle
-    r = _correlation(*replicates) if low > 0 and old_low > 0 else 0.0
-    below = _apart(middle - low, old_high - old_middle, r)
-    above = _apart(high - middle, old_middle - old_low, r)
-    return Estimate(value=found.value, low=moved - below, high=moved + above, without_chance=moved)
+    moved, r = middle - old_middle, 0.0
+    if paired and (new == old or min(low, old_low) > 0):
+        both = after.replicates_of(name), before.replicates_of(name)
+        if np.array_equal(*both, equal_nan=True):  # of two models that are the same
+            return Estimate(value=value, low=value, high=value, without_chance=value)
+        r = _correlation(*both) if min(low, old_low) > 0 else 0.0
+    lowest = moved - _apart(middle - low, old_high - old_middle, r)
+    highest = moved + _apart(high - middle, old_middle - old_low, r)
+    if low <= 0:
+        lowest = min(lowest, -old_high)
+    if old_low <= 0:
+        highest = max(highest, high)
+    return Estimate(value=value, low=lowest, high=highest, without_chance=moved)
 
 
 def _apart(one: float, other: float, correlation: float) -> float:

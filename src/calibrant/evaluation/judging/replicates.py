@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from calibrant._math.threads import in_threads, threads_for
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, EventError
+from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, EventError, Quantity
 from calibrant.evaluation.resampling.events import Events, Vector
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Counts, Deletions, Resamples, block_bounds
 from calibrant.evaluation.resampling.statistics import EventErrors, Means
@@ -20,19 +20,25 @@ def replicate(
     num_bins: int,
     resamples: Resamples | Deletions,
     progress: Callable[[float], None] = lambda _: None,
+    *,
+    only: Sequence[Quantity] | None = None,
 ) -> dict[str, Vector]:
-    """Every metric that has a value ``(R,)``, NaN where a resample leaves it undefined.
+    """Every metric that has a value ``(R,)``, NaN where a resample leaves it undefined; or ``only`` some.
 
     The same ``resamples`` draw the same rows whatever the arm. Metrics with influences (AUROC, slope,
     intercept) are not among them: their intervals come from those.
     """
-    engine = _Engine(reduced, num_bins)
+    wanted = [each for each in (reduced.quantities if only is None else only) if each.key in reduced.values]
+    engine = _Engine(reduced, num_bins, wanted)
+    classwise = None
+    if any(isinstance(each.computed, ClassErrors) for each in wanted):
+        classwise = reduced.classwise
     blocks: list[dict[str, Vector]] = []
-    classwise: list[Vector] = []
+    of_classes: list[Vector] = []
     done = 0
     for counts in resamples.blocks():
-        if reduced.classwise is not None:
-            classwise.append(reduced.classwise(counts))
+        if classwise is not None:
+            of_classes.append(classwise(counts))
         bounds = block_bounds(len(counts), SMALL_BLOCK // resamples.num_samples)
         parts = [counts[start:stop] for start, stop in bounds]
         with threads_for(SMALL_BLOCK):  # one for each part
@@ -41,42 +47,43 @@ def replicate(
                 done += len(part)
                 progress(done / resamples.num_resamples)
     replicates = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
-    for each in reduced.quantities:
+    for each in wanted:
         if each.key in reduced.no_interval:
             replicates[each.key] = np.full(resamples.num_resamples, np.nan)
-        elif isinstance(each.computed, ClassErrors) and each.key in reduced.values:
+        elif isinstance(each.computed, ClassErrors):
             # Without classes of its own it is the mean over events that are judged anyway.
             same = ECE.event_key if EVENT in reduced.events else ECE.key
-            replicates[each.key] = np.concatenate(classwise) if classwise else replicates[same]
+            replicates[each.key] = np.concatenate(of_classes) if of_classes else replicates[same]
     return replicates
 
 
 class _Engine:
     """What is prepared once for all resamples."""
 
-    def __init__(self, reduced: Reduced, num_bins: int) -> None:
-        self._means = Means({key: pair for key, pair in reduced.ratios.items() if key in reduced.values})
+    def __init__(self, reduced: Reduced, num_bins: int, wanted: Sequence[Quantity]) -> None:
+        ratios = {each.key: reduced.ratios[each.key] for each in wanted if each.key in reduced.ratios}
+        self._means = Means(ratios) if ratios else None
+        self._errors = [(each, each.computed) for each in wanted if isinstance(each.computed, EventError)]
         self._events = {
-            prefix: [EventErrors(event, num_bins) for event in events]
-            for prefix, events in reduced.events.items()
+            prefix: [EventErrors(event, num_bins) for event in reduced.events[prefix]]
+            for prefix in {each.prefix for each, _ in self._errors}
         }
         self._reduced = reduced
         self._num_bins = num_bins
 
     def __call__(self, counts: Counts) -> dict[str, Vector]:
         """The quantities of some resamples, from their counts ``(r, N)``."""
-        found = self._means(counts)
+        found = {} if self._means is None else self._means(counts)
         kernels = {
             prefix: [errors_of(counts) for errors_of in events] for prefix, events in self._events.items()
         }
-        for each in self._reduced.quantities:
-            if isinstance(each.computed, EventError) and each.key in self._reduced.values:
-                if each.computed.kernel in EventErrors.KERNELS:
-                    parts = [errors[each.computed.kernel] for errors in kernels[each.prefix]]
-                else:
-                    events = self._reduced.events[each.prefix]
-                    parts = [self._recomputed(each.computed, event, counts) for event in events]
-                found[each.key] = np.mean(parts, axis=0)
+        for each, computed in self._errors:
+            if computed.kernel in EventErrors.KERNELS:
+                parts = [errors[computed.kernel] for errors in kernels[each.prefix]]
+            else:
+                events = self._reduced.events[each.prefix]
+                parts = [self._recomputed(computed, event, counts) for event in events]
+            found[each.key] = np.mean(parts, axis=0)
         return found
 
     def _recomputed(self, error: EventError, event: Events, counts: Counts) -> Vector:

@@ -18,6 +18,8 @@ from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 
+LIKELY_EXCEPTION = 0.5  # from which on every label is drawn
+SPARE = 4.0  # standard deviations of their number
 MOST_SUMS = 1 << 22  # of drawn classes and bins held at once: 32 MiB
 
 
@@ -29,6 +31,12 @@ class ClassRowsBlock:
     stated: Matrix
     bins: Indices
     mass: Vector
+
+    def part(self, rows: slice | NDArray[np.bool_]) -> ClassRowsBlock:
+        """Some of them."""
+        return ClassRowsBlock(
+            probs=self.probs[rows], stated=self.stated[rows], bins=self.bins[rows], mass=self.mass[rows]
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,19 +79,42 @@ def draw_labels(
     Only of the M bins of classes ``(C, B)`` that are ``filled``: few of many classes are stated to be likely.
     One walk through the rows for every 32 MiB of results.
     """
-    from calibrant.evaluation.resampling.kernels import add_drawn_labels  # compiled
-
     rng = np.random.Generator(np.random.SFC64(seed))
     places = np.cumsum(filled).reshape(filled.shape) - 1  # a bin without weight adds nothing to any other
     num_filled = int(filled.sum())
     for first, last in block_bounds(num_draws, MOST_SUMS // num_filled):
         sums = np.zeros((num_filled, last - first))
+        usual = np.zeros(num_filled)
         for rows in blocks():
             for start, stop in block_bounds(len(rows.mass), SMALL_BLOCK // (last - first)):
-                uniform = rng.random((stop - start, last - first), dtype=np.float32)
-                part = slice(start, stop)
-                add_drawn_labels(uniform, rows.probs[part], rows.bins[part], places, rows.mass[part], sums)
+                _add(rows.part(slice(start, stop)), places, rng, usual, sums)
+        sums += usual[:, None]
         yield sums
+
+
+def _add(
+    rows: ClassRowsBlock, places: Indices, rng: np.random.Generator, usual: Vector, sums: Matrix
+) -> None:
+    """Draw the labels of some rows."""
+    from calibrant.evaluation.resampling.label_kernels import add_drawn_labels, add_exceptions  # compiled
+
+    likeliest = rows.probs.max(axis=1)
+    exceptions = np.maximum(1 - likeliest / rows.probs.sum(axis=1), 0.0)
+    sure = exceptions < LIKELY_EXCEPTION
+    if not sure.all():
+        these = rows.part(~sure)
+        uniform = rng.random((len(these.mass), sums.shape[1]), dtype=np.float32)
+        add_drawn_labels(uniform, these.probs, these.bins, places, these.mass, sums)
+    if not sure.any():
+        return
+    these, place = rows.part(sure), np.zeros(2, np.int64)
+    expected = sums.shape[1] * exceptions[sure] + 1
+    while place[0] < len(these.mass):
+        wanted = expected[place[0] :].sum()
+        size = max(1, int(wanted + SPARE * np.sqrt(wanted)))
+        steps = rng.standard_exponential(size, dtype=np.float32)
+        uniform = rng.random(size, dtype=np.float32)
+        add_exceptions(place, steps, uniform, these.probs, these.bins, places, these.mass, usual, sums)
 
 
 def class_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Matrix:

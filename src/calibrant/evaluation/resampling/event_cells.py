@@ -68,15 +68,23 @@ class Cells:
     total_squares: float
     error: Callable[[Matrix], Vector]
     """Errors ``(R,)`` of residual sums ``(R, M)``."""
+    per_size: float | None = None
+    """What the error is per unit of the summed sizes of the residual sums, if it is a multiple of these."""
     cancels: bool = False
     """Whether gaps of both signs can cancel in the error, or those of one sign do not count."""
     clustered: Clustered | None = None
     """What clusters say of the noise; ``None`` where the samples are independent."""
 
-    @property
+    @cached_property
     def bins_alone(self) -> bool:
         """Whether each bin is its own cell."""
         return len(self.cell) == self.num_cells == self.num_bins
+
+    def _by_cell(self, values: Vector) -> Vector:
+        """Sums ``(M,)`` of what entries have."""
+        if self.bins_alone:
+            return values
+        return np.bincount(self.cell, values, self.num_cells).astype(np.float64)
 
     @cached_property
     def found(self) -> Vector:
@@ -110,11 +118,11 @@ class Cells:
 
     def sums(self, gaps: Vector) -> Vector:
         """The residual sums ``(M,)`` that gaps ``(F,)`` would give."""
-        return np.bincount(self.cell, self.mass * gaps[self.bin], self.num_cells).astype(np.float64)
+        return self._by_cell(self.mass * gaps[self.bin])
 
     def variances(self, gaps: Vector) -> Vector:
         """Variance of the residual sum of each cell ``(M,)`` where the gaps ``(F,)`` are these."""
-        spread = np.bincount(self.cell, self._spread(gaps), self.num_cells)
+        spread = self._by_cell(self._spread(gaps))
         return np.maximum(spread - self.total_squares * self.sums(gaps) ** 2, 0.0)
 
     def bin_errors(self, gaps: Vector) -> Vector:
@@ -162,6 +170,7 @@ def joined(parts: Sequence[Cells]) -> Cells:
         num_cells=int(cells[-1]),
         num_bins=int(bins[-1]),
         error=error,
+        per_size=None if parts[0].per_size is None else parts[0].per_size / len(parts),
         clustered=joined_clusters([part.clustered for part in parts if part.clustered is not None])
         if parts[0].clustered is not None
         else None,
@@ -196,7 +205,8 @@ class EventCells:
     def cells(self, kernel: Kernel) -> Cells:
         """The sums that an error is a function of."""
         cells = self._cells[PLACES[kernel]]
-        return replace(cells, error=self.error(kernel), cancels=kernel in CANCELLING)
+        per_size = 1.0 if _ERRORS[kernel] is _absolute else None
+        return replace(cells, error=self.error(kernel), per_size=per_size, cancels=kernel in CANCELLING)
 
     def error(self, kernel: Kernel) -> Callable[[Matrix], Vector]:
         """The errors ``(R,)`` of residual sums ``(R, M)`` over bins or cells, divided by the total weight."""

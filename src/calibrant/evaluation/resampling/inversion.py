@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from statistics import NormalDist
 from typing import TypeAlias
 
@@ -46,19 +46,24 @@ from calibrant.evaluation.resampling.clustered_noise import clustered_sums
 from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.evaluation.resampling.null import ROUNDING
-from calibrant.evaluation.resampling.sparse_noise import SparseNoise, noisy_sums
+from calibrant.evaluation.resampling.sparse_noise import SparseNoise
 from calibrant.evaluation.result import Estimate
 from calibrant.evaluation.thresholds import beyond_chance
 
 STEPS = 8  # of each search, once the place lies between two
-FIRST_STEP, NARROW, CLOSE = 1.0, 0.02, 0.04  # standard errors
+FIRST_STEP, NARROW = 1.0, 0.02  # standard errors
+CLOSE, CLOSE_TO_MEDIAN = 0.15, 0.05
+"""Normal quantiles: from so near a straight line leads to the place. Of 400 draws the 97.5 % quantile itself
+is known to about 0.13, the median to 0.06."""
+FURTHER = 1.2  # than a straight line would lead, to get beyond
 LEAST_SHARE = 1e-4
 HALVINGS = 24  # where nothing is drawn
 LESS_FAR = 0.9  # of a gap, for its standard error: that of a bin without events is not zero
 FARTHEST = 8.0  # standard errors by which gaps are widened at most
 STANDS_OUT = 2.0  # standard errors
-FEWEST_DRAWS, MOST_SUMS = 400, 1 << 15  # draws are left out where there are more noisy sums than that
+FEWEST_DRAWS, MOST_SUMS = 400, 1 << 14  # draws are left out where there are more noisy sums than that
 _NORMAL = NormalDist()
+_NOTHING = np.empty((0, 0), np.float32)
 Family: TypeAlias = Callable[[float], Vector]
 """Gaps ``(F,)`` that grow with the place."""
 
@@ -101,7 +106,6 @@ class _Search:
         self._noise = noise
         self._level = level
         self._seed = seed
-        self._extra = np.empty((0, 0), np.float32)
         self._sparse = SparseNoise(cells, noise, seed)
         self._observed = cells.observed
         self._sizes = np.abs(cells.gaps)
@@ -113,23 +117,38 @@ class _Search:
         self._nothing = -float(scores.max(initial=0.0))  # the place at which all gaps are gone
         drawn = cells.error(noise)
         self._median = float(np.median(drawn))
-        self._p_value = _share(drawn >= self._observed - ROUNDING)
+        self._without_gaps = self._shares(drawn)
+        self._p_value = self._without_gaps[0]
 
     def result(self, real: bool | None) -> Inverted:
         """All three."""
         if real is None:
             real = beyond_chance(self._p_value, self._level)
-        middle = 0.0
-        if self._p_value < 0.5:
-            place = rising_root(lambda at: self._excess(self._soft(at)), self._nothing, FARTHEST)
-            middle = self._error(self._soft(place))
+        middle = self._middle() if self._p_value < 0.5 else 0.0
         low = self._low() if real else 0.0
         return Inverted(low, max(self._high(), low, middle), max(low, middle))
+
+    def _middle(self) -> float:
+        """The error of the gaps, smaller or larger, whose noisy error exceeds the one found half the time."""
+
+        def excess(at: float) -> float:
+            return _z(self._above(self._soft(at))[0])
+
+        at_zero = excess(0.0)
+        if at_zero < 0:
+            place = rising_root(excess, 0.0, FARTHEST, at_start=at_zero, close=CLOSE_TO_MEDIAN)
+        else:
+            place = _between(excess, (0.0, at_zero), (self._nothing, _z(self._p_value)), CLOSE_TO_MEDIAN)
+        return self._error(self._soft(place))
 
     def _low(self) -> float:
         """The smallest error that is not excluded, above zero: of few large gaps, or of even ones."""
         least = _first(lambda at: self._error(self._firm(at)) > 0, self._nothing, 0.0)
-        found = rising_root(lambda at: self._surprise_below(self._firm(at)), least, 0.0)
+        at_zero = self._surprise_below(self._firm(0.0))
+        found = 0.0
+        if at_zero > 0:
+            end = (least, self._below_without_gaps())
+            found = _between(lambda at: self._surprise_below(self._firm(at)), (0.0, at_zero), end)
         low = self._error(self._firm(found))
         if self._cells.cancels:
             for family in self._one_sign(np.zeros_like(self._sizes)):
@@ -146,10 +165,14 @@ class _Search:
         at_start = surprise(start)
         if start == FARTHEST or at_start <= 0:
             return bound
-        at_zero = min(_z(self._p_value) - _z(1 - self._level), -CLOSE)  # excluded there, by more draws
         least = _first(lambda at: self._error(family(at)) > 0, 0.0, start)
-        found = _between(surprise, (0.0, at_zero), (start, at_start))
+        found = _between(surprise, (0.0, self._below_without_gaps()), (start, at_start))
         return self._error(family(max(least, found)))
+
+    def _below_without_gaps(self) -> float:
+        """How the error found is too large if there are no gaps: excluded, by more draws than these."""
+        above, tail, _ = self._without_gaps
+        return min(_z(above) - _z(tail), -CLOSE)
 
     def _high(self) -> float:
         """The largest error that is not excluded: of gaps as they were found, or all of one sign."""
@@ -165,7 +188,8 @@ class _Search:
         start = self._place_of(family, bound)
         if start == FARTHEST:
             return bound
-        found = rising_root(lambda at: self._surprise_above(family(at)), start, FARTHEST)
+        at_start = self._surprise_above(family(start))
+        found = rising_root(lambda at: self._surprise_above(family(at)), start, FARTHEST, at_start=at_start)
         return max(bound, self._error(family(found)))
 
     def _place_of(self, family: Family, error: float) -> float:
@@ -199,10 +223,6 @@ class _Search:
         """The error that gaps have without noise."""
         return float(self._cells.error(self._cells.sums(gaps)[None])[0])
 
-    def _excess(self, gaps: Vector) -> float:
-        """Positive where more than half of the noisy errors exceed the one found."""
-        return _z(self._above(gaps)[0])
-
     def _surprise_below(self, gaps: Vector) -> float:
         """Positive where the error found is not too large for these gaps."""
         above, tail, _ = self._above(gaps)
@@ -215,8 +235,9 @@ class _Search:
 
     def _above(self, gaps: Vector) -> tuple[float, float, float]:
         """The share of noisy errors above the one found, the tail for such gaps, and the share below."""
-        sums = self._noisy(gaps)
-        drawn = self._cells.error(sums)
+        return self._shares(self._drawn(gaps)) if gaps.any() else self._without_gaps
+
+    def _shares(self, drawn: Vector) -> tuple[float, float, float]:
         shift = _NORMAL.inv_cdf(min(max(float((drawn > self._median).mean()), 0.001), 0.999))
         tail = upper_tail(max(shift, 0.0), self._level)
         return (
@@ -225,29 +246,24 @@ class _Search:
             _share(drawn <= self._observed + ROUNDING),
         )
 
-    def _noisy(self, gaps: Vector) -> Matrix:
-        """Residual sums with these gaps: draws under calibration, shrunk or with more noise added.
+    def _drawn(self, gaps: Vector) -> Vector:
+        """Noisy errors with these gaps: draws under calibration, shrunk or with more noise added.
 
         Where few events are expected, their numbers are drawn instead.
         """
         if self._cells.clustered is not None:
-            if not len(self._extra):
-                rng = np.random.default_rng(self._seed)
-                self._extra = rng.standard_normal(self._noise.shape, dtype=np.float32)
-            return clustered_sums(self._cells, self._noise, gaps, self._extra)
+            return self._cells.error(clustered_sums(self._cells, self._noise, gaps, self._more_noise))
         wanted, given = self._cells.variances(gaps), self._under_chance
         ratio = np.divide(wanted, given, out=np.ones_like(given), where=given > 0)
         more = np.sqrt(np.maximum(wanted - given, 0.0))
-        counted = self._sparse.counted(gaps)
-        more[counted] = 0.0
-        if (more > 0).any() and not len(self._extra):
-            rng = np.random.default_rng(self._seed)
-            self._extra = rng.standard_normal(self._noise.shape, dtype=np.float32)
-        sums = noisy_sums(
-            self._noise, np.sqrt(np.minimum(ratio, 1.0)), self._extra, more, self._cells.sums(gaps), counted
-        )
-        self._sparse.add(sums, gaps)
-        return sums
+        more[self._sparse.counted(gaps)] = 0.0
+        extra = self._more_noise if (more > 0).any() else _NOTHING
+        return self._sparse.errors(gaps, np.sqrt(np.minimum(ratio, 1.0)), extra, more)
+
+    @cached_property
+    def _more_noise(self) -> NDArray[np.float32]:
+        """Normal numbers of the shape of the noise."""
+        return np.random.default_rng(self._seed).standard_normal(self._noise.shape, dtype=np.float32)
 
 
 def _share(which: NDArray[np.bool_]) -> float:
@@ -270,43 +286,60 @@ def _first(true: Callable[[float], bool], low: float, high: float) -> float:
     return high
 
 
-def rising_root(function: Callable[[float], float], low: float, high: float) -> float:
+def rising_root(
+    function: Callable[[float], float],
+    low: float,
+    high: float,
+    *,
+    at_start: float | None = None,
+    close: float = CLOSE,
+) -> float:
     """Where a rising function becomes positive between two places; the nearer one if that lies outside.
 
-    In steps of growing length from the end nearer zero, and then between two places.
+    From the end nearer zero, where its value may be known, as far as a straight line would lead and a little
+    further, and then between two places.
     """
     start, end = (low, high) if abs(low) < abs(high) else (high, low)
     way, step = (1.0 if end > start else -1.0), FIRST_STEP
-    near, at_near = start, function(start)
+    near, at_near = start, (function(start) if at_start is None else at_start)
     if at_near * way >= 0:
         return start
     while near != end:
-        far = start + way * step if step < abs(end - start) else end
+        far = near + way * step if step < abs(end - near) else end
         at_far = function(far)
         if at_far * way >= 0:
-            return _between(function, (near, at_near), (far, at_far))
-        near, at_near, step = far, at_far, 2 * step
+            return _between(function, (near, at_near), (far, at_far), close)
+        risen = (at_far - at_near) * way
+        step *= min(max(FURTHER * abs(at_far) / risen, 0.25), 4.0) if risen > 0 else 2.0
+        near, at_near = far, at_far
     return end
 
 
 def _between(
-    function: Callable[[float], float], one: tuple[float, float], other: tuple[float, float]
+    function: Callable[[float], float],
+    one: tuple[float, float],
+    other: tuple[float, float],
+    close: float = CLOSE,
 ) -> float:
     """Where a function changes its sign between two places, by false position (Illinois)."""
-    (near, at_near), (far, at_far) = one, other
-    place = near
+    ends = [one, other]
+    at_ends, last = [one[1], other[1]], -1  # halved where an end stays twice
     for _ in range(STEPS):
-        place = near - at_near * (far - near) / (at_far - at_near)
+        if min(abs(ends[0][1]), abs(ends[1][1])) < close or abs(ends[0][0] - ends[1][0]) < NARROW:
+            break
+        place = _crossing((ends[0][0], at_ends[0]), (ends[1][0], at_ends[1]))
         value = function(place)
-        if abs(value) < CLOSE:
-            break
-        if value * at_near > 0:
-            near, at_near, at_far = place, value, at_far / 2
-        else:
-            far, at_far, at_near = place, value, at_near / 2
-        if abs(far - near) < NARROW:
-            break
-    return place
+        moved = int(value * at_ends[1] > 0)  # the end on the same side
+        ends[moved], at_ends[moved] = (place, value), value
+        if moved == last:
+            at_ends[1 - moved] /= 2
+        last = moved
+    return _crossing(*ends)
+
+
+def _crossing(one: tuple[float, float], other: tuple[float, float]) -> float:
+    """Where the straight line through two points crosses zero."""
+    return one[0] - one[1] * (other[0] - one[0]) / (other[1] - one[1])
 
 
 def upper_tail(shift: float, level: float) -> float:

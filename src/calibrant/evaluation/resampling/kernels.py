@@ -60,7 +60,7 @@ def _fill_tables(probs: NDArray[np.float64], starts: NDArray[np.int64], tables: 
 
 
 @njit(inner=True)
-def _set_guide(table: NDArray[np.float64], guide: NDArray[np.int64]) -> None:
+def set_guide(table: NDArray[np.float64], guide: NDArray[np.int64]) -> None:
     """Where to begin in an ascending table, by the first bits of a uniform number."""
     k = 0
     for place in range(GUIDE):
@@ -70,7 +70,7 @@ def _set_guide(table: NDArray[np.float64], guide: NDArray[np.int64]) -> None:
 
 
 @njit(inner=True)
-def _first_above(uniform: float, table: NDArray[np.float64], guide: NDArray[np.int64]) -> int:
+def first_above(uniform: float, table: NDArray[np.float64], guide: NDArray[np.int64]) -> int:
     """The least k whose table entry exceeds the uniform number."""
     k = guide[int(uniform * GUIDE)]
     while table[k] <= uniform:
@@ -103,9 +103,9 @@ def _draw_counts(
             for r in range(num_draws):
                 counts[group, r] = 0.0 if uniform[group, r] < table[0] else 1.0
             continue
-        _set_guide(table, guide)
+        set_guide(table, guide)
         for r in range(num_draws):
-            counts[group, r] = _first_above(uniform[group, r], table, guide)
+            counts[group, r] = first_above(uniform[group, r], table, guide)
 
 
 def binned_errors(
@@ -246,49 +246,6 @@ def _sums_before(
         total += drawn * mass[i]
         residual += drawn * residuals[i]
     return sums[block, 0] + total, sums[block, 1] + residual
-
-
-def add_drawn_labels(
-    uniform: NDArray[np.float32],
-    probs: NDArray[np.float64],
-    bins: NDArray[np.int64],
-    places: NDArray[np.int64],
-    mass: NDArray[np.float64],
-    sums: NDArray[np.float64],
-) -> None:
-    """Draw the label of each sample from its probabilities ``(N, C)`` by uniform numbers ``(N, r)``.
-
-    The mass of a sample is added to ``sums`` ``(M, r)`` where it is drawn: at the ``places`` ``(C, B)`` of
-    its class and of the bin of the probability that the sample states for it.
-    """
-    ends, guide = np.empty(probs.shape[1]), np.empty(GUIDE, np.int64)
-    _add_labels(uniform, probs, bins, places, mass, ends, guide, sums)
-
-
-@njit
-def _add_labels(
-    uniform: NDArray[np.float32],
-    probs: NDArray[np.float64],
-    bins: NDArray[np.int64],
-    places: NDArray[np.int64],
-    mass: NDArray[np.float64],
-    ends: NDArray[np.float64],
-    guide: NDArray[np.int64],
-    sums: NDArray[np.float64],
-) -> None:
-    num_samples, num_classes = probs.shape
-    for i in range(num_samples):
-        total = 0.0
-        for k in range(num_classes):
-            total += probs[i, k]
-            ends[k] = total
-        for k in range(num_classes):
-            ends[k] /= total
-        ends[num_classes - 1] = 2.0  # whatever rounding left of it: no uniform number lies beyond
-        _set_guide(ends, guide)
-        for r in range(uniform.shape[1]):
-            k = _first_above(uniform[i, r], ends, guide)
-            sums[places[k, bins[i, k]], r] += mass[i]
 
 
 def isotonic_curves(

@@ -1,6 +1,8 @@
-"""Noise where few events are expected: whole numbers of them, of which a normal curve says little."""
+"""Noisy errors; where few events are expected, by whole numbers of them: a normal curve says little there."""
 
 from __future__ import annotations
+
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +30,12 @@ class SparseNoise:
             stated = (1 - cells.tilt / cells.squares) / 2
         rare = np.minimum(stated, 1 - stated)
         few = np.flatnonzero((trials * rare < FEW) & (cells.mass > 0)) if cells.bins_alone else np.arange(0)
-        self._places, self._num_cells = few, cells.num_cells
+        self._places, self._cells, self._noise = few, cells, np.ascontiguousarray(noise)
+        self._extra_by_cell = np.empty((0, 0), np.float32)
         self._side = np.where(stated[few] > 0.5, -1.0, 1.0)
         self._trials, self._rare = np.rint(trials[few]), rare[few]
         self._units = unit[few] * self._side
+        self._usual = self._units * self._rare * self._trials
         rng = np.random.default_rng((seed, 1))
         self._uniform = rng.random((len(noise), len(few)), dtype=np.float32)
         counts = noise[:, few] / self._units + self._rare * trials[few]
@@ -39,40 +43,58 @@ class SparseNoise:
 
     def counted(self, gaps: Vector) -> NDArray[np.bool_]:
         """Where few events are expected with these gaps too ``(M,)``."""
-        counted = np.zeros(self._num_cells, bool)
+        counted = np.zeros(self._cells.num_cells, bool)
         counted[self._places] = self._rates(gaps) * self._trials <= MOST_EXPECTED
         return counted
 
     def _rates(self, gaps: Vector) -> Vector:
         return np.clip(self._rare + self._side * gaps[self._places], 0.0, 1.0)
 
-    def add(self, sums: Matrix, gaps: Vector) -> None:
-        """Set the residual sums ``(R, M)`` where few events are expected with these gaps."""
+    def errors(self, gaps: Vector, shrink: Vector, extra: NDArray[np.float32], more: Vector) -> Vector:
+        """Errors ``(R,)`` with these gaps: of the noise times factors, plus more noise ``(R, M)``."""
+        if self._cells.per_size is None:
+            return self._cells.error(self.sums(gaps, shrink, extra, more))
+        return self._sizes(gaps, shrink, extra, more) * self._cells.per_size
+
+    def sums(self, gaps: Vector, shrink: Vector, extra: NDArray[np.float32], more: Vector) -> Matrix:
+        """Residual sums ``(R, M)`` with these gaps, where few events are expected from their number."""
+        counted, sums = self.counted(gaps), np.empty(self._noise.shape)
+        _add_noise(self._noise, shrink, extra, more, self._cells.sums(gaps), counted, sums)
         if len(self._places):
-            rates = self._rates(gaps)
-            set_counts(
-                sums,
-                self._places,
-                self._uniform,
-                binomial_tables(self._trials, rates),
-                self._units,
-                self._units * self._rare * self._trials,
-                rates * self._trials <= MOST_EXPECTED,
-            )
+            few, tables = counted[self._places], binomial_tables(self._trials, self._rates(gaps))
+            set_counts(sums, self._places, self._uniform, tables, self._units, self._usual, few)
+        return sums
 
+    def _sizes(self, gaps: Vector, shrink: Vector, extra: NDArray[np.float32], more: Vector) -> Vector:
+        """The sizes of these sums, added up ``(R,)``: in a seventh of the time, since none is kept."""
+        noise, uniform, place = self._by_cell
+        if len(extra) and self._extra_by_cell.shape != noise.shape:
+            self._extra_by_cell = np.ascontiguousarray(extra.T)
+        tables = binomial_tables(self._trials, self._rates(gaps))
+        drawn, sizes = np.empty(len(self._noise)), np.zeros(len(self._noise))
+        _add_sizes(
+            noise,
+            shrink,
+            self._extra_by_cell,
+            more,
+            self._cells.sums(gaps),
+            self.counted(gaps),
+            place,
+            uniform,
+            tables,
+            self._units,
+            self._usual,
+            drawn,
+            sizes,
+        )
+        return sizes
 
-def noisy_sums(
-    noise: NDArray[np.float64],
-    shrink: NDArray[np.float64],
-    extra: NDArray[np.float32],
-    more: NDArray[np.float64],
-    expected: NDArray[np.float64],
-    left_out: NDArray[np.bool_],
-) -> NDArray[np.float64]:
-    """What is expected ``(M,)`` plus noise ``(R, M)`` times factors, plus more noise; some are left empty."""
-    sums = np.empty(noise.shape)
-    _add_noise(np.ascontiguousarray(noise), shrink, extra, more, expected, left_out, sums)
-    return sums
+    @cached_property
+    def _by_cell(self) -> tuple[Matrix, NDArray[np.float32], NDArray[np.int64]]:
+        """The noise and the uniform numbers cell by cell, and where a cell is among those of few events."""
+        place = np.zeros(self._cells.num_cells, np.int64)
+        place[self._places] = np.arange(len(self._places))
+        return np.ascontiguousarray(self._noise.T), np.ascontiguousarray(self._uniform.T), place
 
 
 @njit
@@ -91,6 +113,44 @@ def _add_noise(
                 sums[r, m] = expected[m] + shrink[m] * noise[r, m]
                 if more[m] > 0.0:
                     sums[r, m] += more[m] * extra[r, m]
+
+
+@njit
+def _add_sizes(
+    noise: NDArray[np.float64],
+    shrink: NDArray[np.float64],
+    extra: NDArray[np.float32],
+    more: NDArray[np.float64],
+    expected: NDArray[np.float64],
+    counted: NDArray[np.bool_],
+    place: NDArray[np.int64],
+    uniform: NDArray[np.float32],
+    tables: NDArray[np.float32],
+    units: NDArray[np.float64],
+    usual: NDArray[np.float64],
+    drawn: NDArray[np.float64],
+    sizes: NDArray[np.float64],
+) -> None:
+    """The summed sizes ``(R,)`` of what `_add_noise` and `set_counts` give, from arrays ``(M, R)``."""
+    num_cells, num_draws = noise.shape
+    for m in range(num_cells):
+        if counted[m]:
+            j = place[m]
+            drawn[:] = 0.0
+            for k in range(MOST_COUNTED - 1):
+                bound = tables[j, k]
+                if bound >= 1.0:
+                    break
+                for r in range(num_draws):
+                    drawn[r] += 1.0 if uniform[j, r] > bound else 0.0
+            for r in range(num_draws):
+                sizes[r] += abs(units[j] * drawn[r] - usual[j])
+        elif more[m] > 0.0:
+            for r in range(num_draws):
+                sizes[r] += abs(expected[m] + shrink[m] * noise[m, r] + more[m] * extra[m, r])
+        else:
+            for r in range(num_draws):
+                sizes[r] += abs(expected[m] + shrink[m] * noise[m, r])
 
 
 def binomial_tables(trials: NDArray[np.float64], rates: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -52,4 +52,11 @@ def with_groups(
         return verdict
     said = group_sentence(rows, len(set(groups)), level, top_label=kind in {"binary", "multiclass"})
     place = len(verdict.sentences) - (verdict.repair is None)
-    return replace(verdict, sentences=(*verdict.sentences[:place], said, *verdict.sentences[place:]))
+    off = sum(beyond_chance(row.adjusted_p, level) for row in rows)
+    line = verdict.line
+    if off and verdict.direction in {"calibrated", "undecided"}:  # which does not hold of each
+        verb = "are" if off > 1 else "is"
+        line = f"{line} But {off} of {len(rows)} groups {verb} miscalibrated beyond chance."
+    return replace(
+        verdict, line=line, sentences=(*verdict.sentences[:place], said, *verdict.sentences[place:])
+    )
