@@ -132,7 +132,7 @@ def _of_size(size: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
     yield from ask(
         "calibrated", "Cross-entropy is calibrated on its training images, to a percentage point"
     ).between(plain, side("train", "gap"), low=-CALIBRATED, high=CALIBRATED)
-    yield from ask("over-confident", "Cross-entropy needs a temperature above 1 on new images").between(
+    yield from ask("above-one", "Cross-entropy needs a temperature above 1 on new images").between(
         plain, side("new", "temperature"), low=1.0
     )
     for key in OF_SIZES[1:]:
