@@ -264,7 +264,7 @@ def test_tiny_imagenet(tmp_path) -> None:
     lacking = tiny_imagenet()
     del lacking["tiny-imagenet-200/val/val_annotations.txt"]
     with pytest.raises(
-        InputError, match=r"has no val_annotations.txt, so the labels of the validation images"
+        InputError, match=r"has no val_annotations.txt, which should hold the labels of the validation images"
     ):
         data.load(str(unpack(tmp_path / "g", lacking)))
 

@@ -32,6 +32,12 @@ DAMAGE = (
 )
 
 
+def reason(error: Exception) -> str:
+    """What a reader says of damaged bytes, as one clause for the middle of a sentence."""
+    said = str(error).strip() or type(error).__name__
+    return said.splitlines()[0].rstrip(".: ")
+
+
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Generator[Path]:
     """Give a temporary path to write to; on success it replaces ``path``, on any error it vanishes.

@@ -206,4 +206,5 @@ def _pooch() -> Any:
             "downloads need pooch, which the extra `data` brings: pip install 'calibrant[data]'; or set "
             "CALIBRANT_DATA to a folder of data sets."
         ) from error
+    pooch.get_logger().setLevel("WARNING")  # the bar says that something is downloaded
     return pooch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,8 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import DAMAGE, reason
+from calibrant.data.check import numbered_classes
 from calibrant.data.table import RawData, RawPart
 
 Array = np.ndarray[Any, Any]
@@ -46,8 +47,7 @@ def read_npz(
         x, y = (key.format("train") for key in keys.split())
         raise InputError(f"{path.name} must hold {x!r} and {y!r}; it holds {', '.join(arrays) or 'nothing'}.")
     if class_names is None:
-        class_names = _class_names(arrays, found)
-    check_labels(found, len(class_names), path.name)
+        class_names = _class_names(arrays, found, path)
     return RawData(name=name or path.stem, class_names=tuple(class_names), **found)
 
 
@@ -62,8 +62,10 @@ def read_arrays(path: Path) -> Mapping[str, Array]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {key: archive[key] for key in archive.files}
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
-        raise InputError(f"{path} cannot be read as .npz: {error}.") from error
+    except DAMAGE as error:
+        what = "it holds no named arrays" if isinstance(error, TypeError) else reason(error)
+        what = "it holds Python objects" if "pickle" in what else what
+        raise InputError(f"{path} cannot be read as .npz ({what}); save it again by numpy.savez.") from error
 
 
 def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> RawPart:
@@ -81,6 +83,8 @@ def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> RawPa
             f"{path.name}: {y!r} must hold the number of the class where each sample has exactly one; "
             "store labels.argmax(axis=1)."
         )
+    if not len(labels):
+        raise InputError(f"{path.name}: {y!r} must hold a label for each sample; got none.")
     if len(inputs) != len(labels):
         raise InputError(f"{path.name}: {x!r} has {len(inputs)} samples, {y!r} has {len(labels)}.")
     if inputs.ndim not in (2, 3, 4) or inputs.dtype.kind not in "biuf":
@@ -103,35 +107,11 @@ def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> RawPa
     return RawPart(inputs=tensor, labels=torch.from_numpy(labels.astype(np.int64)))
 
 
-def _class_names(arrays: Mapping[str, Array], found: Mapping[str, RawPart]) -> tuple[str, ...]:
+def _class_names(arrays: Mapping[str, Array], found: Mapping[str, RawPart], path: Path) -> tuple[str, ...]:
     """The names in the file, or numbers."""
     if "class_names" in arrays:
-        return tuple(str(name) for name in arrays["class_names"].tolist())
+        return tuple(str(name) for name in np.atleast_1d(arrays["class_names"]).tolist())
     labels = found["train"].labels
     if labels.ndim == 2:
         return tuple(str(number) for number in range(labels.shape[1]))
-    return tuple(str(number) for number in range(max(int(part.labels.max()) for part in found.values()) + 1))
-
-
-def check_labels(found: Mapping[str, RawPart], num_classes: int, file: str) -> None:
-    """Refuse labels out of range.
-
-    Raises:
-        InputError: If one is.
-    """
-    if num_classes < 2:
-        raise InputError(f"{file} must have at least two classes; got {num_classes}.")
-    for split, part in found.items():
-        if part.labels.shape[1:] != found["train"].labels.shape[1:] or part.labels.shape[1:] not in (
-            (),
-            (num_classes,),
-        ):
-            raise InputError(
-                f"{file}: the {split} split has labels of shape {tuple(part.labels.shape)}, which do not go "
-                f"with the {num_classes} names or the training split's {tuple(found['train'].labels.shape)}."
-            )
-        low, high = int(part.labels.min()), int(part.labels.max())
-        if low < 0 or high >= num_classes:
-            raise InputError(
-                f"{file}: labels must lie in 0 … {num_classes - 1}; the {split} split has {low} … {high}."
-            )
+    return numbered_classes(max(int(part.labels.max()) for part in found.values()), source=path.name)

@@ -13,6 +13,7 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import build_from, nearest
 from calibrant.data import class_names as names
+from calibrant.data.check import check
 from calibrant.data.digits import read_digits
 from calibrant.data.fetch import Folder, located
 from calibrant.data.files import read_npz
@@ -69,12 +70,13 @@ def load(
     for part in raw.parts.values():
         if isinstance(part.inputs, ImageFiles) and not (geometry and (geometry.size or geometry.crop)):
             part.inputs.check_sizes()
-    if not geometry:
-        return raw
-    shaped = {
-        split: replace(part, inputs=_shaped(part.inputs, geometry)) for split, part in raw.parts.items()
-    }
-    return replace(raw, **shaped)
+    if geometry:
+        shaped = {
+            split: replace(part, inputs=_shaped(part.inputs, geometry)) for split, part in raw.parts.items()
+        }
+        raw = replace(raw, **shaped)
+    check(raw, source=Path(name).name)
+    return raw
 
 
 def available() -> tuple[str, ...]:
@@ -95,10 +97,17 @@ def _named_or_from_path(name: str, folder: Folder) -> RawData:
     if head in _NAMED:
         return build_from(name, {head: partial(_NAMED[head], head, folder)}, what="data set")
     path = Path(name)
-    if path.suffix == ".npz":
+    if path.suffix == ".npz" and not path.is_dir():
         return read_npz(path)
-    if path.is_dir() or (path.is_file() and path.name.endswith(ARCHIVES)):
+    if not path.exists() and (len(path.parts) > 1 or path.name.endswith(ARCHIVES)):
+        raise InputError(f"{name} does not exist; give the path of a file or folder, or the name of a set.")
+    if (name.strip() and path.is_dir()) or (path.is_file() and path.name.endswith(ARCHIVES)):
         return _recognised(path)
+    if path.is_file():
+        raise InputError(
+            f"{name} is no file of data that can be read: give an .npz file, an archive of a known set "
+            f"({', '.join(ARCHIVES)}), or a folder of images or texts."
+        )
     raise InputError(
         f"there is no data set {name!r}{nearest(name, _NAMED)} "
         "You can also give the path of an .npz file, of an archive of a known set, or of a folder of images "
@@ -196,7 +205,7 @@ def _corrupted(number: int, class_names: Sequence[str]) -> Load:
         found = located(name, folder, [f"CIFAR-{number}-C", f"CIFAR-{number}-C.tar", "labels.npy"])
         return read_corrupted_cifar(
             found.parent if found.name == "labels.npy" else found,
-            corruption=corruption,
+            corruption=str(corruption),
             severity=severity,
             name=name,
             class_names=class_names,

@@ -21,6 +21,11 @@ class Inputs(Protocol):
 
     def __len__(self) -> int: ...
 
+    @property
+    def shape(self) -> torch.Size:
+        """That of a tensor of all of them."""
+        ...
+
     def __getitem__(self, rows: Tensor, /) -> Tensor: ...
 
 

@@ -7,19 +7,20 @@ nothing would be written there: it is not what its authors published.
 from __future__ import annotations
 
 import lzma
+import stat
 import tarfile
 import zipfile
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import DAMAGE, reason
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 LARGEST = 2**30  # bytes of a single file that a set of images may hold
-_DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError)
+_DAMAGE = (*DAMAGE, tarfile.TarError, lzma.LZMAError)
 
 
 class Files(ABC):
@@ -50,7 +51,7 @@ class Files(ABC):
         """
         name = self.find(last)
         if name is None:
-            raise InputError(f"{self.path} has no {last}, so {what} is missing.")
+            raise InputError(f"{self.path} has no {last}, which should hold {what}; get all of it again.")
         return self.read(name)
 
 
@@ -76,9 +77,8 @@ class _Tar(Files):
         refuse_tricks(path, [each.name for each in archive.getmembers()])
         for member in self._members.values():
             if not member.isfile():
-                raise InputError(
-                    f"{path} is refused: {member.name!r} in it is a link or a device, not a file."
-                )
+                raise _not_a_file(path, member.name)
+        _read_to_the_end(archive)
 
     def names(self) -> list[str]:
         return list(self._members)
@@ -98,6 +98,9 @@ class _Zip(Files):
         super().__init__(path)
         self._archive = archive
         refuse_tricks(path, archive.namelist())
+        for member in archive.infolist():
+            if stat.S_ISLNK(member.external_attr >> 16):
+                raise _not_a_file(path, member.filename)
 
     def names(self) -> list[str]:
         return [name for name in self._archive.namelist() if not name.endswith("/")]
@@ -129,7 +132,24 @@ def opened(path: Path) -> Generator[Files]:
     except InputError:
         raise
     except _DAMAGE as error:
-        raise InputError(f"{path} is damaged or cut off ({error}); delete it and get it again.") from error
+        raise damaged(path, error) from error
+
+
+def damaged(path: Path, error: Exception) -> InputError:
+    """The sentence about a file whose bytes are not what its name promises."""
+    if not path.stat().st_size:
+        return InputError(f"{path} is empty; delete it and get it again.")
+    return InputError(f"{path} is damaged or cut off ({reason(error)}); delete it and get it again.")
+
+
+def _read_to_the_end(archive: tarfile.TarFile) -> None:
+    """Behind the last member of a gzipped archive is the checksum, which is only looked at when it is met."""
+    while archive.fileobj.read(2**20):
+        pass
+
+
+def _not_a_file(path: Path, name: str) -> InputError:
+    return InputError(f"{path} is refused: {name!r} in it is a link or a device, not a file.")
 
 
 def refuse_tricks(path: Path, names: Iterable[str]) -> None:

@@ -49,6 +49,8 @@ def read_cifar(path: Path, *, name: str | None = None) -> RawData:
             raise InputError(
                 f"{path} holds no CIFAR batches (data_batch_1, train, data_batch_1.bin or train.bin)."
             )
+    if name in {"cifar10", "cifar100"} - {title}:
+        raise InputError(f"{path} holds {title}, not {name}; name that set, or get the other archive.")
     for split, part in parts.items():
         if len(part.labels) and int(part.labels.max()) >= len(names):
             raise InputError(
@@ -68,7 +70,7 @@ def _python(
 
     described = read_pickle(files.content(meta, what="the list of classes"), source=f"{files.path}: {meta}")
     names = described.get(b"label_names", described.get(b"fine_label_names"))
-    if not isinstance(names, list):
+    if not isinstance(names, list) or not names:
         raise InputError(f"{files.path}: {meta} must hold the names of the classes.")
     return _parts([batch(file) for file in train], batch(test)), tuple(_text(each) for each in names)
 
@@ -87,8 +89,10 @@ def _binary(
         records = np.frombuffer(content, dtype=np.uint8).reshape(-1, width + _PIXELS)
         return _checked(records[:, width:], records[:, width - 1], f"{files.path}: {file}")
 
-    text = files.content(meta, what="the list of classes").decode("utf-8", errors="replace")
-    return _parts([batch(file) for file in train], batch(test)), tuple(text.split())
+    names = files.content(meta, what="the list of classes").decode("utf-8", errors="replace").split()
+    if not names:
+        raise InputError(f"{files.path}: {meta} must hold the names of the classes.")
+    return _parts([batch(file) for file in train], batch(test)), tuple(names)
 
 
 def _parts(train: Sequence[tuple[Array, Array]], test: tuple[Array, Array]) -> dict[str, RawPart]:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import DAMAGE, reason
 from calibrant.data.images.archives import refuse_tricks
 from calibrant.data.table import RawData, RawPart
 
@@ -39,7 +40,7 @@ def read_corrupted_cifar(
     Raises:
         InputError: If there is no such corruption or severity, or a file is missing or damaged.
     """
-    if severity not in range(1, SEVERITIES + 1):
+    if type(severity) is not int or severity not in range(1, SEVERITIES + 1):
         raise InputError(f"`severity` must be 1, 2, 3, 4 or 5; got {severity!r}.")
     images = _rows(path, f"{corruption.replace('-', '_')}.npy", severity)
     labels = _rows(path, "labels.npy", severity)
@@ -65,15 +66,16 @@ def _rows(path: Path, file: str, severity: int) -> Array:
             return _fifth(stream, severity)
     except InputError:
         raise
-    except (OSError, EOFError, ValueError, tarfile.TarError) as error:
-        raise InputError(f"{path}: {file} is damaged or cut off ({error}); get it again.") from error
+    except (*DAMAGE, tarfile.TarError) as error:
+        what = "it is empty" if path.is_file() and not path.stat().st_size else f"{file}: {reason(error)}"
+        raise InputError(f"{path} is damaged or cut off ({what}); get it again.") from error
 
 
 def _fifth(stream: IO[bytes], severity: int) -> Array:
     form = np.lib.format
     first = form.read_magic(stream) == (1, 0)
     shape, fortran, dtype = (form.read_array_header_1_0 if first else form.read_array_header_2_0)(stream)
-    if fortran or dtype.hasobject or not shape or shape[0] % SEVERITIES:
+    if fortran or dtype.hasobject or not shape or min(shape) < 1 or shape[0] % SEVERITIES:
         raise ValueError(f"an array of shape {shape} and type {dtype}")
     count = shape[0] // SEVERITIES
     size = int(count * dtype.itemsize * np.prod(shape[1:], dtype=int))
@@ -97,8 +99,10 @@ def _opened(path: Path, file: str) -> Generator[IO[bytes]]:
     with tarfile.open(path) as archive:
         refuse_tricks(path, archive.getnames())
         member = next((each for each in archive.getmembers() if Path(each.name).name == file), None)
+        if member is not None and (member.issym() or member.islnk()):
+            raise InputError(f"{path} is refused: {member.name!r} in it is a link, not a file.")
         stream = None if member is None else archive.extractfile(member)
         if stream is None:
-            raise InputError(f"{path} has no {file}.")
+            raise InputError(f"{path} has no {file}; get it again.")
         with stream:
             yield stream

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant.data.check import whole_numbers
 from calibrant.data.files import read_arrays
 from calibrant.data.lazy import AS_IT_IS, Digest, Geometry, LazyImages
 from calibrant.data.table import RawData, RawPart
@@ -55,8 +56,16 @@ def read_jpeg_archive(
         if missing:
             raise InputError(f"{path.name} has no {missing[0]!r}; it holds {', '.join(arrays)}.")
         content, offsets, labels = (arrays[key] for key in wanted)
+        if content.dtype != np.uint8 or content.ndim != 1:
+            raise InputError(f"{path.name}: {wanted[0]!r} must hold bytes; got {content.dtype}.")
+        ends = whole_numbers(offsets, what=f"{path.name}: {wanted[1]!r}")
+        if not len(ends) or ends[0] < 0 or ends[-1] > len(content) or bool((np.diff(ends) < 0).any()):
+            raise InputError(
+                f"{path.name}: {wanted[1]!r} must rise from 0 or more to at most the {len(content)} bytes."
+            )
         found[split] = RawPart(
-            inputs=EncodedImages(content, offsets), labels=torch.from_numpy(labels.astype(np.int64))
+            inputs=EncodedImages(content, ends),
+            labels=torch.from_numpy(whole_numbers(labels, what=f"{path.name}: {wanted[2]!r}")),
         )
     return RawData(name=name, class_names=tuple(class_names), **found)
 
@@ -83,8 +92,8 @@ class EncodedImages(LazyImages):
         content = self.content[int(self.offsets[row]) : int(self.offsets[row + 1])]
         try:
             return Image.open(io.BytesIO(content.numpy().tobytes()))
-        except OSError as error:
-            raise InputError(f"{self.name(row)} cannot be decoded: {error}.") from error
+        except OSError as error:  # Pillow's own words name an object in memory
+            raise InputError(f"{self.name(row)} cannot be decoded: its bytes are no image.") from error
 
     def name(self, row: int) -> str:
         """Its number."""

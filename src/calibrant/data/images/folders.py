@@ -10,7 +10,7 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
-from calibrant.data.files import SPLITS, check_labels
+from calibrant.data.files import SPLITS
 from calibrant.data.lazy import AS_IT_IS, Digest, Geometry, LazyImages
 from calibrant.data.table import RawData, RawPart
 
@@ -45,7 +45,6 @@ def read_folder(path: Path) -> RawData:
         )
         for split, files in listed.items()
     }
-    check_labels(found, len(class_names), path.name)
     return RawData(name=path.name, class_names=class_names, **found)
 
 
@@ -65,7 +64,7 @@ class ImageFiles(LazyImages):
         try:
             return Image.open(self.files[row])
         except (OSError, SyntaxError) as error:
-            raise InputError(f"{self.files[row]} cannot be decoded: {error}.") from error
+            raise _undecodable(self.files[row], error) from error
 
     def check_sizes(self) -> None:
         """Read the sizes of all images from their heads.
@@ -116,4 +115,10 @@ def _is_grey(file: Path) -> bool:
         with Image.open(file) as image:
             return image.mode in {"1", "L", "I;16", "I"}
     except (OSError, SyntaxError) as error:
-        raise InputError(f"{file} cannot be decoded: {error}.") from error
+        raise _undecodable(file, error) from error
+
+
+def _undecodable(file: Path, error: Exception) -> InputError:
+    """The sentence about a file that is no image, or cannot be read."""
+    what = getattr(error, "strerror", None) or "it is no image"
+    return InputError(f"{file} cannot be decoded ({what}); replace or remove it.")

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
-from calibrant.data.images.archives import LARGEST
+from calibrant.data.images.archives import LARGEST, damaged
 from calibrant.data.table import RawData, RawPart
 
 __all__ = ["read_idx"]
@@ -50,7 +50,7 @@ def _file(path: Path, stem: str, rank: int) -> Path:
     forms = [f"{stem}{mark}idx{rank}-ubyte{end}" for mark in "-." for end in (".gz", "")]
     found = next((path / form for form in forms if (path / form).is_file()), None)
     if found is None:
-        raise InputError(f"{path} has no {forms[0]}, so a split is missing.")
+        raise InputError(f"{path} has no {forms[0]}, so a split is missing; get all of it again.")
     return found
 
 
@@ -63,7 +63,7 @@ def _array(file: Path, rank: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         else:
             content = file.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{file} is damaged or cut off ({error}); delete it and get it again.") from error
+        raise damaged(file, error) from error
     if content[:4] != bytes((0, 0, 8, rank)):
         raise InputError(f"{file} must be an idx file of bytes with {rank} dimensions.")
     shape = np.frombuffer(content[4 : 4 + 4 * rank], dtype=">u4").astype(int).tolist()

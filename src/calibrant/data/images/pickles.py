@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._math.errors import InputError
-from calibrant._math.files import DAMAGE
+from calibrant._math.files import DAMAGE, reason
 
 _ARRAY = object()  # stands for numpy's type, which must not be called
 
@@ -66,7 +66,9 @@ def read_pickle(content: bytes, *, source: str) -> dict[bytes, Any]:
     try:
         found = _Restricted(io.BytesIO(content), encoding="bytes").load()
     except DAMAGE as error:
-        raise InputError(f"{source} is no batch of images: {error}.") from error
+        raise InputError(
+            f"{source} is no batch of images ({reason(error)}); get the archive again."
+        ) from error
     if not isinstance(found, dict):
         raise InputError(f"{source} is no batch of images: it holds a {type(found).__name__}.")
     return {key if isinstance(key, bytes) else str(key).encode(): value for key, value in found.items()}

@@ -9,6 +9,8 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
+from calibrant.data.check import whole_numbers
+from calibrant.data.images.archives import damaged
 from calibrant.data.table import RawData, RawPart
 
 __all__ = ["read_svhn"]
@@ -43,11 +45,11 @@ def _samples(file: Path) -> tuple[torch.Tensor, ...]:
     from scipy.io.matlab import MatReadError
 
     if not file.is_file():
-        raise InputError(f"{file.parent} has no {file.name}, so a split of SVHN is missing.")
+        raise InputError(f"{file.parent} has no {file.name}, so a split of SVHN is missing; get it too.")
     try:
         content = loadmat(file, variable_names=["X", "y"])
     except (*DAMAGE, NotImplementedError, MatReadError) as error:
-        raise InputError(f"{file} is damaged or cut off ({error}); delete it and get it again.") from error
+        raise damaged(file, error) from error
     pixels, labels = content.get("X"), content.get("y")
     if (
         not isinstance(pixels, np.ndarray)
@@ -58,7 +60,7 @@ def _samples(file: Path) -> tuple[torch.Tensor, ...]:
         raise InputError(f"{file.name} must hold images X of shape (32, 32, 3, N) in bytes.")
     if not isinstance(labels, np.ndarray) or labels.size != pixels.shape[3]:
         raise InputError(f"{file.name} must hold one label y for each of the {pixels.shape[3]} images.")
-    numbers = labels.reshape(-1).astype(np.int64)
+    numbers = whole_numbers(labels.reshape(-1), what=f"{file.name}: y")
     if not bool(((numbers >= 1) & (numbers <= 10)).all()):
         raise InputError(f"{file.name}: labels must lie in 1 … 10, 10 being the digit 0.")
     inputs = torch.from_numpy(np.ascontiguousarray(pixels.transpose(3, 2, 0, 1)))

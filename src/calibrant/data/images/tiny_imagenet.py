@@ -53,6 +53,13 @@ def _train(files: Files, number: Mapping[str, int]) -> list[tuple[str, int]]:
         parts = PurePosixPath(name).parts
         if parts[-4:-3] == ("train",) and parts[-2] == "images" and parts[-3] in number:
             found.append((name, number[parts[-3]]))
+    there = {label for _, label in found}
+    without = [wnid for wnid, label in number.items() if label not in there]
+    if without:
+        raise InputError(
+            f"{files.path} has no train images of {len(without)} of the {len(number)} classes, such as "
+            f"{without[0]}; get or unpack all of it again."
+        )
     return found
 
 
@@ -75,7 +82,7 @@ def _validation(files: Files, number: Mapping[str, int]) -> list[tuple[str, int]
 
 def _part(files: Files, listed: Sequence[tuple[str, int]], split: str) -> RawPart:
     if not listed:
-        raise InputError(f"{files.path} has no {split} images, so a split is missing.")
+        raise InputError(f"{files.path} has no {split} images, so a split is missing; get all of it again.")
     pieces = [files.read(name) for name, _ in listed]
     offsets = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])])
     content = np.frombuffer(bytearray().join(pieces), dtype=np.uint8)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import reason
 from calibrant._math.text_form import nearest
 from calibrant.data.table import RawPart, RawTexts
 from calibrant.data.text.words import by_frequency, numbered, words_of
@@ -51,9 +52,10 @@ def lines_of(path: Path, needed: Sequence[str]) -> list[Record]:
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
-                records.append(_record(line, needed, f"{path} line {number}"))
+                if line.strip():
+                    records.append(_record(line, needed, f"{path} line {number}"))
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({error}); fetch the file again.") from error
+        raise InputError(f"{path} cannot be read ({reason(error)}); fetch the file again.") from error
     if not records:
         raise InputError(f"{path} is empty; it must hold a line of JSON for each text.")
     return records
@@ -62,8 +64,8 @@ def lines_of(path: Path, needed: Sequence[str]) -> list[Record]:
 def _record(line: str, needed: Sequence[str], place: str) -> Record:
     try:
         found = json.loads(line)
-    except ValueError as error:
-        raise InputError(f"{place} is no JSON ({error}); fetch the file again.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{place} is no JSON ({reason(error)}); fetch the file again.") from error
     missing = [name for name in needed if not isinstance(found, dict) or name not in found]
     if missing:
         raise InputError(f"{place} has no {missing[0]!r}; every line needs {', '.join(needed)}.")
@@ -77,7 +79,7 @@ def table_rows(path: Path, needed: Sequence[str]) -> Iterator[Record]:
         InputError: If the file cannot be read, or its header lacks a column.
     """
     try:
-        with path.open(encoding="utf-8", errors="strict", newline="") as file:
+        with path.open(encoding="utf-8-sig", errors="strict", newline="") as file:
             reader = csv.DictReader(file)
             header = reader.fieldnames or []
             for name in needed:
@@ -85,7 +87,20 @@ def table_rows(path: Path, needed: Sequence[str]) -> Iterator[Record]:
                     raise InputError(f"{path} has no column {name!r}{nearest(name, header)}")
             yield from reader
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} cannot be read as CSV ({error}); save it as UTF-8.") from error
+        raise InputError(f"{path} cannot be read as CSV ({reason(error)}); save it as UTF-8.") from error
+
+
+def texts_of(records: Sequence[Record], path: Path) -> list[str]:
+    """The texts of records.
+
+    Raises:
+        InputError: If one is no text.
+    """
+    texts = [record["text"] for record in records]
+    for line, text in enumerate(texts, start=1):
+        if not isinstance(text, str):
+            raise InputError(f"{path} record {line}: `text` must be a text in quotes; got {text!r:.40}.")
+    return texts
 
 
 def labels_of(records: Sequence[Record], names: Sequence[str], path: Path) -> list[int]:
@@ -101,7 +116,7 @@ def labels_of(records: Sequence[Record], names: Sequence[str], path: Path) -> li
             label = names.index(label)
         if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < len(names):
             raise InputError(
-                f"{path} line {line}: the label must be a whole number in 0 … {len(names) - 1} or one of "
+                f"{path} record {line}: the label must be a whole number in 0 … {len(names) - 1} or one of "
                 f"{', '.join(names[:3])}, …; got {label!r}."
             )
         labels.append(label)
@@ -121,6 +136,8 @@ def text_data(
         raise InputError(f"`words` must leave room for padding and one word; got {words}.")
     cut = {split: [words_of(text) for text in texts] for split, (texts, _) in parts.items()}
     vocabulary = by_frequency((text for texts in cut.values() for text in texts), words)
+    if not vocabulary:
+        raise InputError(f"the texts of {name} must hold words; they are all empty.")
     found = {
         split: RawPart(
             inputs=numbered(cut[split], vocabulary, length=length),

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from calibrant._math.errors import InputError
+from calibrant.data.check import numbered_classes
 from calibrant.data.table import RawTexts
-from calibrant.data.text.records import files_of_splits, labels_of, lines_of, table_rows, text_data
+from calibrant.data.text.records import files_of_splits, labels_of, lines_of, table_rows, text_data, texts_of
 
 NEWSGROUPS = (
     "alt.atheism",
@@ -54,9 +55,10 @@ def read_texts(
         split: (path, lines_of(path, ("text", "label"))) for split, path in files_of_splits(folder).items()
     }
     if class_names is None:
-        class_names = _class_names([record["label"] for record in records["train"][1]])
+        labels = [record["label"] for record in records["train"][1]]
+        class_names = _class_names(labels, str(records["train"][0]))
     parts = {
-        split: ([str(record["text"]) for record in lines], labels_of(lines, class_names, path))
+        split: (texts_of(lines, path), labels_of(lines, class_names, path))
         for split, (path, lines) in records.items()
     }
     return text_data(parts, name=name or folder.name, class_names=class_names, words=words, length=length)
@@ -93,7 +95,7 @@ def _posts_of_folders(folder: Path) -> list[tuple[int, str]]:
         place = folder / group
         if not place.is_dir():
             raise InputError(f"{folder} has no folder {group}; fetch the whole collection again.")
-        for file in sorted(path for path in place.iterdir() if path.name.isdigit()):
+        for file in sorted(path for path in place.iterdir() if path.name.isdigit() and path.is_file()):
             text = file.read_text(encoding="latin-1")
             blank = text.find("\n\n")
             posts.append((label, text[blank:] if blank > 0 else text))
@@ -106,8 +108,8 @@ def _posts_of_lines(folder: Path) -> list[tuple[int, str]]:
         records = lines_of(path, ("id", "label", "text"))
         labels = labels_of(records, NEWSGROUPS, path)
         posts += [
-            (label, str(record["id"]), str(record["text"]))
-            for label, record in zip(labels, records, strict=True)
+            (label, str(record["id"]), text)
+            for label, record, text in zip(labels, records, texts_of(records, path), strict=True)
         ]
     return _enough([(label, text) for label, _, text in sorted(posts)], folder)
 
@@ -137,9 +139,9 @@ def read_finsen(path: Path, *, name: str, words: int, length: int) -> RawTexts:
     return text_data({"train": (texts, labels)}, name=name, class_names=names, words=words, length=length)
 
 
-def _class_names(labels: Sequence[object]) -> tuple[str, ...]:
+def _class_names(labels: Sequence[object], source: str) -> tuple[str, ...]:
     """The words that are labels, or numbers."""
     if all(isinstance(label, str) for label in labels):
         return tuple(sorted({str(label) for label in labels}))
     highest = max((label for label in labels if isinstance(label, int)), default=0)
-    return tuple(str(number) for number in range(max(2, highest + 1)))
+    return numbered_classes(max(1, highest), source=source)

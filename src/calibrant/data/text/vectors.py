@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
-from calibrant._math.files import file_or_data
+from calibrant._math.files import DAMAGE, file_or_data, reason
 from calibrant._math.shapes import Float
 
 
@@ -27,13 +26,16 @@ def read_vectors(path: Path, vocabulary: Sequence[str]) -> Float[Tensor, "V D"]:
     wanted = {form for word in vocabulary for form in (word, word.lower())}
     try:
         known = _from_archive(path, wanted) if path.suffix == ".npz" else _from_lines(path, wanted)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except DAMAGE as error:
         raise InputError(
-            f"{path} cannot be read as word vectors ({error}); it must be GloVe's text, or an .npz file of "
-            "words and vectors."
+            f"{path} cannot be read as word vectors ({reason(error)}); it must be GloVe's text, "
+            "or an .npz file of words and vectors."
         ) from error
     if not known:
         raise InputError(f"{path} knows none of the {len(vocabulary)} words; take vectors of this language.")
+    for word, vector in known.items():
+        if not np.isfinite(vector).all():
+            raise InputError(f"{path} must hold finite numbers; those of {word!r} are not.")
     size = len(next(iter(known.values())))
     found = np.full((len(vocabulary) + 1, size), np.nan, dtype=np.float32)
     found[0] = 0.0
@@ -69,8 +71,10 @@ def vectors_path(name: str) -> Path:
 def _from_archive(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:
     with np.load(path, allow_pickle=False) as archive:
         words, vectors = archive["words"], archive["vectors"]
-    if vectors.ndim != 2 or len(words) != len(vectors):
-        raise ValueError(f"{len(words)} words, vectors of shape {vectors.shape}")
+    if vectors.ndim != 2 or words.shape != vectors.shape[:1] or not vectors.size:
+        raise ValueError(f"words of shape {words.shape}, vectors of shape {vectors.shape}")
+    if vectors.dtype.kind not in "fiu":
+        raise ValueError(f"vectors of {vectors.dtype}")
     rows = {str(word): row for row, word in enumerate(words) if str(word) in wanted}
     return {word: vectors[row].astype(np.float32) for word, row in rows.items()}
 

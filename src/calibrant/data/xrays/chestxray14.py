@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import reason
 from calibrant.data.images.folders import ImageFiles
 from calibrant.data.table import RawData, RawPart
 
@@ -54,7 +56,7 @@ def read_chestxray14(path: Path, *, name: str = "chestxray14") -> RawData:
         raise InputError(
             f"{path} has no {missing}, so a split is missing; with neither list, splits are cut."
         )
-    listed = {file: place.read_text(encoding="utf-8").split() for file, place in lists.items()}
+    listed = {file: _listed(place) for file, place in lists.items()}
     if not listed:
         listed = {_LISTS[0]: list(findings)}
     numbers = {patient: number for number, patient in enumerate(sorted(set(patients.values())))}
@@ -81,6 +83,26 @@ def read_chestxray14(path: Path, *, name: str = "chestxray14") -> RawData:
     )
 
 
+def _listed(place: Path) -> list[str]:
+    """The images of one of the lists."""
+    try:
+        names = place.read_text(encoding="utf-8").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{place} is no list of images ({reason(error)}); get it again.") from error
+    if not names:
+        raise InputError(f"{place} is empty; get it again.")
+    return names
+
+
+def _rows(table: Path) -> Iterator[Mapping[str, str | None]]:
+    """The rows of the table."""
+    try:
+        with table.open(encoding="utf-8-sig", newline="") as stream:
+            yield from csv.DictReader(stream)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{table} cannot be read as CSV ({reason(error)}); get it again.") from error
+
+
 def _table(path: Path) -> tuple[dict[str, frozenset[str]], dict[str, str]]:
     """Findings and patient of each image."""
     tables = sorted(path.glob("Data_Entry_2017*.csv"))
@@ -88,19 +110,22 @@ def _table(path: Path) -> tuple[dict[str, frozenset[str]], dict[str, str]]:
         raise InputError(f"{path} has no Data_Entry_2017.csv, so the labels are missing.")
     findings: dict[str, frozenset[str]] = {}
     patients: dict[str, str] = {}
-    with tables[0].open(encoding="utf-8-sig", newline="") as stream:
-        for row in csv.DictReader(stream):
-            try:
-                file, said, patient = row["Image Index"], row["Finding Labels"], row["Patient ID"]
-            except KeyError as error:
-                raise InputError(f"{tables[0]} has no column {error}.") from None
-            found = frozenset((said or "").split("|")) - {"No Finding"}
-            if not file or not patient or not found <= set(FINDINGS):
-                raise InputError(
-                    f"{tables[0]}: line {2 + len(findings)} must name an image, a patient and findings such "
-                    f"as {FINDINGS[0]}|{FINDINGS[1]}; got {file!r}, {patient!r}, {said!r}."
-                )
-            findings[file], patients[file] = found, patient
+    for row in _rows(tables[0]):
+        try:
+            file, said, patient = row["Image Index"], row["Finding Labels"], row["Patient ID"]
+        except KeyError as error:
+            raise InputError(f"{tables[0]} has no column {error}.") from None
+        found = frozenset((said or "").split("|")) - {"No Finding"}
+        if not file or not patient or not found <= set(FINDINGS):
+            raise InputError(
+                f"{tables[0]}: line {2 + len(findings)} must name an image, a patient and findings such "
+                f"as {FINDINGS[0]}|{FINDINGS[1]}; got {file!r}, {patient!r}, {said!r}."
+            )
+        if file in findings:
+            raise InputError(f"{tables[0]} must name each image once; {file} is in it again.")
+        findings[file], patients[file] = found, patient
+    if not findings:
+        raise InputError(f"{tables[0]} holds no images; get it again.")
     return findings, patients
 
 

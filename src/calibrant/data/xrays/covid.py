@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant.data.check import whole_numbers
 from calibrant.data.files import read_arrays
 from calibrant.data.table import RawData, RawPart
 
@@ -29,13 +30,22 @@ def read_chest_xray_covid(path: Path, *, name: str = "chest_xray_covid") -> RawD
     missing = [key for key in ("x", "y", "classes", "name") if key not in arrays]
     if missing:
         raise InputError(f"{path.name} has no {missing[0]!r}; it holds {', '.join(arrays)}.")
-    patients = [_patient(each) for each in arrays["name"].tolist()]
+    if arrays["x"].dtype != np.uint8 or arrays["x"].ndim != 3:
+        raise InputError(
+            f"{path.name}: 'x' must hold grey images of bytes (N, H, W); "
+            f"got shape {arrays['x'].shape} of {arrays['x'].dtype}."
+        )
+    patients = [_patient(str(each)) for each in arrays["name"].tolist()]
     part = RawPart(
         inputs=torch.from_numpy(arrays["x"])[:, None],
-        labels=torch.from_numpy(arrays["y"].astype(np.int64)),
+        labels=torch.from_numpy(whole_numbers(arrays["y"], what=f"{path.name}: 'y'")),
         groups=torch.from_numpy(np.unique(patients, return_inverse=True)[1].astype(np.int64)),
     )
-    return RawData(name=name, train=part, class_names=tuple(str(each) for each in arrays["classes"].tolist()))
+    return RawData(
+        name=name,
+        train=part,
+        class_names=tuple(str(each) for each in np.atleast_1d(arrays["classes"]).tolist()),
+    )
 
 
 def _patient(file: str) -> str:
