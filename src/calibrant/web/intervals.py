@@ -42,7 +42,7 @@ def refits(
     seed: int = 0,
     tell: Callable[[str, float], None] = lambda *_: None,
 ) -> Refits | None:
-    """Fit a calibrator's like on resamples of rows; of whole clusters, such as patients, where there are some.
+    """Fit a calibrator's like on resamples of rows, or of whole clusters such as patients.
 
     A resample without a finding, on which nothing can be fitted, is left out. None if too few are left.
 
