@@ -9,13 +9,14 @@ making them is a part of the time.
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import sys
 import time
 from typing import Any
 
 import numpy as np
-from environment import environment, write
+from environment import RESULTS, environment, write
 from numpy.typing import NDArray
 
 from calibrant import evaluate
@@ -89,7 +90,10 @@ def main() -> None:
         "ece": found.arms[0].metrics["ece"].value,
     }
     print(result)
-    write("dense", {"environment": environment("calibrant", "torch", "numpy"), "evaluation": result})
+    known = json.loads((RESULTS / "dense.json").read_text()) if (RESULTS / "dense.json").exists() else {}
+    name = f"{given.images} x {given.size} x {given.size} x {given.classes}"
+    evaluations = known.get("evaluations", {}) | {name: result}
+    write("dense", {"environment": environment("calibrant", "torch", "numpy"), "evaluations": evaluations})
 
 
 if __name__ == "__main__":

@@ -290,6 +290,37 @@ def test_predict(tmp_path, monkeypatch) -> None:
     assert abs(gaps[1]) < gaps[0] / 2
 
 
+def test_serve(tmp_path, monkeypatch) -> None:
+    """The network of the page is loaded by the options of its command, and answers about an image."""
+    pytest.importorskip("fastapi")
+    from calibrant.web.model import load_classifier
+    from calibrant.web.settings import ModelSettings
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        run_page("serve.md", tmp_path, monkeypatch)
+        (line,) = re.findall(
+            r"^\$ calibrant serve (--model my_images.*)$",
+            (PAGES / "serve.md").read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
+        names, values = shlex.split(line)[::2], shlex.split(line)[1::2]
+        given = {name.removeprefix("--"): value for name, value in zip(names, values, strict=True)}
+        found = load_classifier(
+            ModelSettings(
+                model=given["model"],
+                weights=Path(given["weights"]),
+                predictions=Path(given["predictions"]),
+                size=int(given["size"]),
+                resamples=20,
+            )
+        )
+    finally:
+        sys.modules.pop("my_images", None)
+    assert found.class_names == ("cat", "dog", "owl")
+    assert found.refits is not None
+
+
 def test_monitor(tmp_path, monkeypatch, capsys) -> None:
     """The change is found by script and commands, whose exit codes are those that the page states."""
     page = run_page("monitor.md", tmp_path, monkeypatch)
@@ -302,6 +333,23 @@ def test_monitor(tmp_path, monkeypatch, capsys) -> None:
         done = call(*shlex.split(command, comments=True), "--bootstrap", "5", folder=tmp_path)
         assert done.returncode == int("exits with 1" in command), command
     assert {"found.json", "calibrant.prom"} < {path.name for path in tmp_path.iterdir()}
+
+
+def test_segmentation_and_detection(tmp_path, monkeypatch, capsys) -> None:
+    """The page's claims hold: visits are not blamed, images are judged, cars on the left are repaired."""
+    monkeypatch.setattr("calibrant.reports.write_report", lambda _, path, **__: path.write_text("page"))
+    page = run_page("segmentation-and-detection.md", tmp_path, monkeypatch)
+    assert capsys.readouterr().out.startswith("over-confident 3360 ")
+    assert page["maps"].shape == (2, 5, 16, 16)
+    assert page["by_place"].low > 0.1
+    assert page["repaired"].value < page["by_place"].value / 2
+    text = (PAGES / "segmentation-and-detection.md").read_text(encoding="utf-8")
+    for command in re.findall(r"^\$ calibrant (.*)$", text, re.MULTILINE):
+        more = [] if command.startswith("fit") else ["--bootstrap", "40"]
+        if command.startswith("evaluate"):
+            more += ["--method", "temperature" if "streets" in command else "platt"]
+        done = call(*shlex.split(command, comments=True), *more, folder=tmp_path)
+        assert done.returncode == int("exits with 1" in command), (command, done.stderr)
 
 
 def test_every_page_is_run() -> None:
@@ -345,6 +393,9 @@ def written_for(folder: Path) -> None:
     rows = [f"{'dog' if rng.random() < p else 'cat'},{1 - p},{p}" for p in rng.random(60).round(3)]
     (folder / "pets.csv").write_text("\n".join(["who,cat,dog", *rows]))
     load_predictions(folder / "pets.csv", columns=PETS).save(folder / "pets.npz")
+    patients = [f"{'nm'[k % 2]},{'fm'[k // 2 % 2]},{(k % 9 + 0.5) / 9:.3f},{k // 3 % 2}" for k in range(80)]
+    for name in ("patients.csv", "new.csv"):
+        (folder / name).write_text("\n".join(["site,sex,prob,label", *patients]))
     choices, answers = [], []
     for doc in range(60):
         found = rng.normal(size=3) * 3 - 9

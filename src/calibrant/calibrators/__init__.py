@@ -42,6 +42,8 @@ from calibrant.calibrators.cohorts.many_temperatures import (
 from calibrant.calibrators.cohorts.multicalibration import Correction as Correction
 from calibrant.calibrators.cohorts.multicalibration import Multicalibrator as Multicalibrator
 from calibrant.calibrators.cohorts.multicalibration import multicalibrate as multicalibrate
+from calibrant.calibrators.detection import DetectionCalibration as DetectionCalibration
+from calibrant.calibrators.detection import fit_detections as fit_detections
 from calibrant.calibrators.drift.label_shift import (
     PriorEstimate as PriorEstimate,
 )

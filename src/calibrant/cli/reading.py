@@ -67,6 +67,14 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
             "intervals and p-values are those of whole clusters.",
         ),
     ),
+    "annotations": (
+        Path | None,
+        typer.Option(help="COCO annotations, where FILE holds COCO detections: those that match are right."),
+    ),
+    "iou": (
+        float,
+        typer.Option(metavar="SHARE", help="The overlap, at least, with which a detection matches."),
+    ),
     "percent": (
         bool,
         typer.Option(
@@ -84,7 +92,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         ),
     ),
 }
-_DEFAULTS = {"percent": False, "lm_score": "acc"}
+_DEFAULTS = {"iou": 0.5, "percent": False, "lm_score": "acc"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,14 +105,18 @@ class Reading:
     logit_columns: tuple[str, ...] = ()
     group_column: str | None = None
     cluster: str | None = None
+    annotations: Path | None = None
+    iou: float = 0.5
     percent: bool = False
     kind: str | None = None
     lm_score: LmScore = "acc"
 
     def open(self, path: Path, *, labels: Path | None = None, stream: bool | None = None) -> Predictions:
         """Predictions of a file, or of what comes through a pipe."""
-        from calibrant.predictions import open_predictions
+        from calibrant.predictions import load_detections, open_predictions
 
+        if self.annotations is not None:
+            return load_detections(path, self.annotations, iou=self.iou).predictions()
         file, form, name = path, self.form, None
         if is_pipe(path):
             file, form, name = _kept(path, form)
@@ -183,6 +195,8 @@ class Reading:
         if self.group_column is not None:
             words += ["--group-column", self.group_column]
         words += [] if self.cluster is None else ["--cluster", self.cluster]
+        words += [] if self.annotations is None else ["--annotations", str(self.annotations)]
+        words += [] if self.iou == 0.5 else ["--iou", f"{self.iou:g}"]
         words += ["--percent"] if self.percent else []
         words += [] if self.kind is None else ["--kind", self.kind]
         words += [] if self.lm_score == "acc" else ["--lm-score", self.lm_score]

@@ -7,6 +7,7 @@ from calibrant._math.lazy import lazy_exports
 if TYPE_CHECKING:
     from calibrant.evaluation.comparison import compare
     from calibrant.evaluation.dense.images import ImageRow, image_rows
+    from calibrant.evaluation.detection import DetectionError, detection_calibration_error
     from calibrant.evaluation.gate.check import check
     from calibrant.evaluation.gate.result import Check, GateResult
     from calibrant.evaluation.judging.smooth_band import smooth_consistency_band
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Check",
     "Comparison",
+    "DetectionError",
     "Evaluation",
     "GateResult",
     "ImageRow",
@@ -32,6 +34,7 @@ __all__ = [
     "PairedTest",
     "check",
     "compare",
+    "detection_calibration_error",
     "evaluate",
     "image_rows",
     "monitor",
@@ -46,6 +49,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "comparison": ["compare"],
         "dense.images": ["ImageRow", "image_rows"],
+        "detection": ["DetectionError", "detection_calibration_error"],
         "gate.check": ["check"],
         "gate.result": ["Check", "GateResult"],
         "judging.smooth_band": ["smooth_consistency_band"],

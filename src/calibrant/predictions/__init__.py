@@ -3,6 +3,7 @@
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.contents import Source
 from calibrant.predictions.dense import DensePredictions, load_dense
+from calibrant.predictions.detections import Detections, load_detections
 from calibrant.predictions.file_scores import ScoreFile
 from calibrant.predictions.files import load_predictions, open_predictions
 from calibrant.predictions.formats.aliases import ColumnNames
@@ -16,12 +17,14 @@ StreamedPredictions = Predictions
 __all__ = [
     "ColumnNames",
     "DensePredictions",
+    "Detections",
     "Kind",
     "Predictions",
     "ScoreFile",
     "Source",
     "StreamedPredictions",
     "load_dense",
+    "load_detections",
     "load_predictions",
     "open_predictions",
     "predictions_from_frame",

@@ -65,6 +65,17 @@ def _begun(recipe: Recipe) -> str:
     return f", beginning with {recipe.initial.weights}" if recipe.initial.weights else ""
 
 
+def run_title(recipe: Recipe) -> str:
+    """What the report of a run is headed by.
+
+    Example:
+        >>> from calibrant.training import Recipe
+        >>> run_title(Recipe.read({"model": "mlp(widths=(64,))", "data": {"name": "digits"}}))
+        'mlp on digits, cross-entropy'
+    """
+    return f"{recipe.model.partition('(')[0]} on {recipe.data.name}, {recipe.loss}"
+
+
 def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) -> None:
     """Rewrite the report of a finished run, with further sections at its end.
 
@@ -91,7 +102,7 @@ def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) ->
         detection=json.loads(detection.read_text(encoding="utf-8")) if detection.is_file() else None,
         shift=shift_section(json.loads(shifts.read_text(encoding="utf-8"))) if shifts.is_file() else None,
     )
-    write_report(run.evaluation, folder.report, after=[*sections, *further])
+    write_report(run.evaluation, folder.report, title=run_title(run.recipe), after=[*sections, *further])
 
 
 def run_sections(

@@ -48,13 +48,15 @@ def smooth_minimum(
     low = np.array([math.log(LOWEST_TEMPERATURE), math.log1p(lowest_gamma)])
     high = np.array([math.log(HIGHEST_TEMPERATURE), math.log1p(highest_gamma)])
     places = [np.array([math.log(temperature), math.log1p(gamma)]) for temperature, gamma in starts]
+    function = _in_logarithms(samples, objective)
     if len(places) > 1:
         width = samples.scores[0].numel()
         fewest = min(_FEWEST_ROWS, math.ceil(_MOST_THIN_ENTRIES / width))
         most = min(max(_THIN_ENTRIES // width, fewest), _MOST_ROWS)
         most = _ROWS_OF_EVENTS if samples.is_event else most
-        places = _promising(_in_logarithms(samples.thinned(most), objective), places, low, high)
-    function = _in_logarithms(samples, objective)
+        some = samples.thinned(most)
+        guess = function if some is samples else _in_logarithms(some, objective)
+        places = _promising(guess, places, low, high)
     minima = [minimise_in_box(function, place, low, high, tolerance=_COMPARED_TOLERANCE) for place in places]
     first = min(minima, key=lambda minimum: minimum.value)
     best = minimise_in_box(function, first.point, low, high)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._math.errors import InputError
 from calibrant.evaluation.judging.measure import change, measure
 from calibrant.evaluation.judging.noise import Noise, draw_noise
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
@@ -157,7 +158,7 @@ def _difference(true: Mapping[Cell, Mapping[str, float]], cell: Cell) -> dict[st
 
 def _redrawn(cell: Cell, folder: Path | None, method: Method) -> Any:
     if folder is None or cell.file is None or cell.stated is None:
-        raise ValueError(f"{cell.title} needs the folder of the data.")
+        raise InputError(f"{cell.title} needs the folder of the data.")
     return redrawn(folder / cell.file, method.bandwidth, cell.stated)
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.judging.labelled_probs import with_complement
@@ -73,7 +74,7 @@ def redrawn(path: Path, bandwidth: float, what: Stated) -> Redrawn:
     learnt, test = predictions.calibration, predictions.test
     probs, rows = (with_complement(part.probs_of(slice(None))).numpy() for part in (learnt, test))
     if learnt.labels is None:
-        raise ValueError(f"{path} holds no labels.")
+        raise InputError(f"{path} holds no labels.")
     truth = smoothed(probs, learnt.labels.numpy(), rows, bandwidth)
     return Redrawn(stated=rows if what == "as in the file" else truth, truth=truth)
 

@@ -1,0 +1,197 @@
+"""Calibration of object detectors that depends on where and how large a box is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibrant._math.checks import check_choice
+from calibrant._math.errors import ConvergenceError, InputError
+
+Method: TypeAlias = Literal["logistic", "dependent-logistic", "beta"]
+METHODS: tuple[Method, ...] = ("logistic", "dependent-logistic", "beta")
+Matrix: TypeAlias = NDArray[np.float64]
+LEAST = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectionCalibration:
+    """A confidence mapped together with covariates of the box; :func:`fit_detections` makes it."""
+
+    method: Method
+    weights: tuple[float, ...]
+    """Of the terms, in their order."""
+    bias: float
+    num_covariates: int
+    loss: float
+    """Mean log-loss on the detections that it was fitted on."""
+
+    def predict_proba(self, confidences: ArrayLike, covariates: ArrayLike | None = None) -> Matrix:
+        """Calibrated confidences ``(N,)``.
+
+        Args:
+            confidences: Of detections, ``(N,)`` in 0..1.
+            covariates: As many columns as it was fitted on, in the same order.
+
+        Raises:
+            InputError: If there are other columns, or a value lies outside 0..1.
+        """
+        axes = _axes(confidences, covariates)
+        if axes.shape[1] != 1 + self.num_covariates:
+            raise InputError(
+                f"`covariates` must have {self.num_covariates} columns, as in the fit; "
+                f"got {axes.shape[1] - 1}."
+            )
+        return _sigmoid(_TERMS[self.method](axes) @ np.array(self.weights) + self.bias)
+
+    def to_json(self) -> str:
+        """The calibrator as JSON text."""
+        return json.dumps(vars(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> DetectionCalibration:
+        """What :meth:`to_json` wrote.
+
+        Raises:
+            InputError: If it is no such text.
+        """
+        try:
+            given: dict[str, Any] = json.loads(text)
+            check_choice("method", given["method"], METHODS)
+            given["weights"] = tuple(given["weights"])
+            return cls(**given)
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(f"it is no calibrator of detections ({error}).") from error
+
+
+def fit_detections(
+    confidences: ArrayLike,
+    correct: ArrayLike,
+    covariates: ArrayLike | None = None,
+    *,
+    method: Method = "logistic",
+) -> DetectionCalibration:
+    r"""Fit a calibrator of detections by maximum likelihood.
+
+    With s the confidence's log-odds followed by the covariates r:
+
+    - ``"logistic"``: :math:`\sigma(c + w^\top s)`;
+    - ``"dependent-logistic"``: :math:`\sigma(c + w^\top s + s^\top A s)` with a symmetric A, the log-ratio of
+      two normal densities with any means and covariances;
+    - ``"beta"``: :math:`\sigma(c + \sum_k a_k \log s_k - b_k \log(1 - s_k))` over the confidence itself and
+      the covariates; those of the confidence are not negative, so that a surer detection stays surer.
+
+    Args:
+        confidences: Of the detections, ``(N,)`` in 0..1.
+        correct: Whether each is right, ``(N,)``.
+        covariates: Columns ``(N, k)`` in 0..1, as :meth:`Detections.covariates` gives.
+        method: The form.
+
+    Returns:
+        The calibrator.
+
+    Raises:
+        InputError: If shapes disagree, a value lies outside 0..1, or all detections are right or all wrong.
+        ConvergenceError: If no optimum is found.
+
+    References:
+        Küppers, Kronenberger, Shantia and Haselhoff, "Multivariate Confidence Calibration for Object
+        Detection", CVPR Workshops 2020.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> stated, place = rng.uniform(0.05, 0.95, (2, 4000))
+        >>> right = rng.random(4000) < stated * (0.5 + 0.5 * place)  # worse on the left
+        >>> found = fit_detections(stated, right, place[:, None])
+        >>> left, whole = found.predict_proba([0.8, 0.8], [[0.1], [0.9]])
+        >>> bool(left < 0.55 < 0.68 < whole)
+        True
+    """
+    check_choice("method", method, METHODS)
+    axes, right = _axes(confidences, covariates), np.asarray(correct, np.float64)
+    if right.shape != (len(axes),) or not np.isin(right, (0, 1)).all():
+        raise InputError(f"`correct` must hold 0 and 1, one for each of {len(axes)} detections.")
+    if not 0 < right.mean() < 1:
+        raise InputError("`correct` must hold right and wrong detections; got only one of them.")
+    terms = _TERMS[method](axes)
+    least = np.full(terms.shape[1], -np.inf)
+    if method == "beta":
+        least[[0, axes.shape[1]]] = 0.0
+    weights, bias, loss = _fitted(terms, right, least)
+    return DetectionCalibration(
+        method=method, weights=tuple(weights.tolist()), bias=bias, num_covariates=axes.shape[1] - 1, loss=loss
+    )
+
+
+def _axes(confidences: ArrayLike, covariates: ArrayLike | None) -> Matrix:
+    stated = np.asarray(confidences, np.float64)
+    if stated.ndim != 1:
+        raise InputError(f"`confidences` must have shape (N,); got {stated.shape}.")
+    axes = stated[:, None]
+    if covariates is not None:
+        others = np.asarray(covariates, np.float64)
+        if others.ndim != 2 or len(others) != len(stated):
+            raise InputError(f"`covariates` must have shape ({len(stated)}, k); got {others.shape}.")
+        axes = np.concatenate([axes, others], axis=1)
+    if not ((axes >= 0).all() and (axes <= 1).all()):
+        raise InputError("`confidences` and `covariates` must lie in 0..1; take shares of the image.")
+    return axes
+
+
+def _linear(axes: Matrix) -> Matrix:
+    p = np.clip(axes[:, :1], LEAST, 1 - LEAST)
+    return np.concatenate([np.log(p) - np.log1p(-p), axes[:, 1:]], axis=1)
+
+
+def _quadratic(axes: Matrix) -> Matrix:
+    s = _linear(axes)
+    first, second = np.triu_indices(s.shape[1])
+    return np.concatenate([s, s[:, first] * s[:, second]], axis=1)
+
+
+def _logarithms(axes: Matrix) -> Matrix:
+    p = np.clip(axes, LEAST, 1 - LEAST)
+    return np.concatenate([np.log(p), -np.log1p(-p)], axis=1)
+
+
+_TERMS: dict[str, Callable[[Matrix], Matrix]] = {
+    "logistic": _linear,
+    "dependent-logistic": _quadratic,
+    "beta": _logarithms,
+}
+
+
+def _sigmoid(values: Matrix) -> Matrix:
+    from scipy.special import expit
+
+    return expit(values)
+
+
+def _fitted(terms: Matrix, right: Matrix, least: Matrix) -> tuple[Matrix, float, float]:
+    """Weights of the terms, bias and mean log-loss, on standardised terms and back."""
+    from scipy.optimize import minimize
+
+    centre = terms.mean(axis=0)
+    scale = np.where(terms.std(axis=0) > 0, terms.std(axis=0), 1.0)
+    z = (terms - centre) / scale
+
+    def objective(parameters: Matrix) -> tuple[float, Matrix]:
+        logits = z @ parameters[1:] + parameters[0]
+        loss = float(np.mean(np.logaddexp(0.0, logits) - right * logits))
+        slope = (_sigmoid(logits) - right) / len(right)
+        return loss, np.append(slope.sum(), z.T @ slope)
+
+    bounds: Sequence[tuple[float, float]] = [(-np.inf, np.inf), *((each, np.inf) for each in least.tolist())]
+    options = {"maxiter": 10_000, "maxfun": 100_000, "ftol": 1e-15, "gtol": 1e-9}
+    found: Any = minimize(
+        objective, np.zeros(1 + z.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    )
+    if not np.isfinite(found.fun) or found.nit >= options["maxiter"]:
+        raise ConvergenceError("the calibrator of detections was not found; are some covariates alike?")
+    weights = found.x[1:] / scale
+    return weights, float(found.x[0] - weights @ centre), float(found.fun)

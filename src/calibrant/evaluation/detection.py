@@ -1,0 +1,167 @@
+"""Calibration of object detectors by confidence, position and size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibrant._math.checks import check_at_least, check_level
+from calibrant._math.errors import InputError
+from calibrant.evaluation.resampling.clustered_noise import SignedSums
+from calibrant.evaluation.resampling.clusters import Clustered, cluster_codes, indicator
+from calibrant.evaluation.resampling.event_cells import Cells
+from calibrant.evaluation.resampling.events import Indices, Vector, width_bins
+from calibrant.evaluation.resampling.inversion import invert
+from calibrant.evaluation.resampling.null import ROUNDING
+from calibrant.evaluation.resampling.streams import Stream, stream_seed
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectionError:
+    """An error by confidence and place, its interval, and what chance gives."""
+
+    value: float
+    low: float
+    high: float
+    expected: float
+    """The mean error of calibrated detectors that state the same."""
+    p_value: float
+    """The share of calibrated detectors with an error as large."""
+    num_bins: int
+    """Bins that hold enough detections to count."""
+
+
+def detection_calibration_error(
+    confidences: ArrayLike,
+    correct: ArrayLike,
+    covariates: ArrayLike | None = None,
+    *,
+    num_bins: int | Sequence[int] = 8,
+    least: int = 1,
+    images: Sequence[str] | None = None,
+    level: float = 0.95,
+    num_draws: int = 1000,
+    seed: int = 0,
+) -> DetectionError:
+    r"""Detection ECE: the mean size of the gap between precision and confidence, over bins of several axes.
+
+    .. math:: \mathrm{D\mbox{-}ECE} = \sum_b \frac{|S_b|}{N} |\mathrm{prec}(S_b) - \mathrm{conf}(S_b)|
+
+    Bins are of equal width on each axis, :math:`(i/B, (i+1)/B]`, the first one closed at 0.
+
+    Args:
+        confidences: Of the detections, ``(N,)`` in 0..1.
+        correct: Whether each is right, ``(N,)``.
+        covariates: Further axes ``(N, k)`` in 0..1, as :meth:`Detections.covariates` gives; none for
+            the confidence alone.
+        num_bins: Bins on each axis, the confidence's first; or one number for all.
+        least: Bins with fewer detections count as zero.
+        images: The image of each detection: those of one image are not independent.
+        level: Level of the interval.
+        num_draws: Draws under calibration.
+        seed: Random seed.
+
+    Returns:
+        The error with its interval and what chance gives; with many axes chance gives much.
+
+    Raises:
+        InputError: If shapes disagree or a value lies outside 0..1.
+
+    References:
+        Küppers, Kronenberger, Shantia and Haselhoff, "Multivariate Confidence Calibration for Object
+        Detection", CVPR Workshops 2020.
+
+    Example:
+        >>> found = detection_calibration_error([0.9, 0.9, 0.2], [1, 0, 0], [[0.1], [0.8], [0.8]], num_bins=2)
+        >>> round(found.value, 4), found.num_bins
+        (0.4, 3)
+    """
+    check_level(level)
+    check_at_least("num_draws", num_draws, 1)
+    stated, happened, axes = _checked(confidences, correct, covariates)
+    counts = [num_bins] * axes.shape[1] if isinstance(num_bins, int) else list(num_bins)
+    if len(counts) != axes.shape[1]:
+        raise InputError(
+            f"`num_bins` must be a number, or one for each of {axes.shape[1]} axes; got {counts}."
+        )
+    place = np.zeros(len(stated), np.int64)
+    for column, number in zip(axes.T, counts, strict=True):
+        place = place * number + width_bins(np.ascontiguousarray(column), number)
+    codes = np.arange(len(stated)) if images is None else cluster_codes(images)
+    cells, noise = _cells(stated, happened, place, codes, least, num_draws, seed)
+    drawn = cells.error(noise)
+    ends = invert(cells, noise, level, seed=seed)
+    return DetectionError(
+        value=cells.observed,
+        low=ends.low,
+        high=min(ends.high, 1.0),
+        expected=float(drawn.mean()),
+        p_value=float((1 + (drawn >= cells.observed - ROUNDING).sum()) / (1 + num_draws)),
+        num_bins=cells.num_cells,
+    )
+
+
+def _checked(
+    confidences: ArrayLike, correct: ArrayLike, covariates: ArrayLike | None
+) -> tuple[Vector, Vector, NDArray[np.float64]]:
+    stated, happened = np.asarray(confidences, np.float64), np.asarray(correct, np.float64)
+    if stated.ndim != 1 or stated.shape != happened.shape or len(stated) < 2:
+        raise InputError(
+            "`confidences` and `correct` must have one shape (N,), of two detections or more; got "
+            f"{stated.shape} and {happened.shape}."
+        )
+    axes = stated[:, None]
+    if covariates is not None:
+        others = np.asarray(covariates, np.float64)
+        if others.ndim != 2 or len(others) != len(stated):
+            raise InputError(f"`covariates` must have shape ({len(stated)}, k); got {others.shape}.")
+        axes = np.concatenate([axes, others], axis=1)
+    if not (np.isin(happened, (0, 1)).all() and (axes >= 0).all() and (axes <= 1).all()):
+        raise InputError(
+            "`correct` must hold 0 and 1, and all else numbers in 0..1; take shares of the image."
+        )
+    return stated, happened, axes
+
+
+def _cells(
+    stated: Vector, happened: Vector, place: Indices, codes: Indices, least: int, num_draws: int, seed: int
+) -> tuple[Cells, NDArray[np.float64]]:
+    """The bins that count, and noise in their residual sums by the signs of whole images."""
+    _, index, sizes = np.unique(place, return_inverse=True, return_counts=True)
+    enough = np.flatnonzero(sizes >= least)
+    kept = np.flatnonzero(np.isin(index, enough))
+    bins = np.searchsorted(enough, index[kept])
+    total, number = float(len(stated)), len(enough)
+    if not number:
+        raise InputError(f"`least` must leave some bin; none holds {least} detections.")
+    p, residual = stated[kept], happened[kept] - stated[kept]
+
+    def summed(values: Vector) -> Vector:
+        return np.bincount(bins, values, number).astype(np.float64)
+
+    of_bins = indicator(bins)
+    own = codes[kept]
+    residuals, masses = (of_bins.T @ indicator(own, each) for each in (residual, np.ones(len(kept))))
+    variance = summed(p * (1 - p))
+    rng = np.random.default_rng((*stream_seed(seed, Stream.NULL), 13))
+    independent = np.sqrt(variance)[:, None] * rng.standard_normal((number, num_draws))
+    drawn, signs = SignedSums(residuals.tocsr(), variance, stream_seed(seed, Stream.NULL)).draw(independent)
+    where = np.arange(number)
+    cells = Cells(
+        cell=where,
+        bin=where,
+        mass=summed(np.ones(len(kept))) / total,
+        residual=summed(residual) / total,
+        variance=variance / total**2,
+        tilt=summed(1 - 2 * p) / total**2,
+        squares=summed(np.ones(len(kept))) / total**2,
+        num_cells=number,
+        num_bins=number,
+        total_squares=1 / total,
+        error=lambda sums: np.abs(sums).sum(axis=1),
+        clustered=Clustered.of(residuals / total, masses / total, (masses @ signs).T / total),
+    )
+    return cells, np.ascontiguousarray(drawn.T / total)

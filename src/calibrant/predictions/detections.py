@@ -1,0 +1,180 @@
+"""Object detections in COCO's files: matched with what was annotated, and right or wrong from there on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._math.errors import InputError
+from calibrant.predictions.contents import Source
+from calibrant.predictions.table import Predictions
+
+COVARIATES = ("x", "y", "width", "height")
+"""Centre and size of a box, as shares of the image's width and height."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Detections:
+    """Detected boxes: how sure, whether right, of which class, where, and in which image."""
+
+    confidences: NDArray[np.float64]
+    correct: NDArray[np.bool_]
+    classes: tuple[str, ...]
+    images: tuple[str, ...]
+    boxes: NDArray[np.float64]
+    """``(N, 4)``: x and y of the centre, width and height, as shares of the image's."""
+    num_left_out: int = 0
+    """Detections of crowds, which are neither right nor wrong."""
+    source: Source | None = None
+
+    def covariates(self, names: Iterable[str] = COVARIATES) -> NDArray[np.float64]:
+        """Some columns of the boxes ``(N, k)``.
+
+        Raises:
+            InputError: If a name is none of x, y, width and height.
+        """
+        wanted = list(names)
+        unknown = [name for name in wanted if name not in COVARIATES]
+        if unknown:
+            raise InputError(f"`names` must be among {', '.join(COVARIATES)}; got {unknown[0]!r}.")
+        return self.boxes[:, [COVARIATES.index(name) for name in wanted]]
+
+    def predictions(self) -> Predictions:
+        """Confidences with what became of them, classes as groups and images as clusters."""
+        note = f"{self.num_left_out:,} detections of crowds are left out." if self.num_left_out else None
+        return Predictions(
+            confidence=self.confidences,
+            correct=self.correct,
+            groups=self.classes,
+            clusters=self.images,
+            source=self.source,
+            notes=() if note is None else (note,),
+        )
+
+
+def load_detections(
+    results: str | os.PathLike[str], annotations: str | os.PathLike[str], *, iou: float = 0.5
+) -> Detections:
+    """Detections of a COCO results file, matched with its annotations.
+
+    In each image and class the surest detection is matched first, with the box left over that it overlaps
+    most; it is right if that overlap, intersection over union, is ``iou`` or more. What matches only a crowd
+    is left out.
+
+    Args:
+        results: A list of ``image_id``, ``category_id``, ``bbox`` (x, y, width, height in pixels), ``score``.
+        annotations: ``images`` with ``width`` and ``height``, ``annotations``, ``categories``.
+        iou: The least overlap of a right detection.
+
+    Returns:
+        The detections, in the order of the file.
+
+    Raises:
+        InputError: If a file is not of that form, or names an image or class that is not annotated.
+        OSError: If a file cannot be opened.
+
+    Note:
+        Objects that were not detected do not count: calibration is about what is stated.
+
+    References:
+        Küppers, Kronenberger, Shantia and Haselhoff, "Multivariate Confidence Calibration for Object
+        Detection", CVPR Workshops 2020.
+    """
+    if not 0 < iou <= 1:
+        raise InputError(f"`iou` must be above 0 and at most 1, as in 0.5; got {iou}.")
+    found, truth = _json(Path(results)), _json(Path(annotations))
+    if not isinstance(found, list) or not isinstance(truth, dict) or "annotations" not in truth:
+        raise InputError(
+            f"{results} must be a list of detections and {annotations} COCO's annotations, with `images`, "
+            "`annotations` and `categories`."
+        )
+    try:
+        detections = _matched(found, truth, iou)
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{results} or {annotations}: an entry lacks {error}.") from error
+    digest = hashlib.sha256(Path(results).read_bytes() + Path(annotations).read_bytes()).hexdigest()
+    source = Source(name=Path(results).name, sha256=digest, format="json", path=str(results))
+    return Detections(**detections, source=source)
+
+
+def overlaps(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Intersection over union ``(n, m)`` of boxes by corner and size.
+
+    Example:
+        >>> overlaps(np.array([[0.0, 0, 2, 2]]), np.array([[1.0, 0, 2, 2], [5, 5, 1, 1]])).round(3)
+        array([[0.333, 0.   ]])
+    """
+    inside = _intersections(boxes, others)
+    areas = boxes[:, 2:].prod(axis=1)[:, None] + others[:, 2:].prod(axis=1) - inside
+    return np.divide(inside, areas, out=np.zeros_like(inside), where=areas > 0)
+
+
+def _intersections(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
+    high = np.minimum((boxes[:, :2] + boxes[:, 2:])[:, None], (others[:, :2] + others[:, 2:])[None])
+    return np.clip(high - low, 0.0, None).prod(axis=2)
+
+
+def _matched(found: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], iou: float) -> dict[str, Any]:
+    images = {each["id"]: each for each in truth["images"]}
+    names = {each["id"]: str(each["name"]) for each in truth.get("categories", [])}
+    annotated: dict[tuple[Any, Any], list[Mapping[str, Any]]] = defaultdict(list)
+    for each in truth["annotations"]:
+        annotated[each["image_id"], each["category_id"]].append(each)
+    detected: dict[tuple[Any, Any], list[int]] = defaultdict(list)
+    for place, each in enumerate(found):
+        if each["image_id"] not in images:
+            raise InputError(f"detection {place} is in image {each['image_id']}, which is not annotated.")
+        if not 0 <= each["score"] <= 1:
+            raise InputError(f"`score` must lie in 0..1; detection {place} has {each['score']}.")
+        detected[each["image_id"], each["category_id"]].append(place)
+    outcome = np.zeros(len(found), np.int64)  # 1 right, -1 left out
+    for key, places in detected.items():
+        places.sort(key=lambda place: -float(found[place]["score"]))
+        plain = [each for each in annotated[key] if not each.get("iscrowd", 0)]
+        crowds = [each for each in annotated[key] if each.get("iscrowd", 0)]
+        boxes = _boxes([found[place] for place in places])
+        of_plain = overlaps(boxes, _boxes(plain))
+        inside = _intersections(boxes, _boxes(crowds)) / np.maximum(boxes[:, 2:].prod(axis=1), 1e-12)[:, None]
+        for row, place in enumerate(places):
+            best = int(of_plain[row].argmax()) if len(plain) else -1
+            if best >= 0 and of_plain[row, best] >= iou:
+                outcome[place] = 1
+                of_plain[:, best] = -1.0  # nothing else may match it
+            elif len(crowds) and inside[row].max() >= iou:
+                outcome[place] = -1
+    kept = np.flatnonzero(outcome >= 0)
+    chosen = [found[place] for place in kept.tolist()]
+    boxes = _boxes(chosen)
+    sizes = np.array(
+        [[images[each["image_id"]]["width"], images[each["image_id"]]["height"]] for each in chosen], float
+    ).reshape(-1, 2)
+    shares = np.concatenate([(boxes[:, :2] + boxes[:, 2:] / 2) / sizes, boxes[:, 2:] / sizes], axis=1)
+    return {
+        "confidences": np.array([float(each["score"]) for each in chosen]),
+        "correct": outcome[kept] == 1,
+        "classes": tuple(names.get(each["category_id"], str(each["category_id"])) for each in chosen),
+        "images": tuple(str(each["image_id"]) for each in chosen),
+        "boxes": np.clip(shares, 0.0, 1.0),
+        "num_left_out": len(found) - len(kept),
+    }
+
+
+def _boxes(entries: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
+    return np.array([each["bbox"] for each in entries], np.float64).reshape(-1, 4)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"{path}: it cannot be read as JSON ({error}).") from error

@@ -1,0 +1,107 @@
+"""COCO's files: which detections are right, worked out by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant import InputError
+from calibrant.predictions import load_detections
+from command_line import call
+
+TRUTH = {
+    "images": [{"id": 7, "width": 100, "height": 50}, {"id": 8, "width": 100, "height": 100}],
+    "categories": [{"id": 1, "name": "car"}, {"id": 2, "name": "dog"}],
+    "annotations": [
+        {"image_id": 7, "category_id": 1, "bbox": [0, 0, 10, 10]},
+        {"image_id": 7, "category_id": 1, "bbox": [40, 0, 10, 10]},
+        {"image_id": 8, "category_id": 2, "bbox": [0, 0, 20, 20]},
+        {"image_id": 8, "category_id": 1, "bbox": [50, 50, 50, 50], "iscrowd": 1},
+    ],
+}
+FOUND = [
+    (7, 1, [0, 0, 10, 8], 0.6),  # overlaps the first car by .8, but a surer one took it
+    (7, 1, [0, 0, 10, 9], 0.9),  # right
+    (7, 1, [44, 0, 10, 10], 0.8),  # 60 of 140: .43
+    (7, 2, [0, 0, 10, 10], 0.7),  # a dog where a car is
+    (8, 2, [0, 0, 20, 10], 0.5),  # exactly one half
+    (8, 1, [60, 60, 10, 10], 0.4),  # within a crowd
+]
+
+
+@pytest.fixture
+def files(tmp_path) -> tuple[Path, Path]:
+    """Results and annotations."""
+    results, truth = tmp_path / "results.json", tmp_path / "annotations.json"
+    keys = ("image_id", "category_id", "bbox", "score")
+    results.write_text(json.dumps([dict(zip(keys, each, strict=True)) for each in FOUND]))
+    truth.write_text(json.dumps(TRUTH))
+    return results, truth
+
+
+def test_detections_are_matched_surest_first(files) -> None:
+    """One box matches once, classes do not mix, just the limit is enough, crowds are left out."""
+    found = load_detections(*files)
+    assert found.confidences.tolist() == [0.6, 0.9, 0.8, 0.7, 0.5]
+    assert found.correct.tolist() == [False, True, False, False, True]
+    assert found.classes == ("car", "car", "car", "dog", "dog")
+    assert found.images == ("7", "7", "7", "7", "8")
+    assert found.num_left_out == 1
+    np.testing.assert_allclose(found.boxes[2], [0.49, 0.1, 0.1, 0.2])
+    assert load_detections(*files, iou=0.4).correct.tolist() == [False, True, True, False, True]
+    assert found.covariates(["height", "x"])[2].tolist() == pytest.approx([0.2, 0.49])
+
+
+def test_they_are_predictions_in_clusters(files) -> None:
+    """Classes are groups, images clusters, and a note says what is left out."""
+    found = load_detections(*files).predictions()
+    assert (found.kind, found.groups, found.clusters) == (
+        "top_label", ("car", "car", "car", "dog", "dog"), ("7", "7", "7", "7", "8")
+    )  # fmt: skip
+    assert found.notes == ("1 detections of crowds are left out.",)
+
+
+def test_commands_read_them_by_their_annotations(files, tmp_path) -> None:
+    """Evaluate and fit take results with --annotations and --iou, and resample images."""
+    truth, found = json.loads(files[1].read_text()), []
+    rng = np.random.default_rng(0)
+    truth["images"] = [{"id": k, "width": 100, "height": 100} for k in range(40)]
+    truth["annotations"] = [{"image_id": k, "category_id": 1, "bbox": [0, 0, 20, 20]} for k in range(40)]
+    for k in range(40):
+        for _ in range(3):
+            near = rng.random() < 0.5
+            box = [int(rng.integers(0, 6)) if near else 60, 0, 20, 20]
+            found.append({"image_id": k, "category_id": 1, "bbox": box, "score": 0.9 if near else 0.4})
+    files[0].write_text(json.dumps(found))
+    files[1].write_text(json.dumps(truth))
+    options = ("results.json", "--annotations", "annotations.json", "--iou", "0.6")
+    done = call("evaluate", *options, "--bootstrap", "20", "--method", "platt", "--json", "found.json",
+                folder=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "found.json").read_text())["settings"]["clusters"] == 40
+    fitted = call("fit", *options, "--all", "--method", "platt", "--out", "c.safetensors", folder=tmp_path)
+    assert fitted.returncode == 0, fitted.stderr
+
+
+def test_wrong_files_are_named(files, tmp_path) -> None:
+    """Swapped files, an image that is not annotated, a score of no probability and a missing entry."""
+    results, truth = files
+    with pytest.raises(InputError, match="must be a list of detections"):
+        load_detections(truth, results)
+    for key, value, message in (
+        ("image_id", 9, "detection 1 is in image 9, which is not annotated"),
+        ("score", 1.5, "`score` must lie in 0..1; detection 1 has 1.5"),
+    ):
+        found = json.loads(results.read_text())
+        found[1][key] = value
+        (tmp_path / "wrong.json").write_text(json.dumps(found))
+        with pytest.raises(InputError, match=message):
+            load_detections(tmp_path / "wrong.json", truth)
+    (tmp_path / "wrong.json").write_text('[{"image_id": 7}]')
+    with pytest.raises(InputError, match="an entry lacks 'score'"):
+        load_detections(tmp_path / "wrong.json", truth)
+    with pytest.raises(InputError, match="`iou` must be above 0"):
+        load_detections(results, truth, iou=0)
