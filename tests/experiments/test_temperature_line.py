@@ -23,7 +23,7 @@ from calibrant.experiments.studies.temperature_line.measure import WORLDS, Tempe
 from calibrant.experiments.studies.temperature_line.settings import GAMMAS, LOSSES
 from calibrant.experiments.study import Session
 from calibrant.experiments.study_runs import carry_out, grid_of, kept_results
-from few_points import EXPONENTS, few_exponents
+from few_points import few_exponents
 
 SMALL = {"num_training": 1700, "num_calibration": 20, "num_epochs": 2, "divisions": 1}
 
@@ -166,9 +166,9 @@ def test_page(runs: Runs, tmp_path: Path) -> None:
     assert "| `labels.npz` | 2 labels |" in text
     numbers = PAGE.read(tmp_path / "first")
     assert len(numbers["networks"]) == len(LOSSES)
-    line = numbers["files"]["classes.npz"]["lines"]["-0.5 to 5"]["T"]
-    slope, _ = np.polyfit(EXPONENTS, numbers["files"]["classes.npz"]["temperatures"]["nll"], 1)
-    assert line["slope"] == pytest.approx(slope, rel=1e-4)
+    (curve,) = (curve for curve in file_curves(numbers) if curve.name == "classes.npz")
+    slope, _ = np.polyfit(EXPONENTS, curve.likeliest, 1)
+    assert curve.line().slope == pytest.approx(slope, rel=1e-4)
 
 
 @pytest.mark.usefixtures("few")
