@@ -23,7 +23,7 @@ from calibrant.experiments.studies.temperature_line.measure import WORLDS, Tempe
 from calibrant.experiments.studies.temperature_line.settings import GAMMAS, LOSSES
 from calibrant.experiments.study import Session
 from calibrant.experiments.study_runs import carry_out, grid_of, kept_results
-from few_points import few_exponents
+from few_points import EXPONENTS, few_exponents
 
 SMALL = {"num_training": 1700, "num_calibration": 20, "num_epochs": 2, "divisions": 1}
 
