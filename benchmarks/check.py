@@ -230,6 +230,25 @@ def linear_loss(content: dict[str, Any]) -> Iterator[Held]:
     yield Held("linear loss", "value", f"{miss:.1g} off", f"≤ {most:g}", miss <= most)
 
 
+def serve(content: dict[str, Any]) -> Iterator[Held]:
+    """What the page's server bears."""
+    bar, load, harm = content["bar"], content["load"], content["harm"]
+    work = f"{load['visitors']} visitors, {load['requests']:,} requests"
+    yield Held("serve", work, f"{load['lost']} lost", f"{bar['lost']}", load["lost"] <= bar["lost"])
+    share = load["per_second"] / content["bare_per_second"]
+    said = f"{load['per_second']:.0f} a second, {share:.2f} of the bare network"
+    yield Held("serve", work, said, f"≥ {bar['share_of_bare']}", share >= bar["share_of_bare"])
+    grown, most = content["grown_megabytes"], bar["grown_megabytes"]
+    yield Held("serve", "memory", f"{grown:.0f} MB more", f"≤ {most} MB", grown <= most)
+    wrong, work = len(harm["not_refused"]), f"{harm['sent']} hostile files"
+    met = wrong <= bar["hostile_not_refused"] and harm["healthy"]
+    yield Held("serve", work, f"{wrong} not refused", f"{bar['hostile_not_refused']}", met)
+    disk = content["bytes_written"]
+    yield Held(
+        "serve", work, f"{disk} bytes written", f"{bar['bytes_written']}", disk <= bar["bytes_written"]
+    )
+
+
 READERS: dict[str, Callable[[dict[str, Any]], Iterator[Held]]] = {
     "metrics": metrics,
     "losses": losses,
@@ -241,6 +260,7 @@ READERS: dict[str, Callable[[dict[str, Any]], Iterator[Held]]] = {
     "curvature": curvature,
     "sweep": sweep,
     "training": training,
+    "serve": serve,
 }
 
 

@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,14 @@ _FLAGS = (
     "--remote-debugging-pipe",
 )
 
+_START = """
+import fcntl, os, sys
+given = [fcntl.fcntl(int(each), fcntl.F_DUPFD, 10) for each in sys.argv[1:3]]
+for descriptor, place in zip(given, (3, 4)):  # which Chromium reads from and writes to
+    os.dup2(descriptor, place, inheritable=True)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
 
 class Browser:
     """One page of one browser, which is ended by ``close``."""
@@ -33,10 +42,17 @@ class Browser:
         assert CHROMIUM is not None
         theirs, self._to = os.pipe()
         self._from, ours = os.pipe()
-        # Chromium reads from descriptor 3 and writes to 4.
-        command = f'exec "$0" "$@" 3<&{theirs} 4>&{ours}'
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", command, CHROMIUM, *_FLAGS, f"--user-data-dir={profile}"],
+            [
+                sys.executable,
+                "-c",
+                _START,
+                str(theirs),
+                str(ours),
+                CHROMIUM,
+                *_FLAGS,
+                f"--user-data-dir={profile}",
+            ],
             pass_fds=(theirs, ours),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -290,6 +290,37 @@ def test_predict(tmp_path, monkeypatch) -> None:
     assert abs(gaps[1]) < gaps[0] / 2
 
 
+def test_serve(tmp_path, monkeypatch) -> None:
+    """The network of the page is loaded by the options of its command, and answers about an image."""
+    pytest.importorskip("fastapi")
+    from calibrant.web.model import load_classifier
+    from calibrant.web.settings import ModelSettings
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        run_page("serve.md", tmp_path, monkeypatch)
+        (line,) = re.findall(
+            r"^\$ calibrant serve (--model my_images.*)$",
+            (PAGES / "serve.md").read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
+        names, values = shlex.split(line)[::2], shlex.split(line)[1::2]
+        given = {name.removeprefix("--"): value for name, value in zip(names, values, strict=True)}
+        found = load_classifier(
+            ModelSettings(
+                model=given["model"],
+                weights=Path(given["weights"]),
+                predictions=Path(given["predictions"]),
+                size=int(given["size"]),
+                resamples=20,
+            )
+        )
+    finally:
+        sys.modules.pop("my_images", None)
+    assert found.class_names == ("cat", "dog", "owl")
+    assert found.refits is not None
+
+
 def test_monitor(tmp_path, monkeypatch, capsys) -> None:
     """The change is found by script and commands, whose exit codes are those that the page states."""
     page = run_page("monitor.md", tmp_path, monkeypatch)
@@ -362,6 +393,9 @@ def written_for(folder: Path) -> None:
     rows = [f"{'dog' if rng.random() < p else 'cat'},{1 - p},{p}" for p in rng.random(60).round(3)]
     (folder / "pets.csv").write_text("\n".join(["who,cat,dog", *rows]))
     load_predictions(folder / "pets.csv", columns=PETS).save(folder / "pets.npz")
+    patients = [f"{'nm'[k % 2]},{'fm'[k // 2 % 2]},{(k % 9 + 0.5) / 9:.3f},{k // 3 % 2}" for k in range(80)]
+    for name in ("patients.csv", "new.csv"):
+        (folder / name).write_text("\n".join(["site,sex,prob,label", *patients]))
     choices, answers = [], []
     for doc in range(60):
         found = rng.normal(size=3) * 3 - 9

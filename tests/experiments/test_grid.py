@@ -43,7 +43,7 @@ def test_exclusions_and_overrides() -> None:
     ]
     assert grid.num_excluded == 1
     assert len(grid.only({"value": 5.0}).points) == 1
-    with pytest.raises(InputError, match="--only leaves none of the 3 runs"):
+    with pytest.raises(InputError, match=r"--only leaves none of the 3 runs; there value is 1\.0, 5\.0\."):
         grid.only({"value": 6.0})
 
 

@@ -207,7 +207,7 @@ def test_a_damaged_result_is_named(store) -> None:
     with pytest.raises(InputError, match=r"is of format 99; this version of calibrant reads format 1\."):
         store.result(found.run)
     store.place.write(f"runs/{found.run}/result.json", b"{}")
-    with pytest.raises(InputError, match=r"result\.json is not the result of a run"):
+    with pytest.raises(InputError, match=r"result\.json is not the result of a run; remove its folder"):
         list(store.results())
 
 

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import said_of
 from calibrant.experiments.engines.engine import Ended, Event, Order
 from calibrant.experiments.engines.perform import attempt
 from calibrant.experiments.engines.pool import Pool
@@ -79,18 +80,20 @@ def test_a_pool_replaces_workers_that_die(tmp_path) -> None:
 
 
 def test_a_full_disk_ends_the_sweep(tmp_path, monkeypatch) -> None:
-    """It is no result of a run: it is tried again, then the sweep ends and names the store."""
-    store, notes = Store(tmp_path / "store"), Notes()
+    """It is no result of a run, even if there is room for one; the sweep ends and names the store."""
+    store = Store(tmp_path / "store")
 
     def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
+        with said_of("recipe.toml", "written"):
+            raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
 
-    monkeypatch.setattr(Store, "begin", full)
-    with pytest.raises(OSError, match=r"store cannot be written to: No space left on device\."):
-        sweep(toys(seed=[0]), store, Attempting(), watcher=notes)
-    assert {event.reason for event in notes.events if isinstance(event, Ended)} == {
-        "No space left on device."
-    }
+    monkeypatch.setattr(Toy, "run", full)
+    with pytest.raises(OSError, match=r"store: recipe\.toml cannot be written: No space .* Make room, and"):
+        sweep(toys(seed=[0]), store, Attempting())
+    monkeypatch.setattr(Toy, "run", lambda *_: {}["torch's own words"])
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=100))
+    with pytest.raises(OSError, match=r"store: No space left on device\. Make room, and"):
+        sweep(toys(seed=[0]), store, Attempting())
     assert store.leases.held() == {}
     assert list(store.results(status=None)) == []
 

@@ -49,6 +49,20 @@ def test_a_cell_is_the_mean_of_its_runs() -> None:
     assert "n = 5" in notes(build_table(LAYOUT, results))[0]
 
 
+def test_rows_of_networks_are_the_runs_own() -> None:
+    """`model` is a setting where no paper is asked for: each network has its row, whoever wrote it."""
+    runs = [
+        make_result(
+            {"loss": "brier", "model": model, "seed": seed}, {"uncalibrated": {"ece": 0.1 + seed / 10}}
+        )
+        for model in ("mlp(widths=(8,))", "resnet(depth=50)", "mine:Net")
+        for seed in (0, 1)
+    ]
+    table = build_table(usual_layout(runs), runs)
+    assert (len(table.rows), table.placed, table.unplaced) == (3, 6, 0)
+    assert all(each.mean is not None for each in table.flat)
+
+
 def test_the_interval_is_said_to_be_of_trainings() -> None:
     """Whoever reads it as an interval over test samples is told otherwise."""
     assert "not what other test samples would" in notes(build_table(LAYOUT, sweep(THREE)))[0]

@@ -21,7 +21,8 @@ def test_a_run_is_judged_under_shift(recipe, tmp_path, monkeypatch, short_report
     monkeypatch.setattr("calibrant.training.shift._DRAWS", 40)
     monkeypatch.setattr("calibrant.training.shift._RESAMPLES", 10)
     monkeypatch.setattr(
-        "calibrant.training.results.write_report", lambda _evaluation, _path, *, after: told.extend(after)
+        "calibrant.training.results.write_report",
+        lambda *_, after, **__: told.extend(after),
     )
     settings = [
         'shift.corruption=["contrast", "gaussian-noise"]',

@@ -64,6 +64,7 @@ HOSTILE: dict[str, tuple[str, bytes, int, str]] = {
     "no text": ("a.csv", b"\xff\xfe\0", 422, "not UTF-8"),
     "nul bytes": ("a.csv", b"label,prob\n0,\0\n", 422, "line 2"),
     "endless line": ("a.csv", b"label,prob\n0," + b"1" * 200_000, 422, "is not CSV"),
+    "endless header": ("a.csv", b"1" * 200_000, 422, "line 1 is not CSV"),
     "html": ("a.csv", b"<script>alert(1)</script>", 422, "a.csv:"),
     "brackets": ("a.json", b"[" * 100_000, 422, "nests its brackets too deeply"),
     "brackets in lines": ("a.jsonl", b"[" * 100_000, 422, "line 1 nests its brackets too deeply"),

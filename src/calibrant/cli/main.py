@@ -14,6 +14,7 @@ from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
 from calibrant.cli.apply import apply
 from calibrant.cli.check import check
 from calibrant.cli.compare import compare
+from calibrant.cli.convert import convert
 from calibrant.cli.curvature import curvature
 from calibrant.cli.defaults import defaults_from
 from calibrant.cli.demo import demo
@@ -62,6 +63,7 @@ COMMANDS = (
     curvature,
     heatmap,
     serve,
+    convert,
 )
 for command in COMMANDS:
     app.command(cls=Command)(mannered(command))

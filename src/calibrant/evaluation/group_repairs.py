@@ -199,9 +199,13 @@ def _recommending(
         f"{number(everyone.losses[ARMS.index(OF_EACH)].value or 0.0)}, by "
         f"{with_interval(everyone.behind[lowest])}."
     )
+    line = (
+        f"With a calibrator for each group the NLL falls from {number(everyone.losses[0].value or 0.0)} to "
+        f"{number(everyone.losses[ARMS.index(OF_EACH)].value or 0.0)}."
+    )
     sentences = verdict.sentences if verdict.repair else verdict.sentences[:-1]
     changed = replace(
-        verdict, repair=replace(repair, by_group=True), reason=said, sentences=(*sentences, said)
+        verdict, line=line, repair=replace(repair, by_group=True), reason=said, sentences=(*sentences, said)
     )
     return replace(evaluation, verdict=changed)
 

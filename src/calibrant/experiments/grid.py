@@ -21,6 +21,8 @@ from calibrant.training import Recipe
 from calibrant.training.budget import Budget, settings_at
 from calibrant.training.recipe_files import flat, read_content
 
+_SHOWN = 6
+"""Values of a setting in a message."""
 _KEYS = ("task", "recipe", "settings", "axes", "zip", "exclude", "override")
 
 
@@ -88,7 +90,10 @@ class Grid:
         """
         for key in content:
             if key not in _KEYS:
-                raise InputError(f"{source}: there is no entry {key!r}{nearest(key, _KEYS)}")
+                remedy = nearest(key, _KEYS)
+                if key in Recipe.model_fields:
+                    remedy = f'; a grid names a recipe, as `recipe = "{Path(source).name}"` above [axes].'
+                raise InputError(f"{source}: there is no entry {key!r}{remedy}")
         task = task or task_named(str(content.get("task", "training")))
         base = _base(content, source=source, folder=Path(folder), budget=budget)
         known = list(_complete(task, base, source))
@@ -126,8 +131,13 @@ class Grid:
         check_names(wanted, self.points[0].settings, "--only")
         points = tuple(point for point in self.points if matches(point.settings, wanted))
         if not points:
-            raise InputError(f"--only leaves none of the {len(self.points)} runs.")
+            there = "; ".join(f"{name} is {self._values(name)}" for name in wanted)
+            raise InputError(f"--only leaves none of the {len(self.points)} runs; there {there}.")
         return replace(self, points=points)
+
+    def _values(self, name: str) -> str:
+        found = dict.fromkeys(f"{point.settings[name]}" for point in self.points)
+        return ", ".join(list(found)[:_SHOWN]) + (" or another" if len(found) > _SHOWN else "")
 
     def items(self, fingerprints: Fingerprints | None = None) -> tuple[Item, ...]:
         """The runs, named; reads data whose fingerprint is not known.
@@ -136,7 +146,14 @@ class Grid:
             InputError: If there are no such data.
         """
         known = fingerprints or Fingerprints()
-        return tuple(make_item(self.task, point.settings, point.axes, known) for point in self.points)
+        return tuple(self._item(point, known) for point in self.points)
+
+    def _item(self, point: Point, known: Fingerprints) -> Item:
+        try:
+            return make_item(self.task, point.settings, point.axes, known)
+        except InputError as error:
+            values = ", ".join(f"{name}={value}" for name, value in point.axes.items())
+            raise InputError(f"{values}: {error}") from None
 
 
 def load_grid(path: str | os.PathLike[str], *, budget: Budget = "full") -> Grid:

@@ -58,6 +58,7 @@ def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watch
         watcher: Told how it goes.
 
     Raises:
+        OSError: If the disk is full; no run has failed for that.
         KeyboardInterrupt: After Ctrl-C; what is finished is kept, and what was begun is saved.
     """
     watcher = watcher or Watcher()
@@ -89,6 +90,8 @@ def _judged(event: Event, orders: dict[str, Order], deaths: Counter[str]) -> Eve
     """The event itself, or that a run failed for good whose worker died too often."""
     if not isinstance(event, Ended) or event.state != "died":
         return event
+    if event.ends_all:
+        raise OSError(f"{orders[event.run].store}: {event.reason} Make room, and the same command goes on.")
     deaths[event.run] += 1
     if deaths[event.run] < ATTEMPTS:
         return event

@@ -19,7 +19,7 @@ from calibrant.training.job import Job
 from calibrant.training.label_table import label_table
 from calibrant.training.neutral import conventions_of, strikes_neutral, struck_predictions
 from calibrant.training.run import load_run
-from calibrant.training.run_report import detection_of, run_sections
+from calibrant.training.run_report import detection_of, run_sections, run_title
 from calibrant.training.shift import Shifted, ShiftResults, shift_section
 
 OVER_IMAGES = (
@@ -81,7 +81,7 @@ def write_results(
         detection=detection,
         shift=shift,
     )
-    write_report(evaluation, folder.report, after=sections)
+    write_report(evaluation, folder.report, title=run_title(job.recipe), after=sections)
     folder.write(folder.evaluation, with_commands(evaluation).to_json() + "\n")
 
 

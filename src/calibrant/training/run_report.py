@@ -37,9 +37,9 @@ def run_facts(
     recipe: Recipe, dataset: Dataset, *, num_parameters: int, device: str, processes: int
 ) -> dict[str, str]:
     """How a run was made, in a few words each."""
-    optimiser, schedule, training = recipe.optimiser, recipe.schedule, recipe.training
+    optimiser, training = recipe.optimiser, recipe.training
     clip = f", gradients clipped at {optimiser.clip_norm:g}" if optimiser.clip_norm else ", no clipping"
-    rate = f"{optimiser.name}, learning rate {optimiser.learning_rate:g} ({schedule.name})"
+    rate = f"{optimiser.name}, learning rate {optimiser.learning_rate:g} ({_course(recipe)})"
     averaged = "summed over" if recipe.reduction == "sum" else "averaged over"
     note = budget_note(recipe)
     return {
@@ -53,8 +53,27 @@ def run_facts(
     }
 
 
+def _course(recipe: Recipe) -> str:
+    """How the learning rate changes, and which of its changes come after the last epoch."""
+    schedule, epochs = recipe.schedule, recipe.training.epochs
+    late = [str(epoch) for epoch in schedule.milestones if epoch >= epochs]
+    after = f"; of {epochs} epochs none is after {late[0]}, where it would change" if late else ""
+    return f"{schedule.name}{after}"
+
+
 def _begun(recipe: Recipe) -> str:
     return f", beginning with {recipe.initial.weights}" if recipe.initial.weights else ""
+
+
+def run_title(recipe: Recipe) -> str:
+    """What the report of a run is headed by.
+
+    Example:
+        >>> from calibrant.training import Recipe
+        >>> run_title(Recipe.read({"model": "mlp(widths=(64,))", "data": {"name": "digits"}}))
+        'mlp on digits, cross-entropy'
+    """
+    return f"{recipe.model.partition('(')[0]} on {recipe.data.name}, {recipe.loss}"
 
 
 def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) -> None:
@@ -83,7 +102,7 @@ def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) ->
         detection=json.loads(detection.read_text(encoding="utf-8")) if detection.is_file() else None,
         shift=shift_section(json.loads(shifts.read_text(encoding="utf-8"))) if shifts.is_file() else None,
     )
-    write_report(run.evaluation, folder.report, after=[*sections, *further])
+    write_report(run.evaluation, folder.report, title=run_title(run.recipe), after=[*sections, *further])
 
 
 def run_sections(

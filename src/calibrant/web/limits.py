@@ -29,7 +29,7 @@ class Limits:
     """To send a request."""
     compute: float = 120.0
     """To answer it."""
-    waiting: int = 16
+    waiting: int = 64
     """Evaluations that wait for their turn."""
     memory: int = 4096 * MIB
     """That an evaluation may take beyond what its process needs anyway; kept on Linux only."""

@@ -128,7 +128,7 @@ def bare_name(name: str) -> str:
     r"""The last part of a path, as a name to show.
 
     Example:
-        >>> bare_name("../../etc/passwd.csv"), bare_name("C:\\temp\\a.npz"), bare_name("\0\n/")
+        >>> bare_name("../../etc/passwd.csv"), bare_name("C:\\temp\\a.npz"), bare_name("/")
         ('passwd.csv', 'a.npz', 'upload')
     """
     last = PureWindowsPath(name.replace("\0", "")).name  # knows both kinds of slashes

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant._math.errors import InputError
-from calibrant._math.files import DAMAGE
 from calibrant.web.archives import check_packed
 from calibrant.web.in_memory import path_of
 from calibrant.web.limits import Limits, Refusal
@@ -121,7 +120,7 @@ def predictions_of(file: Upload, limits: Limits) -> Predictions:
             raise InputError(str(error).replace(str(path), file.name)) from error
         except MemoryError:
             raise
-        except DAMAGE as error:
+        except Exception as error:  # whatever else a reader says of bytes that somebody made up
             raise InputError(f"{file.name}: it cannot be read ({type(error).__name__}).") from error
 
 

@@ -180,7 +180,7 @@ def _serve(connection: Connection, memory: int, setup: Callable[[], Any] | None)
             connection.send(refused(error) or traceback.format_exc())
             return
         if setup is None:
-            _warm_up()
+            warm_up()
         _limit_memory(memory)
         while True:
             function, args = connection.recv()
@@ -204,7 +204,7 @@ def _answer(function: Callable[..., Any], args: tuple[Any, ...], connection: Con
         return refused(error) or traceback.format_exc()
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
     """Import and compile before the first request comes."""
     import numpy as np
 

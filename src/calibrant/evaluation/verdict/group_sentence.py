@@ -54,7 +54,11 @@ def with_groups(
     place = len(verdict.sentences) - (verdict.repair is None)
     off = sum(beyond_chance(row.adjusted_p, level) for row in rows)
     line = verdict.line
-    if off and verdict.direction in {"calibrated", "undecided"}:  # which does not hold of each
+    if off and verdict.direction in {
+        "calibrated",
+        "calibrated in part",
+        "undecided",
+    }:  # which does not hold of each
         verb = "are" if off > 1 else "is"
         line = f"{line} But {off} of {len(rows)} groups {verb} miscalibrated beyond chance."
     return replace(

@@ -50,6 +50,8 @@ class Ended:
     """Time of the whole run, earlier sessions included."""
     shown: str = ""
     """The numbers that are shown on the way, such as ``accuracy 0.931  ECE 0.021``."""
+    ends_all: bool = False
+    """Whether the worker died of what would end any other: a full disk."""
 
 
 Event: TypeAlias = Progress | Ended

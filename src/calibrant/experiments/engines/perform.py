@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import sys
 import time
 import traceback
@@ -22,6 +24,8 @@ from calibrant.experiments.tasks.task import Outcome, Tell
 
 TellProgress = Callable[[Progress], None]
 
+_ROOM = 2**16
+"""Bytes; with less on the disk, it is what an unknown error is due to."""
 _SHOWN = (("error", "error {:.2%}"), ("ece", "ECE {:.2%}"), ("nll", "NLL {:.3f}"))
 
 
@@ -74,7 +78,16 @@ def died(order: Order, error: Exception) -> Ended:
     """The end of a run whose worker an error ended."""
     of_system = isinstance(error, OSError) and (error.strerror or str(error))  # such as: no space left
     said = of_system or traceback.format_exception_only(error)[-1].strip()
-    return Ended(run=order.item.run, state="died", reason=f"{said.rstrip('.')}.")
+    return Ended(
+        run=order.item.run, state="died", reason=f"{said.rstrip('.')}.", ends_all=_is_full_disk(error)
+    )
+
+
+def _is_full_disk(error: BaseException | None) -> bool:
+    if error is None:
+        return False
+    full = isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
+    return full or _is_full_disk(error.__cause__)
 
 
 def now_and_then(tell: TellProgress, seconds: float) -> TellProgress:
@@ -142,6 +155,8 @@ def _outcome(order: Order, session: Session, tell: TellProgress) -> Outcome:
     except OSError:
         raise  # a full disk or a lost mount says nothing about the run
     except Exception as error:
+        if shutil.disk_usage(session.folder).free < _ROOM:  # torch says so in its own words
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
         (session.folder / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
         return Outcome(status="failed", reason=_sentence(error))
     inputs = outcome.more.get("inputs", item.inputs)

@@ -95,6 +95,8 @@ def place_at(address: str | os.PathLike[str], *, create: bool = True) -> Place:
     if "://" in str(address):
         return ObjectPlace(str(address))
     path = Path(address)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"a store must be a folder or an address; {path} is a file.")
     if not create and not (path / RUNS).is_dir():
         raise InputError(f"{path} holds no store of runs; `calibrant sweep GRID --store {path}` makes one.")
     return FolderPlace(path)

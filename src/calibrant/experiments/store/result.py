@@ -81,7 +81,9 @@ def summary_of(content: bytes, source: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{source} is not the result of a run.") from error
+        raise InputError(
+            f"{source} is not the result of a run; remove its folder, and the next sweep does it again."
+        ) from error
 
 
 def finite(value: Any) -> Any:

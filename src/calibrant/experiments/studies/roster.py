@@ -19,6 +19,9 @@ from calibrant.experiments.studies.temperature_line import TEMPERATURE_LINE as T
 from calibrant.experiments.studies.theory_on_data import THEORY_ON_DATA as THEORY_ON_DATA
 from calibrant.experiments.studies.shift import SHIFT as SHIFT
 from calibrant.experiments.studies.sum_or_mean import SUM_OR_MEAN as SUM_OR_MEAN
+from calibrant.experiments.studies.dynamics import DYNAMICS as DYNAMICS
+from calibrant.experiments.studies.gammas import GAMMAS as GAMMAS
+from calibrant.experiments.studies.fcl_weights import FCL_WEIGHTS as FCL_WEIGHTS
 from calibrant.experiments.studies.sst import SST as SST
 from calibrant.experiments.studies.human_posteriors import HUMAN_POSTERIORS as HUMAN_POSTERIORS
 

@@ -20,7 +20,7 @@ class Heading:
 
     Attributes:
         keys: What it stands for, by level: the value of a setting, or a paper's name.
-        exact: The settings that a run must have, where what it stands for is no paper's name.
+        exact: The settings that a run must have, where what it stands for is no name of a paper.
         quantity: What stands in its cells, where the other side does not say.
     """
 
@@ -86,7 +86,7 @@ def _of_settings(levels: Sequence[str], settings: Iterable[Mapping[str, Any]]) -
         keys = {level: each.get(level) for level in levels}
         found.setdefault(repr(tuple(keys.values())), keys)
     ordered = sorted(found.values(), key=lambda keys: [natural(value) for value in keys.values()])
-    return tuple(Heading(keys=keys) for keys in ordered)
+    return tuple(Heading(keys=keys, exact=keys) for keys in ordered)  # `model` is a paper's name too
 
 
 def _of_paper(layout: Layout, levels: Sequence[str]) -> tuple[Heading, ...]:

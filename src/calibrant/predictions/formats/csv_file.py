@@ -131,7 +131,10 @@ def beginning(file: TextIO) -> tuple[list[str], str]:
             if line.strip():
                 break
     header = start[-1:]
-    return start, max(DELIMITERS, key=lambda mark: len(next(csv.reader(header, delimiter=mark), [])))
+    try:
+        return start, max(DELIMITERS, key=lambda mark: len(next(csv.reader(header, delimiter=mark), [])))
+    except csv.Error as error:
+        raise InputError(f"line {len(start)} is not CSV ({error}).") from error
 
 
 @contextmanager

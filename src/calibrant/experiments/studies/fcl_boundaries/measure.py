@@ -19,6 +19,7 @@ from calibrant.losses import focal_calibration_loss
 NOISE, WIDTH, EPOCHS = 0.2, 10, 500
 NUM_POINTS, LEARNING_RATE = 500, 0.01  # not said in the reference
 _STEPS = 61
+_APART = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,3 +91,36 @@ def train_boundary(gamma: float, calibration_weight: float, *, seed: int = 0) ->
         confidence=stated.values.double().mean().item(),
         accuracy=(stated.indices == targets).double().mean().item(),
     )
+
+
+def boundary_numbers(gamma: float, calibration_weight: float, *, seed: int) -> dict[str, float]:
+    """Length and turning of the boundary that a network learns, its mean confidence and its accuracy."""
+    found = train_boundary(gamma, calibration_weight, seed=seed)
+    length, turning = shape_of(found)
+    return {
+        "seed": seed,
+        "length": length,
+        "turning": turning,
+        "confidence": found.confidence,
+        "accuracy": found.accuracy,
+    }
+
+
+def shape_of(found: Boundary) -> tuple[float, float]:
+    """Length of the line of even odds in the units of the points, and the sum of its turns in radians.
+
+    Turns are those between points on the line that are a tenth of a unit apart: between nearer ones they are
+    those of the grid.
+    """
+    from contourpy import contour_generator
+
+    lines = [np.asarray(line) for line in contour_generator(found.across, found.up, found.probs).lines(0.5)]
+    lengths = [np.linalg.norm(np.diff(line, axis=0), axis=1).cumsum() for line in lines]
+    total = sum(float(each[-1]) for each in lengths)
+    return total, sum(_turning(line, along) for line, along in zip(lines, lengths, strict=True))
+
+
+def _turning(line: Float[ndarray, "N 2"], along: Float[ndarray, " M"]) -> float:
+    places, starts = np.arange(0, along[-1], _APART), np.concatenate([[0.0], along])
+    steps = np.diff(np.stack([np.interp(places, starts, each) for each in line.T], axis=1), axis=0)
+    return float(np.abs(np.diff(np.unwrap(np.arctan2(steps[:, 1], steps[:, 0])))).sum())

@@ -1,0 +1,117 @@
+"""What the paper says of the weights of focal calibration loss, held against the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from calibrant.experiments.claims import Claim
+from calibrant.experiments.studies.fcl_weights.numbers import arms_of, boundaries_of
+from calibrant.experiments.studies.fcl_weights.settings import (
+    GAMMAS,
+    L1,
+    PAPERS,
+    TITLES,
+    WEIGHTS,
+    key_of,
+)
+from calibrant.experiments.studies.losses.numbers import ArmRuns
+from calibrant.experiments.studies.losses.paired import Asked, Quantity, in_words
+from calibrant.experiments.studies.losses.settings import FCL
+
+BALANCE, NORMS, GAP, FASTER, SMOOTHER = (
+    f"{FCL}, {where}"
+    for where in ("section 5.5.2", "appendix A.15", "section 5.5.3", "section 5.5.1", "appendix A.11")
+)
+EPOCHS = Quantity(pick=lambda run: run["epochs"], digits=1)
+EARLY = Quantity(pick=lambda run: run["early"], digits=3)
+POST_GAP = Quantity(pick=lambda run: run["before"]["ece"] - run["after"]["ece"], scale=100, unit=" points")
+LENGTH = Quantity(pick=lambda run: run["length"], digits=2)
+LARGEST = WEIGHTS[-1]
+
+
+def metric(stage: str, name: str) -> Quantity:
+    """A metric before or after temperature scaling."""
+    if name == "nll":
+        return Quantity(pick=lambda run: run[stage][name], digits=3)
+    return Quantity(pick=lambda run: run[stage][name], scale=100, unit=" %")
+
+
+def claims(numbers: Mapping[str, Any]) -> list[Claim]:
+    """Every claim for which three seeds are there."""
+    arms = arms_of(numbers)
+    return [
+        *(claim for gamma in GAMMAS for claim in _of_gamma(gamma, arms)),
+        *_norms(arms),
+        *_faster(arms),
+        *_boundaries(boundaries_of(numbers)),
+    ]
+
+
+def _of_gamma(gamma: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
+    none, papers, most = (arms.get(key_of(gamma, weight)) for weight in (0.0, PAPERS, LARGEST))
+    name, plain = (in_words(TITLES[key_of(gamma, weight)]) for weight in (PAPERS, 0.0))
+    begin = f"{name[0].upper()}{name[1:]} has a lower"
+    for stage, when in (("before", "before"), ("after", "also after")):
+        yield from Asked(
+            key=f"ece-{stage}-{gamma}",
+            source=BALANCE,
+            statement=f"{begin} ECE than {plain} alone, {when} temperature scaling",
+        ).lower(papers, none, metric(stage, "ece"))
+    yield from Asked(
+        key=f"nll-{gamma}",
+        source=BALANCE,
+        statement=f"{begin} NLL than {plain} alone, before temperature scaling",
+    ).lower(papers, none, metric("before", "nll"))
+    yield from Asked(
+        key=f"too-much-{gamma}",
+        source=BALANCE,
+        statement=f"{begin} ECE than with λ = {LARGEST:g}, before temperature scaling",
+    ).lower(papers, most, metric("before", "ece"))
+    yield from Asked(
+        key=f"gap-{gamma}",
+        source=GAP,
+        statement=f"Temperature scaling lowers the ECE of {name} less than that of {plain} alone",
+    ).lower(papers, none, POST_GAP)
+
+
+def _norms(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
+    squared, absolute = arms.get(key_of(3, PAPERS)), arms.get(key_of(3, PAPERS, L1))
+    for stage, when in (("before", "before"), ("after", "after")):
+        yield from Asked(
+            key=f"l2-{stage}",
+            source=NORMS,
+            statement=f"With γ = 3 and λ = {PAPERS:g} the squared distance has a lower ECE than L1, {when} "
+            "temperature scaling",
+        ).lower(squared, absolute, metric(stage, "ece"))
+    yield from Asked(
+        key="l2-error",
+        source=NORMS,
+        statement=f"With γ = 3 and λ = {PAPERS:g} the squared distance has a lower error than L1",
+    ).lower(squared, absolute, metric("before", "error"))
+
+
+def _faster(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
+    """Whether FCL converges faster than cross-entropy and focal loss (figure 3)."""
+    fcl, said = arms.get(key_of(3, PAPERS)), f"FCL (γ = 3, λ = {PAPERS:g})"
+    for gamma in (0, 3):
+        other, name = arms.get(key_of(gamma, 0.0)), in_words(TITLES[key_of(gamma, 0.0)])
+        yield from Asked(
+            key=f"early-{gamma}",
+            source=FASTER,
+            statement=f"Over the epochs before the rate drops {said} has a lower held-out NLL than {name}",
+        ).lower(fcl, other, EARLY)
+
+
+def _boundaries(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
+    fcl, focal = arms.get("focal-calibration"), arms.get("focal")
+    yield from Asked(
+        key="boundary",
+        source=SMOOTHER,
+        statement="On half-moons FCL (γ = 10, λ = 1.5) has a shorter decision boundary than focal loss",
+    ).lower(fcl, focal, LENGTH)
+    yield from Asked(
+        key="boundary-bends",
+        source=SMOOTHER,
+        statement="On half-moons FCL's decision boundary turns less in all than focal loss's",
+    ).lower(fcl, focal, Quantity(pick=lambda run: run["turning"], digits=2))

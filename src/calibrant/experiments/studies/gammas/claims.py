@@ -1,0 +1,159 @@
+"""What Komisarenko and Kull (2024) say of networks, held against the runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from calibrant.experiments.claims import Claim
+from calibrant.experiments.studies.gammas.numbers import of_size, rows_of
+from calibrant.experiments.studies.gammas.settings import (
+    CALIBRATED,
+    OBJECTIVES,
+    OF_SIZES,
+    SAME_RATIO,
+    SEPARATED,
+    SIZES,
+    TITLES,
+)
+from calibrant.experiments.studies.losses.numbers import ArmRuns, Run
+from calibrant.experiments.studies.losses.paired import Asked, Quantity, in_words
+from calibrant.experiments.studies.losses.settings import KULL
+
+CE = "cross-entropy"
+NAMES = {key: in_words(title) for key, title in TITLES.items()}
+RELATED, COMPENSATED = f"{KULL}, section 5.2", f"{KULL}, section 4.1"
+
+
+def chosen(method: str, objective: str, name: str) -> Quantity:
+    """A number after a method chosen by an objective."""
+    stage = f"{method}-{objective}"
+    if name == "adaptive_ece":
+        return Quantity(pick=lambda run: run[stage][name], scale=100, unit=" %")
+    return Quantity(pick=lambda run: run[stage][name], digits=3)
+
+
+def side(part: str, name: str) -> Quantity:
+    """A number on training images (``train``) or new ones (``new``)."""
+    if name in {"temperature", "nll"}:
+        return Quantity(pick=lambda run: run[part][name], digits=3)
+    return Quantity(pick=lambda run: run[part][name], scale=100, unit=" %")
+
+
+ERROR = Quantity(pick=lambda run: run["error"], scale=100, unit=" %")
+COMPENSATION = Quantity(
+    pick=lambda run: math.log(run["new"]["temperature"] / run["train"]["temperature"]), digits=3
+)
+"""By which factor training and new images need other temperatures, as a logarithm."""
+GAP = Quantity(pick=lambda run: run["new"]["gap"] - run["train"]["gap"], scale=100, unit=" points")
+"""How much more confidence exceeds accuracy on new images than on training images."""
+FROM_ONE = Quantity(pick=lambda run: abs(math.log(run["new"]["temperature"])), digits=3)
+
+
+def claims(numbers: Mapping[str, Any]) -> list[Claim]:
+    """Those of table 1, then those of section 4.1 by number of images."""
+    by_size = [claim for size in SIZES for claim in _of_size(size, of_size(numbers, size))]
+    return [*_of_rows(rows_of(numbers)), *by_size]
+
+
+def _of_rows(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
+    for key, arm in arms.items():
+        for objective, title in OBJECTIVES.items():
+            focal, plain, other = (
+                chosen(method, by, objective)
+                for method, by in (
+                    ("focal", objective),
+                    ("temperature", objective),
+                    ("temperature", next(each for each in OBJECTIVES if each != objective)),
+                )
+            )
+            yield from _lower_within(
+                f"focal-temperature-{key}-{objective}",
+                f"After {NAMES[key]}, focal temperature scaling chosen by {title} has a lower {title} on "
+                "test images than temperature scaling",
+                arm,
+                focal,
+                plain,
+            )
+            yield from _lower_within(
+                f"criterion-{key}-{objective}",
+                f"After {NAMES[key]}, a temperature chosen by {title} gives a lower {title} on test images "
+                "than one chosen by the other criterion",
+                arm,
+                plain,
+                other,
+            )
+    falling = (CE, "focal-1", "focal-3", "focal-5", "focal-7")
+    for less, more in pairwise(falling):
+        statement = f"The likeliest temperature is lower after {NAMES[more]} than after {NAMES[less]}"
+        asked = Asked(key=f"falls-{more}", source=RELATED, statement=statement)
+        yield from asked.lower(arms.get(more), arms.get(less), chosen("temperature", "nll", "T"))
+    for key in ("focal-5", "focal-7"):
+        statement = f"{NAMES[key].capitalize()} has a higher error than cross-entropy"
+        asked = Asked(key=f"error-{key}", source=RELATED, statement=statement)
+        yield from asked.lower(arms.get(CE), arms.get(key), ERROR)
+        statement = f"After temperature scaling by AdaECE {NAMES[key]} has a lower AdaECE than cross-entropy"
+        asked = Asked(key=f"ece-{key}", source=RELATED, statement=statement)
+        yield from asked.lower(
+            arms.get(key), arms.get(CE), chosen("temperature", "adaptive_ece", "adaptive_ece")
+        )
+
+
+def _lower_within(
+    key: str, statement: str, arm: ArmRuns, first: Quantity, second: Quantity
+) -> Iterator[Claim]:
+    """That the first number of each run is below its second."""
+
+    def gap(run: Run) -> float:
+        return first.pick(run) - second.pick(run)
+
+    asked = Asked(key=key, source=RELATED, statement=statement)
+    what = Quantity(pick=gap, digits=first.digits + 1, scale=first.scale, unit=first.unit)
+    for claim in asked.between(arm, what, high=0.0):
+        share = arm.mean(gap).value / arm.mean(second.pick).value
+        yield replace(claim, evidence=f"difference {claim.evidence} ({100 * share:+.1f} % of it)")
+
+
+def separated(arm: ArmRuns) -> bool:
+    """Whether in some run every training image is right, so that no temperature is likeliest."""
+    return any(run["train"]["temperature"] <= SEPARATED for run in arm.runs.values())
+
+
+def _of_size(size: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
+    where = f"with {size:,} training images"
+
+    def ask(key: str, statement: str) -> Asked:
+        return Asked(key=f"{key}-{size}", source=COMPENSATED, statement=f"{statement}, {where}")
+
+    plain = arms.get(CE)
+    yield from ask(
+        "calibrated", "Cross-entropy is calibrated on its training images, to a percentage point"
+    ).between(plain, side("train", "gap"), low=-CALIBRATED, high=CALIBRATED)
+    yield from ask("above-one", "Cross-entropy needs a temperature above 1 on new images").between(
+        plain, side("new", "temperature"), low=1.0
+    )
+    for key in OF_SIZES[1:]:
+        arm, title = arms.get(key), NAMES[key]
+        yield from ask(
+            f"under-{key}", f"{title.capitalize()} is under-confident on its training images"
+        ).between(arm, side("train", "gap"), high=0.0)
+        yield from ask(
+            f"nearer-{key}",
+            f"{title.capitalize()} needs a temperature nearer to 1 on new images than cross-entropy",
+        ).lower(arm, plain, FROM_ONE)
+        if arm is None or plain is None:
+            continue
+        yield from ask(
+            f"same-gap-{key}",
+            f"From training to new images the excess of confidence grows as much after {title} as after "
+            "cross-entropy, to a percentage point",
+        ).alike(arm, plain, GAP, CALIBRATED)
+        if not (separated(arm) or separated(plain)):
+            yield from ask(
+                f"same-ratio-{key}",
+                f"The temperatures of new and training images have the same ratio after {title} as after "
+                "cross-entropy, to ten per cent",
+            ).alike(arm, plain, COMPENSATION, SAME_RATIO)

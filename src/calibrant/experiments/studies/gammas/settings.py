@@ -1,0 +1,32 @@
+"""Settings of the study of exponents: the losses, the numbers of images, what counts as equal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+Criterion: TypeAlias = Literal["nll", "adaptive_ece"]
+
+FOCAL: Mapping[str, int] = {f"focal-{gamma}": gamma for gamma in (1, 3, 5, 7)}
+LOSSES: Mapping[str, tuple[str, str]] = {
+    "cross-entropy": ("cross-entropy", "cross-entropy"),
+    **{key: (f"focal(gamma={gamma})", f"focal, γ = {gamma}") for key, gamma in FOCAL.items()},
+    "sample-focal": ("sample-focal", "FLSD-53"),
+    "adafocal": ("adafocal", "AdaFocal"),
+}
+"""The rows of table 1: how the grid spells a loss, and what the page calls it."""
+TITLES: Mapping[str, str] = {key: title for key, (_, title) in LOSSES.items()}
+ROWS_SIZE = 10000
+"""The number of images of the rows of table 1."""
+SIZES = (1000, 3000, 10000, 50000)
+OF_SIZES = ("cross-entropy", "focal-1", "focal-3", "focal-5")
+OBJECTIVES: Mapping[Criterion, str] = {"nll": "NLL", "adaptive_ece": "AdaECE"}
+"""By what temperatures and exponents are chosen; the paper's ECE has bins of equal mass."""
+CALIBRATED = 0.01
+"""Mean confidence and accuracy that are no farther apart count as calibrated: one percentage point."""
+SAME_RATIO = math.log(1.1)
+"""Temperatures whose ratios are no farther apart count as the same compensation: ten per cent."""
+SEPARATED = 0.01
+"""A temperature at or below this is no finding: every training image is right, and lower is likelier."""
+CLASSES = 10

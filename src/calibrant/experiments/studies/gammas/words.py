@@ -1,0 +1,140 @@
+"""The tables of the page on exponents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from calibrant.experiments.means import mean_of, plus_minus
+from calibrant.experiments.pages import table
+from calibrant.experiments.studies.gammas.claims import (
+    COMPENSATION,
+    ERROR,
+    GAP,
+    chosen,
+    claims,
+    separated,
+    side,
+)
+from calibrant.experiments.studies.gammas.numbers import of_size, rows_of
+from calibrant.experiments.studies.gammas.settings import FOCAL, LOSSES, OBJECTIVES, ROWS_SIZE, SIZES, TITLES
+from calibrant.experiments.studies.losses.numbers import ArmRuns
+from calibrant.experiments.studies.losses.paired import FEWEST_SEEDS, claims_table, counted
+
+_SEPARATED = "all right"
+
+
+def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page needs beyond the numbers."""
+    rows = rows_of(numbers)
+    sizes = {size: arms for size in SIZES if (arms := of_size(numbers, size))}
+    found = claims(numbers)
+    per_run = numbers["cpu_seconds"] / numbers["done"]
+    return {
+        "rows": {title: _of_rows(rows, objective) for objective, title in OBJECTIVES.items()},
+        "sizes": {f"{size:,}": _of_size(arms) for size, arms in sizes.items()},
+        "missing": [f"{size:,}" for size in SIZES if size not in sizes],
+        "absent": [title for key, title in TITLES.items() if key not in rows],
+        "perfect": [
+            f"{arm.title} with {size:,}"
+            for size, arms in sizes.items()
+            for arm in arms.values()
+            if separated(arm)
+        ],
+        "map_table": _map_table(numbers, sizes),
+        "size": f"{ROWS_SIZE:,}",
+        "minutes": numbers["cpu_seconds"] / 60,
+        "per_run": per_run,
+        "left_hours": (numbers["wanted"] - numbers["done"]) * per_run / 3600,
+        "losses": len(LOSSES),
+        "fewest": FEWEST_SEEDS,
+        "counted": counted(found),
+        "claim_table": claims_table(found),
+    }
+
+
+def _of_rows(arms: Mapping[str, ArmRuns], objective: str) -> str:
+    """A row for each loss: as trained, with a temperature, with an exponent beside it."""
+    columns = {
+        "error %": ERROR,
+        "T": chosen("temperature", objective, "T"),
+        "NLL": chosen("temperature", objective, "nll"),
+        "AdaECE %": chosen("temperature", objective, "adaptive_ece"),
+        "focal: T": chosen("focal", objective, "T"),
+        "focal: NLL": chosen("focal", objective, "nll"),
+        "focal: AdaECE %": chosen("focal", objective, "adaptive_ece"),
+    }
+    heads = ["loss", "n", *columns, "focal: γ"]
+    rows = [
+        [
+            arm.title,
+            str(len(arm.runs)),
+            *(each.cell(arm) for each in columns.values()),
+            _exponents(arm, objective),
+        ]
+        for arm in arms.values()
+    ]
+    return table(heads, rows)
+
+
+def _exponents(arm: ArmRuns, objective: str) -> str:
+    """Seed by seed: a mean of points of a coarse grid says little."""
+    return ", ".join(f"{run[f'focal-{objective}']['gamma']:g}" for run in arm.runs.values())
+
+
+def _of_size(arms: Mapping[str, ArmRuns]) -> str:
+    columns = {
+        "training accuracy %": side("train", "accuracy"),
+        "error %": side("new", "error"),
+        "excess %, training": side("train", "gap"),
+        "excess %, new": side("new", "gap"),
+        "difference": GAP,
+        "ECE %, training": side("train", "ece"),
+        "ECE %, new": side("new", "ece"),
+        "T, new": side("new", "temperature"),
+    }
+    heads = ["loss", "n", *columns, "T, training", "log ratio"]
+    rows = [
+        [
+            arm.title,
+            str(len(arm.runs)),
+            *(each.cell(arm) for each in columns.values()),
+            _SEPARATED if separated(arm) else side("train", "temperature").cell(arm),
+            "–" if separated(arm) else COMPENSATION.cell(arm),
+        ]
+        for arm in arms.values()
+    ]
+    return table(heads, rows)
+
+
+def _map_table(numbers: Mapping[str, Any], sizes: Mapping[int, Mapping[str, ArmRuns]]) -> str:
+    """How far focal loss lowers the temperatures, beside the temperature that is closest to its map."""
+    rows: list[list[str]] = []
+    for size, arms in sizes.items():
+        plain = arms.get("cross-entropy")
+        for key, arm in arms.items():
+            if key not in FOCAL or plain is None:
+                continue
+            shared = [(arm.runs[seed], plain.runs[seed]) for seed in arm.runs if seed in plain.runs]
+            if not shared:
+                continue
+            ratios = [
+                _SEPARATED
+                if part == "train" and (separated(arm) or separated(plain))
+                else plus_minus(
+                    mean_of(
+                        [ours[part]["temperature"] / theirs[part]["temperature"] for ours, theirs in shared]
+                    )
+                )
+                for part in ("train", "new")
+            ]
+            rows.append(
+                [
+                    arm.title,
+                    f"{size:,}",
+                    str(len(shared)),
+                    f"{numbers['closest'][str(FOCAL[key])]:.3f}",
+                    *ratios,
+                ]
+            )
+    return table(["loss", "images", "n", "closest", "T, training", "T, new"], rows) if rows else ""

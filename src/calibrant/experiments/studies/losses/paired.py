@@ -1,0 +1,171 @@
+"""Claims about arms whose runs are paired by seed: one quantity lower than another's, or between bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from calibrant.experiments.claims import Claim, Verdict, below, within
+from calibrant.experiments.means import Mean, plus_minus
+from calibrant.experiments.pages import table
+from calibrant.experiments.result import RunResult
+from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, difference
+from calibrant.experiments.studies.losses.settings import DECAY
+
+USUAL: Mapping[str, Any] = {
+    "model": "calibrant.experiments.studies.losses.network:StridedCNN(width=8)",
+    "data.name": "fashion_mnist",
+    "data.imbalance": 1.0,
+    "optimiser.learning_rate": 0.1,
+    "optimiser.weight_decay": DECAY,
+    "optimiser.clip_norm": 2.0,
+    "training.class_weights": "none",
+}
+"""The settings of the study of losses that others share, whichever grid a run was swept for."""
+FEWEST_SEEDS = 3
+"""With fewer in common nothing is decided, and a claim is not asked yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """What is read off a run, and how it is written.
+
+    Attributes:
+        pick: Reads it off.
+        digits: After the point.
+        scale: What it is multiplied by before it is written.
+        unit: Written after it.
+    """
+
+    pick: Pick
+    digits: int = 2
+    scale: float = 1.0
+    unit: str = ""
+
+    def shown(self, found: Mean, *, signed: bool = False) -> str:
+        """The mean with half the width of its interval."""
+        return plus_minus(found, self.digits, self.scale, signed=signed) + self.unit
+
+    def cell(self, arm: ArmRuns | None) -> str:
+        """The mean as a table has it: without its unit; a dash without runs."""
+        return "–" if arm is None else plus_minus(arm.mean(self.pick), self.digits, self.scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A claim without its verdict; see :class:`~calibrant.experiments.claims.Claim`."""
+
+    key: str
+    source: str
+    statement: str
+
+    def lower(self, first: ArmRuns | None, second: ArmRuns | None, what: Quantity) -> Iterator[Claim]:
+        """That the first arm's quantity is the lower one, over the seeds that both have."""
+        for gap, values, arms in _gaps(first, second, what):
+            yield self._claim(below(gap), f"{values}; difference {what.shown(gap, signed=True)}", gap.n, arms)
+
+    def alike(
+        self, first: ArmRuns | None, second: ArmRuns | None, what: Quantity, margin: float
+    ) -> Iterator[Claim]:
+        """That the two arms' quantities are no farther apart than a margin."""
+        for gap, values, _ in _gaps(first, second, what):
+            verdict = within(gap, low=-margin, high=margin)
+            yield self._claim(verdict, f"{values}; difference {what.shown(gap, signed=True)}", gap.n)
+
+    def between(
+        self, arm: ArmRuns | None, what: Quantity, *, low: float = -math.inf, high: float = math.inf
+    ) -> Iterator[Claim]:
+        """That an arm's quantity lies between two bounds."""
+        if arm is None or len(arm.runs) < FEWEST_SEEDS:
+            return
+        found = arm.mean(what.pick)
+        yield self._claim(within(found, low=low, high=high), what.shown(found), found.n)
+
+    def _claim(self, verdict: Verdict, evidence: str, n: int, arms: tuple[str, ...] = ()) -> Claim:
+        return Claim(
+            key=self.key,
+            source=self.source,
+            statement=self.statement,
+            verdict=verdict,
+            evidence=f"{evidence}, n = {n}",
+            arms=arms,
+        )
+
+
+def _gaps(
+    first: ArmRuns | None, second: ArmRuns | None, what: Quantity
+) -> Iterator[tuple[Mean, str, tuple[str, str]]]:
+    """The paired difference, both means in words, and the arms; nothing where too few seeds are shared."""
+    gap = difference(first, second, what.pick) if first and second else None
+    if first is None or second is None or gap is None or gap.n < FEWEST_SEEDS:
+        return
+    shared = [seed for seed in first.runs if seed in second.runs]
+    values = "; ".join(
+        f"{arm.title}: {what.shown(_over(arm, shared).mean(what.pick))}" for arm in (first, second)
+    )
+    yield gap, values, (first.key, second.key)
+
+
+def _over(arm: ArmRuns, seeds: Sequence[int]) -> ArmRuns:
+    return ArmRuns(key=arm.key, title=arm.title, runs={seed: arm.runs[seed] for seed in seeds})
+
+
+def arms_among(rows: Iterable[Mapping[str, Any]], titles: Mapping[str, str]) -> dict[str, ArmRuns]:
+    """The arms of a list in a results file, by key."""
+    return {
+        row["arm"]: ArmRuns(
+            key=row["arm"], title=titles[row["arm"]], runs={run["seed"]: run for run in row["runs"]}
+        )
+        for row in rows
+    }
+
+
+def by_seed(results: Iterable[RunResult]) -> list[RunResult]:
+    """A run for each seed, in their order; of several one of which more was recorded."""
+    found: dict[int, RunResult] = {}
+    for each in sorted(results, key=lambda each: "train_side" in each.more):
+        found[each.settings["seed"]] = each
+    return [found[seed] for seed in sorted(found)]
+
+
+def arms_table(heads: Sequence[str], arms: Iterable[ArmRuns], columns: Sequence[Quantity]) -> str:
+    """A row for each arm: title, number of runs, means."""
+    return table(
+        ["loss", "n", *heads],
+        [[arm.title, str(len(arm.runs)), *(each.cell(arm) for each in columns)] for arm in arms],
+    )
+
+
+def claims_table(claims: Iterable[Claim]) -> str:
+    """The claims of a page, with what was found of each."""
+    heads = ["claim", "of", "here", "numbers"]
+    rows = [[f"{claim.statement}.", claim.source, claim.verdict, claim.evidence] for claim in claims]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *rows))
+
+
+def in_words(title: str) -> str:
+    """A loss of a table as a sentence calls it.
+
+    Example:
+        >>> in_words("focal, γ = 3, λ = 0.5"), in_words("cross-entropy")
+        ('focal loss (γ = 3, λ = 0.5)', 'cross-entropy')
+    """
+    name, _, settings = title.partition(", ")
+    return f"focal loss ({settings})" if name == "focal" else title
+
+
+def counted(claims: Iterable[Claim]) -> str:
+    """How many claims have each verdict, as a sentence; empty without claims.
+
+    Example:
+        >>> counted([Claim(key="", source="", statement="", verdict="holds", evidence="")])
+        '1 is *holds*.'
+    """
+    found: dict[str, int] = {}
+    for claim in claims:
+        found[claim.verdict] = found.get(claim.verdict, 0) + 1
+    return ", ".join(f"{n} {'are' if n > 1 else 'is'} *{said}*" for said, n in found.items()) + "." * bool(
+        found
+    )

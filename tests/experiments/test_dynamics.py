@@ -1,0 +1,92 @@
+"""Dynamics: verdicts follow the courses that are planted, and no run of the grid is passed over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant.experiments.grid import load_grid
+from calibrant.experiments.matching import matches
+from calibrant.experiments.studies import dynamics
+from calibrant.experiments.studies.dynamics import PAGE
+from calibrant.experiments.studies.dynamics.claims import claims
+from calibrant.experiments.studies.dynamics.measure import shape_of, train_side
+from calibrant.experiments.studies.dynamics.numbers import arms_of, share_of
+from calibrant.experiments.studies.dynamics.settings import EPOCHS, HELD_OUT, LOSSES, START, WAYS
+from calibrant.experiments.studies.losses.paired import USUAL
+
+
+def courses(slopes: dict[str, float], seeds: int) -> dict[str, Any]:
+    """With the sum numbers of wrong images rise by a loss's slope an epoch, those of right ones fall."""
+
+    def run(seed: int, slope: float) -> dict[str, Any]:
+        rising = [1 + epoch * slope * (1 + 0.01 * seed) for epoch in range(EPOCHS)]
+        falling = [1 - 0.01 * epoch * (1 + 0.01 * seed) for epoch in range(EPOCHS)]
+        held_out = {name: falling if name.endswith("_correct") else rising for name in HELD_OUT}
+        return {
+            "seed": seed,
+            "held_out": {**held_out, "error": [0.1] * EPOCHS},
+            "norms": rising,
+            "train": {
+                str(epoch): {"error": 0.0, "nll": 1 / epoch, "nll_correct": 1 / epoch, "nll_incorrect": 1.0}
+                for epoch in (START, EPOCHS)
+            },
+            "gradient_norms": {"1": 1.0, str(EPOCHS): slope},
+        }
+
+    arms = [
+        {"arm": arm, "runs": [run(seed, slope) for seed in range(seeds)]} for arm, slope in slopes.items()
+    ]
+    return {"wanted": 50, "cpu_seconds": 60.0, "ways": [{"way": "sum", "arms": arms}]}
+
+
+def test_every_run_has_its_place() -> None:
+    """Each point of the grid is of one way and one loss, in the settings that are looked for."""
+    for point in load_grid(Path(dynamics.__file__).with_name("grid.toml")).points:
+        assert matches(point.settings, USUAL)
+        assert point.settings["reduction"] in WAYS
+        assert point.settings["loss"] in {loss for loss, _ in LOSSES.values()}
+
+
+def test_verdicts_follow_the_courses() -> None:
+    """Steeper under cross-entropy: its account holds; less steep: it does not; two seeds ask nothing."""
+    steep = {
+        claim.key: claim.verdict for claim in claims(courses({"cross-entropy": 0.1, "focal-3": 0.05}, 3))
+    }
+    flat = {claim.key: claim.verdict for claim in claims(courses({"cross-entropy": 0.05, "focal-3": 0.1}, 3))}
+    assert steep["sum-nll-rises"] == steep["sum-right-falls"] == steep["sum-wrong-rises"] == "holds"
+    assert steep["sum-peaks-wrong"] == "does not hold"
+    for key in ("sum-rise-focal-3", "sum-norm-last", "sum-gradients"):
+        assert (steep[key], flat[key]) == ("holds", "does not hold"), key
+    assert claims(courses({"cross-entropy": 0.1, "focal-3": 0.05}, 2)) == []
+
+
+def test_the_two_groups_add_up() -> None:
+    """What right and wrong images add to the change of the mean is the change of the mean."""
+    arm = arms_of(courses({"cross-entropy": 0.1}, 1), "sum")["cross-entropy"]
+    (run,) = arm.runs.values()
+    parts = sum(share_of(group, START)(run) for group in ("correct", "incorrect"))
+
+    def mean(epoch: int) -> float:
+        right, wrong = (run["held_out"][f"nll_{group}"][epoch - 1] for group in ("correct", "incorrect"))
+        return 0.9 * right + 0.1 * wrong
+
+    assert parts == pytest.approx(mean(EPOCHS) - mean(START))
+
+
+def test_the_page_says_what_is_missing() -> None:
+    """Without the mean's runs nothing is said of both."""
+    assert "Too few seeds are finished" in PAGE.text(courses({"cross-entropy": 0.1, "focal-3": 0.05}, 3))
+
+
+def test_training_samples_that_are_all_right_have_no_temperature() -> None:
+    """The likeliest temperature is then the lowest; of others it is that of the odds."""
+    right = train_side(torch.tensor([[2.0, 0.0]] * 5), torch.zeros(5, dtype=torch.long))
+    assert right["accuracy"] == 1
+    assert right["temperature"] < 0.01
+    assert right["gap"] < 0
+    assert shape_of(np.array([1.0, 3.0]))["50 %"] == 2

@@ -1,0 +1,91 @@
+"""Weights of focal calibration loss: verdicts follow planted numbers; lengths of boundaries are right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant import losses
+from calibrant.experiments.grid import load_grid
+from calibrant.experiments.matching import matches
+from calibrant.experiments.studies import fcl_weights
+from calibrant.experiments.studies.fcl_boundaries.measure import Boundary, shape_of
+from calibrant.experiments.studies.fcl_weights import PAGE
+from calibrant.experiments.studies.fcl_weights.claims import claims
+from calibrant.experiments.studies.fcl_weights.settings import LOSSES, key_of
+from calibrant.experiments.studies.losses.paired import USUAL
+
+
+def test_every_run_has_its_place() -> None:
+    """The grid has every arm, in the settings that are looked for, and all its losses can be built."""
+    points = load_grid(Path(fcl_weights.__file__).with_name("grid.toml")).points
+    assert all(matches(point.settings, USUAL) for point in points)
+    assert {point.settings["loss"] for point in points} == set(LOSSES.values())
+    for loss in LOSSES.values():
+        losses.build(loss)
+
+
+def planted(errors: dict[str, float], lengths: dict[str, float], seeds: int = 3) -> dict[str, Any]:
+    """Each arm has an ECE, of which temperature scaling leaves 1 %."""
+
+    def run(seed: int, error: float) -> dict[str, Any]:
+        names = ("error", "nll", "ece", "adaptive_ece", "classwise_ece")
+        return {
+            "seed": seed,
+            "before": dict.fromkeys(names, error * (1 + 0.01 * seed)),
+            "after": dict.fromkeys(names, 0.01),
+            "temperature": 1.0,
+            "epochs": 100 * error + 0.1 * seed,
+            "early": error + 0.001 * seed,
+        }
+
+    def boundary(seed: int, length: float) -> dict[str, float]:
+        return {
+            "seed": seed,
+            "length": length + 0.1 * seed,
+            "turning": length,
+            "confidence": 0.9,
+            "accuracy": 0.9,
+        }
+
+    return {
+        "wanted": 105,
+        "cpu_seconds": 60.0,
+        "arms": [
+            {"arm": arm, "runs": [run(s, value) for s in range(seeds)]} for arm, value in errors.items()
+        ],
+        "boundaries": [
+            {"arm": arm, "runs": [boundary(s, value) for s in range(seeds)]} for arm, value in lengths.items()
+        ],
+    }
+
+
+def test_verdicts_follow_the_numbers() -> None:
+    """A lower error with the distance holds, a higher one does not; two seeds ask nothing."""
+    none, papers, most = (key_of(3, weight) for weight in (0.0, 0.5, 2.0))
+    lengths = {"focal": 7.0, "focal-calibration": 6.0}
+    numbers = planted({none: 0.06, papers: 0.02, most: 0.04}, lengths)
+    found = {claim.key: claim.verdict for claim in claims(numbers)}
+    for key in ("ece-before-3", "too-much-3", "gap-3", "early-3", "boundary"):
+        assert found[key] == "holds", key
+    turned = {claim.key: claim.verdict for claim in claims(PAGE.exchanged(numbers, papers, none))}  # pyright: ignore[reportOptionalCall]
+    assert turned["ece-before-3"] == turned["gap-3"] == "does not hold"
+    assert turned["boundary"] == "holds"
+    assert "| γ = 3 | 6.0" in PAGE.text(numbers)
+    assert claims(planted({none: 0.06, papers: 0.02}, lengths, seeds=2)) == []
+
+
+def test_length_and_turning_of_a_circle() -> None:
+    """A circle of radius 1/2: its boundary is π long and turns once around."""
+    across = np.linspace(-1, 1, 101)
+    radius = np.hypot(*np.meshgrid(across, across))
+    none = np.zeros((0, 2))
+    found = Boundary(
+        points=none, labels=none[:, 0], across=across, up=across, probs=radius, confidence=0.0, accuracy=0.0
+    )
+    length, turning = shape_of(found)
+    assert length == pytest.approx(np.pi, abs=0.01)
+    assert 2 * np.pi - 0.4 < turning < 2 * np.pi + 0.01  # less what the first and the last step leave out
