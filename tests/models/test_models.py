@@ -77,7 +77,7 @@ def test_memory_layout_and_precision_do_not_matter(text) -> None:
 
 @pytest.mark.parametrize("size", [2, 16, 33])
 def test_gradients_are_right_in_both_memory_layouts(size) -> None:
-    """The network of ``fashion-mnist``, at sizes that a last batch may have: as in float64, but for rounding."""
+    """The network of ``fashion-mnist``, at sizes of a last batch: as in float64, but for rounding."""
     generator = torch.Generator().manual_seed(size)
     pixels, labels = torch.rand((size, 1, 28, 28), generator=generator), torch.arange(size) % 10
 
