@@ -157,7 +157,11 @@ def test_probabilities_and_sizes_may_differ(tmp_path) -> None:
         ({"logits": np.full((2, 3, 2, 2), np.nan)}, "finite numbers; image '0' holds nan"),
         ({"logits": np.zeros((2, 3))}, "shape"),
         ({"class_names": ["a"]}, "must hold 3 names; got 1"),
-        ({"names": ["a", "a"]}, "2 different names; got 1"),
+        ({"names": ["a", "a"]}, "2 different names; got 2 names, 1 of them different"),
+        ({"names": ["a", "a", "b"]}, "2 different names; got 3 names"),
+        ({"logits": np.zeros((2, 1, 2, 2))}, "two classes or more; got one"),
+        ({"labels": np.full((2, 2, 2), 0.5)}, "must be integers; image '0' holds 0.5"),
+        ({"labels": np.full((2, 2, 2), np.nan)}, "must be integers; image '0' holds nan"),
     ],
 )
 def test_what_is_wrong_is_said_with_the_image(changed, message) -> None:
@@ -165,6 +169,42 @@ def test_what_is_wrong_is_said_with_the_image(changed, message) -> None:
     given = {"logits": np.zeros((2, 3, 2, 2)), "labels": np.zeros((2, 2, 2), int)} | changed
     with pytest.raises(InputError, match=message):
         image_rows(DensePredictions(**given))
+
+
+def test_large_images_of_probabilities_are_calibrated_like_small_ones(monkeypatch) -> None:
+    """An image that is read in several blocks gives what one block gives, of logits and of probabilities."""
+    given = outputs(3, num_images=2)
+    del given["split"]
+    probs = torch.from_numpy(given["logits"]).softmax(dim=1).numpy()
+    fitted = TemperatureScaling().fit(given["logits"], given["labels"], ignore_index=255)
+    dense = DensePredictions(probs=probs, labels=given["labels"], ignore_index=255)
+    whole = image_rows(dense, calibrator=fitted)
+    monkeypatch.setattr("calibrant.evaluation.dense.states.POSITIONS", 10)
+    for found, wanted in zip(image_rows(dense, calibrator=fitted), whole, strict=True):
+        assert (found.nll, found.ece) == pytest.approx((wanted.nll, wanted.ece), rel=1e-12)
+
+
+def test_images_without_positions_and_single_images() -> None:
+    """Where nothing counts there are no rows; one image cannot be judged, as it is a single cluster."""
+    given = {"logits": np.zeros((1, 2, 3, 3)), "labels": np.full((1, 3, 3), 255)}
+    assert image_rows(DensePredictions(**given, ignore_index=255)) == []
+    with pytest.raises(InputError, match="two images or more to judge"):
+        evaluate(DensePredictions(logits=given["logits"], labels=given["labels"] * 0), bootstrap=2)
+    with pytest.raises(InputError, match="`num_positions` must be at least 1"):
+        DensePredictions(logits=given["logits"], labels=given["labels"] * 0).sample(0)
+
+
+def test_a_damaged_archive_is_named(tmp_path) -> None:
+    """An archive whose numbers were changed is refused by its name, without a trace."""
+    given = outputs(3, num_images=2)
+    path = tmp_path / "some.npz"
+    np.savez(path, logits=given["logits"], labels=given["labels"])
+    content = bytearray(path.read_bytes())
+    at = content.find(given["logits"][1].tobytes()[-64:])
+    content[at] ^= 255
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"some\.npz is damaged: Bad CRC-32"):
+        list(load_dense(path, ignore_index=255).images())
 
 
 def test_options_that_images_do_not_have_are_refused() -> None:

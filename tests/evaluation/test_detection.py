@@ -62,6 +62,8 @@ def test_copies_in_an_image_count_once() -> None:
         ({"correct": [1, 0]}, "must have one shape"),
         ({"num_bins": [2, 2]}, "one for each of 1 axes"),
         ({"least": 9}, "none holds 9"),
+        ({"num_bins": 0}, "`num_bins` must be at least 1"),
+        ({"images": ["a", "b", "c", "d"]}, "each of 3 detections; got 4"),
     ],
 )
 def test_what_is_wrong_is_said(changed, message) -> None:

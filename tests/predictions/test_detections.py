@@ -87,13 +87,16 @@ def test_commands_read_them_by_their_annotations(files, tmp_path) -> None:
 
 
 def test_wrong_files_are_named(files, tmp_path) -> None:
-    """Swapped files, an image that is not annotated, a score of no probability and a missing entry."""
+    """Swapped files, images and classes that are not annotated, wrong scores and boxes, a missing entry."""
     results, truth = files
     with pytest.raises(InputError, match="must be a list of detections"):
         load_detections(truth, results)
     for key, value, message in (
         ("image_id", 9, "detection 1 is in image 9, which is not annotated"),
         ("score", 1.5, "`score` must lie in 0..1; detection 1 has 1.5"),
+        ("category_id", 5, "detection 1 is of class 5, which is none of the 2 `categories`"),
+        ("bbox", [0, 0, 1], "`bbox` must be x, y, width and height; got"),
+        ("bbox", [0, 0, 1, float("nan")], "`bbox` must be x, y, width and height; got"),
     ):
         found = json.loads(results.read_text())
         found[1][key] = value

@@ -12,8 +12,6 @@ from calibrant._math.errors import InputError
 if TYPE_CHECKING:
     from calibrant.predictions import DensePredictions, Predictions
 
-MOST_FITTED = 1 << 22  # scores that a calibrator is fitted on
-
 
 def opened_dense(
     path: Path, *, ignore_index: int | None, images: Path | None = None
@@ -34,6 +32,8 @@ def opened_dense(
 
 def positions_to_fit(dense: DensePredictions) -> Predictions:
     """Random positions of every image, all marked to be fitted on."""
+    from calibrant.evaluation.dense.judge import MOST_FITTED
+
     most = max(1, MOST_FITTED // dense.num_classes // dense.num_images)
     sample = dense.sample(most)
     return sample.with_split([0] * sample.num_samples)

@@ -81,11 +81,18 @@ def detection_calibration_error(
     """
     check_level(level)
     check_at_least("num_draws", num_draws, 1)
+    check_at_least("least", least, 1)
     stated, happened, axes = _checked(confidences, correct, covariates)
     counts = [num_bins] * axes.shape[1] if isinstance(num_bins, int) else list(num_bins)
     if len(counts) != axes.shape[1]:
         raise InputError(
             f"`num_bins` must be a number, or one for each of {axes.shape[1]} axes; got {counts}."
+        )
+    for each in counts:
+        check_at_least("num_bins", each, 1)
+    if images is not None and len(images) != len(stated):
+        raise InputError(
+            f"`images` must name the image of each of {len(stated)} detections; got {len(images)}."
         )
     place = np.zeros(len(stated), np.int64)
     for column, number in zip(axes.T, counts, strict=True):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from calibrant._math.checks import check_at_least
 from calibrant._math.errors import InputError
+from calibrant._math.files import DAMAGE, reason
 from calibrant.predictions.contents import Source
 from calibrant.predictions.table import Predictions
 
@@ -92,6 +95,10 @@ class DensePredictions:
                 f"has shape {first.shape}."
             )
         self.num_classes = int(first.shape[0])
+        if self.num_classes < 2:
+            raise InputError(
+                f"`{self.space}` must have two classes or more; got one; stack 0 and the logit, or 1-p and p."
+            )
         self.ignore_index = ignore_index
         self.class_names = None if class_names is None else tuple(str(each) for each in class_names)
         if self.class_names is not None and len(self.class_names) != self.num_classes:
@@ -99,8 +106,11 @@ class DensePredictions:
                 f"`class_names` must hold {self.num_classes} names; got {len(self.class_names)}."
             )
         self.names = tuple(str(each) for each in (names or range(len(given))))
-        if len(set(self.names)) != len(given):
-            raise InputError(f"`names` must hold {len(given)} different names; got {len(set(self.names))}.")
+        if not len(set(self.names)) == len(self.names) == len(given):
+            raise InputError(
+                f"`names` must hold {len(given)} different names; got {len(self.names)} names, "
+                f"{len(set(self.names))} of them different."
+            )
         self.split = None if split is None else _split(split, len(given))
         self.source = source
 
@@ -125,7 +135,11 @@ class DensePredictions:
             num_positions: How many of each image; all, where it has fewer.
             which: The images to take them from; by default all.
             seed: Random seed.
+
+        Raises:
+            InputError: If the number is below 1, no position counts, or an image is wrong.
         """
+        check_at_least("num_positions", num_positions, 1)
         rng = np.random.default_rng(seed)
         scores: list[NDArray[Any]] = []
         labels: list[NDArray[np.int64]] = []
@@ -155,7 +169,7 @@ class DensePredictions:
                 f"`labels` must have the shape of `{self.space}` without the classes, of which there are "
                 f"{self.num_classes}; image {name!r} has {scores.shape} and {labels.shape}."
             )
-        flat, target = scores.reshape(self.num_classes, -1), labels.reshape(-1).astype(np.int64)
+        flat, target = scores.reshape(self.num_classes, -1), _whole(labels.reshape(-1), name)
         if self.ignore_index is not None:
             counts = target != self.ignore_index
             if not counts.all():
@@ -195,7 +209,8 @@ def load_dense(
     path = Path(path)
     source = Source(name=path.name, sha256="", format="dense", path=str(path))
     make = _dense_of_npz if path.suffix == ".npz" else _dense_of_folder
-    scores, labels, space, names = make(path)
+    with _named(path):
+        scores, labels, space, names = make(path)
     further: dict[str, Any] = {space: scores}
     return DensePredictions(
         **further,
@@ -237,7 +252,8 @@ class _Files:
         return len(self._paths)
 
     def __getitem__(self, place: int) -> NDArray[Any]:
-        return np.load(self._paths[place], allow_pickle=False)
+        with _named(self._paths[place]):
+            return np.load(self._paths[place], allow_pickle=False)
 
 
 class _Member:
@@ -254,7 +270,11 @@ class _Member:
         return self._shape[0]
 
     def __getitem__(self, place: int) -> NDArray[Any]:
-        size = int(np.prod(self._shape[1:])) * self._dtype.itemsize
+        with _named(self._path):
+            return self._read(place)
+
+    def _read(self, place: int) -> NDArray[Any]:
+        size = math.prod(self._shape[1:]) * self._dtype.itemsize
         if self._stream is None or place < self._next:
             if self._stream is not None:
                 self._stream.close()
@@ -279,10 +299,23 @@ def _header(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dt
     }
     with archive.open(f"{name}.npy") as file:
         version = np.lib.format.read_magic(file)
+        if version not in read:
+            raise InputError(f"`{name}` must hold plain numbers.")
         shape, by_column, dtype = read[version](file)
         if by_column or dtype.hasobject:
             raise InputError(f"`{name}` must hold plain numbers in C order.")
         return shape, dtype, file.tell()
+
+
+@contextmanager
+def _named(path: Path) -> Generator[None]:
+    """What is wrong with the bytes of a file is said with its name."""
+    try:
+        yield
+    except (InputError, MemoryError, OSError):
+        raise
+    except DAMAGE as error:
+        raise InputError(f"{path} is damaged: {reason(error)}.") from error
 
 
 _Found: TypeAlias = tuple[Images, Images, str, list[str] | None]
@@ -311,6 +344,18 @@ def _dense_of_folder(path: Path) -> _Found:
             names = [each.stem for each in files]
             return _Files(files), _Files(truth), space, names
     raise InputError(f"{path} must hold logits.npy (or a folder logits) and the same for labels.")
+
+
+def _whole(labels: NDArray[Any], name: str) -> NDArray[np.int64]:
+    """Labels as integers, which floats may be, too."""
+    if labels.dtype.kind not in "biuf":
+        raise InputError(f"`labels` must be integers; image {name!r} holds {labels.dtype}.")
+    if labels.dtype.kind == "f":
+        wrong = labels[labels != np.floor(labels)]  # NaN, too
+        if len(wrong) or not np.isfinite(labels).all():
+            got = wrong[0] if len(wrong) else np.inf
+            raise InputError(f"`labels` must be integers; image {name!r} holds {got:g}.")
+    return labels.astype(np.int64)
 
 
 def _split(split: Sequence[int | str] | NDArray[Any], num_images: int) -> NDArray[np.int64]:

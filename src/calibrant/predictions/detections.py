@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -99,8 +100,10 @@ def load_detections(
         )
     try:
         detections = _matched(found, truth, iou)
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
         raise InputError(f"{results} or {annotations}: an entry lacks {error}.") from error
+    except TypeError as error:
+        raise InputError(f"{results} or {annotations}: an entry is not of COCO's form ({error}).") from error
     digest = hashlib.sha256(Path(results).read_bytes() + Path(annotations).read_bytes()).hexdigest()
     source = Source(name=Path(results).name, sha256=digest, format="json", path=str(results))
     return Detections(**detections, source=source)
@@ -136,6 +139,11 @@ def _matched(found: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], iou: 
             raise InputError(f"detection {place} is in image {each['image_id']}, which is not annotated.")
         if not 0 <= each["score"] <= 1:
             raise InputError(f"`score` must lie in 0..1; detection {place} has {each['score']}.")
+        if names and each["category_id"] not in names:
+            raise InputError(
+                f"detection {place} is of class {each['category_id']}, which is none of the {len(names)} "
+                "`categories`; are classes numbered as in the annotations?"
+            )
         detected[each["image_id"], each["category_id"]].append(place)
     outcome = np.zeros(len(found), np.int64)  # 1 right, -1 left out
     for key, places in detected.items():
@@ -158,6 +166,8 @@ def _matched(found: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], iou: 
     sizes = np.array(
         [[images[each["image_id"]]["width"], images[each["image_id"]]["height"]] for each in chosen], float
     ).reshape(-1, 2)
+    if not (sizes > 0).all():
+        raise InputError("`images` must have a `width` and a `height` above 0.")
     shares = np.concatenate([(boxes[:, :2] + boxes[:, 2:] / 2) / sizes, boxes[:, 2:] / sizes], axis=1)
     return {
         "confidences": np.array([float(each["score"]) for each in chosen]),
@@ -170,6 +180,9 @@ def _matched(found: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], iou: 
 
 
 def _boxes(entries: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
+    for each in entries:
+        if len(each["bbox"]) != 4 or not all(map(math.isfinite, each["bbox"])):
+            raise InputError(f"`bbox` must be x, y, width and height; got {each['bbox']}.")
     return np.array([each["bbox"] for each in entries], np.float64).reshape(-1, 4)
 
 

@@ -52,6 +52,8 @@ def image_rows(
     """
     sums = ImageSums(num_classes=dense.num_classes, num_bins=num_bins)
     sums_of(dense.images(), [sums], [calibrator], logits=dense.space == "logits")
+    if not sums.names:
+        return []
     images, hits, cells, places = *sums.rows(), sums.cells()
     fine = num_cells(num_bins)
     count, num_images = cells[:, COUNT], len(sums.names)

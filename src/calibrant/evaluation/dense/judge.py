@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.dense.reduce import reduced_images
 from calibrant.evaluation.dense.states import ImageSums, sums_of
@@ -43,8 +44,17 @@ def images_to_fit_on(dense: DensePredictions, seed: int) -> tuple[Indices, Indic
 
 
 def sampled(dense: DensePredictions, seed: int) -> Predictions:
-    """Positions to fit on, and a few of the images to judge, as predictions with a split."""
+    """Positions to fit on, and a few of the images to judge, as predictions with a split.
+
+    Raises:
+        InputError: If there are fewer than two images to judge.
+    """
     fit, test = images_to_fit_on(dense, seed)
+    if len(test) < 2:
+        raise InputError(
+            "`predictions` must hold two images or more to judge, as positions of one image are not "
+            f"independent; got {len(test)}."
+        )
     few = dense.sample(LOOKED_AT, test.tolist(), seed=seed)
     if not len(fit):
         return few

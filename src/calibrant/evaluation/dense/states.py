@@ -71,11 +71,11 @@ class ImageSums:
             part = slice(start, start + POSITIONS)
             scores = np.ascontiguousarray(image.scores[:, part].T, dtype=np.float64)
             if calibrator is not None:
-                scores, logits = _calibrated(scores, calibrator, logits=logits), True
+                scores = _calibrated(scores, calibrator, logits=logits)
             wrong = add_positions(
                 scores,
                 image.labels[part],
-                logits,
+                logits or calibrator is not None,
                 self.event,
                 cell_edges,
                 bin_edges,
