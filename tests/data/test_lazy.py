@@ -53,6 +53,17 @@ def test_the_fingerprint_of_lazy_images_tells_sets_apart(folder) -> None:
     assert fingerprint() != first
 
 
+def test_sixteen_bits_keep_their_shades(tmp_path) -> None:
+    """Grey images of sixteen bits give their upper eight bits, not white."""
+    for kind in ("ant", "cat"):
+        (tmp_path / kind).mkdir()
+        for number in range(2):
+            levels = (np.arange(16, dtype=np.uint16) * 4096 + number).reshape(4, 4)
+            Image.fromarray(levels).save(tmp_path / kind / f"{number}.png")
+    images = data.load(str(tmp_path)).train.inputs
+    np.testing.assert_array_equal(np.asarray(images[0]).ravel(), np.arange(16) * 16)
+
+
 def test_geometry_is_pillows(rng) -> None:
     """Shorter side, middle square, size, channels: as one would do it by hand."""
     pixels = rng.integers(0, 256, (2, 3, 20, 30), dtype=np.uint8)

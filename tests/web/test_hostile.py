@@ -7,6 +7,7 @@ import gzip
 import io
 import os
 import pickle
+import struct
 import tempfile
 import zipfile
 from collections.abc import AsyncIterator
@@ -34,6 +35,16 @@ def archive(count: int, **arrays: np.ndarray) -> bytes:
             np.save(array, values)
             packed.writestr(f"{name}.npy", array.getvalue())
     return content.getvalue()
+
+
+def two_counts() -> bytes:
+    """An archive of fifty members of which the usual record counts one; only the ZIP64 record is true."""
+    content = archive(50)
+    at = content.rfind(b"PK\x05\x06")
+    count, length, start = struct.unpack("<HII", content[at + 10 : at + 20])
+    record = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, length, start)
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, at, 1)
+    return content[:at] + record + locator + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, 46, start, 0)
 
 
 class Runs:
@@ -72,6 +83,7 @@ HOSTILE: dict[str, tuple[str, bytes, int, str]] = {
     "cut archive": ("a.npz", archive(3)[:60], 422, "cut off"),
     "half an archive": ("a.npz", archive(0, logits=np.zeros((9, 2)))[40:], 422, "a.npz:"),
     "many members": ("a.npz", archive(50), 413, "at most 20 members"),
+    "two counts": ("a.npz", two_counts(), 413, "at most 20 members"),
     "promised members": ("a.npz", HEADER, 413, "at most 20 members"),
     "zip bomb": ("a.npz", BOMB, 413, "4 MiB when unpacked"),
     "bomb in disguise": ("a.pt", BOMB, 413, "4 MiB when unpacked"),

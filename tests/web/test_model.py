@@ -193,7 +193,11 @@ def test_hostile_images(name: str, asked: Client) -> None:
 def test_kinds_of_images(mode: str, asked: Client) -> None:
     """Images of every mode are looked at; grey and colour are told apart by the image."""
     image = picture().convert("L" if mode in {"I;16", "F"} else mode)
-    image = image.convert("I").convert("I;16") if mode == "I;16" else image.convert(mode)
+    image = (
+        image.convert("I").point(lambda value: 256 * value).convert("I;16")
+        if mode == "I;16"
+        else image.convert(mode)
+    )
     form = {"CMYK": "JPEG", "F": "TIFF"}.get(mode, "PNG")
     answer = asked.post(
         "/predict", files={"file": ("x.png", png(image, form))}
@@ -336,3 +340,5 @@ def test_orders_of_findings() -> None:
     assert class_names_of("CheXNet") == ORDERS["chexnet"]
     with pytest.raises(InputError, match="one of chexnet, torchxrayvision, chestxray14; got 'cat'"):
         class_names_of("cat")
+    with pytest.raises(InputError, match="must differ; got 'cat' twice"):
+        class_names_of("cat, dog, cat")

@@ -87,6 +87,21 @@ class Geometry:
 AS_IT_IS = Geometry()
 
 
+def in_eight_bits(image: Image) -> Image:
+    """The upper eight bits of grey images with sixteen; others as they are.
+
+    Pillow itself would make every value above 255 white.
+    """
+    if not image.mode.startswith("I"):
+        return image
+    pixels = np.asarray(image)
+    if image.mode == "I" and not (pixels.max() > 255 and pixels.min() >= 0):  # not in sixteen bits
+        return image
+    from PIL.Image import fromarray
+
+    return fromarray((pixels >> 8).clip(0, 255).astype(np.uint8))
+
+
 class Digest(Protocol):
     """What the hashes of ``hashlib`` do."""
 
@@ -149,7 +164,7 @@ class LazyImages(ABC):
         """One image, ``(C, H, W)``."""
         try:
             with self.open(row) as image:
-                pixels = np.asarray(self.geometry.apply(image.convert(self.mode)))
+                pixels = np.asarray(self.geometry.apply(in_eight_bits(image).convert(self.mode)))
         except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises for damaged files
             if isinstance(error, InputError):
                 raise

@@ -41,12 +41,14 @@ def _check_zip(content: bytes, name: str, limits: Limits) -> None:
         raise Refusal(422, f"{name}: it is an archive that was cut off.")
     count, length = struct.unpack("<HI", content[at + 10 : at + 16])
     if count > limits.members or length > limits.members * _ENTRY:  # of ZIP64 both are the largest there are
-        raise Refusal(413, f"{name}: an archive must have at most {limits.members} members; it has more.")
+        raise _too_many(name, limits)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
     except DAMAGE as error:
         raise Refusal(422, f"{name}: it is a damaged archive ({error}).") from error
+    if len(members) > limits.members:  # a ZIP64 record may say otherwise than the one above
+        raise _too_many(name, limits)
     _check_size(sum(each.file_size for each in members), name, limits)
 
 
@@ -78,6 +80,10 @@ def _check_parquet(content: bytes, name: str, limits: Limits) -> None:
         said = str(error).partition("\n")[0].rstrip(".")
         raise Refusal(422, f"{name}: it is a damaged .parquet file ({said}).") from error
     _check_size(numbers * 8, name, limits)
+
+
+def _too_many(name: str, limits: Limits) -> Refusal:
+    return Refusal(413, f"{name}: an archive must have at most {limits.members} members; it has more.")
 
 
 def _check_size(count: int, name: str, limits: Limits) -> None:

@@ -94,5 +94,5 @@ def hosts_of(host: str) -> frozenset[str] | None:
     try:
         loopback = ipaddress.ip_address(host).is_loopback
     except ValueError:
-        loopback = host == "localhost"
-    return LOOPBACK | {host} if loopback else None
+        loopback = host.lower() == "localhost"
+    return LOOPBACK | {host.lower()} if loopback else None

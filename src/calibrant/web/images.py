@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant.data.lazy import in_eight_bits
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.uploads import Upload
 
@@ -40,8 +41,8 @@ def decoded(file: Upload, limits: Limits) -> Image:
             width, height = found.size
             if width * height > limits.pixels:
                 raise _too_large(file, limits)
-            turned = ImageOps.exif_transpose(found)
-            return turned.convert("L" if turned.mode in {"1", "L", "I", "I;16", "F", "LA"} else "RGB")
+            turned = in_eight_bits(ImageOps.exif_transpose(found))
+            return turned.convert("L" if turned.mode in {"1", "L", "I", "F", "LA"} else "RGB")
     except (UnidentifiedImageError, Image.DecompressionBombError) as error:
         if isinstance(error, UnidentifiedImageError):
             raise Refusal(422, f"{file.name}: it is no image of a kind that is read ({_kinds()}).") from error

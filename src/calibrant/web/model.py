@@ -190,9 +190,16 @@ def class_names_of(text: str) -> tuple[str, ...]:
         return ORDERS[text.lower()]
     path = Path(text)
     if "," not in text and path.is_file():
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return tuple(line.strip() for line in lines if line.strip())
-    names = tuple(each.strip() for each in text.split(",") if each.strip())
+        try:
+            given = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path} must hold a name in each line; it is not UTF-8.") from error
+    else:
+        given = text.split(",")
+    names = tuple(each.strip() for each in given if each.strip())
+    if len(set(names)) != len(names):
+        twice = next(each for each in names if names.count(each) > 1)
+        raise InputError(f"--class-names must differ; got {twice!r} twice.")
     if len(names) < 2:
         known = ", ".join(ORDERS)
         raise InputError(
