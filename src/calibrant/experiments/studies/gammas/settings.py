@@ -30,3 +30,17 @@ SAME_RATIO = math.log(1.1)
 SEPARATED = 0.01
 """A temperature at or below this is no finding: every training image is right, and lower is likelier."""
 CLASSES = 10
+QUESTIONS: Mapping[str, str] = {
+    "focal-temperature-": "Focal temperature scaling is lower than temperature scaling:",
+    "criterion-": "Choosing a temperature by what is judged is better:",
+    "falls-": "The best temperature falls from one exponent to the next:",
+    "error-": "Larger exponents of training err more often:",
+    "ece-": "They are better calibrated after temperature scaling:",
+    "calibrated-": "Cross-entropy calibrated on its training images:",
+    "under-": "Focal loss under-confident on its training images:",
+    "above-one-": "Cross-entropy over-confident on new images:",
+    "nearer-": "Focal loss's temperature nearer to 1 than cross-entropy's:",
+    "same-gap-": "Confidence grows as much from training to new images, to a point:",
+    "same-ratio-": "Temperatures grow by the same factor, to ten per cent:",
+}
+"""What claims are about, by how their keys begin."""
