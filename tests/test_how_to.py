@@ -393,6 +393,9 @@ def written_for(folder: Path) -> None:
     rows = [f"{'dog' if rng.random() < p else 'cat'},{1 - p},{p}" for p in rng.random(60).round(3)]
     (folder / "pets.csv").write_text("\n".join(["who,cat,dog", *rows]))
     load_predictions(folder / "pets.csv", columns=PETS).save(folder / "pets.npz")
+    patients = [f"{'nm'[k % 2]},{'fm'[k // 2 % 2]},{(k % 9 + 0.5) / 9:.3f},{k // 3 % 2}" for k in range(80)]
+    for name in ("patients.csv", "new.csv"):
+        (folder / name).write_text("\n".join(["site,sex,prob,label", *patients]))
     choices, answers = [], []
     for doc in range(60):
         found = rng.normal(size=3) * 3 - 9

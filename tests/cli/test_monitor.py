@@ -94,8 +94,8 @@ def test_what_is_no_table_gets_a_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("when,label,prob\nyesterday,1,0.5\n", "`when` must hold a date .* row 0 .* holds 'yesterday'"),
-        ("when,label,prob\n2026-01-01,1,0.5\n,1,0.5\n", "row 1 .* is empty"),
+        ("when,label,prob\nyesterday,1,0.5\n", "`when` must hold a date .* line 2 holds 'yesterday'"),
+        ("when,label,prob\n2026-01-01,1,0.5\n,1,0.5\n", "line 3 is empty"),
         ("when,label,prob\n2026-01-01,,0.5\n", "no label is known in it"),
         ("when,label,prob\n", "it holds no rows"),
     ],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +15,12 @@ from PIL import Image
 from calibrant import data
 from calibrant._math.errors import InputError
 from calibrant.data.images.corruptions import CORRUPTIONS, CorruptedImages, corrupt
+from calibrant.data.images.corruptions.blur import moved
 from calibrant.data.images.corruptions.constants import CONSTANTS, constants
 
+PUBLISHED = json.loads(
+    (Path(__file__).parents[1] / "golden" / "corruptions.json").read_text(encoding="utf-8")
+)
 GREY = torch.full((1, 1, 32, 32), 128, dtype=torch.uint8)
 
 
@@ -32,6 +38,29 @@ def test_there_are_fifteen_with_five_severities_for_three_sizes() -> None:
         assert all(len(levels) == 5 for levels in table.values())
     chosen = [constants("jpeg-compression", 5, side=side) for side in (28, 45, 46, 64, 119, 120, 512)]
     assert chosen == [40, 40, 25, 25, 25, 7, 7]
+
+
+def test_the_constants_are_the_published_ones() -> None:
+    """All fifteen at five severities, for 32 and for 224 pixels."""
+    for side, table in PUBLISHED["constants"].items():
+        mine = CONSTANTS[int(side)]
+        assert set(table) == set(mine)
+        for name, levels in table.items():
+            scale = 224 if name == "elastic-transform" and side == "224" else 1  # pixels there, shares here
+            found = scale * np.array(mine[name], dtype=float)
+            np.testing.assert_allclose(found, np.array(levels, dtype=float), rtol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("case", PUBLISHED["motion_blur"], ids=lambda case: f"{case['angle']}-degrees")
+def test_motion_blur_is_imagemagicks(case) -> None:
+    """A white point becomes the line that ImageMagick draws; its bytes are cut off where ours are floats."""
+    point = np.zeros((33, 33, 1))
+    point[16, 16] = 255
+    theirs = np.zeros((33, 33))
+    for row, column, value in case["pixels"]:
+        theirs[row, column] = value
+    mine = moved(point, case["radius"], case["sigma"], angle=case["angle"])[:, :, 0]
+    assert np.abs(mine - theirs).max() < 1
 
 
 @pytest.mark.parametrize("name", list(CORRUPTIONS))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant import InputError, evaluate, metrics
+from calibrant import InputError, evaluate, load_calibrator, metrics
 from calibrant.calibrators import TemperatureScaling
 from calibrant.evaluation import Evaluation, image_rows
 from calibrant.predictions import DensePredictions, load_dense, predictions_of_positions
@@ -187,6 +187,15 @@ def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path) -
         rows = list(csv.DictReader(file))
     assert [row["name"] for row in rows] == list("01234567")
     assert json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["settings"]["clusters"] == 4
+    fitted = call("fit", "streets", "--all", "--ignore-index", "255", "--method", "temperature", "-o",
+                  "c.safetensors", folder=tmp_path)  # fmt: skip
+    assert fitted.returncode == 0, fitted.stderr
+    dense = DensePredictions(logits=given["logits"], labels=given["labels"], ignore_index=255)
+    pixels = dense.sample(1000)
+    expected = TemperatureScaling().fit(pixels.scores, pixels.labels)
+    assert float(load_calibrator(tmp_path / "c.safetensors").temperature) == pytest.approx(
+        float(expected.temperature), rel=1e-9
+    )
     np.savez(tmp_path / "plain.npz", logits=np.zeros((4, 2)), labels=np.zeros(4, int))
     wrong = call("evaluate", "plain.npz", "--ignore-index", "255", folder=tmp_path)
     assert (wrong.returncode, "are for segmentation" in wrong.stderr) == (2, True)

@@ -197,6 +197,7 @@ def other_numbers(numbers: Any) -> Iterator[Any]:
     for seed in range(4):
         rng = random.Random(seed)
         yield mapped(numbers, lambda value, rng=rng: value * rng.gauss(0, 1))
+        yield mapped(numbers, lambda value, rng=rng: value * rng.lognormvariate(0, 1))  # no sign changes
 
 
 @each(PAGES)

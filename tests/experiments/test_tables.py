@@ -58,7 +58,7 @@ def test_rows_of_networks_are_the_runs_own() -> None:
         for model in ("mlp(widths=(8,))", "resnet(depth=50)", "mine:Net")
         for seed in (0, 1)
     ]
-    table = build_table(usual_layout(runs, "seed"), runs)
+    table = build_table(usual_layout(runs), runs)
     assert (len(table.rows), table.placed, table.unplaced) == (3, 6, 0)
     assert all(each.mean is not None for each in table.flat)
 

@@ -166,9 +166,9 @@ def test_page(runs: Runs, tmp_path: Path) -> None:
     assert "| `labels.npz` | 2 labels |" in text
     numbers = PAGE.read(tmp_path / "first")
     assert len(numbers["networks"]) == len(LOSSES)
-    line = numbers["files"]["classes.npz"]["lines"]["-0.5 to 5"]["T"]
-    slope, _ = np.polyfit(EXPONENTS, numbers["files"]["classes.npz"]["temperatures"]["nll"], 1)
-    assert line["slope"] == pytest.approx(slope, rel=1e-4)
+    (curve,) = (curve for curve in file_curves(numbers) if curve.name == "classes.npz")
+    slope, _ = np.polyfit(EXPONENTS, curve.likeliest, 1)
+    assert curve.line().slope == pytest.approx(slope, rel=1e-4)
 
 
 @pytest.mark.usefixtures("few")

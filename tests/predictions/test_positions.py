@@ -46,6 +46,9 @@ def test_each_labelled_pixel_is_a_sample(rng) -> None:
     assert found.weights.tolist() == [picture_number + 1.0 for picture_number in picture]
     assert list(found.groups) == ["aba"[n] for n in picture]
     assert found.split.tolist() == [min(n, 1) for n in picture]
+    assert found.clusters == tuple(str(n) for n in picture)
+    one = predictions_of_positions(probs=probs[:1], labels=labels[:1], ignore_index=255)
+    assert (one.clusters, "too short" in one.notes[0]) == (None, True)
     assert found.notes[0].startswith("Every position counts as a sample of its own (3 samples, 45 positions)")
 
 

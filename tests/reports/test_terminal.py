@@ -206,3 +206,24 @@ def test_it_says_how_often_the_intervals_cover(evaluation_of: Callable[..., Eval
     )
     assert "test sets: ECE 94–100 %" in flat(printed(found))
     assert "held the true value" not in flat(printed(dataclasses.replace(found, coverage=None)))
+
+
+def test_a_value_outside_its_interval_is_explained(evaluation_of: Callable[..., Evaluation]) -> None:
+    """Only where one is: in the terminal and on the page."""
+    found = evaluation_of(arms=("uncalibrated",))
+    first = found.arms[0]
+    plain = dataclasses.replace(first, metrics={"ece": Estimate(value=0.02, low=0.0, high=0.03)}, null=())
+    above = dataclasses.replace(first, metrics={"ece": Estimate(value=0.04, low=0.0, high=0.03)}, null=())
+    assert "lie above its interval" not in flat(printed(dataclasses.replace(found, arms=(plain,))))
+    assert "lie above its interval" in flat(printed(dataclasses.replace(found, arms=(above,))))
+
+
+def test_several_labels_are_named_the_worst_first(evaluation_of: Callable[..., Evaluation]) -> None:
+    """Five of them at most, by calibration error; other kinds have no such table."""
+    found = evaluation_of("multilabel", num_classes=8)
+    rows = sorted(found.arms[0].classes, key=lambda row: -row.ece)
+    lines = printed(found, 120).partition("Worst labels")[2].splitlines()[2:7]
+    for row, line in zip(rows, lines, strict=False):
+        assert f"{row.ece:.4f}" in line
+    assert "The report shows the other 3." in flat(printed(found, 120))
+    assert "Worst labels" not in printed(evaluation_of("multiclass"), 120)

@@ -319,8 +319,8 @@ def test_refits_of_patients_are_wider() -> None:
     copies = torch.arange(30).repeat_interleave(8)
     calibrator = TemperatureScaling().fit(logits, labels)
     widths: list[float] = []
-    for groups in (None, copies.tolist()):
-        given = Predictions(logits=logits[copies], labels=labels[copies], groups=groups)
+    for clusters in (None, copies.tolist()):
+        given = Predictions(logits=logits[copies], labels=labels[copies], clusters=clusters)
         spread = refits(calibrator, given, number=40)
         assert spread is not None
         low, high = spread.interval(logits[:1])

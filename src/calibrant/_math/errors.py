@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import traceback
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 
 class InputError(ValueError):
@@ -37,3 +39,12 @@ def without_warnings() -> Generator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)
         yield
+
+
+def clause(error: Exception) -> str:
+    """What went wrong in a user's code, and in which line, as one clause."""
+    said = str(error).strip().splitlines() or ["no more is said"]
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = (error.filename, error.lineno) if isinstance(error, SyntaxError) else (last.filename, last.lineno)
+    what = error.msg if isinstance(error, SyntaxError) else said[0].rstrip(".")
+    return f"{type(error).__name__}: {what} ({Path(place[0] or '?').name}, line {place[1]})"

@@ -16,6 +16,8 @@ Built = TypeVar("Built")
 _CALL = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", flags=re.DOTALL)
 _LONGEST = 2000  # characters; deeper nesting than this allows would exhaust Python's own parser
 
+_MOST = 30  # names in a message
+
 
 def parse_call(text: str) -> tuple[str, dict[str, object]]:
     """Split ``name(setting=value, ...)`` into the name and the settings, whose values are Python literals.
@@ -93,7 +95,8 @@ def named(name: str, known: Mapping[str, Built], what: str, *, place: str = "", 
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(repr(name) for name in names)
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return ", ".join(repr(name) for name in names[:_MOST]) + more
 
 
 def _malformed(text: str) -> InputError:

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 from calibrant._math.errors import InputError
 
 if TYPE_CHECKING:
-    from calibrant.predictions import DensePredictions
+    from calibrant.predictions import DensePredictions, Predictions
+
+MOST_FITTED = 1 << 22  # scores that a calibrator is fitted on
 
 
-def opened_dense(path: Path, *, ignore_index: int | None, images: Path | None) -> DensePredictions | None:
+def opened_dense(
+    path: Path, *, ignore_index: int | None, images: Path | None = None
+) -> DensePredictions | None:
     """The images of a folder or archive, if it holds such."""
     from calibrant.predictions import load_dense
     from calibrant.predictions.dense import is_dense
@@ -26,6 +30,13 @@ def opened_dense(path: Path, *, ignore_index: int | None, images: Path | None) -
             f"{path} holds none."
         )
     return None
+
+
+def positions_to_fit(dense: DensePredictions) -> Predictions:
+    """Random positions of every image, all marked to be fitted on."""
+    most = max(1, MOST_FITTED // dense.num_classes // dense.num_images)
+    sample = dense.sample(most)
+    return sample.with_split([0] * sample.num_samples)
 
 
 def write_images(dense: DensePredictions, path: Path, *, num_bins: int, force: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.dense import opened_dense, positions_to_fit
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import METHODS, Force, check_output, progress, write_unless_other
 
@@ -43,6 +44,10 @@ def fit(
             help="A calibrator for each group that FILE's `groups` names; small groups borrow from all.",
         ),
     ] = False,
+    ignore_index: Annotated[
+        int | None,
+        typer.Option(metavar="LABEL", help="Of segmentation: positions with this label are left out."),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Fit a calibrator on FILE's calibration split and save it."""
@@ -56,7 +61,8 @@ def fit(
     several = method == MULTICALIBRATION
     calibrator = None if method is None or several else build(method)
     with progress(f"reading {file.name}") as tell:
-        predictions = reading.load(file)
+        dense = opened_dense(file, ignore_index=ignore_index)
+        predictions = reading.load(file) if dense is None else positions_to_fit(dense)
         rows = rows_to_fit(
             predictions,
             file,

@@ -96,6 +96,7 @@ def download(remote: Remote, folder: Path) -> Path:
 
     pooch, target = _pooch(), folder / remote.file
     part = target.with_name(target.name + ".part")
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     lock = target.with_name(target.name + ".lock")
     try:
@@ -133,7 +134,8 @@ def download(remote: Remote, folder: Path) -> Path:
     finally:
         lock.unlink(missing_ok=True)
         with suppress(OSError):  # which says that there is something in it
-            folder.rmdir()
+            for each in new:
+                each.rmdir()
 
 
 class _Continued:

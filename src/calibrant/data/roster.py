@@ -109,7 +109,7 @@ def _named_or_from_path(name: str, folder: Folder) -> RawData:
             f"({', '.join(ARCHIVES)}), or a folder of images or texts."
         )
     raise InputError(
-        f"there is no data set {name!r}{nearest(name, _NAMED)} "
+        f"there is no data set {name!r}{nearest(head, _NAMED)} "
         "You can also give the path of an .npz file, of an archive of a known set, or of a folder of images "
         "or texts."
     )

@@ -16,6 +16,10 @@ from calibrant.evaluation.fitting.recommend import UNCALIBRATED
 from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled, templates
 from calibrant.evaluation.judging.labelled_probs import Calibrate
 from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.quantities.auroc import AUROC
+from calibrant.evaluation.quantities.brier import BRIER
+from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.mce import MCE
 from calibrant.evaluation.quantities.roster import extras
 from calibrant.predictions import Predictions
 from calibrant.predictions.repair_form import repaired, to_repair
@@ -116,10 +120,10 @@ def _of_labels(test: Predictions, probs: Tensor, num_bins: int) -> dict[str, dic
     outcomes, probs = test.labels, probs.double()
     assert outcomes is not None  # noqa: S101 - point_values asked
     found: dict[str, Sequence[Tensor | None]] = {
-        "auroc": metrics.auroc(probs, outcomes, average="none"),
-        "ece": list(metrics.expected_calibration_error(probs, outcomes, num_bins=num_bins, average="none")),
-        "mce": list(metrics.maximum_calibration_error(probs, outcomes, num_bins=num_bins, average="none")),
-        "brier": list(metrics.brier_score(probs, outcomes, average="none")),
+        AUROC.key: metrics.auroc(probs, outcomes, average="none"),
+        ECE.key: list(metrics.expected_calibration_error(probs, outcomes, num_bins=num_bins, average="none")),
+        MCE.key: list(metrics.maximum_calibration_error(probs, outcomes, num_bins=num_bins, average="none")),
+        BRIER.key: list(metrics.brier_score(probs, outcomes, average="none")),
     }
     names = test.class_names or [str(place) for place in range(probs.shape[1])]
     return {

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from calibrant._math.errors import InputError
+from calibrant._math.errors import InputError, clause
 from calibrant._math.rosters import public_names, subclasses
 from calibrant._math.shapes import Float
 from calibrant._math.text_form import build_from, nearest, parse_call
@@ -112,6 +112,8 @@ def imported(text: str, given: Mapping[str, object]) -> Any:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise InputError(f"the module of {text!r} cannot be imported: {error}.") from error
+    except Exception as error:
+        raise InputError(f"the module of {text!r} cannot be imported: {clause(error)}.") from error
     factory: Callable[..., Any] | None = getattr(module, name, None)
     if not callable(factory):
         raise InputError(f"{module_name} has no function {name!r}{nearest(name, vars(module))}")
@@ -134,7 +136,12 @@ def imported(text: str, given: Mapping[str, object]) -> Any:
         signature.bind(**passed)
     except TypeError as error:
         raise InputError(f"{module_name}:{name} cannot be called with these settings: {error}.") from error
-    return factory(**passed)
+    try:
+        return factory(**passed)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{module_name}:{name} fails: {clause(error)}.") from error
 
 
 def last_linear(model: nn.Module) -> nn.Linear | None:

@@ -12,10 +12,9 @@ from calibrant._math.positions import positions_of
 from calibrant.predictions.checks import as_groups
 from calibrant.predictions.table import Predictions
 
-NOTE = (
-    "Every position counts as a sample of its own ({samples:,} samples, {positions:,} positions): neighbours "
-    "are alike, so intervals are too short."
-)
+NOTE = "Every position counts as a sample of its own ({samples:,} samples, {positions:,} positions): {so}."
+DEPENDENT = "neighbours are alike, so intervals of one image are too short"
+BY_SAMPLE = "neighbours are alike, so whole samples are resampled"
 
 
 def predictions_of_positions(
@@ -42,7 +41,9 @@ def predictions_of_positions(
         class_names: One name per class.
 
     Returns:
-        Predictions of the positions that count, in the order of the labels; a note says how many.
+        Predictions of the positions that count, in the order of the labels; a note says how many. Samples are
+        the clusters, so that intervals are by images; see :class:`DensePredictions` for more than memory
+        holds.
 
     Raises:
         InputError: If shapes disagree or no position counts.
@@ -77,10 +78,14 @@ def predictions_of_positions(
         fields["groups"] = [names[k] for k in sample.tolist()]
     if split is not None:
         fields["split"] = torch.as_tensor(split)[sample]
+    several = len(sample.unique()) > 1
+    if several:
+        fields["clusters"] = sample
+    so = BY_SAMPLE if several else DEPENDENT
     return Predictions(
         **fields,
         labels=found[counts],
         weights=None if spread is None else spread[counts],
         class_names=class_names,
-        notes=(NOTE.format(samples=num_samples, positions=len(sample)),),
+        notes=(NOTE.format(samples=num_samples, positions=len(sample), so=so),),
     )

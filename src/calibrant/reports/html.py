@@ -200,6 +200,7 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
         "main_rows": table.main(evaluation.verdict.about),
         "choice": choice,
         "coverage": tables.coverage_sentence(evaluation),
+        "outside": tables.outside_sentence(evaluation.arms),
         "null_sentences": _null_sentences(evaluation),
         "null_groups": _null_groups(evaluation),
         "null_pictures": pictures.error_pictures(tables.ordered_arms(evaluation), evaluation),
@@ -246,6 +247,7 @@ def _comparison_context(comparison: Comparison) -> dict[str, object]:
         "first": first,
         "table": table,
         "coverage": tables.coverage_sentence(comparison),
+        "outside": tables.outside_sentence(comparison.models),
         "null_groups": _null_groups(comparison),
         "null_pictures": pictures.error_pictures(comparison.models, comparison),
         "overlays": [

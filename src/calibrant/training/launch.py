@@ -30,6 +30,7 @@ from calibrant.training.neutral import check_convention
 from calibrant.training.recipe import Recipe
 from calibrant.training.recipe_sections import HardwareSection
 from calibrant.training.regularizer import build_regularizer
+from calibrant.training.rehearsal import rehearse
 from calibrant.training.results import is_complete, write_results
 from calibrant.training.run import Run, RunFolder, load_run
 from calibrant.training.run_report import run_facts
@@ -116,6 +117,7 @@ def train(
     build_regularizer(recipe, model, loss)
     build_optimiser(recipe.optimiser, model)
     check_convention(recipe, model)
+    rehearse(recipe, dataset, model, input_shape)
     fabric = _fabric(recipe)
     run_folder.claim(recipe)
     job = Job(

@@ -37,9 +37,9 @@ def run_facts(
     recipe: Recipe, dataset: Dataset, *, num_parameters: int, device: str, processes: int
 ) -> dict[str, str]:
     """How a run was made, in a few words each."""
-    optimiser, schedule, training = recipe.optimiser, recipe.schedule, recipe.training
+    optimiser, training = recipe.optimiser, recipe.training
     clip = f", gradients clipped at {optimiser.clip_norm:g}" if optimiser.clip_norm else ", no clipping"
-    rate = f"{optimiser.name}, learning rate {optimiser.learning_rate:g} ({schedule.name})"
+    rate = f"{optimiser.name}, learning rate {optimiser.learning_rate:g} ({_course(recipe)})"
     averaged = "summed over" if recipe.reduction == "sum" else "averaged over"
     note = budget_note(recipe)
     return {
@@ -51,6 +51,14 @@ def run_facts(
         **regularizer_facts(recipe),
         "runs on": f"{device}, processes: {processes}, {training.precision}",
     }
+
+
+def _course(recipe: Recipe) -> str:
+    """How the learning rate changes, and which of its changes come after the last epoch."""
+    schedule, epochs = recipe.schedule, recipe.training.epochs
+    late = [str(epoch) for epoch in schedule.milestones if epoch >= epochs]
+    after = f"; of {epochs} epochs none is after {late[0]}, where it would change" if late else ""
+    return f"{schedule.name}{after}"
 
 
 def _begun(recipe: Recipe) -> str:

@@ -53,6 +53,8 @@ def shifts(recipe: Recipe) -> list[Shift]:
     names = [asked] if isinstance(asked, str) else list(asked)
     if names == [EVERY]:
         names = list(CORRUPTIONS)
+    if names and not recipe.shift.severities:
+        raise InputError("`shift.severities` must name at least one of 1 to 5; got [].")
     for name in names:
         if name not in CORRUPTIONS:
             raise InputError(

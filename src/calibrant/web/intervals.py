@@ -42,7 +42,7 @@ def refits(
     seed: int = 0,
     tell: Callable[[str, float], None] = lambda *_: None,
 ) -> Refits | None:
-    """Fit a calibrator's like on resamples of rows; of whole groups, such as patients, where rows have them.
+    """Fit a calibrator's like on resamples of rows, or of whole clusters such as patients.
 
     A resample without a finding, on which nothing can be fitted, is left out. None if too few are left.
 
@@ -64,9 +64,9 @@ def refits(
 
 
 def _units(rows: Predictions) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """What is drawn: rows, or the rows of each group."""
-    if rows.groups is None:
+    """What is drawn: rows, or the rows of each cluster."""
+    if rows.clusters is None:
         return [np.array([row]) for row in range(rows.num_samples)]
-    _, numbers = np.unique(np.asarray(rows.groups), return_inverse=True)
+    _, numbers = np.unique(np.asarray(rows.clusters), return_inverse=True)
     order = np.argsort(numbers, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)

@@ -96,8 +96,11 @@ def _try(classifier: Classifier) -> None:
 
 def _calibration_rows(settings: ModelSettings, of_run: Predictions | None) -> Predictions | None:
     """The samples that the calibrator is fitted on."""
-    given = of_run if settings.predictions is None else load_predictions(settings.predictions)
-    if given is None:
+    if settings.predictions is not None:
+        given = load_predictions(settings.predictions)
+    elif of_run is not None:
+        given = of_run.with_clusters(of_run.clusters or of_run.groups)  # of a run groups are patients
+    else:
         return None
     if given.labels is None:
         raise InputError("--predictions must have labels, which the calibrator is fitted on.")

@@ -8,6 +8,7 @@ import pytest
 from calibrant import InputError, Predictions, compare, evaluate
 from calibrant.calibrators import select
 from calibrant.evaluation import check
+from calibrant.evaluation.arguments import in_clusters
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.evaluation.resampling.clustered_noise import clustered_sums
 from calibrant.evaluation.resampling.clusters import effective_share_number
@@ -48,21 +49,21 @@ def test_the_noise_has_the_covariance_of_whole_clusters() -> None:
     stated = rng.uniform(0.2, 0.8, num)
     events = Events(stated, (rng.random(num) < 1 / (1 + np.exp(-2 * shift))).astype(float), None, codes)
     cells = EventCells(events, 3)
-    drawn = draw_null(cells, 3, 4000, (0,), num_kept=4000).sums[:, :3]
+    drawn = draw_null(cells, 3, 1500, (0,), num_kept=1500).sums[:, :3]
     totals = np.zeros((60, 3))
     np.add.at(totals, (codes, np.minimum((stated * 3).astype(int), 2)), events.outcomes - stated)
     expected = totals.T @ totals / num**2
     scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
     assert np.abs(expected[0, 1] / scale[0, 1]) > 0.2
-    assert np.abs(np.cov(drawn.T) - expected).max() < 4 * scale.max() / np.sqrt(4000) * 1.5
+    assert np.abs(np.cov(drawn.T) - expected).max() < 6 * scale.max() / np.sqrt(1500)
 
 
 def test_calibrated_patients_are_not_called_off() -> None:
-    """Of 40 calibrated sets with 20 copies of each sample most pass; taken for independent, few do."""
+    """Of 24 calibrated sets with 20 copies of each sample most pass; taken for independent, few do."""
     rng = np.random.default_rng(1)
-    sets = [patients(rng, 40, 20) for _ in range(40)]
-    assert sum(p_value(each) <= 0.05 for each in sets) <= 6
-    assert sum(p_value(alone(each)) <= 0.05 for each in sets) >= 30
+    sets = [patients(rng, 40, 20) for _ in range(24)]
+    assert sum(p_value(each) <= 0.05 for each in sets) <= 4
+    assert sum(p_value(alone(each)) <= 0.05 for each in sets) >= 18
 
 
 @pytest.mark.slow
@@ -180,9 +181,10 @@ def visits() -> Predictions:
 def test_an_evaluation_says_what_it_resampled(visits) -> None:
     """``cluster`` takes names or the groups; settings and a note say how many; coverage is not claimed."""
     found = evaluate(visits, cluster="groups", calibrators=[], bootstrap=20, null_draws=60)
-    again = evaluate(visits.with_clusters(visits.groups), calibrators=[], bootstrap=20, null_draws=60)
     plain = evaluate(visits, calibrators=[], bootstrap=20, null_draws=60)
-    assert found.arms == again.arms
+    names = in_clusters(visits, [f"p{k}" for k in visits.groups])
+    assert names.clusters[::200] == ("p0", "p20")
+    assert in_clusters(names, None) is names
     assert (found.settings.clusters, plain.settings.clusters, found.coverage) == (40, None, None)
     assert any("within 40 clusters of 10 to 10 samples" in note for note in found.notes)
     assert not any("independent" in note for note in found.notes)

@@ -14,6 +14,7 @@ from calibrant.evaluation.resampling.drawn_labels import (
     ClassRowsBlock,
     class_scores,
     draw_labels,
+    farthest_scores,
     joint_p_value,
 )
 from calibrant.predictions import Predictions
@@ -88,6 +89,15 @@ def test_distances_of_common_and_rare_classes() -> None:
     np.testing.assert_allclose(rare, [-np.sqrt(0.02), 2.69, 5.31], atol=0.01)
     certain = class_scores(np.array([0.0, 1.0]), np.array([0.0, 0.0]), np.array([0.0, 0.0]))
     np.testing.assert_array_equal(certain, [0.0, np.inf])
+
+
+def test_the_farthest_class_is_that_of_all_distances() -> None:
+    """Those that do not occur in a draw included; one of these is the farthest in the second."""
+    occurs = np.array([[3.0, 3.0, -0.5], [0.0, 1.0, 0.0], [9.0, 0.0, 0.0]])
+    expected, variance = np.array([3.0, 0.2, 4.0]), np.array([2.0, 0.2, 3.0])
+    distances = np.abs(class_scores(occurs, expected, variance))
+    assert distances[:, 1].argmax() == 2
+    np.testing.assert_array_equal(farthest_scores(occurs, expected, variance), distances.max(axis=0))
 
 
 def test_a_joint_p_value_is_uniform() -> None:

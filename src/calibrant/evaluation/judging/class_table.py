@@ -21,6 +21,7 @@ from calibrant.evaluation.resampling.drawn_labels import (
     ClassRowsBlock,
     class_scores,
     draw_labels,
+    farthest_scores,
 )
 from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
@@ -91,9 +92,7 @@ class ClassTable:
                 drawn[:] = moved + stated_there
                 if num_kept:
                     masses.append(clusters.drawn_masses(signs[:, :num_kept]))
-            farthest.append(
-                np.abs(class_scores(np.add.reduceat(drawn, starts), expected, variance)).max(axis=0)
-            )
+            farthest.append(farthest_scores(np.add.reduceat(drawn, starts), expected, variance))
             errors.append(self._errors(drawn))
             if num_kept:  # the residuals are left where they were drawn
                 noise.append(drawn[:, :num_kept].T / self.sums.total)
@@ -231,7 +230,7 @@ def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> Clas
     occurs: Matrix = np.array([draws.outcomes.sum(axis=0) for draws in drawn])
     return ClassNull(
         scores=class_scores(happened, expected, variance),
-        farthest=np.abs(class_scores(occurs, expected, variance)).max(axis=0),
+        farthest=farthest_scores(occurs, expected, variance),
     )
 
 

@@ -138,6 +138,20 @@ def class_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Matrix:
     return np.sign(occurs - e) * np.where(v > 0, np.sqrt(deviance * scale), certain)
 
 
+def farthest_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Vector:
+    """The largest distance ``(R,)`` of any class in each draw ``(C, R)``, by `class_scores`.
+
+    Of many classes most do not occur in a draw, where their distance is always the same.
+    """
+    found = occurs != 0
+    classes, draws = np.nonzero(found)
+    none = np.abs(class_scores(np.zeros_like(expected), expected, variance))
+    farthest = np.where(found, 0.0, none[:, None]).max(axis=0)
+    scores = class_scores(occurs[classes, draws], expected[classes], variance[classes])
+    np.maximum.at(farthest, draws, np.abs(scores))
+    return farthest
+
+
 def joint_p_value(tests: list[tuple[float, Vector]]) -> float:
     """One p-value for several statistics of the same draws ``(R,)``; large ones count against the model.
 

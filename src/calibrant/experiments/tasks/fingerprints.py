@@ -52,3 +52,9 @@ def state_of(paths: Iterable[Path]) -> list[list[Any]]:
             status = file.stat()
             found.append([str(file.resolve()), status.st_size, status.st_mtime_ns])
     return found
+
+
+def digest_of(path: Path) -> str:
+    """Of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

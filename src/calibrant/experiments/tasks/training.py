@@ -24,7 +24,7 @@ from calibrant.evaluation.fitting.recommend import UNCALIBRATED
 from calibrant.evaluation.fitting.templates import DEFAULTS
 from calibrant.evaluation.point_values import point_values
 from calibrant.experiments.result import RunResult
-from calibrant.experiments.tasks.fingerprints import Fingerprints, state_of
+from calibrant.experiments.tasks.fingerprints import Fingerprints, digest_of, state_of
 from calibrant.experiments.tasks.task import Outcome, Settings, Task, Tell
 from calibrant.models.roster import MODELS
 from calibrant.predictions import Predictions, load_predictions
@@ -112,8 +112,7 @@ class Training(Task):
         )
         weights = file_or_data(recipe.initial.weights) if recipe.initial.weights else None
         if weights is not None:
-            with weights.open("rb") as file:
-                found["initial weights"] = hashlib.file_digest(file, "sha256").hexdigest()
+            found["initial weights"] = digest_of(weights)
         return found
 
     def covers(self, result: RunResult, settings: Settings) -> bool:

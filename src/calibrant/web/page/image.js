@@ -54,7 +54,7 @@ export function showImages(section, described) {
   const fitted = model.num_calibration === null ? "" : ` on ${model.num_calibration.toLocaleString("en")} images`;
   const calibrated = model.calibrator === null
     ? "It has no calibrator, so its probabilities are shown as they come."
-    : `Its probabilities are repaired by ${model.calibrator.toLowerCase()}${fitted && ", fitted" + fitted}.`;
+    : `Calibrator: ${model.calibrator}${fitted && ", fitted" + fitted}.`;
   section.replaceChildren(...[
     el("h1", { id: "image-title" }, "What the network says of an image"),
     el("p", { className: "lead" }, el("code", {}, model.name), ` knows ${model.classes.length} classes`,
@@ -95,7 +95,7 @@ function answers() {
   const band = el("input", { type: "range", min: 0, max: 50, value: 5, id: "image-band" });
   for (const input of [threshold, band]) input.addEventListener("input", showRows);
   return el("div", {},
-    el("p", { id: "image-answer", className: "answer", role: "status" }),
+    el("p", { id: "image-answer", className: "verdict", role: "status" }),
     el("div", { className: "controls" },
       el("label", {}, el("span", { id: "image-threshold-text" }), threshold),
       el("label", {}, el("span", { id: "image-band-text" }), band)),

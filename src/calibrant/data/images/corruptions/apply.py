@@ -44,8 +44,9 @@ SEVERITIES = (1, 2, 3, 4, 5)
 def corrupt(images: Tensor, corruption: str, *, severity: int, seed: int = 0) -> Tensor:
     """Images under one of the fifteen corruptions.
 
-    The strength is the published one for 32, 64 or 224 pixels, whichever is nearest. What happens to an image
-    depends on its number, the corruption, the severity and the seed alone.
+    The strength is the published one for 32, 64 or 224 pixels, whichever is nearest. The ice of ``frost`` is
+    drawn, with the colours of the authors' photographs, and random numbers are others than theirs. What
+    happens to an image depends on its number, the corruption, the severity and the seed alone.
 
     Args:
         images: ``(N, C, H, W)`` with one or three channels, bytes or floats in [0, 1].

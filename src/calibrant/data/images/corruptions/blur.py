@@ -55,7 +55,10 @@ def motion_blur(image: Pixels, motion: tuple[float, float], rng: np.random.Gener
 
 
 def moved(image: Pixels, radius: float, sigma: float, *, angle: float) -> Pixels:
-    """The image and its shifts along a line, with the weights of half a normal density (ImageMagick's)."""
+    """The image and its shifts along a line, with the weights of half a normal density.
+
+    The authors let ImageMagick do this; it gives the same but for the rounding to bytes.
+    """
     steps = np.arange(2 * math.ceil(radius) + 1)
     weights = np.exp(-(steps**2) / (2 * sigma**2))
     weights /= weights.sum()

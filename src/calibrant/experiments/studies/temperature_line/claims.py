@@ -16,7 +16,6 @@ from calibrant.experiments.studies.temperature_line.curves import (
     focal_and_plain,
     from_one,
     network_curves,
-    range_name,
 )
 from calibrant.experiments.studies.temperature_line.settings import LINEAR, PLAIN, WHOLE, Criterion
 
@@ -47,15 +46,11 @@ def swapped(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, An
         return _losses_swapped(numbers)
 
     def turned(found: Mapping[str, Any]) -> dict[str, Any]:
-        whole = found["lines"][range_name(WHOLE)]
+        by = found["temperatures"]
         if {first, second} == {"T", "1/T"}:
-            lines = {**found["lines"], range_name(WHOLE): {"T": whole["1/T"], "1/T": whole["T"]}}
-            return {**found, "lines": lines}
+            return {**found, "temperatures": {**by, "nll": [1 / value for value in by["nll"]]}}
         if {first, second} == {"ece", "nll"}:
-            if found["by_ece"] is None:
-                return {**found}
-            lines = {**found["lines"], range_name(WHOLE): {**whole, "T": found["by_ece"]}}
-            return {**found, "lines": lines, "by_ece": whole["T"]}
+            return {**found, "temperatures": {"nll": by["ece"], "ece": by["nll"]} if "ece" in by else by}
         if {first, second} == {"line", "coarse"}:
             reached = found["nll"]
             return {**found, "nll": {**reached, first: reached[second], second: reached[first]}}

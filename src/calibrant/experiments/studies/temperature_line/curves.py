@@ -8,7 +8,7 @@ from math import log
 from statistics import fmean
 from typing import Any
 
-from calibrant.experiments.studies.temperature_line.lines import Line
+from calibrant.experiments.studies.temperature_line.lines import Line, anchored_line, line_of
 from calibrant.experiments.studies.temperature_line.settings import (
     AS_PUBLISHED,
     LOSSES,
@@ -64,22 +64,23 @@ class Curve:
 
     def line(self, between: tuple[float, float] = WHOLE) -> Line:
         """The likeliest T over the exponents."""
-        return Line(**self.found["lines"][range_name(between)]["T"])
+        return line_of(self.gammas, self.likeliest, between)
 
     @property
     def inverse_line(self) -> Line:
         """1 / T over the exponents."""
-        return Line(**self.found["lines"][range_name(WHOLE)]["1/T"])
+        return line_of(self.gammas, [1 / value for value in self.likeliest])
 
     @property
     def ece_line(self) -> Line | None:
         """T with the least calibration error over the exponents; None where that was not followed."""
-        return None if self.found["by_ece"] is None else Line(**self.found["by_ece"])
+        found = self.temperatures("ece")
+        return None if found is None else line_of(self.gammas, found)
 
     @property
     def anchored(self) -> Line:
         """T on the line through the likeliest temperatures at exponents 0 and 1."""
-        return Line(**self.found["anchored"])
+        return anchored_line(self.gammas, self.likeliest)
 
     @property
     def bends_down(self) -> bool:

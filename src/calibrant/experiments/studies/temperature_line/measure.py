@@ -35,7 +35,7 @@ from calibrant.experiments.studies.temperature_line.settings import (
     LOSSES,
     Criterion,
 )
-from calibrant.experiments.tasks.fingerprints import Fingerprints, state_of
+from calibrant.experiments.tasks.fingerprints import Fingerprints, digest_of, state_of
 from calibrant.experiments.tasks.simulation import Simulation, completed
 from calibrant.experiments.tasks.task import Settings
 from calibrant.predictions import Predictions
@@ -92,7 +92,7 @@ class TemperatureLine(Simulation):
         subject = settings["subject"]
         if _is_file(subject):
             path = _path(subject)
-            return {"file": fingerprints.get(state_of([path]), lambda: _digest_of(path))}
+            return {"file": fingerprints.get(state_of([path]), lambda: digest_of(path))}
         if WORLDS[subject].images == "digits":
             return {}
         state = state_of([Path(os.environ.get("CALIBRANT_DATA", "")) / "fashion_mnist"])
@@ -134,11 +134,6 @@ def _path(subject: str) -> Path:
     if not path.is_file():
         raise InputError(f"there is no file {subject} in {folder}, which CALIBRANT_DATA names.")
     return path
-
-
-def _digest_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _digest_of_images() -> str:

@@ -16,7 +16,7 @@ from calibrant.experiments.studies.temperature_line.curves import (
     network_curves,
     range_name,
 )
-from calibrant.experiments.studies.temperature_line.lines import Line, anchored_line, line_of
+from calibrant.experiments.studies.temperature_line.lines import Line
 
 
 def kept_of(arm: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def kept_of(arm: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def numbers_of(runs: Sequence[Mapping[str, Any]], _also: Mapping[str, Any]) -> dict[str, Any]:
-    """Files and networks with their lines, from settings and findings of every run."""
+    """Files and networks, from settings and findings of every run."""
     arms = [(run["subject"], run["seed"], arm) for run in runs for arm in run["arms"]]
     networks = [each for each in arms if each[2]["name"] in settings.LOSSES]
     worlds = list(dict.fromkeys(world for world, *_ in networks))
@@ -40,28 +40,10 @@ def numbers_of(runs: Sequence[Mapping[str, Any]], _also: Mapping[str, Any]) -> d
     networks.sort(key=lambda each: (worlds.index(each[0]), losses.index(each[2]["name"]), each[1]))
     return {
         "gammas": list(settings.GAMMAS),
-        "files": {arm["name"]: _with_lines(arm) for *_, arm in arms if arm["name"] not in settings.LOSSES},
+        "files": {arm["name"]: arm for *_, arm in arms if arm["name"] not in settings.LOSSES},
         "networks": [
-            {"data": world, "loss": arm["name"], "seed": seed, **_with_lines(arm)}
-            for world, seed, arm in networks
+            {"data": world, "loss": arm["name"], "seed": seed, **arm} for world, seed, arm in networks
         ],
-    }
-
-
-def _with_lines(arm: Mapping[str, Any]) -> dict[str, Any]:
-    likeliest, by_ece = arm["temperatures"]["nll"], arm["temperatures"].get("ece")
-    inverse = [1 / value for value in likeliest]
-    return {
-        **{name: value for name, value in arm.items() if name != "name"},
-        "lines": {
-            range_name(between): {
-                "T": vars(line_of(settings.GAMMAS, likeliest, between)),
-                "1/T": vars(line_of(settings.GAMMAS, inverse, between)),
-            }
-            for between in settings.RANGES
-        },
-        "by_ece": by_ece and vars(line_of(settings.GAMMAS, by_ece)),
-        "anchored": vars(anchored_line(settings.GAMMAS, likeliest)),
     }
 
 

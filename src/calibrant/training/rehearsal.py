@@ -1,0 +1,59 @@
+"""What shows before the first epoch that a recipe cannot be carried out to its end."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from torch import nn
+
+from calibrant._math.errors import InputError, clause
+from calibrant.calibrators import build as build_calibrator
+from calibrant.data import Dataset
+from calibrant.training.recipe import Recipe
+from calibrant.training.recipe_sections import HardwareSection
+
+
+def rehearse(recipe: Recipe, dataset: Dataset, model: nn.Module, input_shape: tuple[int, ...]) -> None:
+    """Count processes, build the calibrators, and let a network that is not calibrant's own answer twice.
+
+    Raises:
+        InputError: If there are too many processes, a calibrator is unknown, or the network fails or gives
+            something else than logits.
+    """
+    _check_processes(recipe.hardware)
+    for text in recipe.evaluation.calibrators:
+        build_calibrator(text)
+    if ":" in recipe.model:
+        _check_answers(recipe.model, dataset, model, input_shape)
+
+
+def _check_processes(hardware: HardwareSection) -> None:
+    """On a CPU; where there are GPUs, Fabric counts them."""
+    elsewhere = torch.cuda.is_available() or torch.backends.mps.is_available()
+    cores = max(2, os.cpu_count() or 1)
+    if (hardware.accelerator == "cpu" or not elsewhere) and hardware.devices > cores:
+        raise InputError(
+            f"`hardware.devices` must be at most {cores}, a process for each core; got {hardware.devices}."
+        )
+
+
+def _check_answers(name: str, dataset: Dataset, model: nn.Module, input_shape: tuple[int, ...]) -> None:
+    rows = dataset.train.inputs[torch.arange(2)]
+    inputs = rows if rows.dtype == torch.int32 else torch.zeros((2, *input_shape))
+    training = model.training
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            logits = model.eval()(inputs)
+    except Exception as error:
+        raise InputError(
+            f"{name} must take samples of shape {input_shape}; it fails: {clause(error)}."
+        ) from error
+    finally:
+        model.train(training)
+    shape = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+    if shape != (2, dataset.num_classes):
+        raise InputError(
+            f"{name} must give logits of shape (N, {dataset.num_classes}), one for each class of "
+            f"{dataset.name}; for 2 samples it gives {shape}."
+        )
