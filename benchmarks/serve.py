@@ -116,19 +116,18 @@ def written(process: int) -> int:
 async def load(address: str, files: list[bytes], requests: int) -> dict[str, Any]:
     """Visitors that each ask again as soon as they are answered."""
     limits = httpx.Limits(max_connections=VISITORS, max_keepalive_connections=VISITORS)
-    left, took, lost = iter(range(requests)), list[float](), 0
+    left, took, lost = iter(range(requests)), list[float](), list[str]()
     async with httpx.AsyncClient(base_url=address, limits=limits, timeout=120) as client:
 
         async def visitor() -> None:
-            nonlocal lost
             for number in left:
                 began = time.perf_counter()
                 try:
                     sent = {"file": ("image.png", files[number % len(files)])}
                     answer = await client.post("/predict", files=sent)
-                    lost += "classes" not in answer.text
-                except httpx.HTTPError:
-                    lost += 1
+                    lost.extend([] if "classes" in answer.text else [answer.text[:200]])
+                except httpx.HTTPError as error:
+                    lost.append(repr(error))
                 took.append(time.perf_counter() - began)
 
         began = time.perf_counter()
@@ -137,7 +136,8 @@ async def load(address: str, files: list[bytes], requests: int) -> dict[str, Any
     return {
         "requests": requests,
         "visitors": VISITORS,
-        "lost": lost,
+        "lost": len(lost),
+        "why": lost[:5],
         "per_second": requests / seconds,
         "median_seconds": float(np.median(took)),
         "slowest_seconds": max(took),

@@ -31,6 +31,7 @@ CALLS = {
     "study": (("study", "--list"), 0, "losses"),
     "figure": (("figure", "focal-arrows", "-o", "x.gif"), 2, ".svg, .png, .pdf"),
     "curvature": (("curvature", "absent"), 2, "there is no run absent"),
+    "convert": (("convert", "absent.pth", "-o", "w.safetensors"), 2, "no file absent.pth"),
     "serve": (("serve", "--port", "70000"), 2, "--port"),
 }
 

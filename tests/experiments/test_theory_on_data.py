@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 
 from calibrant import theory
 from calibrant.cli.main import app
+from calibrant.experiments.kept_runs import KeptRun, content_of
 from calibrant.experiments.published import FOLDER
+from calibrant.experiments.studies.losses.settings import BALANCED
 from calibrant.experiments.studies.theory_on_data import PAGE
 from calibrant.experiments.studies.theory_on_data.measure import (
     like_the_map,
@@ -37,15 +39,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(folder / "event.npz", probs=rng.random(200), labels=rng.integers(0, 2, 200))
     np.savez(folder / "labels.npz", logits=rng.normal(size=(90, 4)), labels=rng.integers(0, 2, (90, 4)))
     np.savez(folder / "top.npz", confidence=rng.random(80), correct=rng.random(80) < 0.5)
-    runs = {"cross-entropy": {0: 2.0, 1: 1.8}, "focal-1": {1: 1.1, 0: 1.3, 2: 9.0}}
-    arms = [
-        {
-            "arm": arm,
-            "runs": [{"seed": seed, "parameters": {"temperature": t}} for seed, t in found.items()],
-        }
-        for arm, found in runs.items()
+    temperatures = {"cross-entropy": {0: 2.0, 1: 1.8}, "focal-1": {1: 1.1, 0: 1.3, 2: 9.0}}
+    runs = [
+        KeptRun(
+            settings={**BALANCED.where, **arm.where, "seed": seed},
+            found={"parameters": {"temperature": temperature}},
+        )
+        for arm in BALANCED.arms
+        for seed, temperature in temperatures.get(arm.key, {}).items()
     ]
-    (folder / "fashion-mnist.json").write_text(json.dumps({"arms": arms}), encoding="utf-8")
+    (folder / "fashion-mnist.json").write_text(json.dumps(content_of(runs, {})), encoding="utf-8")
     lines = ["dataset,model,method,metric,stage,temperature"]
     lines += [
         f"CIFAR-10,Net,{method},ECE,post,{temperature}"

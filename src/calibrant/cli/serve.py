@@ -137,7 +137,12 @@ def serve(
     name = f"[{address[0]}]" if ":" in address[0] else address[0]
     typer.echo(f"the page: http://{name}:{address[1]}/ (Ctrl-C ends it)")
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, limit_concurrency=512
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=512,
+        timeout_keep_alive=75,  # longer than clients keep one, or a request may meet a connection that ends
     )
     uvicorn.Server(config).run(sockets=[listening])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,11 @@ from calibrant import theory
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
 from calibrant._math.shapes import Float
+from calibrant.experiments.kept_runs import KeptRun, runs_in
+from calibrant.experiments.matching import matches
 from calibrant.experiments.means import mean_of, rounded
 from calibrant.experiments.prediction_files import prediction_files
+from calibrant.experiments.studies.losses.settings import Setting, setting_named
 from calibrant.experiments.studies.theory_on_data.settings import GAMMAS, PUBLISHED, STORED
 from calibrant.predictions import Predictions
 
@@ -133,12 +136,12 @@ def stored_temperatures(folder: Path) -> list[Row]:
         path = folder / f"{stem}.json"
         if not path.is_file():
             continue
-        arms = {arm["arm"]: arm for arm in json.loads(path.read_text(encoding="utf-8"))["arms"]}
-        proper = _by_seed(arms["cross-entropy"])
+        arms = _by_arm(runs_in(json.loads(path.read_text(encoding="utf-8"))), setting_named(stem))
+        proper = arms["cross-entropy"]
         for gamma in GAMMAS:
             if f"focal-{gamma:g}" not in arms:
                 continue
-            fitted = _by_seed(arms[f"focal-{gamma:g}"])
+            fitted = arms[f"focal-{gamma:g}"]
             seeds = sorted(proper.keys() & fitted.keys())
             found.append(
                 _needed(
@@ -177,8 +180,14 @@ def published_temperatures(folder: Path) -> list[Row]:
     ]
 
 
-def _by_seed(arm: Mapping[str, Any]) -> dict[int, float]:
-    return {run["seed"]: run["parameters"]["temperature"] for run in arm["runs"]}
+def _by_arm(runs: Sequence[KeptRun], setting: Setting) -> dict[str, dict[int, float]]:
+    """The temperatures of every arm that has runs, by seed."""
+    of_arm = {arm.key: [run for run in runs if matches(run.settings, arm.where)] for arm in setting.arms}
+    return {
+        key: {run.settings["seed"]: run.found["parameters"]["temperature"] for run in own}
+        for key, own in of_arm.items()
+        if own
+    }
 
 
 def _needed(
