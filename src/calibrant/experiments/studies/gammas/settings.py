@@ -29,6 +29,8 @@ SAME_RATIO = math.log(1.1)
 """Temperatures whose ratios are no farther apart count as the same compensation: ten per cent."""
 SEPARATED = 0.01
 """A temperature at or below this is no finding: every training image is right, and lower is likelier."""
+LOWEST = 1e-4
+"""The lowest temperature that a fit gives."""
 CLASSES = 10
 QUESTIONS: Mapping[str, str] = {
     "focal-temperature-": "Focal temperature scaling is lower than temperature scaling:",
