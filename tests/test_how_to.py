@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import re
+import runpy
 import shlex
 import sys
 from pathlib import Path
@@ -288,6 +289,20 @@ def test_predict(tmp_path, monkeypatch) -> None:
         gaps.append(float(probs.double().amax(dim=1).mean() - right))
     assert gaps[0] > 0.03
     assert abs(gaps[1]) < gaps[0] / 2
+
+
+def test_the_numbers_of_efficientnet_are_those_of_its_evaluation() -> None:
+    """The table comes from the file beside it, which was made by the command that the page shows."""
+    made = runpy.run_path(str(PAGES / "run_efficientnet.py"))
+    page = (PAGES / "predict.md").read_text(encoding="utf-8")
+    kept = json.loads((PAGES / "efficientnet.json").read_text(encoding="utf-8"))
+    assert made["table"](kept) in page
+    assert made["commands_of"](page) == kept["commands"]
+    first = next(iter(kept["arms"].values()))
+    gap = round(100 * (first["mean_confidence"][0] - first["accuracy"][0]))
+    assert f"over-confident by {gap} points" in page
+    for number in (kept["num_test"], kept["num_calibration"], kept["settings"]["bootstrap"]):
+        assert str(number) in page
 
 
 def test_serve(tmp_path, monkeypatch) -> None:

@@ -36,7 +36,7 @@ def test_a_baseline_can_be_held_by_such_a_quantity(run, over_confident, tmp_path
     arrays = dict(np.load(over_confident))
     np.savez(tmp_path / "sharper.npz", **(arrays | {"logits": 2 * arrays["logits"]}))
     done = run("check", "sharper.npz", "--baseline", over_confident.name, "--baseline-metric", "smooth_ece",
-               "--bootstrap", "20")  # fmt: skip
+               "--bootstrap", "50")  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("FAIL: The kernel-smoothed calibration error (smECE) of 0.")
 

@@ -75,6 +75,23 @@ def test_memory_layout_and_precision_do_not_matter(text) -> None:
     assert (rounded.float() - plain).norm() < 0.1 * plain.norm()
 
 
+@pytest.mark.parametrize("size", [2, 16, 33])
+def test_gradients_are_right_in_both_memory_layouts(size) -> None:
+    """The network of ``fashion-mnist``, at sizes of a last batch: as in float64, but for rounding."""
+    generator = torch.Generator().manual_seed(size)
+    pixels, labels = torch.rand((size, 1, 28, 28), generator=generator), torch.arange(size) % 10
+
+    def gradients(dtype: torch.dtype, layout: torch.memory_format) -> torch.Tensor:
+        model = build("cnn(width=8)", (1, 28, 28)).to(dtype).to(memory_format=layout)
+        nn.functional.cross_entropy(model(pixels.to(dtype).to(memory_format=layout)), labels).backward()
+        found = [each.grad.flatten() for each in model.parameters() if each.grad is not None]
+        return torch.cat(found).double()
+
+    exact = gradients(torch.float64, torch.contiguous_format)
+    for layout in (torch.contiguous_format, torch.channels_last):
+        assert (gradients(torch.float32, layout) - exact).norm() < 1e-5 * exact.norm()
+
+
 @pytest.mark.parametrize("text", SMALLEST)
 def test_curvature_is_defined(text) -> None:
     """The Hessian is symmetric, so the network can be differentiated twice; nothing is changed in place."""

@@ -11,6 +11,7 @@ import torch
 from calibrant import calibrators, losses, models
 from calibrant.data import Geometry
 from calibrant.data.table import RawData, RawPart
+from calibrant.data.text.roster import TEXTS
 from calibrant.training import Recipe, at_budget, load_recipe, train
 from calibrant.training.data import _geometry
 
@@ -24,6 +25,8 @@ FORMS = {
     "chestxray14": ((1, 80, 80), 14),
     "chest_xray_covid": ((1, 224, 224), 3),
     "pneumoniamnist": ((1, 28, 28), 2),
+    "fashion_mnist": ((1, 28, 28), 10),
+    "digits": ((1, 8, 8), 10),
 }
 """Shape of an image and number of classes of each set."""
 LOADED = {path.stem: load_recipe(path) for path in RECIPES}
@@ -46,7 +49,7 @@ def shape_of(name: str, geometry: Geometry) -> tuple[int, int, int]:
 
 
 def of_the_form(name: str, geometry: Geometry) -> RawData:
-    """Six random images to train on, and two to test, as the set of that name has them."""
+    """Eight random images to train on, and two to test, as the set of that name has them."""
     shape, classes = shape_of(name, geometry), FORMS[name][1]
     generator = torch.Generator().manual_seed(0)
 
@@ -56,7 +59,7 @@ def of_the_form(name: str, geometry: Geometry) -> RawData:
         return RawPart(inputs=pixels, labels=torch.randint(0, most, form, generator=generator))
 
     names = tuple(str(number) for number in range(classes))
-    return RawData(name=name, train=part(6), test=part(2), class_names=names)
+    return RawData(name=name, train=part(8), test=part(2), class_names=names)
 
 
 def two_batches(recipe: Recipe) -> Recipe:
@@ -64,7 +67,8 @@ def two_batches(recipe: Recipe) -> Recipe:
     few = ["training.epochs=1", "training.batch_size=2", "data.train=4", "data.calibration=2"]
     quick = ["hardware.accelerator=cpu", "evaluation.bootstrap=2", "evaluation.calibrators=['temperature']"]
     milestones = ["schedule.milestones=[1]"] if recipe.schedule.milestones else []
-    return recipe.with_settings([*few, *quick, *milestones])
+    policy = ["data.policy=2"] if recipe.data.policy else []
+    return recipe.with_settings([*few, *quick, *milestones, *policy])
 
 
 def start(recipe: Recipe, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +99,14 @@ def test_every_recipe_of_images_starts(name, short_reports, tmp_path, monkeypatc
 def test_a_recipe_of_images_starts_on_the_full_budget(short_reports, tmp_path, monkeypatch) -> None:
     """The whole network, on two batches."""
     start(LOADED["cifar10-resnet50"], tmp_path, monkeypatch)
+
+
+def test_no_recipe_escapes() -> None:
+    """Each is of images, and starts here, or of texts, and starts in ``test_texts.py``."""
+    assert {path.stem for path in RECIPES} == set(LOADED)
+    others = {name for name, recipe in LOADED.items() if recipe.data.name.partition("(")[0] in TEXTS}
+    assert set(OF_IMAGES) | others == set(LOADED)
+    assert set(STARTED) <= set(OF_IMAGES)
 
 
 @pytest.mark.parametrize("budget", ["full", "small"])

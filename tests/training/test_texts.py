@@ -14,6 +14,7 @@ import torch
 from torch.nn import functional
 
 from calibrant._math.errors import InputError
+from calibrant.data.text.roster import TEXTS
 from calibrant.losses import focal_loss
 from calibrant.metrics import expected_calibration_error
 from calibrant.models.tree_lstm import TreeLSTM
@@ -27,6 +28,11 @@ from calibrant.training.run import Run
 from calibrant.training.schedule import build_optimiser
 
 RECIPES = Path(__file__).parents[2] / "recipes"
+OF_TEXTS = [
+    path.stem
+    for path in sorted(RECIPES.glob("*.toml"))
+    if load_recipe(path).data.name.partition("(")[0] in TEXTS
+]
 TREES = ("(4 (3 good) (2 .))", "(0 (1 bad) (2 .))", "(3 (2 (2 so) (3 good)) (2 .))", "(1 (2 not) (3 good))")
 QUICK = [
     "training.epochs=1",
@@ -70,7 +76,7 @@ def there(sets, monkeypatch) -> None:
 
 
 @pytest.mark.usefixtures("there", "short_reports")
-@pytest.mark.parametrize("name", ["20ng-gpcnn", "ag-news", "sst-tree-lstm"])
+@pytest.mark.parametrize("name", OF_TEXTS)
 def test_recipes_for_texts_start(name, tmp_path) -> None:
     """A short training of each ends, and the saved network gives the saved logits."""
     settings = [*QUICK, "data.train=8"] if name == "20ng-gpcnn" else QUICK
