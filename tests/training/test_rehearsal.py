@@ -70,6 +70,12 @@ def test_what_would_fail_later_fails_at_once(recipe, tmp_path, setting, words) -
     assert not (tmp_path / "run").exists()
 
 
+def test_a_file_is_no_directory(recipe, tmp_path) -> None:
+    """A run cannot be written where a file is."""
+    with pytest.raises(InputError, match=r"images.npz is a file; choose another --out"):
+        train(recipe, tmp_path / "images.npz")
+
+
 def test_processes_are_bounded_by_the_cores(recipe, tmp_path, monkeypatch) -> None:
     """On a CPU, more processes than cores only wait for each other."""
     monkeypatch.setattr(os, "cpu_count", lambda: 4)

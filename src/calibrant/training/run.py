@@ -91,6 +91,8 @@ class RunFolder:
                 raise InputError(
                     f"{self.path} was made by another recipe ({differences[0]}{more}); choose another --out."
                 )
+        elif self.path.is_file():
+            raise InputError(f"{self.path} is a file; choose another --out, which is to be a directory.")
         elif self.path.is_dir() and any(not _is_left_over(entry) for entry in self.path.iterdir()):
             raise InputError(f"{self.path} is not empty and holds no run; choose another --out.")
         self.path.mkdir(parents=True, exist_ok=True)

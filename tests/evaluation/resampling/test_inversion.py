@@ -12,7 +12,7 @@ from calibrant import Predictions, evaluate
 from calibrant.evaluation import check
 from calibrant.evaluation.resampling.event_cells import PLACES, EventCells, Kernel, joined
 from calibrant.evaluation.resampling.events import Events, binned_error
-from calibrant.evaluation.resampling.inversion import Inverted, invert, rising_root, upper_tail
+from calibrant.evaluation.resampling.inversion import Inverted, _between, invert, rising_root, upper_tail
 from calibrant.evaluation.resampling.null import draw_null
 
 KERNELS: tuple[Kernel, ...] = get_args(Kernel)
@@ -171,3 +171,14 @@ def test_a_search_that_finds_nothing_ends() -> None:
     assert start + (end - start) < end
     assert rising_root(lambda _: -1.0, start, end) == end
     assert rising_root(lambda place: place - 5.0, start, end) == pytest.approx(5.0)
+
+
+def test_a_bend_far_away_moves_no_root() -> None:
+    """Where no draw is left the function is flat: a line from there misses a root that is near."""
+    for place in (0.01, 0.03, 0.2):
+
+        def function(at: float, place: float = place) -> float:
+            return max(at + place, -2.8)
+
+        found = _between(function, (0.0, place), (-12.7, -2.8), 0.05)
+        assert found == pytest.approx(-place, abs=0.02)

@@ -55,6 +55,7 @@ FIRST_STEP, NARROW = 1.0, 0.02  # standard errors
 CLOSE, CLOSE_TO_MEDIAN = 0.15, 0.05
 """Normal quantiles: from so near a straight line leads to the place. Of 400 draws the 97.5 % quantile itself
 is known to about 0.13, the median to 0.06."""
+STRAIGHT = 1.0  # normal quantiles: over more than these a line may bend, or end where no draw is left
 FURTHER = 1.2  # than a straight line would lead, to get beyond
 LEAST_SHARE = 1e-4
 HALVINGS = 24  # where nothing is drawn
@@ -117,6 +118,7 @@ class _Search:
         self._nothing = -float(scores.max(initial=0.0))  # the place at which all gaps are gone
         drawn = cells.error(noise)
         self._median = float(np.median(drawn))
+        self._none = 1 / (1 + len(drawn))  # the share where no draw is counted
         self._without_gaps = self._shares(drawn)
         self._p_value = self._without_gaps[0]
 
@@ -224,14 +226,16 @@ class _Search:
         return float(self._cells.error(self._cells.sums(gaps)[None])[0])
 
     def _surprise_below(self, gaps: Vector) -> float:
-        """Positive where the error found is not too large for these gaps."""
+        """Positive where the error found is not too large for these gaps; far below if no draw reaches it."""
         above, tail, _ = self._above(gaps)
-        return _z(above) - _z(tail)
+        surprise = _z(above) - _z(tail)
+        return min(surprise, -STRAIGHT) if surprise < 0 and above <= self._none else surprise
 
     def _surprise_above(self, gaps: Vector) -> float:
-        """Positive where the error found is too small for these gaps."""
+        """Positive where the error found is too small for these gaps; far above zero if no draw is less."""
         _, tail, below = self._above(gaps)
-        return _z((1 - self._level) - tail) - _z(below)
+        surprise = _z((1 - self._level) - tail) - _z(below)
+        return max(surprise, STRAIGHT) if surprise > 0 and below <= self._none else surprise
 
     def _above(self, gaps: Vector) -> tuple[float, float, float]:
         """The share of noisy errors above the one found, the tail for such gaps, and the share below."""
@@ -325,7 +329,10 @@ def _between(
     ends = [one, other]
     at_ends, last = [one[1], other[1]], -1  # halved where an end stays twice
     for _ in range(STEPS):
-        if min(abs(ends[0][1]), abs(ends[1][1])) < close or abs(ends[0][0] - ends[1][0]) < NARROW:
+        nearest, farthest = sorted(abs(value) for _, value in ends)
+        if nearest < close / 3 or abs(ends[0][0] - ends[1][0]) < NARROW:
+            break
+        if nearest < close and farthest < STRAIGHT:
             break
         place = _crossing((ends[0][0], at_ends[0]), (ends[1][0], at_ends[1]))
         value = function(place)
@@ -334,7 +341,9 @@ def _between(
         if moved == last:
             at_ends[1 - moved] /= 2
         last = moved
-    return _crossing(*ends)
+    if max(abs(value) for _, value in ends) < STRAIGHT:
+        return _crossing(*ends)
+    return min(ends, key=lambda end: abs(end[1]))[0]
 
 
 def _crossing(one: tuple[float, float], other: tuple[float, float]) -> float:

@@ -48,7 +48,8 @@ def draw_figure(numbers: Mapping[str, Any]) -> Figure:
                 ax.grid(alpha=0.3)
         for ax in axes[-1]:
             ax.set_xlabel("epoch")
-        axes[0][0].legend(fontsize="x-small", frameon=False)
+        handles, labels = axes[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
     return figure
 
 

@@ -28,3 +28,16 @@ HELD_OUT = (
 """What is measured of the calibration split after every epoch."""
 TRAINING = ("error", "nll", "nll_correct", "nll_incorrect")
 """What is measured of the training images of some runs, after some epochs."""
+QUESTIONS: Mapping[str, str] = {
+    f"{way}-{start}": f"{question} ({title}):"
+    for way, title in WAYS.items()
+    for start, question in {
+        "rise": "The NLL of wrong images rises less under focal loss than cross-entropy",
+        "entropy": "Wrong images keep more entropy under focal loss",
+        "true": "Wrong images have more probability of the true class under focal loss, right ones less",
+        "norm": "The last layer is longer under focal loss at first, shorter in the end",
+        "gradients": "Focal loss's gradients shrink more",
+        "sure": "Right images keep a high probability of the true class",
+    }.items()
+}
+"""What claims are about, by how their keys begin."""

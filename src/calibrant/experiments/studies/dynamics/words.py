@@ -14,13 +14,14 @@ from calibrant.experiments.studies.dynamics.numbers import (
     share_of,
     train_change,
 )
-from calibrant.experiments.studies.dynamics.settings import DROP, EPOCHS, LOSSES, START, WAYS
+from calibrant.experiments.studies.dynamics.settings import DROP, EPOCHS, LOSSES, QUESTIONS, START, WAYS
 from calibrant.experiments.studies.losses.paired import (
     FEWEST_SEEDS,
     Quantity,
     arms_table,
     claims_table,
     counted,
+    in_short,
 )
 
 RISES: Mapping[str, Quantity] = {
@@ -80,5 +81,6 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "last": EPOCHS,
         "fewest": FEWEST_SEEDS,
         "counted": counted(found),
+        "in_short": in_short(found, QUESTIONS),
         "claim_table": claims_table(found),
     }

@@ -52,3 +52,14 @@ BOUNDARY_TITLES: Mapping[str, str] = {
     "focal-calibration": "FCL, γ = 10, λ = 1.5",
 }
 BOUNDARY_SEEDS = 10
+QUESTIONS: Mapping[str, str] = {
+    "ece-before": "λ = 0.5 has a lower ECE than λ = 0, before temperature scaling:",
+    "ece-after": "It has after temperature scaling, too:",
+    "nll": "It has a lower NLL:",
+    "too-much": "It has a lower ECE than λ = 2:",
+    "gap": "It leaves less to temperature scaling:",
+    "l2": "The squared distance better than L1:",
+    "early": "Faster convergence:",
+    "boundary": "Smoother boundaries:",
+}
+"""What claims are about, by how their keys begin."""

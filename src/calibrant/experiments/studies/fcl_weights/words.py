@@ -13,6 +13,7 @@ from calibrant.experiments.studies.fcl_weights.settings import (
     GAMMAS,
     LOSSES,
     NEAR,
+    QUESTIONS,
     TITLES,
     WEIGHTS,
     key_of,
@@ -24,6 +25,7 @@ from calibrant.experiments.studies.losses.paired import (
     arms_table,
     claims_table,
     counted,
+    in_short,
 )
 
 TEMPERATURE = Quantity(pick=lambda run: run["temperature"], digits=2)
@@ -77,6 +79,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "seeds": BOUNDARY_SEEDS,
         "fewest": FEWEST_SEEDS,
         "counted": counted(found),
+        "in_short": in_short(found, QUESTIONS),
         "claim_table": claims_table(found),
     }
 

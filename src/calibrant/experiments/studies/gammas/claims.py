@@ -12,6 +12,7 @@ from calibrant.experiments.claims import Claim
 from calibrant.experiments.studies.gammas.numbers import of_size, rows_of
 from calibrant.experiments.studies.gammas.settings import (
     CALIBRATED,
+    LOWEST,
     OBJECTIVES,
     OF_SIZES,
     SAME_RATIO,
@@ -44,13 +45,19 @@ def side(part: str, name: str) -> Quantity:
 
 
 ERROR = Quantity(pick=lambda run: run["error"], scale=100, unit=" %")
+
+
+def _log(temperature: float) -> float:
+    return math.log(max(temperature, LOWEST))
+
+
 COMPENSATION = Quantity(
-    pick=lambda run: math.log(run["new"]["temperature"] / run["train"]["temperature"]), digits=3
+    pick=lambda run: _log(run["new"]["temperature"]) - _log(run["train"]["temperature"]), digits=3
 )
 """By which factor training and new images need other temperatures, as a logarithm."""
 GAP = Quantity(pick=lambda run: run["new"]["gap"] - run["train"]["gap"], scale=100, unit=" points")
 """How much more confidence exceeds accuracy on new images than on training images."""
-FROM_ONE = Quantity(pick=lambda run: abs(math.log(run["new"]["temperature"])), digits=3)
+FROM_ONE = Quantity(pick=lambda run: abs(_log(run["new"]["temperature"])), digits=3)
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:

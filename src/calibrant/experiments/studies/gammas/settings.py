@@ -29,4 +29,20 @@ SAME_RATIO = math.log(1.1)
 """Temperatures whose ratios are no farther apart count as the same compensation: ten per cent."""
 SEPARATED = 0.01
 """A temperature at or below this is no finding: every training image is right, and lower is likelier."""
+LOWEST = 1e-4
+"""The lowest temperature that a fit gives."""
 CLASSES = 10
+QUESTIONS: Mapping[str, str] = {
+    "focal-temperature-": "Focal temperature scaling is lower than temperature scaling:",
+    "criterion-": "Choosing a temperature by what is judged is better:",
+    "falls-": "The best temperature falls from one exponent to the next:",
+    "error-": "Larger exponents of training err more often:",
+    "ece-": "They are better calibrated after temperature scaling:",
+    "calibrated-": "Cross-entropy calibrated on its training images:",
+    "under-": "Focal loss under-confident on its training images:",
+    "above-one-": "Cross-entropy over-confident on new images:",
+    "nearer-": "Focal loss's temperature nearer to 1 than cross-entropy's:",
+    "same-gap-": "Confidence grows as much from training to new images, to a point:",
+    "same-ratio-": "Temperatures grow by the same factor, to ten per cent:",
+}
+"""What claims are about, by how their keys begin."""

@@ -17,9 +17,17 @@ from calibrant.experiments.studies.gammas.claims import (
     side,
 )
 from calibrant.experiments.studies.gammas.numbers import of_size, rows_of
-from calibrant.experiments.studies.gammas.settings import FOCAL, LOSSES, OBJECTIVES, ROWS_SIZE, SIZES, TITLES
+from calibrant.experiments.studies.gammas.settings import (
+    FOCAL,
+    LOSSES,
+    OBJECTIVES,
+    QUESTIONS,
+    ROWS_SIZE,
+    SIZES,
+    TITLES,
+)
 from calibrant.experiments.studies.losses.numbers import ArmRuns
-from calibrant.experiments.studies.losses.paired import FEWEST_SEEDS, claims_table, counted
+from calibrant.experiments.studies.losses.paired import FEWEST_SEEDS, claims_table, counted, in_short
 
 _SEPARATED = "all right"
 
@@ -49,6 +57,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "losses": len(LOSSES),
         "fewest": FEWEST_SEEDS,
         "counted": counted(found),
+        "in_short": in_short(found, QUESTIONS),
         "claim_table": claims_table(found),
     }
 

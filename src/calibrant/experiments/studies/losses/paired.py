@@ -156,16 +156,30 @@ def in_words(title: str) -> str:
     return f"focal loss ({settings})" if name == "focal" else title
 
 
+_SAID: Mapping[str, tuple[str, str]] = {
+    "holds": ("holds", "hold"),
+    "does not hold": ("does not hold", "do not hold"),
+    "undecided": ("is undecided", "are undecided"),
+}
+
+
 def counted(claims: Iterable[Claim]) -> str:
-    """How many claims have each verdict, as a sentence; empty without claims.
+    """How many claims have each verdict; empty without claims.
 
     Example:
-        >>> counted([Claim(key="", source="", statement="", verdict="holds", evidence="")])
-        '1 is *holds*.'
+        >>> counted([Claim(key="", source="", statement="", verdict="holds", evidence="")] * 2)
+        '2 hold'
     """
-    found: dict[str, int] = {}
-    for claim in claims:
-        found[claim.verdict] = found.get(claim.verdict, 0) + 1
-    return ", ".join(f"{n} {'are' if n > 1 else 'is'} *{said}*" for said, n in found.items()) + "." * bool(
-        found
-    )
+    found = [str(claim.verdict) for claim in claims]
+    counts = {verdict: found.count(verdict) for verdict in _SAID}
+    return ", ".join(f"{n} {_SAID[verdict][n > 1]}" for verdict, n in counts.items() if n)
+
+
+def in_short(claims: Iterable[Claim], questions: Mapping[str, str]) -> str:
+    """A list of questions with what became of the claims whose keys begin as each says."""
+    known = list(claims)
+    answers = {
+        question: counted(claim for claim in known if claim.key.startswith(start))
+        for start, question in questions.items()
+    }
+    return "\n".join(f"- {question} {answer}." for question, answer in answers.items() if answer)
