@@ -77,7 +77,7 @@ def check_probs(
     """Check class probabilities ``(N, C)`` or probabilities of an event ``(N,)``.
 
     ``find_top`` reads from the same rows what is most probable and whether it is true, which takes less time
-    than to read them again. Of a table ``(N, C, d1, ...)`` with labels ``(N, d1, ...)`` every position is a
+    than to read them again. In a table ``(N, C, d1, ...)`` with labels ``(N, d1, ...)`` every position is a
     row.
     Rows of a multiclass table may miss one by ``row_sum_tolerance``; they are left as they are.
     """

@@ -22,7 +22,7 @@ from calibrant._math.shapes import Bool, Float, Int
 CANDIDATES = (*torch.logspace(-5, -1, 15, dtype=torch.float64).tolist(), 0.2, 0.4, 0.6, 0.8, 1.0)
 
 _CACHED = 2**17  # entries of the kernel matrix held at a time: 1 MiB
-# Stands for log 0: its product with a zero is zero. Of other probabilities no product is below -745.
+# Stands for log 0: its product with a zero is zero. For other probabilities no product is below -745.
 _LOG_OF_ZERO = -1e30
 _IMPOSSIBLE = -1e4
 # Densities this far below the largest, on the logarithmic scale, count as nothing. (Smaller ones would be

@@ -151,8 +151,9 @@ def smooth_calibration_gradient(
 
     Where w is off its walls and has one slope s = ±1 on both sides,
     :math:`\lambda_{j-1} - \lambda_j = r_j s`: the residual times w'. Exact wherever the error is
-    differentiable, which is almost everywhere. Of tied scores each gets its own residual times the mean of
-    the two slopes, and the rest by weight; so the sum over a tie is the derivative of moving the tie as one.
+    differentiable, which is almost everywhere. Each of several tied scores gets its own residual times the
+    mean of the two slopes, and the rest by weight; so the sum over a tie is the derivative of moving the tie
+    as one.
     """
     return SortedResiduals.of(scores, outcomes, weights).gradient()
 

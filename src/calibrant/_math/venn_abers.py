@@ -52,7 +52,8 @@ def venn_abers(scores: Vector, outcomes: Vector, weights: Vector) -> VennAbers:
     Args:
         scores: Scores ``(N,)``.
         outcomes: 0 or 1 ``(N,)``.
-        weights: Of the samples ``(N,)``; one of k counts like k copies, the further sample counts one.
+        weights: Weights of the samples ``(N,)``; one of k counts like k copies, the further sample counts
+            one.
     """
     counted = weights > 0
     points, place = np.unique(scores[counted], return_inverse=True)

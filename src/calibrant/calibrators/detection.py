@@ -25,7 +25,7 @@ class DetectionCalibration:
 
     method: Method
     weights: tuple[float, ...]
-    """Of the terms, in their order."""
+    """One for each term, in their order."""
     bias: float
     num_covariates: int
     loss: float
@@ -35,7 +35,7 @@ class DetectionCalibration:
         """Calibrated confidences ``(N,)``.
 
         Args:
-            confidences: Of detections, ``(N,)`` in 0..1.
+            confidences: One for each detection, ``(N,)`` in 0..1.
             covariates: As many columns as it was fitted on, in the same order.
 
         Raises:
@@ -87,7 +87,7 @@ def fit_detections(
       the covariates; those of the confidence are not negative, so that a surer detection stays surer.
 
     Args:
-        confidences: Of the detections, ``(N,)`` in 0..1.
+        confidences: One for each detection, ``(N,)`` in 0..1.
         correct: Whether each is right, ``(N,)``.
         covariates: Columns ``(N, k)`` in 0..1, as :meth:`Detections.covariates` gives.
         method: The form.

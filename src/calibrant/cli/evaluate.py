@@ -92,11 +92,11 @@ def evaluate(
     level: Level = 0.95,
     ignore_index: Annotated[
         int | None,
-        typer.Option(metavar="LABEL", help="Of segmentation: positions with this label are left out."),
+        typer.Option(metavar="LABEL", help="In segmentation, positions with this label are left out."),
     ] = None,
     images: Annotated[
         Path | None,
-        typer.Option(help="Of segmentation: write a row for each image into this .csv file."),
+        typer.Option(help="For segmentation: write a row for each image into this .csv file."),
     ] = None,
     by_group: Annotated[
         bool,

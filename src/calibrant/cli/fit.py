@@ -46,7 +46,7 @@ def fit(
     ] = False,
     ignore_index: Annotated[
         int | None,
-        typer.Option(metavar="LABEL", help="Of segmentation: positions with this label are left out."),
+        typer.Option(metavar="LABEL", help="In segmentation, positions with this label are left out."),
     ] = None,
     force: Force = False,
 ) -> None:

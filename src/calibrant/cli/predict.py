@@ -55,7 +55,7 @@ def predict(
         str, typer.Option(help="cpu, cuda, cuda:1 or mps; auto: a GPU if there is one.")
     ] = "auto",
     precision: Annotated[
-        Literal["float32", "bfloat16", "float16"], typer.Option(help="Of the network's arithmetic.")
+        Literal["float32", "bfloat16", "float16"], typer.Option(help="Precision of the network's arithmetic.")
     ] = "float32",
     no_network: Annotated[bool, typer.Option("--offline", help="Download no data.")] = False,
     force: Force = False,

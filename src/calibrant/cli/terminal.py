@@ -59,7 +59,7 @@ MOST_BINS = 1000
 PositiveClass = Annotated[
     str | None,
     typer.Option(
-        metavar="CLASS", help="Of two classes the one that is judged, by number or name. Default: 1."
+        metavar="CLASS", help="With two classes: the one that is judged, by number or name. Default: 1."
     ),
 ]
 

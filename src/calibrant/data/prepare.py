@@ -25,7 +25,7 @@ class Preparation:
     def fitted(cls, inputs: Tensor | LazyImages) -> Preparation:
         """With the mean and deviation of the training samples ``inputs``; a constant stays as it is.
 
-        Of images that are decoded when they are needed, 8192 evenly spaced ones stand for all.
+        Where images are decoded when they are needed, 8192 evenly spaced ones stand for all.
         """
         if isinstance(inputs, LazyImages) and len(inputs) > _ENOUGH:
             inputs = inputs.chosen(torch.linspace(0, len(inputs) - 1, _ENOUGH).long())

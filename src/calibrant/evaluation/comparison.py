@@ -57,7 +57,7 @@ def compare(
     Args:
         models: Names and predictions, two or more, all of one kind. Predictions without a split are judged on
             all samples.
-        positive_class: Of two classes the one whose probability is judged, as in :func:`evaluate`.
+        positive_class: With two classes, the one whose probability is judged, as in :func:`evaluate`.
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration, at least 1.

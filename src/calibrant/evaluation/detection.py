@@ -53,7 +53,7 @@ def detection_calibration_error(
     Bins are of equal width on each axis, :math:`(i/B, (i+1)/B]`, the first one closed at 0.
 
     Args:
-        confidences: Of the detections, ``(N,)`` in 0..1.
+        confidences: One for each detection, ``(N,)`` in 0..1.
         correct: Whether each is right, ``(N,)``.
         covariates: Further axes ``(N, k)`` in 0..1, as :meth:`Detections.covariates` gives; none for
             the confidence alone.

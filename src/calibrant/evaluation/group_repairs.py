@@ -57,8 +57,8 @@ def group_repairs(
     Args:
         predictions: With labels and groups; without a split, halves are drawn.
         method: The calibrator.
-        level: Of the intervals, which hold for each group alone.
-        seed: Of the halves.
+        level: Level of the intervals, which hold for each group alone.
+        seed: Random seed of the halves.
 
     Returns:
         One row for all samples and one for each group, the largest first.

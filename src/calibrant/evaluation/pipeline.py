@@ -104,15 +104,15 @@ def evaluate(
     with fewer than 20 calibration samples, which are too few to choose by.
 
     Args:
-        predictions: What to judge; labels are needed. Of segmentation (:class:`DensePredictions`) one image
-            at a time is read, and images are the clusters; calibrators are fitted on some positions of each
+        predictions: What to judge; labels are needed. Segmentation (:class:`DensePredictions`) is read one
+            image at a time, and images are the clusters; calibrators are fitted on some positions of each
             image of the calibration split.
         calibration: Other predictions of the same model to fit on: their calibration split, or all of them
             where they have none. The calibration split of ``predictions`` is then left out, which is noted.
         calibrators: Names such as ``"temperature"`` or ``'focal-temperature(objective="ece")'``, or
             calibrators, which are fitted anew; no two alike. By default ``"temperature"``,
             ``"focal-temperature"`` and what else is recommended.
-        positive_class: Of two classes the one, by number or name, whose probability is judged; by default
+        positive_class: With two classes the one, by number or name, whose probability is judged; by default
             class 1. Two columns ``(N, 2)`` are judged as its one number ``(N,)`` would be.
         cluster: The patient, document or image of each sample ``(N,)``, or ``"groups"`` where the groups are
             that; by default the ``clusters`` of the predictions. Samples of one cluster are not independent:
@@ -125,7 +125,7 @@ def evaluate(
             which is noted.
         level: Level of every interval, and one minus the share of calibrated models that are called
             miscalibrated.
-        intervals: Of calibration errors, ``"inverted"`` tests, or bootstrap intervals: ``"centred"``,
+        intervals: For calibration errors, ``"inverted"`` tests, or bootstrap intervals: ``"centred"``,
             ``"percentile"`` or ``"bca"`` (bias-corrected and accelerated; for means, it leaves calibration
             errors near zero without an interval).
         metrics: Quantities to measure beside the usual ones, such as ``"smooth_ece"``; ``calibrant evaluate

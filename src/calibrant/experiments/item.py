@@ -22,7 +22,7 @@ class Item:
     Attributes:
         task: What turns the settings into numbers.
         settings: All settings, complete.
-        axes: Of these the ones that the grid varies.
+        axes: Those that the grid varies.
         inputs: Fingerprints of the data.
         run: The run's name: a hash of what decides its numbers.
     """

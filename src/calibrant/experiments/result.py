@@ -17,8 +17,8 @@ class RunResult:
     Attributes:
         run: Its name in the store.
         task: What was done, as ``training``.
-        version: Of the numbers that the task gives.
-        measures: Of the way in which they are measured.
+        version: Version of the numbers that the task gives.
+        measures: Version of the way in which they are measured.
         status: ``finished``, ``diverged`` or ``failed``.
         reason: Why it diverged or failed.
         settings: All settings, by full names.

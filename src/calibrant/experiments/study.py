@@ -196,8 +196,8 @@ class Study:
         options: The options that it takes.
         pages: The pages of results that it writes.
         grid: The grid of its runs, whose store is the folder ``out``.
-        records: Of a study without a grid, the files of records that it keeps there, as names or patterns.
-        small: Of a study that keeps runs, gives the settings under which it takes a second. They are the
+        records: The files of records that a study without a grid keeps there, as names or patterns.
+        small: For a study that keeps runs, gives the settings under which it takes a second. They are the
             second argument of ``run``, which has a default; the laws of all studies run it so.
     """
 

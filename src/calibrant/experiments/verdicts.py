@@ -37,6 +37,7 @@ _COLUMNS = (
     "not an interval, decide. The last column says what the study does otherwise than the paper."
 )
 _ORDER = ("holds", "does not hold", "undecided")
+_COMPUTED = re.compile(r" here( \(\d+ of \d+\))?$|^depends on the reduction$")
 _CITED = re.compile(r"<!-- (.*?) -->")
 
 
@@ -147,25 +148,25 @@ def _number(p: float | None) -> str:
     return "< 1e-4" if p < 1e-4 else f"{p:.2g}"
 
 
-def together(found: Collection[Claim]) -> str:
-    """The status of a row of claims from the verdicts on the claims that it names.
+def together(found: Collection[Found]) -> str:
+    """The status of a row of claims from what the correction leaves of those that it names.
 
-    A study that departs from the paper settles nothing by itself. Beside studies that do not it counts like
-    them; where each side is of one mind and the other of another, it is the departure that decides.
-
-    Example:
-        >>> from calibrant.experiments.claims import Claim
-        >>> one = Claim(key="", source="", statement="", verdict="holds", evidence="")
-        >>> two = Claim(key="", source="", statement="", verdict="undecided", evidence="")
-        >>> together([one, one]), together([one, two])
-        ('holds here', 'mixed here')
+    Undecided ones do not contradict the others; they are counted. A study that departs from the paper settles
+    nothing by itself. Beside studies that do not it counts like them; where each side is of one mind and the
+    other of another, it is the departure that decides.
     """
-    departing = {str(claim.verdict) for claim in found if claim.departures}
-    faithful = {str(claim.verdict) for claim in found if not claim.departures}
-    if departing and (not faithful or (departing != faithful and len(departing) == len(faithful) == 1)):
-        return next(claim.said for claim in found if claim.departures)
-    verdicts = departing | faithful
-    return f"{next(iter(verdicts))} here" if len(verdicts) == 1 else "mixed here"
+    departing = {each.left for each in found if each.claim.departures} - {"undecided"}
+    faithful = {each.left for each in found if not each.claim.departures} - {"undecided"}
+    open_ones = [each.claim.said for each in found if each.claim.departures]
+    against = departing != faithful and len(departing) == len(faithful) == 1
+    if open_ones and (against or len(open_ones) == len(found)):
+        return open_ones[0]
+    verdicts = departing | faithful or {"undecided"}
+    if len(verdicts) > 1:
+        return "mixed here"
+    (verdict,) = verdicts
+    alike = sum(each.left == verdict for each in found)
+    return f"{verdict} here" + (f" ({alike} of {len(found)})" if alike < len(found) else "")
 
 
 def cited(check: str, names: Iterable[str]) -> list[str]:
@@ -191,26 +192,28 @@ def tally(found: Iterable[str]) -> str:
 
 
 def with_tallies(text: str, found: Sequence[Found]) -> str:
-    """The page on what to use, with the tally of every row of findings written again."""
-    left = {each.name: each.left for each in found}
+    """The page on what to use, with the tally and the pages of every row of findings written again."""
+    known = {each.name: each for each in found}
     lines: list[str] = []
     for line in text.splitlines():
         cells = line.split(" | ")
-        names = cited(line, left) if line.startswith("| ") and len(cells) == 3 else []
-        if names:
-            cells[1] = tally(left[name] for name in names)
+        rows = [known[name] for name in cited(line, known)] if line.startswith("| ") else []
+        if rows and len(cells) == 3:
+            pages = dict.fromkeys(each.page.name for each in rows)
+            links = ", ".join(f"[{page}](../results/{page}.md)" for page in pages)
+            cells[1:] = [tally(each.left for each in rows), f"{links} {cells[2][cells[2].index('<!--') :]}"]
         lines.append(" | ".join(cells))
     return "\n".join(lines) + "\n"
 
 
 def with_statuses(text: str, found: Sequence[Found]) -> str:
     """The page on claims, with the status of every row that rests on studies written again."""
-    known = {each.name: each.claim for each in found if each.claim.source not in NO_PAPER}
+    known = {each.name: each for each in found if each.claim.source not in NO_PAPER}
     lines: list[str] = []
     for line in text.splitlines():
         cells = line.split(" | ")
         names = cited(line, known) if line.startswith("| ") and len(cells) >= 5 else []
-        if names and cells[2].endswith((" here", "depends on the reduction")):
+        if names and _COMPUTED.search(cells[2]):
             cells[2] = together([known[name] for name in names])
         lines.append(" | ".join(cells))
     return "\n".join(lines) + "\n"

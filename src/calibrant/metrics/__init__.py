@@ -1,7 +1,7 @@
 """How good are these probabilities? Functions of ``probs`` and ``labels``.
 
 The shapes say what is judged: classes (``probs (N, C)``, ``labels (N,)``), an event (both ``(N,)``) or
-several labels per sample (both ``(N, C)``). Of a segmentation, ``probs (N, C, d1, ...)`` with ``labels
+several labels per sample (both ``(N, C)``). In segmentation, ``probs (N, C, d1, ...)`` with ``labels
 (N, d1, ...)``, every position is a sample; leave out those to be ignored by
 ``probs.movedim(1, -1)[labels != 255], labels[labels != 255]``, or use the streaming classes. NumPy arrays and
 torch tensors of any floating dtype are taken; values are float64 tensors. The classes in CapWords see the

@@ -57,9 +57,9 @@ def post_processing_gap(
     Note:
         Measured on the sample κ is fitted to, so it is positive even for a calibrated model, and of order
         :math:`N^{-2/3}` there. Exact to rounding (dynamic programming, certified to about 1e-15 by the dual).
-        Time O(N log N) to sort and about as much to solve; the first call compiles. Of the log loss by an
-        interior point method, some dozen tridiagonal systems, certified to about 1e-9, at
-        worst 1e-7; probabilities closer to 0 or 1 than 1e-12 count as this close. Not differentiable by
+        Time O(N log N) to sort and about as much to solve; the first call compiles. The gap of the log
+        loss is found by an interior point method, in some dozen tridiagonal systems, certified to about 1e-9,
+        at worst 1e-7; probabilities closer to 0 or 1 than 1e-12 count as this close. Not differentiable by
         autograd.
 
     References:

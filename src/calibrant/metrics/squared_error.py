@@ -56,8 +56,8 @@ def squared_calibration_error(
     Note:
         Bins with fewer than two samples count as zero (of a single sample the value is 0), which biases
         towards zero by the error expected there. Equal-mass bins depend on the sample, and the estimate is
-        unbiased for fixed bins only. Of the square, not of its root: ``expected_calibration_error(...,
-        norm="l2", debias=True)`` is the root of what is positive of it. Kumar et al. subtract the variance of
+        unbiased for fixed bins only. It estimates the square, not its root: ``expected_calibration_error(...,
+        norm="l2", debias=True)`` is the root of its positive part. Kumar et al. subtract the variance of
         the outcomes instead of the residuals', which is the same where the confidences in a bin are equal,
         and else subtracts slightly too much. Bins hide the errors that cancel in them, so this is a lower
         bound in the mean of the error without bins. O(N C) time, O(N) memory.

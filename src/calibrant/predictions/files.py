@@ -82,8 +82,8 @@ def load_predictions(
         columns: What the columns of a table are called, where they have names of their own.
         percent: Whether probabilities are percentages; by default where all lie between 0 and 100, some above
             2, and those of several classes sum to 100, which is noted.
-        lm_score: Of the answers to choose from in samples of lm-evaluation-harness: ``"acc"`` for the softmax
-            of their log-likelihoods, ``"acc_norm"`` for that of their log-likelihoods per character,
+        lm_score: How answers are scored in samples of lm-evaluation-harness: ``"acc"`` for the softmax of
+            their log-likelihoods, ``"acc_norm"`` for that of their log-likelihoods per character,
             ``"acc_bytes"`` per byte.
         format: The ending of the format, such as ``"csv"``, where the path has another.
         name: What the predictions are called, where that is not the file's name.

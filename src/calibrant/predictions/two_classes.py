@@ -19,7 +19,7 @@ RIGHT_OR_WRONG = ("wrong", "right")
 def as_event(contents: Contents, positive_class: int | str | None) -> Contents:
     """One number per sample, the log-odds or probability of the positive class, which becomes class 1.
 
-    Of top-label confidences, class 1 is that the prediction is right.
+    For top-label confidences, class 1 says that the prediction is right.
 
     Raises:
         InputError: If there are not two classes, or the positive one is none of them.
@@ -87,6 +87,6 @@ def _one(values: Tensor, positive: int, *, logits: bool) -> Tensor:
 
 
 def _negated(contents: Contents) -> Tensor:
-    """Of the other class."""
+    """The values of the other class."""
     values = contents.store.read(slice(None)).to(torch.float64)
     return -values if contents.space == "logits" else 1 - values

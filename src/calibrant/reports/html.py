@@ -49,8 +49,8 @@ def write_report(
 ) -> None:
     """Write a report as one HTML file without links to anything outside it.
 
-    The same data give the same bytes on the same day; ``SOURCE_DATE_EPOCH`` sets the day. Of files the page
-    shows the name and no absolute path. The file is whole or not there: a failure leaves what was there
+    The same data give the same bytes on the same day; ``SOURCE_DATE_EPOCH`` sets the day. Files are
+    shown by name, never by an absolute path. The file is whole or not there: a failure leaves what was there
     before.
 
     Args:

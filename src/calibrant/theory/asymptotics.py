@@ -60,7 +60,7 @@ class AsymptoticFit:
     Attributes:
         load: Features per sample, d / n.
         signal: Standard deviation of the true log-odds.
-        penalty: Of the squared norm of the weights, as in :func:`fit_linear`.
+        penalty: Penalty on the squared norm of the weights, as in :func:`fit_linear`.
         along: Weight of the feature that matters.
         across: Norm of all other weights together.
         step: The limit of :math:`\mathrm{tr}(H^{-1}) / n`, H the Hessian of what is minimised.
@@ -87,7 +87,7 @@ class AsymptoticFit:
 
     @property
     def norm(self) -> float:
-        """Of the weights, and so the standard deviation of the model's log-odds."""
+        """The length of the weights, and so the standard deviation of the model's log-odds."""
         return math.hypot(self.along, self.across)
 
     @property

@@ -1,6 +1,6 @@
 r"""The equations of a linear model's limit for many samples and features, and their solution.
 
-A margin m is the log-odds of the outcome that came true. Of a new sample it has the density
+A margin m is the log-odds of the outcome that came true. For a new sample it has the density
 :math:`2 \varphi_v(m) P(y = 1 \mid t = m)`, since the world treats both outcomes alike; so every expectation
 here is an integral over a line. ``docs/explanation/asymptotics.md`` derives the equations.
 """

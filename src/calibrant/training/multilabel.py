@@ -54,8 +54,9 @@ def check_task(recipe: Recipe, dataset: Dataset, loss: nn.Module) -> None:
 class BalancedLabels(nn.Module):
     r"""A multilabel loss in which both answers of every label weigh as much.
 
-    Of label j with share :math:`\pi_j` in the training samples a 1 weighs :math:`1 / 2 \pi_j`, a 0
-    :math:`1 / 2 (1 - \pi_j)`: on average 1. The ratio of the two is that of Rajpurkar et al. (CheXNet, 2017).
+    A label j that a share :math:`\pi_j` of the training samples has weighs :math:`1 / 2 \pi_j` where it is 1
+    and :math:`1 / 2 (1 - \pi_j)` where it is 0: on average 1. The ratio of the two is that of Rajpurkar et
+    al. (CheXNet, 2017).
     """
 
     weights: Float[Tensor, "2 C"]

@@ -61,7 +61,7 @@ def predict(
         preparation: What is done to inputs in [0, 1]; nothing if not given.
         batch_size: Samples in a batch.
         device: Such as ``cpu`` or ``cuda:1``; ``auto`` takes a GPU where there is one.
-        precision: Of the network's arithmetic; logits are float32 in any case.
+        precision: Precision of the network's arithmetic; logits are float32 in any case.
         progress: Called with a few words and the share that is done.
 
     Raises:

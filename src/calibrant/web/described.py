@@ -42,7 +42,7 @@ _FILE = {
     "name says which.",
 }
 _OPTIONS = {
-    "positive_class": {"type": "string", "description": "Of two classes the one that is judged."},
+    "positive_class": {"type": "string", "description": "With two classes: the one that is judged."},
     "bins": {"type": "integer", "default": 15, "description": "Bins of the calibration errors."},
     "bootstrap": {"type": "integer", "default": 1000, "description": "Resamples behind the intervals."},
     "level": {"type": "number", "default": 0.95, "description": "Level of the intervals."},

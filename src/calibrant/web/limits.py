@@ -9,30 +9,30 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Of one server; sizes in bytes, times in seconds."""
+    """The limits of one server; sizes in bytes, times in seconds."""
 
     upload: int = 64 * MIB
-    """Of a request as it comes."""
+    """Largest request, as it comes."""
     held: int = 256 * MIB
-    """Of all requests that are being answered."""
+    """Largest size of all requests that are being answered, together."""
     files: int = 64
-    """In one request."""
+    """Most files in one request."""
     fields: int = 64
-    """In one request, beside its files."""
+    """Most fields in one request, beside its files."""
     members: int = 1000
-    """Of an archive."""
+    """Most members of an archive."""
     unpacked: int = 1024 * MIB
-    """Of a file, when it is no longer compressed."""
+    """Largest file, once it is no longer compressed."""
     pixels: int = 40_000_000
-    """Of an image."""
+    """Most pixels of an image."""
     receive: float = 60.0
-    """To send a request."""
+    """Longest time to send a request."""
     compute: float = 120.0
-    """To answer it."""
+    """Longest time to answer it."""
     waiting: int = 64
-    """Evaluations that wait for their turn."""
+    """Most evaluations that wait for their turn."""
     memory: int = 4096 * MIB
-    """That an evaluation may take beyond what its process needs anyway; kept on Linux only."""
+    """What an evaluation may take beyond what its process needs anyway; enforced on Linux only."""
 
 
 class Refusal(Exception):  # noqa: N818 (it is an answer)

@@ -15,9 +15,9 @@ class ModelSettings:
     weights: Path | None = None
     calibrator: Path | None = None
     predictions: Path | None = None
-    """Of the network, with labels: what the calibrator is fitted on, and its intervals come from."""
+    """The network's predictions with labels: the calibrator is fitted on them, and intervals are theirs."""
     method: str | None = None
-    """Of the calibrator that is fitted on them, where no file holds one."""
+    """Name of the calibrator that is fitted on them, where no file holds one."""
     class_names: tuple[str, ...] | None = None
     """In the network's order."""
     multilabel: bool = False

@@ -22,7 +22,7 @@ class Seen:
     preparation: Preparation
     channels: int
     side: int = 0
-    """Of the squares that are cut out; 0: the whole image."""
+    """Side of the squares that are cut out; 0: the whole image."""
     ten: bool = False
     """Whether the probabilities of ten squares are averaged, or only the middle one is seen."""
     multilabel: bool = False

@@ -1,4 +1,4 @@
-"""What is computed of uploads, in a process of its own, which may fail without harm to others."""
+"""What is computed from uploads, in a process of its own, which may fail without harm to others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Of an evaluation or a comparison."""
+    """What an evaluation or a comparison gives."""
 
     json: str
     report: str | None = None

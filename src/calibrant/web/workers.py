@@ -218,7 +218,7 @@ def warm_up() -> None:
 
 
 def _limit_memory(memory: int) -> None:
-    """Of what the process takes from now on, so that a file that swells fails as an error."""
+    """Limit what the process takes from now on, so that a file that swells fails as an error."""
     if sys.platform != "linux":
         return
     import resource

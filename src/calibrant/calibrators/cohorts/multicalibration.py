@@ -224,7 +224,7 @@ def _corrections(
     threshold: float,
     most_steps: int,
 ) -> list[Correction]:
-    """Of one event, whose probabilities are changed in place."""
+    """The corrections of one event, whose probabilities are changed in place."""
     edges = np.arange(1, num_bins) / num_bins
     rows = {name: np.flatnonzero(mask) for name, mask in masks.items() if mask.any()}
     found: list[Correction] = []

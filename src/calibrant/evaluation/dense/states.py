@@ -33,8 +33,8 @@ def num_cells(num_bins: int) -> int:
 class ImageSums:
     """What is kept of the images of one arm.
 
-    Of each image the filled cells ``(n, 6)``, by confidence and whether the prediction is right (of an event:
-    whether it occurs), and residuals and counts in the bins of all classes ``(C, B)``.
+    For each image: the filled cells ``(n, 6)``, by confidence and whether the prediction is right (of an
+    event: whether it occurs), and residuals and counts in the bins of all classes ``(C, B)``.
     """
 
     num_classes: int

@@ -67,7 +67,7 @@ def check(
         confidence: Between 0.5 and 1.
         strict: Whether a value on the wrong side fails even where noise explains it, and a check that so few
             samples cannot fail.
-        positive_class: Of two classes the one whose probability is judged, as in :func:`calibrant.evaluate`.
+        positive_class: With two classes the one that is judged, as in :func:`calibrant.evaluate`.
         cluster: Which samples hang together, as in :func:`calibrant.evaluate`; the baseline's stand in it.
         num_bins: Bins of the calibration errors.
         bootstrap: Resamples, and draws from models at a limit.

@@ -235,7 +235,7 @@ def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> Clas
 
 
 def _variance(weights: Vector, event: Events) -> float:
-    """Of how often an event occurs: of independent samples, or of clusters where these vary more."""
+    """The variance of how often an event occurs, of samples or of their clusters, whichever is larger."""
     independent = float(weights**2 @ (event.confidences * (1 - event.confidences)))
     if event.clusters is None:
         return independent

@@ -1,6 +1,6 @@
 r"""E-processes: evidence that may be looked at at any time, with a known chance of a false alarm.
 
-Of an event of probability p that occurs (y = 1) or not, a bet on another probability q pays
+On an event of probability p that occurs (y = 1) or not, a bet on another probability q pays
 
 .. math:: \frac{q^y (1 - q)^{1 - y}}{p^y (1 - p)^{1 - y}} ,
 

@@ -63,7 +63,7 @@ def monitor(
         baseline: Predictions with labels from before, such as those that the model was accepted on.
         against: ``"stated"`` or ``"baseline"``; by default the baseline where there is one.
         false_alarms: The probability of an alarm, ever, where nothing is wrong.
-        positive_class: Of two classes the one whose probability is judged, as in :func:`calibrant.evaluate`.
+        positive_class: With two classes the one that is judged, as in :func:`calibrant.evaluate`.
         num_bins: Bins of the calibration error of a window.
         bootstrap: Resamples for the intervals of a window.
         seed: Random seed of these.

@@ -18,8 +18,8 @@ class SignedSums:
 
     Args:
         residuals: Residual sums of each cluster in each entry, sparse ``(M, G)``.
-        variance: Of independent samples ``(M,)``.
-        seed: Of the signs.
+        variance: Variance of the sums of independent samples ``(M,)``.
+        seed: Random seed of the signs.
     """
 
     def __init__(self, residuals: Any, variance: Vector, seed: tuple[int, ...]) -> None:

@@ -117,7 +117,7 @@ class Clustered:
 
 
 def joined_clusters(parts: Sequence[Clustered]) -> Clustered:
-    """Of several events whose entries stand one after the other."""
+    """Several events joined: their entries stand one after the other."""
     return Clustered(
         np.concatenate([part.masses for part in parts], axis=1),
         np.concatenate([part.residual_squares for part in parts]),

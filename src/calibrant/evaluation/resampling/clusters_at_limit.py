@@ -28,7 +28,7 @@ class ClusteredError:
     def of_events(
         cls, kernel: Kernel, events: Sequence[Events], *, num_bins: int, num_draws: int, seed: int
     ) -> ClusteredError:
-        """Of events, whose errors are averaged."""
+        """The error of events, averaged over them."""
         places = [EventCells(event, num_bins) for event in events]
         seeds = [stream_seed(seed, Stream.NULL, part) for part in range(len(events))]
         drawn = [

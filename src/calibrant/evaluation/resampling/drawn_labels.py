@@ -141,7 +141,7 @@ def class_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Matrix:
 def farthest_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Vector:
     """The largest distance ``(R,)`` of any class in each draw ``(C, R)``, by `class_scores`.
 
-    Of many classes most do not occur in a draw, where their distance is always the same.
+    Where there are many classes, most do not occur in a draw, and their distance is then always the same.
     """
     found = occurs != 0
     classes, draws = np.nonzero(found)

@@ -33,8 +33,8 @@ class Ray(Engine):
 
     Args:
         jobs: How many at once; by default as many as the cluster holds.
-        address: Of a cluster, as ``"auto"`` on one of its machines; by default what ``RAY_ADDRESS`` says, and
-            where it says nothing a Ray of this machine alone, which is started and ended.
+        address: Address of a cluster, as ``"auto"`` on one of its machines; by default what ``RAY_ADDRESS``
+            says, and where it says nothing a Ray of this machine alone, which is started and ended.
         gpus: Share of a GPU for each device of a run whose recipe may use one, in a cluster that has some.
         memory: Gigabytes to be set aside for each run; 0: none.
     """

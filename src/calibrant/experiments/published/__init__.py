@@ -63,7 +63,7 @@ class Fact:
         temperature: With which the number was obtained.
         sd: Standard deviation over trainings.
         note: What is doubtful.
-        calibrator: Of the paper that compares two.
+        calibrator: The calibrator, where the paper compares two.
     """
 
     table: str

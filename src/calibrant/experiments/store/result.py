@@ -14,7 +14,7 @@ from calibrant.experiments.result import RunResult
 from calibrant.experiments.tasks.task import Outcome
 
 FORMAT = 1
-"""Of ``result.json``, which ``docs/reference/run-result.schema.json`` describes."""
+"""The version of the format of ``result.json``, which ``docs/reference/run-result.schema.json`` describes."""
 
 
 _SUMMARY = tuple(each.name for each in fields(RunResult) if each.name[0] != "_")

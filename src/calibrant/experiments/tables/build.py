@@ -86,7 +86,7 @@ def build_table(layout: Layout, results: Sequence[RunResult], options: Options |
 
     Args:
         layout: Rows, columns and cells.
-        results: Of all runs, the failed and diverged ones too, which are counted.
+        results: The results of all runs, the failed and diverged ones too, which are counted.
         options: How it is computed.
 
     Raises:

@@ -64,7 +64,7 @@ class Layout:
         columns: The same of the columns; may be empty.
         cells: What stands in the cells.
         quantities: Whether these are columns or rows, below the others.
-        compare: Of the rows and columns those whose values are compared with one another.
+        compare: The rows and columns whose values are compared with one another.
         repeat: The setting over which means are taken, and by which differences are paired.
         where: Settings that a run must have to count.
         paper: The paper whose numbers stand beside ours.

@@ -174,7 +174,7 @@ async function start() {
   }
   const about = await (await fetch("/about")).json();
   byId("version").textContent = about.version;
-  byId("limit").textContent = `· up to ${Math.round(about.most_bytes / 2 ** 20)} MB`;
+  byId("limit").textContent = `· up to ${Math.round(about.most_bytes / 2 ** 20)} MiB`;
   if (!["localhost", "127.0.0.1", "[::1]"].includes(location.hostname)) byId("where").textContent = location.host;
   if (about.model) {
     byId("views").hidden = false;

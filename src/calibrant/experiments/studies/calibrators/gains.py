@@ -36,7 +36,7 @@ class Gain:
 def gain(numbers: Mapping[str, Any], file: str, measure: str, first: str, second: str) -> Gain | None:
     """How much lower a measure is after the second calibrator than after the first.
 
-    Of temperature and focal temperature scaling the standard error is the larger of two: with the fits as
+    For temperature and focal temperature scaling the standard error is the larger of two: with the fits as
     they are, and with both fitted again to each resample.
     """
     found = numbers["files"][file]

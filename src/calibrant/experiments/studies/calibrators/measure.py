@@ -32,7 +32,7 @@ RECORDS = "calibrators-runs.jsonl"
 def calibrators_for(kind: str, num_classes: int) -> list[str]:
     """Every calibrator for that kind of predictions, then the temperatures fitted by other criteria.
 
-    Dirichlet calibration is left out above 50 classes, where a fit takes minutes. Of several labels per
+    Dirichlet calibration is left out above 50 classes, where a fit takes minutes. For several labels per
     sample focal temperature scaling is fitted by NLL alone: by a binned error each label takes seconds.
     """
     names = [

@@ -25,7 +25,7 @@ class Trial:
     """One calibrator on one division of one file.
 
     Attributes:
-        measures: Of all samples, each judged by a fit to the half without it; None where infinite.
+        measures: Means over all samples, each judged by a fit to the half without it; None where infinite.
         changed: Share of samples whose most probable class (of yes-or-no labels: decision) is another one.
         seconds: Processor time of a fit, on one thread.
     """

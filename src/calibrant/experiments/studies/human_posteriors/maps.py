@@ -101,7 +101,7 @@ class Tried:
 
     Args:
         data: Images with a network's log-probabilities.
-        name: Of the map.
+        name: Name of the map.
     """
 
     def __init__(self, data: Judged, name: str) -> None:

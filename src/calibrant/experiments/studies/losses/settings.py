@@ -46,8 +46,8 @@ class Arm:
         key: Its name in the results file.
         title: What it is called on the page.
         loss: As the grid spells it.
-        weight_decay: Of the optimiser.
-        class_weights: Of the training.
+        weight_decay: Weight decay of the optimiser.
+        class_weights: Class weights in training.
         published: What the published tables call the method.
     """
 

@@ -86,7 +86,7 @@ class PrintedTable:
     """One quantity of the published tables.
 
     Attributes:
-        tables: Of the paper; the first that prints a loss counts.
+        tables: Tables of the paper; the first that prints a loss counts.
         title: What it is.
         metric: What the published file calls it.
         stage: Before or after temperature scaling, or neither.

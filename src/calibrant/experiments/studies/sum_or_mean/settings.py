@@ -22,7 +22,7 @@ class Way:
     Attributes:
         key: Its name in the results file.
         title: What it is called on the page.
-        reduction: Of the loss over the batch.
+        reduction: How the loss is reduced over the batch.
         rate: The learning rate of the first epochs.
         clip: The norm at which gradients are clipped.
         decay: Weight decay.

@@ -82,7 +82,7 @@ class TemperatureLine(Simulation):
         return {**found, "seed": 0} if _is_file(subject) else found
 
     def deciding(self, settings: Settings) -> Settings:
-        """Of a file, only its name and how often it is halved."""
+        """For a file, only its name and how often it is halved."""
         if _is_file(settings["subject"]):
             return {name: settings[name] for name in ("subject", "divisions")}
         return settings

@@ -20,7 +20,7 @@ class Format:
 
     Attributes:
         name: Its name on the command line.
-        ending: Of the files that are written so if nothing is said.
+        ending: Ending of the files that are written so by default.
         write: From a table to its text.
     """
 

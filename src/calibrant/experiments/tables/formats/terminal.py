@@ -30,7 +30,7 @@ def rendered(table: Table, *, width: int | None = None) -> RenderableType:
 
     Args:
         table: The table.
-        width: Of the console; where the columns do not fit beside each other they stand in blocks.
+        width: Width of the console; where the columns do not fit beside each other they stand in blocks.
     """
     shown = show(table)
     blocks = [_grid(shown, columns) for columns in _blocks(shown, width)]
