@@ -39,7 +39,7 @@ TITLES: Mapping[str, str] = {key_of(*arm): title_of(*arm) for arm in _ARMS}
 PAPERS = 0.5
 """The weight that the paper finds best in most settings."""
 PAPERS_GAMMA = 3
-"""The exponent that goes with it; of others the paper says nothing."""
+"""The exponent that goes with it; the paper keeps it fixed where it compares weights."""
 NEAR = 1.05
 """An epoch is near the least held-out NLL of its training where its own is no more than this times it."""
 BOUNDARIES: Mapping[str, tuple[float, float]] = {
