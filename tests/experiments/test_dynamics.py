@@ -62,7 +62,17 @@ def test_verdicts_follow_the_courses() -> None:
     assert steep["sum-peaks-wrong"] == "does not hold"
     for key in ("sum-rise-focal-3", "sum-norm-last", "sum-gradients"):
         assert (steep[key], flat[key]) == ("holds", "does not hold"), key
+    assert (steep["sum-norm-first"], flat["sum-norm-first"]) == ("does not hold", "holds")
     assert claims(courses({"cross-entropy": 0.1, "focal-3": 0.05}, 2)) == []
+
+
+def test_the_norm_at_first_is_that_before_the_drop() -> None:
+    """One epoch alone decides nothing: the mean up to the drop does."""
+    numbers = courses({"cross-entropy": 0.05, "focal-3": 0.1}, 3)
+    for run in numbers["ways"][0]["arms"][0]["runs"]:
+        run["norms"][0] = 1.1
+    found = {claim.key: claim.verdict for claim in claims(numbers)}
+    assert found["sum-norm-first"] == "holds"
 
 
 def test_the_two_groups_add_up() -> None:

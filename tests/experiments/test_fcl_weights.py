@@ -69,13 +69,28 @@ def test_verdicts_follow_the_numbers() -> None:
     lengths = {"focal": 7.0, "focal-calibration": 6.0}
     numbers = planted({none: 0.06, papers: 0.02, most: 0.04}, lengths)
     found = {claim.key: claim.verdict for claim in claims(numbers)}
-    for key in ("ece-before-3", "too-much-3", "gap-3", "early-3", "boundary"):
+    for key in ("ece-before-3", "too-much-3", "gap-3", "epochs-3", "early-3", "boundary"):
         assert found[key] == "holds", key
     turned = {claim.key: claim.verdict for claim in claims(PAGE.exchanged(numbers, papers, none))}  # pyright: ignore[reportOptionalCall]
     assert turned["ece-before-3"] == turned["gap-3"] == "does not hold"
     assert turned["boundary"] == "holds"
     assert "| γ = 3 | 6.0" in PAGE.text(numbers)
     assert claims(planted({none: 0.06, papers: 0.02}, lengths, seeds=2)) == []
+
+
+def test_the_paper_s_claims_are_of_its_exponent_and_of_speed() -> None:
+    """Its weight goes with one exponent, and its speed is that of each loss's own course, not a level."""
+    arms = {key_of(gamma, weight): 0.01 + weight / 100 for gamma in (1, 3) for weight in (0.0, 0.5, 2.0)}
+    sources = {claim.key: claim.source for claim in claims(planted(arms, {}))}
+    assert {sources[f"{key}-1"] for key in ("ece-before", "nll", "too-much", "gap")} == {"the aim"}
+    assert "5.5.2" in sources["ece-before-3"]
+    assert "5.5.1" in sources["epochs-3"]
+    assert sources["early-3"] == "the aim"
+
+
+def test_equal_temperatures_of_the_grid_are_named() -> None:
+    """Where every seed has the same one, the page says that its interval is the grid's."""
+    assert "(focal, γ = 3, λ = 0.5: 1.0)" in PAGE.text(planted({key_of(3, 0.5): 0.02}, {"focal": 7.0}))
 
 
 def test_length_and_turning_of_a_circle() -> None:

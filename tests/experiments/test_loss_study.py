@@ -17,11 +17,11 @@ from calibrant.cli.main import app
 from calibrant.experiments.engines.serial import Serial
 from calibrant.experiments.grid import Grid, load_grid
 from calibrant.experiments.matching import matches
-from calibrant.experiments.means import mean_of
+from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.published import FOLDER
 from calibrant.experiments.store import Store
 from calibrant.experiments.studies.losses import GRID, LOSSES, page_of
-from calibrant.experiments.studies.losses.claims import claims, crossing
+from calibrant.experiments.studies.losses.claims import claims, on_grid
 from calibrant.experiments.studies.losses.measure import by_class
 from calibrant.experiments.studies.losses.numbers import PAPERS, ArmRuns, difference, runs_by_arm
 from calibrant.experiments.studies.losses.numbers import shown as shown_of
@@ -89,6 +89,11 @@ def numbers(key: str, values: dict[int, float], **parameters: float) -> ArmRuns:
         for seed, value in values.items()
     }
     return ArmRuns(key=key, title=key, runs=runs)
+
+
+def in_a_file(*arms: ArmRuns) -> dict[str, Any]:
+    """Arms as the results file has them."""
+    return {"arms": [{"arm": arm.key, "title": arm.title, "runs": [*arm.runs.values()]} for arm in arms]}
 
 
 def test_finished_runs_are_not_trained_again(store, monkeypatch) -> None:
@@ -166,19 +171,61 @@ def test_differences_are_paired_by_seed() -> None:
 def test_verdicts_follow_the_interval(ours, verdict) -> None:
     """A difference clear of zero decides either way; one that is not, or a single seed, does not."""
     arms = [numbers("cross-entropy", {0: 0.2, 1: 0.2, 2: 0.2}), numbers("sample-focal", ours)]
-    results = {"arms": [{"arm": arm.key, "title": arm.title, "runs": [*arm.runs.values()]} for arm in arms]}
-    found = [claim for claim in claims(results) if "lower ECE than cross-entropy before" in claim.statement]
+    found = [
+        claim
+        for claim in claims(in_a_file(*arms))
+        if "lower ECE than cross-entropy before" in claim.statement
+    ]
     assert [claim.verdict for claim in found] == [verdict]
     assert f"n = {len(ours)}" in found[0].evidence
 
 
-def test_crossing_of_norms() -> None:
-    """The epoch from which the sign is the last one's; none if it never changes."""
-    rising = {"norms": {"1": 1.0, "2": 3.0, "10": 4.0}}
-    flat = {"norms": {"1": 2.0, "2": 2.0, "10": 2.0}}
-    assert crossing(rising, flat) == (-1.0, 2.0, 2)
-    assert crossing(flat, rising) == (1.0, -2.0, 2)
-    assert crossing(rising, {"norms": dict.fromkeys(flat["norms"], 0.0)}) == (1.0, 4.0, None)
+def test_norms_are_compared_before_the_drop_and_in_the_end() -> None:
+    """Larger under focal loss over nine epochs and smaller after the last: both hold."""
+    plain, focal = (numbers(key, {0: 0.1, 1: 0.2}) for key in ("cross-entropy", "focal-3"))
+    for arm, first, early, last in ((plain, 3.0, 1.0, 9.0), (focal, 1.0, 2.0, 8.0)):
+        for run in arm.runs.values():
+            run["norms"] |= {"1": first, **{str(epoch): early for epoch in range(2, 10)}, "10": last}
+    found = {claim.key: claim for claim in claims(in_a_file(plain, focal))}
+    assert found["norms-first"].verdict == found["norms-last"].verdict == "holds"
+    assert "cross-entropy: 1.222 ± 0.000" in found["norms-first"].evidence
+
+
+def test_evidence_is_of_the_seeds_that_arms_share() -> None:
+    """Means and difference speak of the same runs, so that one is the others' difference."""
+    plain, focal = (
+        numbers("cross-entropy", {0: 0.1, 1: 0.2, 2: 0.6}),
+        numbers("sample-focal", {0: 0.2, 1: 0.3}),
+    )
+    (found,) = (claim for claim in claims(in_a_file(plain, focal)) if claim.key == "flsd-ece-before")
+    assert found.evidence == (
+        "sample-focal: 25.00 ± 63.53 %; cross-entropy: 15.00 ± 63.53 %; difference +10.00 ± 0.00 %, n = 2"
+    )
+
+
+def test_temperatures_of_a_grid_are_known_to_its_steps() -> None:
+    """Three times 0.8 has the interval of a standard deviation of 0.1/√12, and decides no less than that."""
+    assert on_grid(mean_of([0.8] * 3)).half_width == pytest.approx(4.302653 * 0.1 / math.sqrt(36), rel=1e-6)
+    wide = Mean(value=1.0, half_width=0.5, n=3)
+    assert on_grid(wide) == wide
+    arm = numbers("focal-3", dict.fromkeys(range(3), 0.1), ece_temperature=0.85)
+    (found,) = (claim for claim in claims(in_a_file(arm)) if claim.key == "temperature-focal-3")
+    assert found.verdict == "undecided"
+
+
+def test_focal_temperature_scaling_is_credited_with_what_the_paper_says() -> None:
+    """Its ECE, fitted otherwise than in the paper; a lower NLL is claimed by no paper."""
+    found = {each.key: each for each in claims(in_a_file(numbers("focal-3", {0: 0.1, 1: 0.2})))}
+    ece, nll = (found[f"focal-temperature-focal-3-{name}"] for name in ("ece", "nll"))
+    assert (ece.source, ece.said) == ("Komisarenko and Kull (2024)", "depends on the criterion")
+    assert (nll.source, nll.departures) == ("claimed by no paper", ())
+
+
+def test_label_smoothing_is_compared_with_cross_entropy() -> None:
+    """In error as trained, and in NLL after temperature scaling; a lower number holds."""
+    arms = (numbers("label-smoothing", {0: 0.1, 1: 0.2}), numbers("cross-entropy", {0: 0.3, 1: 0.4}))
+    found = {each.key: each.verdict for each in claims(in_a_file(*arms))}
+    assert found["smoothing-error"] == found["smoothing-nll-temperature"] == "holds"
 
 
 def test_numbers_by_hand() -> None:
@@ -263,7 +310,9 @@ def test_claims_of_2020_are_left_open() -> None:
         open_ones = {claim.source for claim in found if claim.said == "depends on the reduction"}
         assert open_ones == {"Mukhoti et al. (2020)"}
         assert all(claim.departures for claim in found if claim.source in open_ones)
-        assert all(claim.said == claim.verdict for claim in found if claim.source not in open_ones)
+        others = [claim for claim in found if claim.source not in open_ones]
+        by_likelihood = [claim.key for claim in others if claim.said != claim.verdict]
+        assert by_likelihood == [f"focal-temperature-{key}-ece" for key in ("cross-entropy", "focal-3")]
         text = page.text(numbers)
         assert all(claim.departures[0].what in text for claim in found if claim.departures)
 

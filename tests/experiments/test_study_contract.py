@@ -128,7 +128,7 @@ def test_verdicts_turn_with_the_arms(one: Page) -> None:
         for claim in compared:
             if claim.arms == arms:
                 assert turned[claim.key].verdict == TURNED.get(claim.verdict, "undecided"), claim
-                assert turned[claim.key].evidence != claim.evidence
+                assert turned[claim.key].evidence != claim.evidence or claim.p_value == 1  # a tie
 
 
 def _turned(page: Page, numbers: Any, arms: tuple[Any, ...]) -> dict[str, Claim]:

@@ -80,7 +80,10 @@ def test_ways_are_compared_within_a_loss_and_losses_within_a_way() -> None:
     assert found["over-confident"] == "holds"
     assert "**No: at steps of one length" in PAGE.text(ways(planted, 3))
     planted[HELD] = {"cross-entropy": 0.9, "focal-3": 0.8}
-    assert "is then higher than with the mean" in PAGE.text(ways(planted, 3))
+    text = PAGE.text(ways(planted, 3))
+    assert "is then higher than with the mean" in text
+    assert "lower than with the sum clipped at 2" in text
+    assert "At steps of about one length the temperature" in text
     planted[HELD] = {"cross-entropy": 0.8, "focal-3": 0.9}
     assert "**In part:** at steps of one length" in PAGE.text(ways(planted, 3))
     for way in (SUM, MEAN):

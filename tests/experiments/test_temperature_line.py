@@ -18,9 +18,9 @@ from calibrant.experiments.kept_runs import content_of, keep
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.temperature_line import GRID, PAGE
 from calibrant.experiments.studies.temperature_line.curves import file_curves, network_curves
-from calibrant.experiments.studies.temperature_line.lines import anchored_line, line_of
 from calibrant.experiments.studies.temperature_line.measure import WORLDS, TemperatureLine, subjects_of
 from calibrant.experiments.studies.temperature_line.settings import GAMMAS, LOSSES
+from calibrant.experiments.studies.temperature_line.straight_lines import anchored_line, line_of
 from calibrant.experiments.study import Session
 from calibrant.experiments.study_runs import carry_out, grid_of, kept_results
 from few_points import EXPONENTS, few_exponents

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation import compare, evaluate
-from calibrant.evaluation.choice import Candidate, Choice
+from calibrant.evaluation.choice import Choice, ChoiceRow
 from calibrant.evaluation.result import Comparison, Curve, Evaluation, Repair
 from calibrant.predictions import Predictions
 from calibrant.reports import html, render, render_comparison, tables, words, write_report
@@ -428,7 +428,7 @@ def test_six_rows_stand_open_and_all_are_folded(report_on: Any) -> None:
 def shared(evaluation_of: Callable[..., Evaluation]) -> str:
     """The page of an evaluation of a file far away, with a title, a choice and the date 2 January 1970."""
     candidates = tuple(
-        Candidate(name=name, title=title, size=size, nll=0.5 + behind, behind=behind, standard_error=0.002)
+        ChoiceRow(name=name, title=title, size=size, nll=0.5 + behind, behind=behind, standard_error=0.002)
         for name, title, size, behind in (
             ("uncalibrated", "Uncalibrated", 0, 0.1),
             ("temperature", "Temperature scaling", 1, 0.0),

@@ -13,13 +13,13 @@ from PIL import Image
 
 from calibrant.reports.html import report_text
 from calibrant.reports.run_panel import Answer, PanelRow, panel_section
-from calibrant.reports.run_sections import Opening, Section, Table
+from calibrant.reports.run_sections import Opening, Section, SectionTable
 
 
 @pytest.fixture
 def section() -> Section:
     """Everything that a section can hold but pictures, with what HTML must escape."""
-    table = Table(
+    table = SectionTable(
         label="Numbers",
         groups=(("", 1), ("both", 2)),
         columns=("Name", "a", "b"),

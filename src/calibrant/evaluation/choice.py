@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class ChoiceRow:
     """One arm in the cross-validation on the calibration samples."""
 
     name: str  # as the arm's
@@ -22,6 +22,6 @@ class Choice:
     """The candidates, from the fewest numbers fitted to the most, and the one that was taken."""
 
     chosen: str  # the name of a candidate: the first within one standard error of the best
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[ChoiceRow, ...]
     num_samples: int
     folds: int

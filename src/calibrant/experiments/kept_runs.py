@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from calibrant.experiments.result import RunResult
     from calibrant.experiments.tasks.task import Task
 
-Table: TypeAlias = Mapping[str, Any]
+Values: TypeAlias = Mapping[str, Any]
 _TABLES = ("settings", "made", "found")
 _MADE = ("calibrant", "torch", "instructions")
 
@@ -35,9 +35,9 @@ class KeptRun:
         found: What the page is made of.
     """
 
-    settings: Table
-    made: Table = field(default_factory=dict[str, Any])
-    found: Table
+    settings: Values
+    made: Values = field(default_factory=dict[str, Any])
+    found: Values
 
     @property
     def flat(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class KeptRun:
         return {**self.settings, **self.found}
 
 
-def keep(result: RunResult, found: Table, digits: int) -> KeptRun:
+def keep(result: RunResult, found: Values, digits: int) -> KeptRun:
     """A result of a store as a results file has it, to so many digits that count."""
     made = {"version": result.version} | {
         name: result.environment[name] for name in _MADE if result.environment.get(name) is not None
@@ -62,7 +62,7 @@ def shortened(value: Any, digits: int) -> Any:
     return [shortened(each, digits) for each in value] if isinstance(value, list | tuple) else value
 
 
-def content_of(runs: Sequence[KeptRun], also: Table) -> dict[str, Any]:
+def content_of(runs: Sequence[KeptRun], also: Values) -> dict[str, Any]:
     """What a results file holds.
 
     Example:
@@ -87,7 +87,7 @@ def content_of(runs: Sequence[KeptRun], also: Table) -> dict[str, Any]:
     }
 
 
-def runs_in(content: Table) -> list[KeptRun]:
+def runs_in(content: Values) -> list[KeptRun]:
     """The runs of a results file."""
     common = content["common"]
     return [
@@ -96,7 +96,7 @@ def runs_in(content: Table) -> list[KeptRun]:
     ]
 
 
-def _alike(tables: Sequence[Table]) -> dict[str, Any]:
+def _alike(tables: Sequence[Values]) -> dict[str, Any]:
     first, *others = tables
     return {
         key: value

@@ -37,7 +37,7 @@ _COLUMNS = (
     "not an interval, decide. The last column says what the study does otherwise than the paper."
 )
 _ORDER = ("holds", "does not hold", "undecided")
-_COMPUTED = re.compile(r" here( \(\d+ of \d+\))?$|^depends on the reduction$")
+_COMPUTED = re.compile(r" here( \(\d+ of \d+\))?$|^depends on the \w+$")
 _CITED = re.compile(r"<!-- (.*?) -->")
 
 

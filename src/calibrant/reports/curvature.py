@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import drawing_style, new_axes, open_frame, series
 from calibrant.reports.pictures import Picture
-from calibrant.reports.run_sections import Section, Table
+from calibrant.reports.run_sections import Section, SectionTable
 from calibrant.reports.svg import to_svg
 from calibrant.reports.words import parameter as number
 
@@ -73,7 +73,7 @@ def curvature_section(found: Sequence[Measurement]) -> Section:
     return Section(
         title="Curvature",
         text=("How sharply each loss bends with the network's parameters where training ended.",),
-        table=Table(
+        table=SectionTable(
             label="Curvature by loss and split",
             columns=("Loss", "Samples", "Mean loss", "Largest eigenvalue", "± residual", "Trace", "± error"),
             rows=tuple(_row(each) for each in found),

@@ -20,7 +20,7 @@ from calibrant.evaluation.phrases import p_number, part_p_value
 from calibrant.evaluation.quantities.roster import place
 from calibrant.evaluation.result import Comparison, Evaluation
 from calibrant.evaluation.verdict.finding import is_shifted
-from calibrant.reports import fold, pictures, shapes, tables, words
+from calibrant.reports import first_screen, pictures, shapes, tables, words
 from calibrant.reports.commands import mark_of_files, with_commands
 from calibrant.reports.dates import report_date
 from calibrant.reports.figures.drawing import drawing_style
@@ -175,7 +175,7 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
     panel_names = [arm.title for arm in (evaluation.arms[0], after_panel) if arm is not None]
     panels = pictures.label_panels(evaluation) if evaluation.kind == "multilabel" else []
     groups = list(pictures.diagrams(evaluation))
-    main, by_group = fold.main_diagrams(groups, evaluation), group_pairs(evaluation)
+    main, by_group = first_screen.main_diagrams(groups, evaluation), group_pairs(evaluation)
     further = [each for each in groups if each is not main]
     table, detection = tables.metric_table(evaluation), shapes.detection_picture(evaluation)
     shape_groups, choice = shapes.shape_groups(evaluation), tables.choice_rows(evaluation)
@@ -183,10 +183,10 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
         "evaluation": evaluation,
         "recommended": after,
         "mark": words.MARK_OF[evaluation.verdict.direction],
-        "numbers": fold.three_numbers(evaluation, after),
-        "advice": fold.advice(evaluation),
+        "numbers": first_screen.three_numbers(evaluation, after),
+        "advice": first_screen.advice(evaluation),
         "contents": list(
-            fold.contents(
+            first_screen.contents(
                 evaluation,
                 choice=choice,
                 diagrams=groups,
@@ -233,7 +233,7 @@ def _comparison_context(comparison: Comparison) -> dict[str, object]:
         for curve in tables.label_curves(first, comparison.kind)
         if all(curve.name in {other.name for other in model.curves} for model in comparison.models)
     ]
-    table, (moved_titles, moved) = tables.metric_table(comparison), fold.moved(comparison)
+    table, (moved_titles, moved) = tables.metric_table(comparison), first_screen.moved(comparison)
     return {
         "comparison": comparison,
         "beyond_chance": tables.beyond_chance(comparison),

@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from calibrant._math.shapes import Float
-from calibrant.reports.run_sections import Section, Table
+from calibrant.reports.run_sections import Section, SectionTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ def panel_section(rows: Sequence[PanelRow], names: Sequence[str], *, text: str) 
         >>> str(table.rows[0][2])
         '<span class="wrong">✗ cat</span> 90.0 % → 60.0 %'
     """
-    table = Table(
+    table = SectionTable(
         label="Images and answers",
         columns=("Image", "Actual", *names),
         rows=tuple((_picture(row), row.label, *map(_answer, row.answers)) for row in rows),

@@ -11,7 +11,7 @@ from calibrant.reports.pictures import Picture
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class SectionTable:
     """A table whose first column names the rows."""
 
     label: str
@@ -36,7 +36,7 @@ class Section:
     key: tuple[tuple[str, Markup], ...] = ()
     """What the lines of the pictures mean, as :func:`calibrant.reports.pictures.legend` makes it."""
     pictures: tuple[Picture, ...] = ()
-    table: Table | None = None
+    table: SectionTable | None = None
     note: str = ""
     """Small print below all of it."""
 

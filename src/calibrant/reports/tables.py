@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from calibrant.evaluation import result
-from calibrant.evaluation.choice import Candidate
+from calibrant.evaluation.choice import ChoiceRow
 from calibrant.evaluation.phrases import p_value
 from calibrant.evaluation.quantities.roster import place
 from calibrant.reports.words import SECTIONS, goodness, mark_of_change, metric, number, percent
@@ -192,7 +192,7 @@ def _best(key: str, kind: result.Kind, estimates: Sequence[result.Estimate]) -> 
     return {place for place, mark in known.items() if mark == max(known.values())}
 
 
-def choice_rows(evaluation: result.Evaluation) -> list[tuple[Candidate, bool]]:
+def choice_rows(evaluation: result.Evaluation) -> list[tuple[ChoiceRow, bool]]:
     """The candidates of the choice, and whether each was taken; the fewest numbers fitted first."""
     choice = evaluation.choice
     return [] if choice is None else [(each, each.name == choice.chosen) for each in choice.candidates]

@@ -50,7 +50,7 @@ class Margins(NamedTuple):
     bend: Vector
 
 
-class Table(NamedTuple):
+class LossTable(NamedTuple):
     """A loss on rising margins."""
 
     margins: Vector
@@ -93,14 +93,14 @@ class MarginLoss:
             )
         return slope.numpy(), bend.numpy()
 
-    def on(self, low: float, high: float) -> Table:
+    def on(self, low: float, high: float) -> LossTable:
         """The loss on an interval, looked at most closely around zero."""
         margins = np.sinh(np.linspace(math.asinh(low), math.asinh(high), _TABLE))
         with torch.no_grad():
             values = self._loss(torch.from_numpy(margins), torch.ones(_TABLE, dtype=torch.float64)).numpy()
-        return Table(margins, values, *self.derivatives(margins))
+        return LossTable(margins, values, *self.derivatives(margins))
 
-    def around(self, low: float, high: float, step: float) -> Table:
+    def around(self, low: float, high: float, step: float) -> LossTable:
         """The loss where the proximal operator takes margins from an interval, tabulated once for many."""
         while True:
             table = self._table

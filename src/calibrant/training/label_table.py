@@ -15,7 +15,7 @@ from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.evaluation.over_groups import label_rows
 from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Predictions
-from calibrant.reports.run_sections import Section, Table
+from calibrant.reports.run_sections import Section, SectionTable
 from calibrant.reports.words import AS_TRAINED, number, with_interval
 
 
@@ -88,7 +88,7 @@ def label_section(found: Mapping[str, Any]) -> Section:
             f"{found['num_test']} test images of {found['num_groups']} patients.",
             "Images of one patient resemble each other, so intervals come from resampled patients.",
         ),
-        table=Table(
+        table=SectionTable(
             label="AUROC and calibration of each label",
             groups=(("", 2), (before, 3), (after, 2)),
             columns=("Label", "Positives", "AUROC", "ECE", "Gap", "ECE", "Gap"),

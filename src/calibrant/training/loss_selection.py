@@ -16,7 +16,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
 from calibrant.evaluation import compare
 from calibrant.reports import write_report
-from calibrant.reports.run_sections import Section, Table
+from calibrant.reports.run_sections import Section, SectionTable
 from calibrant.reports.words import number
 from calibrant.training.launch import train
 from calibrant.training.listener import Listener
@@ -173,7 +173,7 @@ def _write_report(selection: Selection, path: Path, *, command: str | None) -> N
             f"{selection.chosen.loss} has the lowest validation NLL {selection.by} temperature scaling.",
             "The same samples fit the temperature; the test samples, used everywhere else here, had no part.",
         ),
-        table=Table(
+        table=SectionTable(
             label="NLL on the calibration samples",
             columns=("Loss", "NLL", "after temperature scaling", ""),
             rows=rows,

@@ -17,7 +17,7 @@ from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import TemperatureScaling
 from calibrant.metrics import expected_calibration_error
 from calibrant.predictions import Predictions
-from calibrant.reports.run_sections import Section, Table
+from calibrant.reports.run_sections import Section, SectionTable
 from calibrant.reports.words import number
 from calibrant.training.loss import LabelsParts
 from calibrant.training.recipe import Recipe
@@ -162,7 +162,7 @@ def convention_section(found: Mapping[str, Any], judged: Convention) -> Section:
                 else "the share of the neutral class is left out, so confidences may lie below one half."
             ),
         ),
-        table=Table(
+        table=SectionTable(
             label="The test samples under both conventions",
             groups=(("", 3), ("T by NLL", 2), ("T by ECE", 2)),
             columns=("Convention", "Error", "ECE", "ECE", "T", "ECE", "T"),

@@ -15,7 +15,7 @@ from calibrant.metrics import out_of_distribution_detection, out_of_distribution
 from calibrant.predictions import Predictions
 from calibrant.reports import write_report
 from calibrant.reports.dynamics import compared_dynamics, dynamics_sections
-from calibrant.reports.run_sections import Section, Table
+from calibrant.reports.run_sections import Section, SectionTable
 from calibrant.reports.words import number
 from calibrant.training.budget import budget_note
 from calibrant.training.data import read_data
@@ -172,7 +172,7 @@ def _foreign_section(found: Mapping[str, Any]) -> Section:
             f"{found['name']}: {found['num_foreign']} samples of a kind that the network was not trained on.",
             f"How well does its uncertainty tell them from the {found['num_test']} test samples?",
         ),
-        table=Table(
+        table=SectionTable(
             label="Telling foreign samples",
             columns=("Told by", "AUROC", "AUPR", "FPR at 95 % TPR"),
             rows=rows,
@@ -210,7 +210,7 @@ def _differences(runs: Mapping[str, Run]) -> Section | None:
         return None
     return Section(
         title="What the runs differ in",
-        table=Table(
+        table=SectionTable(
             label="Settings in which the recipes differ",
             columns=("Run", *differing),
             rows=tuple((name, *(str(each[key]) for key in differing)) for name, each in flat.items()),

@@ -18,7 +18,7 @@ from calibrant.evaluation.fitting.templates import Labelled, templates
 from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Predictions
 from calibrant.predictions.repair_form import repaired, to_repair
-from calibrant.reports.run_sections import Section, Table
+from calibrant.reports.run_sections import Section, SectionTable
 from calibrant.reports.words import AS_TRAINED, number, with_interval
 from calibrant.training.inference import Inference
 from calibrant.training.job import Job
@@ -198,7 +198,7 @@ def shift_section(found: Mapping[str, Any]) -> Section:
             f"Test images under corruptions ({made}).",
             "The calibrators are those fitted on clean images: does their repair last?",
         ),
-        table=Table(
+        table=SectionTable(
             label="Accuracy and calibration error under shift",
             groups=(("", 3), ("Calibration error (ECE)", len(names))),
             columns=("Corruption", "Severity", "Accuracy", *names),

@@ -10,7 +10,7 @@ import pytest
 
 from calibrant import Predictions, evaluate
 from calibrant.evaluation import check
-from calibrant.evaluation.resampling.event_cells import PLACES, EventCells, Kernel, joined
+from calibrant.evaluation.resampling.event_cells import BIN_KINDS, EventCells, Kernel, joined
 from calibrant.evaluation.resampling.events import Events, binned_error
 from calibrant.evaluation.resampling.inversion import Inverted, _between, invert, rising_root, upper_tail
 from calibrant.evaluation.resampling.null import draw_null
@@ -30,7 +30,7 @@ def interval(given: Events, kernel: Kernel, num_draws: int = 200, seed: int = 0)
     cells = EventCells(given, 15)
     drawn = draw_null(cells, 15, num_draws, (seed,), num_kept=num_draws)
     part = cells.cells(kernel)
-    noise = np.ascontiguousarray(drawn.sums[:, cells.rows(PLACES[kernel])])
+    noise = np.ascontiguousarray(drawn.sums[:, cells.rows(BIN_KINDS[kernel])])
     p_value = (1 + int((part.error(noise) >= part.observed - 1e-12).sum())) / (1 + num_draws)
     return invert(part, noise, 0.95), p_value
 
@@ -159,7 +159,7 @@ def test_what_is_real_has_a_low_end_above_zero(kernel: Kernel) -> None:
     given = events(np.random.default_rng(4), 120, 1.0)[0]
     cells = EventCells(given, 15)
     drawn = draw_null(cells, 15, 50, (0,), num_kept=50)
-    noise = np.ascontiguousarray(drawn.sums[:, cells.rows(PLACES[kernel])])
+    noise = np.ascontiguousarray(drawn.sums[:, cells.rows(BIN_KINDS[kernel])])
     part = cells.cells(kernel)
     assert invert(part, noise, 0.95, real=True).low > 0
     assert invert(part, noise, 0.95, real=False).low == 0

@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators.choice.select import AS_THEY_CAME, select
 from calibrant.calibrators.choice.usual import usual_candidates
-from calibrant.evaluation.choice import Candidate, Choice
+from calibrant.evaluation.choice import Choice, ChoiceRow
 from calibrant.evaluation.fitting.templates import Labelled, Template, templates
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.predictions import Predictions
@@ -55,7 +55,7 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
     names = {template.calibrator.text: template.name for template in wanted} | {AS_THEY_CAME: UNCALIBRATED}
     titles = {template.name: template.title for template in wanted} | {UNCALIBRATED: "Uncalibrated"}
     candidates = tuple(
-        Candidate(
+        ChoiceRow(
             name=names[each.text],
             title=titles[names[each.text]],
             size=each.size,

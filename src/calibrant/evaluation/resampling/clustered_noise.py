@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.evaluation.resampling.clusters import Clustered, indicator, signs
-from calibrant.evaluation.resampling.event_cells import Cells, EventCells, Place
+from calibrant.evaluation.resampling.event_cells import BinKind, Cells, EventCells
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 
 
@@ -58,10 +58,14 @@ class EventSigns:
         self._kept = stop
         return sums
 
-    def clustered(self) -> Mapping[Place, Clustered]:
+    def clustered(self) -> Mapping[BinKind, Clustered]:
         """What the clusters say of each kind of sums."""
         total = self._cells.total
-        bins: dict[Place, Place] = {"width": "width", "mass": "mass", "score": "width"}  # gaps are of these
+        bins: dict[BinKind, BinKind] = {
+            "width": "width",
+            "mass": "mass",
+            "score": "width",
+        }  # gaps are of these
         return {
             place: Clustered.of(self._residuals[of] / total, self._masses[of] / total, self._drawn[place])
             for place, of in bins.items()

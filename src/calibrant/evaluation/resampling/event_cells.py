@@ -32,8 +32,8 @@ Kernel: TypeAlias = Literal[
 ]
 """An error of events: over which sums it is taken, and how."""
 
-Place: TypeAlias = Literal["width", "mass", "score"]
-PLACES: dict[Kernel, Place] = {
+BinKind: TypeAlias = Literal["width", "mass", "score"]
+BIN_KINDS: dict[Kernel, BinKind] = {
     "width l1": "width",
     "width l2": "width",
     "width max": "width",
@@ -192,7 +192,7 @@ class EventCells:
         self.matrix: Any = vstack([bin_matrix(events, num_bins), score], format="csc")
         """Sparse ``(2B + K, N)``: weighted sums over bins of equal width, of equal mass, cells of score."""
 
-    def rows(self, place: Place) -> slice:
+    def rows(self, place: BinKind) -> slice:
         """The rows of the matrix that are bins or cells of this kind."""
         starts = {"width": 0, "mass": self.num_bins, "score": 2 * self.num_bins}
         stops = {"width": self.num_bins, "mass": 2 * self.num_bins, "score": self.matrix.shape[0]}
@@ -204,7 +204,7 @@ class EventCells:
 
     def cells(self, kernel: Kernel) -> Cells:
         """The sums that an error is a function of."""
-        cells = self._cells[PLACES[kernel]]
+        cells = self._cells[BIN_KINDS[kernel]]
         per_size = 1.0 if _ERRORS[kernel] is _absolute else None
         return replace(cells, error=self.error(kernel), per_size=per_size, cancels=kernel in CANCELLING)
 
@@ -219,7 +219,7 @@ class EventCells:
         return np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
 
     @cached_property
-    def entries(self) -> dict[Place, Any]:
+    def entries(self) -> dict[BinKind, Any]:
         """The samples' weights in each entry of `Cells`, sparse ``(E, N)``."""
         pairs, entry = self._pairs
         score = _indicator(entry, len(pairs), self.weights)
@@ -238,9 +238,9 @@ class EventCells:
         return pairs, entry
 
     @cached_property
-    def _cells(self) -> dict[Place, Cells]:
+    def _cells(self) -> dict[BinKind, Cells]:
         bins, pairs = np.arange(self.num_bins), self._pairs[0]
-        places: dict[Place, tuple[Indices, Indices]] = {
+        places: dict[BinKind, tuple[Indices, Indices]] = {
             "width": (bins, bins),
             "mass": (bins, bins),
             "score": (pairs // self.num_bins, pairs % self.num_bins),

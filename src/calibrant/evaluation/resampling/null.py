@@ -15,7 +15,7 @@ import numpy as np
 from calibrant.evaluation.resampling.clustered_noise import EventSigns
 from calibrant.evaluation.resampling.clusters import Clustered, signs
 from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
-from calibrant.evaluation.resampling.event_cells import PLACES, Cells, EventCells, Kernel, Place, joined
+from calibrant.evaluation.resampling.event_cells import BIN_KINDS, BinKind, Cells, EventCells, Kernel, joined
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 from calibrant.evaluation.result import NullError
@@ -30,7 +30,7 @@ class NullDraws:
     errors: dict[Kernel, Vector]  # over bins of equal width and of equal mass, and the smooth one
     outcomes: Matrix  # weighted sums, not yet divided by the weight of the bin
     sums: Matrix  # residual sums ``(R', 2B + K)`` of the first draws, over the bins and cells of `EventCells`
-    clustered: Mapping[Place, Clustered] | None = None
+    clustered: Mapping[BinKind, Clustered] | None = None
     """What the clusters say of the noise; ``None`` where the samples are independent."""
 
 
@@ -59,7 +59,7 @@ def draw_null(
         outcomes[:, start:stop] = residuals[:num_bins]
         sums = np.ascontiguousarray(residuals.T) / cells.total
         for kernel, found in errors.items():
-            found[start:stop] = cells.error(kernel)(sums[:, cells.rows(PLACES[kernel])])
+            found[start:stop] = cells.error(kernel)(sums[:, cells.rows(BIN_KINDS[kernel])])
         kept[start:stop] = sums[: max(0, len(kept) - start)]
     return NullDraws(
         errors=errors,
@@ -142,7 +142,7 @@ def noise_of(
     places: Sequence[EventCells], drawn: Sequence[NullDraws], kernel: Kernel
 ) -> tuple[Cells, Matrix]:
     """What an error of these events is computed from, and the residual sums ``(R', M)`` that were kept."""
-    parts = [draws.sums[:, each.rows(PLACES[kernel])] for each, draws in zip(places, drawn, strict=True)]
+    parts = [draws.sums[:, each.rows(BIN_KINDS[kernel])] for each, draws in zip(places, drawn, strict=True)]
     cells = joined([cells_of(each, draws, kernel) for each, draws in zip(places, drawn, strict=True)])
     return cells, np.ascontiguousarray(np.concatenate(parts, axis=1))
 
@@ -150,7 +150,7 @@ def noise_of(
 def cells_of(place: EventCells, draws: NullDraws, kernel: Kernel) -> Cells:
     """What an error is computed from, with what the draws know of clusters."""
     cells = place.cells(kernel)
-    return cells if draws.clustered is None else replace(cells, clustered=draws.clustered[PLACES[kernel]])
+    return cells if draws.clustered is None else replace(cells, clustered=draws.clustered[BIN_KINDS[kernel]])
 
 
 def null_error(metric: str, observed: float, draws: Vector, level: float) -> NullError:

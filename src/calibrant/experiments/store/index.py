@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from calibrant._math.errors import InputError
-from calibrant.experiments.store.places import INDEX, RESULT_FILE, RUNS, Place
+from calibrant.experiments.store.places import INDEX, RESULT_FILE, RUNS, StorePlace
 from calibrant.experiments.store.result import FORMAT, summary_of
 
 Summary: TypeAlias = dict[str, Any]
@@ -17,7 +17,7 @@ Summary: TypeAlias = dict[str, Any]
 class Index:
     """The summaries of a store's results, read again only where a result is new or has changed."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: StorePlace) -> None:
         self._place = place
         self._known: dict[str, tuple[str, Summary]] = {}
         self._loaded = False

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from calibrant.experiments.store.places import LEASES, Place
+from calibrant.experiments.store.places import LEASES, StorePlace
 
 EXPIRY = 120.0
 """Seconds of silence after which a lease of another machine has ended; clocks must agree better than that."""
@@ -58,7 +58,7 @@ class Leases:
     the next is whoever creates the file with the number after it, so two can never hold a run at once.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: StorePlace) -> None:
         self._place = place
 
     def claim(self, run: str, *, lost: Callable[[], None] = lambda: None) -> Lease | None:
@@ -126,7 +126,9 @@ def _nobody() -> Holder:
 class Lease:
     """A run that this process alone may do; entered, it is renewed in the background."""
 
-    def __init__(self, place: Place, run: str, number: int, leases: Leases, lost: Callable[[], None]) -> None:
+    def __init__(
+        self, place: StorePlace, run: str, number: int, leases: Leases, lost: Callable[[], None]
+    ) -> None:
         self._place, self._run, self._number, self._leases, self._lost = place, run, number, leases, lost
         self._token = secrets.token_hex(8)
         self._guard, self._ended = threading.Lock(), False

@@ -24,7 +24,7 @@ SPENT = ".calibrant-spent.json"
 _COPIES = ".copies"
 
 
-class Place(Protocol):
+class StorePlace(Protocol):
     """Files by names with slashes; each is whole or not there."""
 
     address: str
@@ -86,7 +86,7 @@ class Place(Protocol):
         ...
 
 
-def place_at(address: str | os.PathLike[str], *, create: bool = True) -> Place:
+def place_at(address: str | os.PathLike[str], *, create: bool = True) -> StorePlace:
     """The place of that address: a path, or a URL such as ``s3://bucket/store``.
 
     Raises:

@@ -18,7 +18,7 @@ from calibrant.predictions.formats import csv_file, json_file, lm_eval, parquet
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import layout_of
 
-Table: TypeAlias = NDArray[np.float64]  # (N, k)
+Scores: TypeAlias = NDArray[np.float64]  # (N, k)
 _TEXT, _JSON, _PARQUET = "text", "json", "parquet"
 _FAMILIES = {
     ".csv": _TEXT, ".csv.gz": _TEXT, ".tsv": _TEXT, ".tsv.gz": _TEXT,
@@ -34,7 +34,7 @@ def can_keep(ending: str, new_ending: str) -> bool:
 
 
 def write_like(
-    source: Path, ending: str, out: Path, new_ending: str, scores: Table, columns: ColumnNames | None
+    source: Path, ending: str, out: Path, new_ending: str, scores: Scores, columns: ColumnNames | None
 ) -> bool:
     """Write a table anew, with these scores in place of its own, whole or not at all.
 
@@ -73,13 +73,13 @@ def _places(given: Sequence[str], columns: ColumnNames | None) -> dict[int, str]
     return found
 
 
-def _check_rows(count: int, scores: Table) -> None:
+def _check_rows(count: int, scores: Scores) -> None:
     if count != len(scores):
         raise InputError(f"the file had {len(scores)} rows when it was read and now has {count}.")
 
 
 def _write_text(
-    source: Path, ending: str, new_ending: str, scores: Table, columns: ColumnNames | None
+    source: Path, ending: str, new_ending: str, scores: Scores, columns: ColumnNames | None
 ) -> _Write:
     with csv_file.open_text(source) as file:
         start, delimiter = csv_file.beginning(file)
@@ -107,7 +107,7 @@ def _write_text(
 
 
 def _write_json(
-    source: Path, ending: str, new_ending: str, scores: Table, columns: ColumnNames | None
+    source: Path, ending: str, new_ending: str, scores: Scores, columns: ColumnNames | None
 ) -> _Write | None:
     found = json_file.contents(source, whole=ending == ".json")
     if isinstance(found, dict) or lm_eval.are_samples(found[0]):
@@ -156,7 +156,7 @@ def _records(
 
 
 def _write_parquet(
-    source: Path, ending: str, new_ending: str, scores: Table, columns: ColumnNames | None
+    source: Path, ending: str, new_ending: str, scores: Scores, columns: ColumnNames | None
 ) -> _Write:
     del ending, new_ending
     table = parquet.whole_table(source)

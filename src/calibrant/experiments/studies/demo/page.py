@@ -16,7 +16,7 @@ from calibrant.experiments.studies.demo.comparison import LOSSES, STATES, Half
 from calibrant.reports.figures import BLUE, GREY, VERMILLION, series
 from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.pictures import Picture
-from calibrant.reports.run_sections import Opening, Section, Table
+from calibrant.reports.run_sections import Opening, Section, SectionTable
 from calibrant.reports.svg import to_svg
 
 TITLE = "What does the loss do to a network's confidence?"
@@ -76,7 +76,7 @@ def _half(half: Half, *, title: str, name: str) -> Section:
     )
 
 
-def _table(half: Half) -> Table:
+def _table(half: Half) -> SectionTable:
     rows: list[tuple[str | Markup, ...]] = []
     for loss, title in LOSSES.items():
         gap, networks = half.mean(loss, "gap", "trained"), half.networks[loss]
@@ -90,7 +90,7 @@ def _table(half: Half) -> Table:
                 _shown(mean_of([each.temperature for each in networks]), digits=2),
             )
         )
-    return Table(
+    return SectionTable(
         label="Losses before and after repair",
         groups=(("", 3), ("ECE", len(STATES)), ("NLL", len(STATES)), ("", 1)),
         columns=("Loss", "Error,\u00a0%", "Gap", *STATES.values(), *STATES.values(), "T"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from calibrant.experiments.studies.losses.settings import BALANCED, MUKHOTI
+from calibrant.experiments.studies.losses.settings import AIM, BALANCED, MUKHOTI
 
 WAYS: Mapping[str, str] = {"sum": "sum, clipped at 2", "mean": "mean"}
 LOSSES: Mapping[str, tuple[str, str]] = {
@@ -15,9 +15,7 @@ LOSSES: Mapping[str, tuple[str, str]] = {
 }
 TITLES: Mapping[str, str] = {key: title for key, (_, title) in LOSSES.items()}
 EPOCHS = 21
-DROP = 9
-"""The last epoch at the first learning rate."""
-SOURCES: Mapping[str, str] = {"sum": MUKHOTI, "mean": "the aim"}
+SOURCES: Mapping[str, str] = {"sum": MUKHOTI, "mean": AIM}
 """Who claims it: the authors' code sums, so with the mean their account is asked of something else."""
 START = 12
 """Three epochs later: what the drop itself does is over, and what follows is claimed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calibrant.experiments.studies.dynamics.claims import claims, left_of_gradients, nats, percent
+from calibrant.experiments.studies.dynamics.claims import claims, early_norm, left_of_gradients, nats, percent
 from calibrant.experiments.studies.dynamics.numbers import (
     arms_of,
     at,
@@ -14,7 +14,7 @@ from calibrant.experiments.studies.dynamics.numbers import (
     share_of,
     train_change,
 )
-from calibrant.experiments.studies.dynamics.settings import DROP, EPOCHS, LOSSES, QUESTIONS, START, WAYS
+from calibrant.experiments.studies.dynamics.settings import EPOCHS, LOSSES, QUESTIONS, START, WAYS
 from calibrant.experiments.studies.losses.paired import (
     FEWEST_SEEDS,
     Quantity,
@@ -23,6 +23,7 @@ from calibrant.experiments.studies.losses.paired import (
     counted,
     in_short,
 )
+from calibrant.experiments.studies.losses.settings import DROP
 
 RISES: Mapping[str, Quantity] = {
     "NLL": nats(change("nll", START)),
@@ -42,7 +43,7 @@ ENDS: Mapping[str, Quantity] = {
     "entropy, wrong": nats(at("entropy_incorrect", EPOCHS)),
     "true class %, right": percent(at("p_true_correct", EPOCHS)),
     "true class %, wrong": percent(at("p_true_incorrect", EPOCHS)),
-    "norm, first": nats(lambda run: run["norms"][0]),
+    "norm, before the drop": nats(early_norm),
     "norm, last": nats(lambda run: run["norms"][-1]),
 }
 

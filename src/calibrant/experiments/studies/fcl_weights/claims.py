@@ -11,13 +11,14 @@ from calibrant.experiments.studies.fcl_weights.settings import (
     GAMMAS,
     L1,
     PAPERS,
+    PAPERS_GAMMA,
     TITLES,
     WEIGHTS,
     key_of,
 )
 from calibrant.experiments.studies.losses.numbers import ArmRuns
 from calibrant.experiments.studies.losses.paired import Asked, Quantity, in_words
-from calibrant.experiments.studies.losses.settings import FCL
+from calibrant.experiments.studies.losses.settings import AIM, FCL
 
 BALANCE, NORMS, GAP, FASTER, SMOOTHER = (
     f"{FCL}, {where}"
@@ -52,25 +53,26 @@ def _of_gamma(gamma: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
     none, papers, most = (arms.get(key_of(gamma, weight)) for weight in (0.0, PAPERS, LARGEST))
     name, plain = (in_words(TITLES[key_of(gamma, weight)]) for weight in (PAPERS, 0.0))
     begin = f"{name[0].upper()}{name[1:]} has a lower"
+    balance, less = (BALANCE, GAP) if gamma == PAPERS_GAMMA else (AIM, AIM)
     for stage, when in (("before", "before"), ("after", "also after")):
         yield from Asked(
             key=f"ece-{stage}-{gamma}",
-            source=BALANCE,
+            source=balance,
             statement=f"{begin} ECE than {plain} alone, {when} temperature scaling",
         ).lower(papers, none, metric(stage, "ece"))
     yield from Asked(
         key=f"nll-{gamma}",
-        source=BALANCE,
+        source=balance,
         statement=f"{begin} NLL than {plain} alone, before temperature scaling",
     ).lower(papers, none, metric("before", "nll"))
     yield from Asked(
         key=f"too-much-{gamma}",
-        source=BALANCE,
+        source=balance,
         statement=f"{begin} ECE than with λ = {LARGEST:g}, before temperature scaling",
     ).lower(papers, most, metric("before", "ece"))
     yield from Asked(
         key=f"gap-{gamma}",
-        source=GAP,
+        source=less,
         statement=f"Temperature scaling lowers the ECE of {name} less than that of {plain} alone",
     ).lower(papers, none, POST_GAP)
 
@@ -97,8 +99,13 @@ def _faster(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
     for gamma in (0, 3):
         other, name = arms.get(key_of(gamma, 0.0)), in_words(TITLES[key_of(gamma, 0.0)])
         yield from Asked(
-            key=f"early-{gamma}",
+            key=f"epochs-{gamma}",
             source=FASTER,
+            statement=f"{said} comes near its least held-out NLL in fewer epochs than {name}",
+        ).lower(fcl, other, EPOCHS)
+        yield from Asked(
+            key=f"early-{gamma}",
+            source=AIM,
             statement=f"Over the epochs before the rate drops {said} has a lower held-out NLL than {name}",
         ).lower(fcl, other, EARLY)
 

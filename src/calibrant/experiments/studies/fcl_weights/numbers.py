@@ -9,10 +9,10 @@ from calibrant.experiments.claims import exchanged
 from calibrant.experiments.kept_runs import shortened
 from calibrant.experiments.matching import matches
 from calibrant.experiments.result import RunResult
-from calibrant.experiments.studies.dynamics.settings import DROP
 from calibrant.experiments.studies.fcl_weights.settings import BOUNDARY_TITLES, LOSSES, NEAR, TITLES
 from calibrant.experiments.studies.losses.numbers import DIGITS, ArmRuns
 from calibrant.experiments.studies.losses.paired import USUAL, arms_among, by_seed
+from calibrant.experiments.studies.losses.settings import DROP
 
 Numbers = Mapping[str, Any]
 PAPERS_SCALING = "temperature(objective='ece', search='grid')"

@@ -70,6 +70,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
             [*OF_BOUNDARIES], boundaries_of(numbers).values(), [*OF_BOUNDARIES.values()]
         ),
         "absent": [TITLES[key] for key in LOSSES if key not in arms],
+        "fixed": _fixed(arms),
         "few": [arm.title for arm in arms.values() if len(arm.runs) < FEWEST_SEEDS],
         "done": done,
         "minutes": numbers["cpu_seconds"] / 60,
@@ -82,6 +83,16 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "in_short": in_short(found, QUESTIONS),
         "claim_table": claims_table(found),
     }
+
+
+def _fixed(arms: Mapping[str, ArmRuns]) -> list[str]:
+    """Losses of which every run has the same temperature of the grid, with it."""
+    found = {
+        arm.title: {run["temperature"] for run in arm.runs.values()}
+        for arm in arms.values()
+        if len(arm.runs) >= FEWEST_SEEDS
+    }
+    return [f"{title}: {min(known):.1f}" for title, known in found.items() if len(known) == 1]
 
 
 def _grid(arms: Mapping[str, ArmRuns], what: Quantity) -> str:

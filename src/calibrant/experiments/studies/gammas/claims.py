@@ -22,7 +22,7 @@ from calibrant.experiments.studies.gammas.settings import (
 )
 from calibrant.experiments.studies.losses.numbers import ArmRuns, Run
 from calibrant.experiments.studies.losses.paired import Asked, Quantity, in_words
-from calibrant.experiments.studies.losses.settings import KULL
+from calibrant.experiments.studies.losses.settings import KULL, NOT_CLAIMED
 
 CE = "cross-entropy"
 NAMES = {key: in_words(title) for key, title in TITLES.items()}
@@ -84,6 +84,7 @@ def _of_rows(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
                 arm,
                 focal,
                 plain,
+                source=NOT_CLAIMED if objective == "nll" else RELATED,
             )
             yield from _lower_within(
                 f"criterion-{key}-{objective}",
@@ -110,14 +111,14 @@ def _of_rows(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
 
 
 def _lower_within(
-    key: str, statement: str, arm: ArmRuns, first: Quantity, second: Quantity
+    key: str, statement: str, arm: ArmRuns, first: Quantity, second: Quantity, *, source: str = RELATED
 ) -> Iterator[Claim]:
     """That the first number of each run is below its second."""
 
     def gap(run: Run) -> float:
         return first.pick(run) - second.pick(run)
 
-    asked = Asked(key=key, source=RELATED, statement=statement)
+    asked = Asked(key=key, source=source, statement=statement)
     what = Quantity(pick=gap, digits=first.digits + 1, scale=first.scale, unit=first.unit)
     for claim in asked.between(arm, what, high=0.0):
         share = arm.mean(gap).value / arm.mean(second.pick).value
@@ -129,6 +130,11 @@ def separated(arm: ArmRuns) -> bool:
     return any(run["train"]["temperature"] <= SEPARATED for run in arm.runs.values())
 
 
+def _errs(arm: ArmRuns | None) -> ArmRuns | None:
+    """The arm, unless it is separated: every confidence below 1 is then under-confident, under any loss."""
+    return None if arm is None or separated(arm) else arm
+
+
 def _of_size(size: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
     where = f"with {size:,} training images"
 
@@ -138,7 +144,7 @@ def _of_size(size: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
     plain = arms.get(CE)
     yield from ask(
         "calibrated", "Cross-entropy is calibrated on its training images, to a percentage point"
-    ).between(plain, side("train", "gap"), low=-CALIBRATED, high=CALIBRATED)
+    ).between(_errs(plain), side("train", "gap"), low=-CALIBRATED, high=CALIBRATED)
     yield from ask("above-one", "Cross-entropy needs a temperature above 1 on new images").between(
         plain, side("new", "temperature"), low=1.0
     )
@@ -146,7 +152,7 @@ def _of_size(size: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
         arm, title = arms.get(key), NAMES[key]
         yield from ask(
             f"under-{key}", f"{title.capitalize()} is under-confident on its training images"
-        ).between(arm, side("train", "gap"), high=0.0)
+        ).between(_errs(arm), side("train", "gap"), high=0.0)
         yield from ask(
             f"nearer-{key}",
             f"{title.capitalize()} needs a temperature nearer to 1 on new images than cross-entropy",

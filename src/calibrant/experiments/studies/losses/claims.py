@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from calibrant.experiments.claims import Claim, Verdict, above, all_of, at_no_cost, below, within
-from calibrant.experiments.means import Mean, plus_minus
-from calibrant.experiments.studies.losses.numbers import TITLES, ArmRuns, Pick, Run, arms_of, difference
-from calibrant.experiments.studies.losses.settings import DEPARTURES, FCL, KULL, MUKHOTI, PRACTICE
+from calibrant.experiments.claims import Claim, above, all_of, at_no_cost, below, within
+from calibrant.experiments.means import Mean, plus_minus, standard_errors
+from calibrant.experiments.studies.losses.numbers import (
+    TITLES,
+    ArmRuns,
+    Pick,
+    Run,
+    arms_of,
+    difference,
+    shared,
+)
+from calibrant.experiments.studies.losses.settings import (
+    AIM,
+    BY_LIKELIHOOD,
+    DEPARTURES,
+    DROP,
+    FCL,
+    KULL,
+    MUKHOTI,
+    NOT_CLAIMED,
+    PRACTICE,
+)
 
 Arms: TypeAlias = Mapping[str, ArmRuns]
 
 NEAR_ONE = (0.9, 1.1)
 MOST_ERROR = 0.005
 """What may be lost for an accuracy to count as kept, if the loss is within noise: half a percentage point."""
-WITHOUT_UNIT = {"nll", "temperature"}
+WITHOUT_UNIT = {"nll", "temperature", "norm"}
+GRID_STEP = 0.1
+"""Of the temperatures that the papers choose by ECE."""
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Every claim for which the arms of a setting are there."""
     found = asked({arm.key: arm for arm in arms_of(numbers)})
-    return [replace(claim, departures=DEPARTURES.get(claim.source, ())) for claim in found]
+    return [
+        replace(claim, departures=(*claim.departures, *DEPARTURES.get(claim.source, ()))) for claim in found
+    ]
 
 
 def asked(arms: Arms) -> list[Claim]:
@@ -67,7 +90,9 @@ class _Below:
         found = difference(first, second, pick)
         if found is None:
             return
-        values = "; ".join(f"{arm.title}: {shown(arm.mean(pick), self.name)}" for arm in (first, second))
+        values = "; ".join(
+            f"{arm.title}: {shown(arm.mean(pick), self.name)}" for arm in shared(first, second)
+        )
         yield Claim(
             key=self.key,
             source=self.source,
@@ -123,12 +148,13 @@ def _best_gamma(arms: Arms) -> Iterator[Claim]:
     keys = ("focal-1", "focal-2", "focal-3")
     if not all(key in arms for key in keys):
         return
+    tried = shared(*(arms[key] for key in keys))
     for name in ("ece", "adaptive_ece", "smce", "nll"):
         pick = _metric("before", name)
-        found = [difference(arms["focal-3"], arms[key], pick) for key in keys[:2]]
+        found = [difference(tried[-1], arm, pick) for arm in tried[:-1]]
         if any(each is None for each in found):
             return
-        values = "; ".join(f"γ = {key[-1]}: {shown(arms[key].mean(pick), name)}" for key in keys)
+        values = "; ".join(f"γ = {arm.key[-1]}: {shown(arm.mean(pick), name)}" for arm in tried)
         yield Claim(
             key=f"best-gamma-{name}",
             source=MUKHOTI,
@@ -138,12 +164,28 @@ def _best_gamma(arms: Arms) -> Iterator[Claim]:
         )
 
 
+def on_grid(found: Mean) -> Mean:
+    """A mean of temperatures of a grid: equal ones are known no better than rounding allows.
+
+    The standard deviation is taken to be at least that of a number rounded to the grid's steps of 0.1.
+
+    Example:
+        >>> on_grid(Mean(value=0.8, half_width=0.0, n=3)).half_width > 0.07
+        True
+    """
+    if found.half_width is None:
+        return found
+    least = standard_errors(found.n) * GRID_STEP / math.sqrt(12 * found.n)
+    return replace(found, half_width=max(found.half_width, least))
+
+
 def _temperatures(arms: Arms) -> Iterator[Claim]:
     """Whether the temperature after the focal losses is near 1, as the papers choose it: by ECE on a grid."""
     for key, source in (("focal-3", MUKHOTI), ("sample-focal", MUKHOTI), ("focal-calibration", FCL)):
         if key not in arms:
             continue
-        papers, likely = (arms[key].parameter(name) for name in ("ece_temperature", "temperature"))
+        papers = on_grid(arms[key].parameter("ece_temperature"))
+        likely = arms[key].parameter("temperature")
         low, high = NEAR_ONE
         by_ece, by_likelihood = (shown(each, "temperature") for each in (papers, likely))
         yield Claim(
@@ -156,50 +198,27 @@ def _temperatures(arms: Arms) -> Iterator[Claim]:
         )
 
 
-def crossing(first: Run, second: Run) -> tuple[float, float, int | None]:
-    """Difference of the last layer's norms (first less second) after the first and the last epoch of both.
-
-    With them the first epoch from which it keeps the sign it ends with, if that is not the first.
+def early_norm(run: Run) -> float:
+    """Mean norm of the last layer's weights after the epochs before the first drop of the rate.
 
     Example:
-        >>> crossing({"norms": {"1": 1.0, "2": 3.0, "3": 4.0}}, {"norms": {"1": 2.0, "2": 2.0, "3": 2.0}})
-        (-1.0, 2.0, 2)
+        >>> early_norm({"norms": {"1": 1.0, "9": 3.0, "10": 8.0}})
+        2.0
     """
-    epochs = sorted(int(epoch) for epoch in first["norms"] if epoch in second["norms"])
-    gaps = [first["norms"][str(epoch)] - second["norms"][str(epoch)] for epoch in epochs]
-    start = len(gaps) - 1
-    while start > 0 and gaps[start - 1] * gaps[-1] > 0:
-        start -= 1
-    return gaps[0], gaps[-1], epochs[start] if start > 0 else None
+    found = [norm for epoch, norm in run["norms"].items() if int(epoch) <= DROP]
+    return sum(found) / len(found)
+
+
+def last_norm(run: Run) -> float:
+    """The norm after the last epoch."""
+    return run["norms"][max(run["norms"], key=int)]
 
 
 def _norms(arms: Arms) -> Iterator[Claim]:
-    """Whether cross-entropy's weight norm begins below the focal loss's and ends above it."""
-    if "cross-entropy" not in arms or "focal-3" not in arms:
-        return
-    focal = arms["focal-3"].runs
-    pairs = [
-        crossing(run, focal[seed])
-        for seed, run in arms["cross-entropy"].runs.items()
-        if seed in focal and run["norms"]
-    ]
-    if not pairs:
-        return
-    crossed = [first < 0 < last for first, last, _ in pairs]
-    verdict: Verdict = "holds" if all(crossed) else "undecided" if any(crossed) else "does not hold"
-    ends = "; ".join(
-        f"{first:+.3f} after the first epoch, {last:+.3f} after the last"
-        + ("" if epoch is None else f", of one sign from epoch {epoch}")
-        for first, last, epoch in pairs
-    )
-    yield Claim(
-        key="norms-cross",
-        source=MUKHOTI,
-        statement="The norm of the last layer's weights is at first larger under focal loss (γ = 3), "
-        "in the end larger under cross-entropy",
-        verdict=verdict if len(pairs) > 1 else "undecided",
-        evidence=f"cross-entropy's less focal's, seed by seed: {ends}; n = {len(pairs)}",
-    )
+    """Whether focal loss's weight norm is the larger one before the rate drops, the smaller in the end."""
+    if all(run["norms"] for key in (_CE, "focal-3") if key in arms for run in arms[key].runs.values()):
+        for test in _NORMS:
+            yield from test(arms)
 
 
 def _focal_temperature(arms: Arms) -> Iterator[Claim]:
@@ -214,12 +233,13 @@ def _focal_temperature(arms: Arms) -> Iterator[Claim]:
             relative = gain.value / arm.mean(plain).value
             yield Claim(
                 key=f"focal-temperature-{key}-{name}",
-                source=KULL,
+                source=KULL if name == "ece" else NOT_CLAIMED,
                 statement=f"After {arm.title}, focal temperature scaling has a lower {_said(name)} than "
                 "temperature scaling",
                 verdict=below(gain),
                 evidence=f"difference {shown(gain, name, signed=True)} ({100 * relative:+.1f} % of it), "
                 f"n = {gain.n}",
+                departures=(BY_LIKELIHOOD,) if name == "ece" else (),
             )
 
 
@@ -250,6 +270,32 @@ _BEFORE, _AFTER = (
 _FCL_LOWER = "Focal calibration loss has a lower ECE than {second}, before temperature scaling"
 _FCL_AFTER = "Focal calibration loss has a lower ECE than {second}, also after temperature scaling"
 _DECAY = "Weight decay lowers cross-entropy's ECE"
+_NORM = "the norm of the last layer's weights is lower under"
+_NORMS = (
+    _Below(
+        "norms-first",
+        MUKHOTI,
+        f"Over the epochs before the rate drops {_NORM} cross-entropy than focal loss (γ = 3)",
+        _CE,
+        "focal-3",
+        "before",
+        "norm",
+        early_norm,
+    ),
+    _Below(
+        "norms-last",
+        MUKHOTI,
+        f"After the last epoch {_NORM} focal loss (γ = 3) than cross-entropy",
+        "focal-3",
+        _CE,
+        "before",
+        "norm",
+        last_norm,
+    ),
+)
+_SMOOTHING = "label-smoothing"
+_SMOOTHER_ERRS = "Label smoothing errs less than cross-entropy"
+_SMOOTHER_NLL = "Label smoothing has a lower NLL than cross-entropy, after temperature scaling"
 _SURER = "After temperature scaling FLSD-53 leaves more samples above 0.99 than cross-entropy"
 
 _TESTS: tuple[Callable[[Arms], Iterator[Claim]], ...] = (
@@ -271,6 +317,8 @@ _TESTS: tuple[Callable[[Arms], Iterator[Claim]], ...] = (
         for key in (_CE, "focal-3", "label-smoothing")
     ),
     _focal_temperature,
+    _Below("smoothing-error", AIM, _SMOOTHER_ERRS, _SMOOTHING, _CE, "before", "error"),
+    _Below("smoothing-nll-temperature", AIM, _SMOOTHER_NLL, _SMOOTHING, _CE, "temperature", "nll"),
     *_weights("cross-entropy"),
     *_weights("focal-3"),
 )

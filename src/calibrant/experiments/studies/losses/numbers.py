@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from calibrant.evaluation.quantities.roster import ROSTER
@@ -60,6 +60,18 @@ def difference(first: ArmRuns, second: ArmRuns, pick: Pick) -> Mean | None:
     if not shared:
         return None
     return mean_of([pick(first.runs[seed]) - pick(second.runs[seed]) for seed in shared])
+
+
+def shared(*arms: ArmRuns) -> list[ArmRuns]:
+    """The arms, each with only the seeds that all of them have.
+
+    Example:
+        >>> one, two = (ArmRuns(key="", title="", runs={0: {}, seed: {}}) for seed in (1, 2))
+        >>> [list(arm.runs) for arm in shared(one, two)]
+        [[0], [0]]
+    """
+    seeds = [seed for seed in arms[0].runs if all(seed in arm.runs for arm in arms)]
+    return [replace(arm, runs={seed: arm.runs[seed] for seed in seeds}) for arm in arms]
 
 
 def arms_of(numbers: Mapping[str, Any]) -> list[ArmRuns]:

@@ -11,7 +11,7 @@ from calibrant.experiments.claims import Claim, Verdict, below, within
 from calibrant.experiments.means import Mean, plus_minus
 from calibrant.experiments.pages import table
 from calibrant.experiments.result import RunResult
-from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, difference
+from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, difference, shared
 from calibrant.experiments.studies.losses.settings import DECAY
 
 USUAL: Mapping[str, Any] = {
@@ -101,15 +101,8 @@ def _gaps(
     gap = difference(first, second, what.pick) if first and second else None
     if first is None or second is None or gap is None or gap.n < FEWEST_SEEDS:
         return
-    shared = [seed for seed in first.runs if seed in second.runs]
-    values = "; ".join(
-        f"{arm.title}: {what.shown(_over(arm, shared).mean(what.pick))}" for arm in (first, second)
-    )
+    values = "; ".join(f"{arm.title}: {what.shown(arm.mean(what.pick))}" for arm in shared(first, second))
     yield gap, values, (first.key, second.key)
-
-
-def _over(arm: ArmRuns, seeds: Sequence[int]) -> ArmRuns:
-    return ArmRuns(key=arm.key, title=arm.title, runs={seed: arm.runs[seed] for seed in seeds})
 
 
 def arms_among(rows: Iterable[Mapping[str, Any]], titles: Mapping[str, str]) -> dict[str, ArmRuns]:
@@ -141,8 +134,13 @@ def arms_table(heads: Sequence[str], arms: Iterable[ArmRuns], columns: Sequence[
 def claims_table(claims: Iterable[Claim]) -> str:
     """The claims of a page, with what was found of each."""
     heads = ["claim", "of", "here", "numbers"]
-    rows = [[f"{claim.statement}.", claim.source, claim.verdict, claim.evidence] for claim in claims]
+    rows = [[f"{claim.statement}.", claim.source, here(claim), claim.evidence] for claim in claims]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *rows))
+
+
+def here(claim: Claim) -> str:
+    """What becomes of a claim; where the study departs from its source, also what was found with that."""
+    return claim.said + (f" (here: {claim.verdict})" if claim.departures else "")
 
 
 def in_words(title: str) -> str:

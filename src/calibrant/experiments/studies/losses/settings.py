@@ -13,6 +13,10 @@ MUKHOTI = "Mukhoti et al. (2020)"
 FCL = "focal calibration loss (2025)"
 KULL = "Komisarenko and Kull (2024)"
 PRACTICE = "common practice"
+AIM = "the aim"
+NOT_CLAIMED = "claimed by no paper"
+DROP = 9
+"""The last epoch at the first learning rate."""
 DECAY = 5e-4
 """The usual weight decay, of nearly every arm."""
 DEPARTURES: Mapping[str, tuple[Departure, ...]] = {
@@ -26,6 +30,12 @@ DEPARTURES: Mapping[str, tuple[Departure, ...]] = {
     ),
 }
 """What the study does otherwise than a paper, by the source of the claims that may depend on it."""
+BY_LIKELIHOOD = Departure(
+    verdict="depends on the criterion",
+    what="Temperatures and exponents are fitted by likelihood here; Komisarenko and Kull (2024) choose them "
+    "by the ECE with bins of equal mass, and say so of the ECE.",
+)
+"""What is done otherwise where focal temperature scaling is judged by its ECE."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calibrant.experiments.claims import Claim
 from calibrant.experiments.means import Mean
 from calibrant.experiments.pages import table
 from calibrant.experiments.studies.losses.claims import WITHOUT_UNIT, claims, shown
 from calibrant.experiments.studies.losses.numbers import METRICS, TITLES, ArmRuns, Pick, Run, arms_of
+from calibrant.experiments.studies.losses.paired import claims_table
 from calibrant.experiments.studies.losses.published import DATA, NETWORK
+from calibrant.experiments.studies.losses.settings import DEPARTURES
 
 PLANNED_SEEDS = 3
 STAGE_TITLES = {
@@ -61,10 +62,9 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         if imbalanced
         else {},
         "verdicts": _verdicts(numbers),
-        "departures": [
-            each.what for each in dict.fromkeys(one for claim in claims(numbers) for one in claim.departures)
-        ],
-        "claim_table": _claim_table(numbers),
+        "departures": dict.fromkeys(one for claim in claims(numbers) for one in claim.departures),
+        "left_to_others": {one for departures in DEPARTURES.values() for one in departures},
+        "claim_table": claims_table(claims(numbers)),
         "quoted": _quoted(arms, numbers["published"]),
         "quoted_of": (NETWORK, DATA),
     }
@@ -150,17 +150,6 @@ def _verdicts(numbers: Mapping[str, Any]) -> dict[str, list[str]]:
     for claim in claims(numbers):
         found.setdefault(claim.said, []).append(claim.statement)
     return {verdict: statements for verdict, statements in found.items() if statements}
-
-
-def _here(claim: Claim) -> str:
-    """What becomes of a claim; where the study departs from its source, also what was found with that."""
-    return claim.said + (f" (here: {claim.verdict})" if claim.departures else "")
-
-
-def _claim_table(numbers: Mapping[str, Any]) -> str:
-    heads = ["claim", "of", "here", "numbers"]
-    rows = [[f"{claim.statement}.", claim.source, _here(claim), claim.evidence] for claim in claims(numbers)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *rows))
 
 
 def _quoted(arms: Sequence[ArmRuns], published: Sequence[Mapping[str, str]]) -> str:

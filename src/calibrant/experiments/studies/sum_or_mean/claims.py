@@ -8,8 +8,8 @@ from typing import Any
 
 from calibrant.experiments.claims import Claim, below
 from calibrant.experiments.studies.losses.claims import asked, shown
-from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, difference
-from calibrant.experiments.studies.losses.settings import PRACTICE
+from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, difference, shared
+from calibrant.experiments.studies.losses.settings import AIM, PRACTICE
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
 from calibrant.experiments.studies.sum_or_mean.settings import (
     FEWEST_SEEDS,
@@ -23,7 +23,6 @@ from calibrant.experiments.studies.sum_or_mean.settings import (
     TITLES,
 )
 
-AIM = "the aim"
 NAMES = {"ece": "ECE", "temperature": "temperature", "error": "error"}
 _PICKS: Mapping[str, Pick] = {
     "ece": lambda run: run["stages"]["before"]["ece"],
@@ -31,7 +30,10 @@ _PICKS: Mapping[str, Pick] = {
     "temperature": lambda run: run["parameters"]["temperature"],
 }
 EQUAL_STEPS = ((SUM, SUM), (HELD, HELD), (MEAN, SLOW))
-"""Ways in which focal loss and cross-entropy take steps of one length: focal loss's, and cross-entropy's."""
+"""Ways in which focal loss and cross-entropy take steps of one length: focal loss's, and cross-entropy's.
+
+With clipping every step has it; the rates of the last pair match mean lengths of one run's first epochs.
+"""
 _BETWEEN = (
     ("cross-entropy", MEAN, SUM, "ece"),
     ("cross-entropy", MEAN, SUM, "temperature"),
@@ -88,11 +90,12 @@ def _at_equal_steps(numbers: Mapping[str, Any]) -> Iterator[Claim]:
         focal = arms_of(numbers, way, enough=True).get("focal-3")
         plain = arms_of(numbers, other, enough=True).get("cross-entropy")
         where = TITLES[way] if way == other else f"{TITLES[way]}, and {TITLES[other]}"
+        about = "" if way == other else "about "
         for name in ("temperature", "ece"):
             claim = _lower(
                 equal_steps(way, name),
-                f"At steps of one length the {NAMES[name]} is lower after {{first}} than after {{second}} "
-                f"({where})",
+                f"At steps of {about}one length the {NAMES[name]} is lower after {{first}} than after "
+                f"{{second}} ({where})",
                 focal,
                 plain,
                 name,
@@ -131,11 +134,7 @@ def _lower(
     gap = difference(first, second, pick)
     if gap is None or gap.n < FEWEST_SEEDS:
         return None
-    shared = [seed for seed in first.runs if seed in second.runs]
-    values = "; ".join(
-        f"{arm.title}: {shown(replace(arm, runs={seed: arm.runs[seed] for seed in shared}).mean(pick), name)}"
-        for arm in (first, second)
-    )
+    values = "; ".join(f"{arm.title}: {shown(arm.mean(pick), name)}" for arm in shared(first, second))
     title = f"{first.title[0].upper()}{first.title[1:]}" if statement.startswith("{first}") else first.title
     return Claim(
         key=key,

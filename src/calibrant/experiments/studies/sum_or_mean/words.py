@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from calibrant.experiments.claims import Claim
 from calibrant.experiments.pages import table
 from calibrant.experiments.studies.losses.claims import shown
 from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick
+from calibrant.experiments.studies.losses.paired import claims_table
 from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, claims, equal_steps
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
 from calibrant.experiments.studies.sum_or_mean.settings import (
@@ -69,7 +69,8 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "light": _of_focal(by_way[LIGHT]),
         "summed": _of_focal(by_way[SUM]),
         "verdicts": Counter(str(claim.verdict) for claim in found.values()),
-        "claim_table": _claim_table(found.values()),
+        "departures": dict.fromkeys(one.what for claim in found.values() for one in claim.departures),
+        "claim_table": claims_table(found.values()),
     }
 
 
@@ -104,9 +105,3 @@ def _table(arms: Mapping[str, ArmRuns]) -> str:
         for arm in arms.values()
     ]
     return table(["loss", "n", *COLUMNS], rows)
-
-
-def _claim_table(found: Iterable[Claim]) -> str:
-    heads = ["claim", "of", "here", "numbers"]
-    rows = [[f"{claim.statement}.", claim.source, claim.verdict, claim.evidence] for claim in found]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *rows))

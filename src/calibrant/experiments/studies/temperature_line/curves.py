@@ -8,7 +8,6 @@ from math import log
 from statistics import fmean
 from typing import Any
 
-from calibrant.experiments.studies.temperature_line.lines import Line, anchored_line, line_of
 from calibrant.experiments.studies.temperature_line.settings import (
     AS_PUBLISHED,
     LOSSES,
@@ -16,6 +15,7 @@ from calibrant.experiments.studies.temperature_line.settings import (
     WHOLE,
     Criterion,
 )
+from calibrant.experiments.studies.temperature_line.straight_lines import Line, anchored_line, line_of
 
 
 def range_name(between: tuple[float, float]) -> str:

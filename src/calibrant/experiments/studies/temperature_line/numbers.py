@@ -16,7 +16,7 @@ from calibrant.experiments.studies.temperature_line.curves import (
     network_curves,
     range_name,
 )
-from calibrant.experiments.studies.temperature_line.lines import Line
+from calibrant.experiments.studies.temperature_line.straight_lines import Line
 
 
 def kept_of(arm: Mapping[str, Any]) -> dict[str, Any]:
