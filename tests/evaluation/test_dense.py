@@ -227,6 +227,9 @@ def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path) -
         rows = list(csv.DictReader(file))
     assert [row["name"] for row in rows] == list("01234567")
     assert json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["settings"]["clusters"] == 4
+    for name, message in (("images.csv", "is there already"), ("images.txt", "must end in .csv")):
+        again = call("evaluate", "streets", "--images", name, folder=tmp_path)
+        assert (again.returncode, message in again.stderr) == (2, True)
     fitted = call("fit", "streets", "--all", "--ignore-index", "255", "--method", "temperature", "-o",
                   "c.safetensors", folder=tmp_path)  # fmt: skip
     assert fitted.returncode == 0, fitted.stderr

@@ -39,15 +39,14 @@ def positions_to_fit(dense: DensePredictions) -> Predictions:
     return sample.with_split([0] * sample.num_samples)
 
 
-def write_images(dense: DensePredictions, path: Path, *, num_bins: int, force: bool) -> None:
-    """A row for each image; a file that is there is replaced only if that is asked for."""
+def write_images(dense: DensePredictions, path: Path, *, num_bins: int) -> None:
+    """Write a row for each image."""
     from calibrant._math.files import atomic_write
-    from calibrant.evaluation import image_rows
+    from calibrant.evaluation import ImageRow, image_rows
 
-    if path.exists() and not force:
-        raise InputError(f"--images {path} exists; give another name, or --force.")
     rows = [dataclasses.asdict(row) for row in image_rows(dense, num_bins=num_bins)]
     with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        names = [each.name for each in dataclasses.fields(ImageRow)]
+        writer = csv.DictWriter(file, fieldnames=names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)

@@ -24,6 +24,7 @@ from calibrant.cli.terminal import (
     deliver_json,
     errors,
     progress,
+    refuse_to_replace,
     refuse_to_replace_report,
     to_stdout,
 )
@@ -117,6 +118,7 @@ def evaluate(
     check_inputs(*inputs)
     pages = several or (report is not None and not report.suffix)  # a folder of them
     _check_outputs(report, json, inputs, pages=pages, force=force)
+    _check_images(images, inputs, several=several, force=force)
     shown = not (quiet or to_stdout(json))
 
     from rich.console import Console
@@ -157,7 +159,7 @@ def evaluate(
                 answer, mended = with_repairs_by_group(answer, predictions, level=level, seed=seed)
             if dense is not None and images is not None:
                 tell("writing the table of images", 0.97)
-                write_images(dense, images, num_bins=bins, force=force)
+                write_images(dense, images, num_bins=bins)
             found = with_commands(answer, reading=reading.words)
             page = report / f"{file.stem}.html" if report is not None and pages else report
             if page is not None:
@@ -202,6 +204,14 @@ def _check_outputs(
         )
     else:
         check_output(report / "page.html" if report.is_dir() else report, option="--report")
+
+
+def _check_images(images: Path | None, inputs: list[Path], *, several: bool, force: bool) -> None:
+    """Refuse a table of images that cannot be written, before any work is done."""
+    check_output(images, endings=(".csv",), option="--images", inputs=inputs)
+    refuse_to_replace(images, option="--images", force=force, may=lambda _: False, what="from before")
+    if several and images is not None:
+        raise InputError("--images is for one FILE; evaluate several one after another.")
 
 
 def _one_after_another(
