@@ -14,7 +14,7 @@ from calibrant.data import Preparation
 from calibrant.experiments.studies.shift import PAGE, measure
 from calibrant.experiments.studies.shift.claims import claims
 from calibrant.experiments.studies.shift.measure import ShiftedNetwork, logits_of, recipe_of
-from calibrant.experiments.studies.shift.numbers import kept_of, numbers_of
+from calibrant.experiments.studies.shift.numbers import effect, kept_of, largest, numbers_of
 from calibrant.experiments.studies.shift.settings import (
     CORRUPTIONS,
     DEFAULTS,
@@ -46,6 +46,7 @@ def found(ece: float, auroc: float) -> dict[str, Any]:
         "train_accuracy": 0.9,
         "temperature": 1.5,
         "clean": judged(0),
+        "clean_shown": judged(0),
         "foreign": {name: dict.fromkeys(STAGES, both) for name in (*FOREIGN, "corrupted")},
         "shifts": [
             {"corruption": corruption, "severity": severity, **judged(severity)}
@@ -76,10 +77,26 @@ def test_claims_follow_from_runs_of_several_seeds() -> None:
     assert said["temperature against as-trained, severity 5"].verdict == "holds"
     assert "n = 4 seeds" in said["temperature against as-trained, severity 5"].evidence
     assert said["vector against temperature, severity 5"].verdict == "undecided"
+    assert said["temperature against as-trained, severity 2, after brier"].verdict == "holds"
+    assert said["above-clean, cross-entropy"].verdict == "holds"
+    assert said["above-clean, cross-entropy, fog"].verdict == "holds"
+    assert said["under-confident, brier"].verdict == "does not hold"
     assert said["foreign, fcl against cross-entropy, mnist"].verdict == "holds"
     assert f"**Not run:** {len(TITLES) - 1} runs, about 0.1 CPU hours" in PAGE.text(
         {"made_by": "", **numbers}
     )
+
+
+def test_one_corruption_can_make_the_mean() -> None:
+    """Without the corruption under which two calibrators differ most, the mean is that of the others."""
+    one = found(0.05, 0.8)
+    for each in one["shifts"]:
+        if each["corruption"] == "contrast" and each["severity"] == 5:
+            each["temperature"]["ece"] = 0.9
+    runs = {seed: kept_of(one) for seed in range(2)}
+    assert largest(runs, 4, "temperature", "as-trained") == "contrast"
+    assert effect(runs, 4, "temperature", "as-trained").value == pytest.approx((-0.05 * 5 + 0.8) / 6)
+    assert effect(runs, 4, "temperature", "as-trained", without="contrast").value == pytest.approx(-0.05)
 
 
 def test_foreign_is_told_by_low_confidence() -> None:

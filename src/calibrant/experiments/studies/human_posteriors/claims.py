@@ -68,7 +68,7 @@ def _nearer(numbers: Mapping[str, Any], measure: str) -> Iterator[Claim]:
             statement=f"{SAID[first][0].upper()}{SAID[first][1:]} is nearer to people than "
             f"{SAID[second]}, by {MEASURES[measure]}",
             verdict=Ruling(_word(found), min(p_values[name] for name in mine)),
-            evidence=f"gain {each}",
+            evidence=f"gain {each}{_exponents(numbers, first)}{_split(found)}",
             arms=(first, second),
         )
 
@@ -78,6 +78,19 @@ def _word(found: Sides) -> Word:
     if found.above and not found.below:
         return "holds"
     return "does not hold" if found.below and not found.above else "undecided"
+
+
+def _split(found: Sides) -> str:
+    """What is said where networks contradict each other."""
+    if not (found.above and found.below):
+        return ""
+    return f"; the networks contradict each other: nearer on {found.above}, farther on {found.below}"
+
+
+def _exponents(numbers: Mapping[str, Any], arm: str) -> str:
+    """The exponents that were fitted, of an arm that is a map by itself."""
+    found = [network["arms"][arm].get("gamma") for network in numbers["networks"]] if arm == MAP else [None]
+    return "" if None in found else f"; γ = {' and '.join(f'{gamma:.2f}' for gamma in found)}"
 
 
 def _turned(gain: Any) -> Any:
@@ -102,7 +115,7 @@ def _same_temperature(numbers: Mapping[str, Any]) -> Claim:
         key="same-temperature",
         source=AIM,
         statement="The temperature that fits the labels is the one that fits people, within a factor of "
-        f"{SAME:g}",
+        f"{SAME:g} on every network",
         verdict=all_of(within(each, low=-limit, high=limit) for each in ratios.values()),
         evidence=f"people's temperature over the labels', with its 95 % interval: {said}",
     )

@@ -31,7 +31,12 @@ from calibrant.predictions import Predictions, load_predictions
 
 FITTED = (TEMPERATURE, FOCAL, "ensemble-temperature", "vector")
 TO_PEOPLE = {BY_PEOPLE: TEMPERATURE, FOCAL_BY_PEOPLE: FOCAL}
-REFITTED = (TEMPERATURE, FOCAL, *TO_PEOPLE, *MAPS)
+IDEAL: Mapping[str, Callable[[Tensor], Tensor]] = {
+    IDEAL_FOCAL: lambda log_probs: focal_answer(log_probs, 1.0),
+    IDEAL_FCL: lambda log_probs: fcl_answer(log_probs, 3.0),
+}
+"""What the two losses ask for where temperature scaling is right."""
+REFITTED = (TEMPERATURE, FOCAL, *TO_PEOPLE, *MAPS, *IDEAL)
 TOP = 0.01
 """The share of the images whose part in a difference is told: those that differ most."""
 
@@ -137,10 +142,8 @@ class _Division:
             return self._data.log_probs
         if arm in self.fits:
             return self._said(self.fits[arm])
-        if arm == IDEAL_FOCAL:
-            return focal_answer(self._said(self.fits[TEMPERATURE]), 1.0)
-        if arm == IDEAL_FCL:
-            return fcl_answer(self._said(self.fits[TEMPERATURE]), 3.0)
+        if arm in IDEAL:
+            return IDEAL[arm](self._said(self.fits[TEMPERATURE]))
         function, exponents = MAPS[arm]
         found = torch.empty_like(self._data.log_probs)
         for place, (_, judged) in zip(self.places[arm], self.halves, strict=True):
@@ -197,11 +200,13 @@ class _Division:
                 for key, table in tried.scores.items():
                     found[key][judged] = table[judged, place]
             return found
+        fitted = TEMPERATURE if name in IDEAL else name
         fits = [
-            self._fit(name, seen, counts[seen], like)
-            for (seen, _), like in zip(self.halves, self.fits[name], strict=True)
+            self._fit(fitted, seen, counts[seen], like)
+            for (seen, _), like in zip(self.halves, self.fits[fitted], strict=True)
         ]
-        return data.scores(self._said(fits))
+        said = self._said(fits)
+        return data.scores(IDEAL[name](said) if name in IDEAL else said)
 
 
 def _mean_of(runs: list[_Division], arm: str) -> dict[str, float]:

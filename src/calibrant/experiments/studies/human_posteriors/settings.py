@@ -69,7 +69,7 @@ ARMS = (
         key=MAP,
         title="focal map",
         what="the focal calibration map alone, its exponent fitted",
-        said="the focal calibration map",
+        said="the focal calibration map with a fitted exponent (inverse where that is negative)",
     ),
     Arm(
         key=FOCAL_ASKED,

@@ -33,7 +33,7 @@ class ShiftedNetwork(Simulation):
     """One network, with calibrators that were fitted on clean images."""
 
     name: ClassVar[str] = "shifted-network"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     defaults: ClassVar[Mapping[str, Any]] = ours.DEFAULTS
 
     def simulate(self, settings: Settings) -> Mapping[str, Any]:
@@ -74,6 +74,7 @@ class ShiftedNetwork(Simulation):
             "train_accuracy": train_accuracy,
             "temperature": fitted["temperature"].fit_result_.parameters["temperature"],
             "clean": _judged(known, test.labels),
+            "clean_shown": _judged({stage: probs[rows] for stage, probs in known.items()}, labels),
             "foreign": {
                 name: {stage: _told(known[stage], probs) for stage, probs in found.items()}
                 for name, found in foreign.items()

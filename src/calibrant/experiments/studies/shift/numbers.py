@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibrant.experiments.claims import exchanged
-from calibrant.experiments.means import mean_of
+from calibrant.experiments.means import Mean, mean_of, paired_difference
 from calibrant.experiments.studies.shift.settings import (
     CORRUPTED,
     CORRUPTIONS,
@@ -20,16 +20,17 @@ from calibrant.experiments.studies.shift.settings import (
 Numbers = Mapping[str, Any]
 DIGITS = 6
 JUDGED = ("error", "ece", "nll", "gap")
+_KEPT = ("train_accuracy", "temperature", "clean", "clean_shown", "foreign")
 
 
 def kept_of(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Means over corruptions by severity, and each corruption's ECE at the highest."""
+    """Means over corruptions by severity, and the ECE under each corruption."""
     by_severity = {
         severity: [each for each in found["shifts"] if each["severity"] == severity]
         for severity in SEVERITIES
     }
     return {
-        **{name: found[name] for name in ("train_accuracy", "temperature", "clean", "foreign")},
+        **{name: found[name] for name in _KEPT},
         "severities": {
             stage: [
                 {name: mean_of([each[stage][name] for each in of]).value for name in JUDGED}
@@ -37,9 +38,17 @@ def kept_of(found: Mapping[str, Any]) -> dict[str, Any]:
             ]
             for stage in STAGES
         },
-        "worst": {
-            each["corruption"]: {stage: each[stage]["ece"] for stage in STAGES}
-            for each in by_severity[SEVERITIES[-1]]
+        "corruptions": {
+            corruption: {
+                stage: [
+                    each[stage]["ece"]
+                    for of in by_severity.values()
+                    for each in of
+                    if each["corruption"] == corruption
+                ]
+                for stage in STAGES
+            }
+            for corruption in CORRUPTIONS
         },
     }
 
@@ -48,7 +57,7 @@ def numbers_of(runs: Sequence[Mapping[str, Any]], _also: Mapping[str, Any]) -> d
     """The runs by loss, and what they took."""
     by_seed = sorted(runs, key=lambda run: run["seed"])
     of_loss = {loss: [run for run in by_seed if run["loss"] == loss] for loss in TITLES}
-    names = ("seed", "train_accuracy", "temperature", "clean", "foreign", "severities", "worst")
+    names = ("seed", *_KEPT, "severities", "corruptions")
     return {
         "setting": {name: runs[0][name] for name in DEFAULTS if name != "loss"},
         "wanted": len(of_loss) * max(map(len, of_loss.values())),
@@ -86,6 +95,28 @@ def runs_of_loss(numbers: Numbers, loss: str) -> dict[int, Mapping[str, Any]]:
     """The runs of a loss by seed; none if it is not there."""
     arm = next((each for each in numbers["arms"] if each["loss"] == loss), {"runs": []})
     return {run["seed"]: run for run in arm["runs"]}
+
+
+def effect(
+    runs: Mapping[int, Mapping[str, Any]], place: int, first: str, second: str, without: str = ""
+) -> Mean:
+    """How much the mean ECE over corruptions, or all but one, is higher after the first calibrator."""
+    left = [name for name in CORRUPTIONS if name != without]
+    means = [
+        [mean_of([run["corruptions"][name][stage][place] for name in left]).value for run in runs.values()]
+        for stage in (first, second)
+    ]
+    return paired_difference(*means)
+
+
+def largest(runs: Mapping[int, Mapping[str, Any]], place: int, first: str, second: str) -> str:
+    """The corruption under which two calibrators differ most."""
+
+    def difference(name: str) -> float:
+        found = [run["corruptions"][name] for run in runs.values()]
+        return abs(mean_of([each[first][place] - each[second][place] for each in found]).value)
+
+    return max(CORRUPTIONS, key=difference)
 
 
 def auroc(run: Mapping[str, Any], foreign: str, stage: str, score: str = "max_probability") -> float:

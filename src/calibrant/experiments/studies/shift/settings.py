@@ -34,10 +34,14 @@ STAGES: Mapping[str, str] = {
 CORRUPTIONS = ("gaussian-noise", "motion-blur", "fog", "brightness", "contrast", "jpeg-compression")
 SEVERITIES = (1, 2, 3, 4, 5)
 FOREIGN: Mapping[str, str] = {"notmnist_ood": "notMNIST", "mnist": "MNIST"}
+SHORT: Mapping[str, str] = {loss: loss.partition("(")[0] for loss in TITLES}
+"""Losses as keys of claims name them."""
 CORRUPTED = "corrupted"
 """The name under which corrupted images of the highest severity stand among the foreign ones."""
 
 PAPER_FCL = "focal calibration loss (2025), table 4"
+NOT_IN_TABLE = frozenset({"focal(gamma=3)"})
+"""Losses that table 4 lacks; it has MMCE and dual focal loss too, and calls cross-entropy weight decay."""
 NOT_CLAIMED = "claimed by no paper"
 AIM = "the aim"
 SCORES: Mapping[str, str] = {"max_probability": "top probability", "entropy": "entropy"}

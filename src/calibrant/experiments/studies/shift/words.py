@@ -7,14 +7,15 @@ from typing import Any
 
 from calibrant.experiments.means import mean_of, plus_minus
 from calibrant.experiments.pages import table
-from calibrant.experiments.studies.shift.claims import claims
-from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
+from calibrant.experiments.studies.shift.claims import TEMPERATURE, claims, key_of
+from calibrant.experiments.studies.shift.numbers import auroc, effect, foreign_sets, largest, runs_of_loss
 from calibrant.experiments.studies.shift.settings import (
     AS_TRAINED,
     CORRUPTIONS,
     CROSS_ENTROPY,
     SCORES,
     SEVERITIES,
+    SHORT,
     STAGES,
     TITLES,
 )
@@ -36,6 +37,11 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "left_hours": (numbers["wanted"] - done) * per_run / 3600,
         "corruptions": CORRUPTIONS,
         "promise": {TITLES[arm["loss"]]: _promise(arm["runs"]) for arm in numbers["arms"]},
+        "effects": _effects(numbers),
+        "repaired": _tally(numbers, TEMPERATURE, AS_TRAINED),
+        "left": _said_of(numbers, "above-clean"),
+        "left_under": _said_of(numbers, "above-clean", each=True),
+        "under": _said_of(numbers, "under-confident"),
         "gaps": _gaps(numbers),
         "worst": _worst(numbers),
         "told": {title: _told(numbers, score) for score, title in SCORES.items()},
@@ -49,7 +55,10 @@ def _promise(runs: Sequence[Mapping[str, Any]]) -> str:
     rows = [
         [
             title,
-            plus_minus(mean_of([run["clean"][stage]["ece"] for run in runs]), 2, 100),
+            *(
+                plus_minus(mean_of([run[clean][stage]["ece"] for run in runs]), 2, 100)
+                for clean in ("clean", "clean_shown")
+            ),
             *(
                 plus_minus(mean_of([run["severities"][stage][place]["ece"] for run in runs]), 2, 100)
                 for place in range(len(SEVERITIES))
@@ -57,13 +66,67 @@ def _promise(runs: Sequence[Mapping[str, Any]]) -> str:
         ]
         for stage, title in STAGES.items()
     ]
-    errors = [mean_of([run["clean"][AS_TRAINED]["error"] for run in runs])]
+    errors = [
+        mean_of([run[clean][AS_TRAINED]["error"] for run in runs]) for clean in ("clean", "clean_shown")
+    ]
     errors += [
         mean_of([run["severities"][AS_TRAINED][place]["error"] for run in runs])
         for place in range(len(SEVERITIES))
     ]
     rows.append(["*error*", *(plus_minus(each, 2, 100) for each in errors)])
-    return table(["ECE %", "clean", *(f"severity {severity}" for severity in SEVERITIES)], rows)
+    heads = ["ECE %", "clean, all", "clean, the same", *(f"severity {severity}" for severity in SEVERITIES)]
+    return table(heads, rows)
+
+
+def _effects(numbers: Mapping[str, Any]) -> str:
+    """The ECE after temperature scaling less that as trained, with and without one corruption."""
+    rows: list[list[str]] = []
+    for loss, title in TITLES.items():
+        runs = runs_of_loss(numbers, loss)
+        if not runs:
+            continue
+        names = [largest(runs, place, TEMPERATURE, AS_TRAINED) for place in range(len(SEVERITIES))]
+        for said, without in ((f"{title}", [""] * len(SEVERITIES)), ("… without the largest", names)):
+            found = [
+                effect(runs, place, TEMPERATURE, AS_TRAINED, without=name)
+                for place, name in enumerate(without)
+            ]
+            cells = [
+                f"{plus_minus(each, 2, 100, signed=True)}{f' ({name})' if name else ''}"
+                for each, name in zip(found, without, strict=True)
+            ]
+            rows.append([said, *cells])
+    return table(["loss", *(f"severity {severity}" for severity in SEVERITIES)], rows)
+
+
+def _tally(numbers: Mapping[str, Any], first: str, second: str) -> list[str]:
+    """At which severities a calibrator lowers or raises the ECE, loss by loss."""
+    verdicts = {claim.key: str(claim.verdict) for claim in claims(numbers)}
+    said: list[str] = []
+    for loss, title in TITLES.items():
+        found = {
+            severity: verdicts.get(key_of(first, second, loss, severity), "undecided")
+            for severity in SEVERITIES
+        }
+        words = [
+            f"{word} at {', '.join(str(severity) for severity, each in found.items() if each == verdict)}"
+            for verdict, word in (("holds", "lower"), ("does not hold", "higher"), ("undecided", "undecided"))
+            if verdict in found.values()
+        ]
+        said.append(f"{title}: {', '.join(words)}")
+    return said
+
+
+def _said_of(numbers: Mapping[str, Any], start: str, *, each: bool = False) -> str:
+    """The verdicts on claims whose names begin so, with the losses or the corruptions they are about."""
+    found: dict[str, list[str]] = {}
+    titles = {short: TITLES[loss] for loss, short in SHORT.items()}
+    for claim in claims(numbers):
+        name, _, about = claim.key.partition(", ")
+        after, _, corruption = about.partition(", ")
+        if name == start and bool(corruption) == each:
+            found.setdefault(str(claim.verdict), []).append(corruption or titles[after])
+    return "; ".join(f"*{verdict}* for {' and '.join(names)}" for verdict, names in found.items())
 
 
 def _gaps(numbers: Mapping[str, Any]) -> str:
@@ -72,7 +135,10 @@ def _gaps(numbers: Mapping[str, Any]) -> str:
         [
             TITLES[arm["loss"]],
             plus_minus(
-                mean_of([run["clean"]["temperature"]["gap"] for run in arm["runs"]]), 2, 100, signed=True
+                mean_of([run["clean_shown"]["temperature"]["gap"] for run in arm["runs"]]),
+                2,
+                100,
+                signed=True,
             ),
             *(
                 plus_minus(
@@ -96,7 +162,9 @@ def _worst(numbers: Mapping[str, Any]) -> str:
         [
             corruption,
             *(
-                plus_minus(mean_of([run["worst"][corruption][stage] for run in arm["runs"]]), 2, 100)
+                plus_minus(
+                    mean_of([run["corruptions"][corruption][stage][-1] for run in arm["runs"]]), 2, 100
+                )
                 for stage in STAGES
             ),
         ]
