@@ -7,7 +7,7 @@ from typing import Any
 
 from calibrant.experiments.means import Mean
 from calibrant.experiments.pages import table
-from calibrant.experiments.studies.losses.claims import WITHOUT_UNIT, claims, shown
+from calibrant.experiments.studies.losses.claims import WITHOUT_UNIT, claims, on_grid, shown
 from calibrant.experiments.studies.losses.numbers import METRICS, TITLES, ArmRuns, Pick, Run, arms_of
 from calibrant.experiments.studies.losses.paired import claims_table
 from calibrant.experiments.studies.losses.published import DATA, NETWORK
@@ -90,7 +90,8 @@ def _fitted(arms: Sequence[ArmRuns]) -> str:
         [
             arm.title,
             str(len(arm.runs)),
-            *(_cell(arm.parameter(name), "temperature") for name in ("temperature", "ece_temperature")),
+            _cell(arm.parameter("temperature"), "temperature"),
+            _cell(on_grid(arm.parameter("ece_temperature")), "temperature"),
             *(_range(arm, name) for name in ("focal_temperature", "gamma")),
             _cell(arm.mean(lambda run: run["train_accuracy"]), "accuracy"),
         ]

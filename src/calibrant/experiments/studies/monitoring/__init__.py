@@ -30,6 +30,7 @@ def numbers_of(records: Sequence[Mapping[str, Any]], setting: settings.Setting) 
     for (slope, shift, at), alarms in changed.items():
         change = settings.Change(slope=slope, shift=shift)
         delays = sorted((alarm - at) * setting.batch for alarm in alarms if alarm is not None and alarm >= at)
+        kept = sum(alarm is None or alarm >= at for alarm in alarms)
         rows.append(
             {
                 "change": change.formula,
@@ -37,7 +38,8 @@ def numbers_of(records: Sequence[Mapping[str, Any]], setting: settings.Setting) 
                 "streams": len(alarms),
                 "before": sum(alarm is not None and alarm < at for alarm in alarms),
                 "found": len(delays),
-                "median_delay": _median(delays, sum(alarm is None or alarm >= at for alarm in alarms)),
+                "median_delay": _median(delays, kept),
+                "median_interval": interval_of_median(delays, kept),
                 "fixed_test": samples_of_fixed_test(setting, change),
             }
         )
@@ -58,6 +60,30 @@ def numbers_of(records: Sequence[Mapping[str, Any]], setting: settings.Setting) 
 def _median(delays: Sequence[int], streams: int) -> int | None:
     """The delay by which half of the streams have raised an alarm; None where fewer have."""
     return delays[(streams - 1) // 2] if len(delays) > (streams - 1) // 2 else None
+
+
+def interval_of_median(delays: Sequence[int], streams: int) -> tuple[int | None, int | None]:
+    """The delays between which the median of all such streams lies, with 95 % confidence, by their order.
+
+    Less than 2.5 % of binomial counts with one half lie below the rank of the first, and as few above that of
+    the second; None where so many streams have not raised an alarm, or are not there.
+
+    Example:
+        >>> interval_of_median(range(1, 41), 40)
+        (14, 27)
+        >>> interval_of_median([1, 2, 3], 4)
+        (None, None)
+    """
+    from scipy.stats import binom
+
+    rank = int(binom.ppf(0.025, streams, 0.5))  # P(count < rank) <= 2.5 %
+    if rank < 1:
+        return None, None
+    low, high = rank - 1, streams - rank
+    return (
+        delays[low] if low < len(delays) else None,
+        delays[high] if high < len(delays) else None,
+    )
 
 
 def claims(numbers: Mapping[str, Any]) -> Sequence[Claim]:

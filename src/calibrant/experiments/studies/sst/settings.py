@@ -17,6 +17,8 @@ CONVENTIONS: Mapping[str, str] = {
     RENORMALISED: "renormalised: negative and positive divided by their sum",
 }
 STAGES = ("before", "by-ece", "by-adaptive-ece", "temperature", "focal-temperature")
+PLAIN = frozenset({"cross-entropy", "brier", "label-smoothing", "mmce-published"})
+"""Losses that are no kind of focal loss."""
 METRICS = ("error", "nll", "ece", "adaptive_ece", "mce", "smce", "share_above_99")
 GAMMAS = (1, 2, 3)
 

@@ -14,6 +14,7 @@ from calibrant.experiments.studies.sst.settings import (
     CONVENTIONS,
     FEWEST_SEEDS,
     LOSSES,
+    PLAIN,
     PRINTED,
     RENORMALISED,
     STRUCK,
@@ -41,6 +42,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "tables": {title: _table(numbers, name) for name, title in CONVENTIONS.items()},
         "fitted": {name: _fitted(arms_of(numbers, name)) for name in CONVENTIONS},
         "epochs": _epochs(numbers),
+        "kept": _kept(numbers),
         "theory": _theory(numbers),
         "fewest": FEWEST_SEEDS,
         "verdicts": _verdicts(numbers),
@@ -99,6 +101,19 @@ def _epochs(numbers: Mapping[str, Any]) -> str:
         cells = [plus_minus(mean_of([run["temperatures"][epoch - 1] for run in runs]), 2) for epoch in EPOCHS]
         rows.append([arm.title, kept, *cells])
     return table(["loss", "epochs kept", *(f"T, epoch {epoch}" for epoch in EPOCHS)], rows)
+
+
+def _kept(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """The epochs that were kept, for losses without a focal exponent and with one."""
+    from scipy.stats import mannwhitneyu
+
+    epochs = sorted(run["kept_epoch"] for run in numbers["runs"])
+    plain, focal = (
+        sorted(run["kept_epoch"] for run in numbers["runs"] if (run["loss"] in PLAIN) == is_plain)
+        for is_plain in (True, False)
+    )
+    p = float(mannwhitneyu(plain, focal).pvalue) if plain and focal else None
+    return {"first": epochs[0], "last": epochs[-1], "plain": plain, "focal": focal, "p": p}
 
 
 def _theory(numbers: Mapping[str, Any]) -> str:

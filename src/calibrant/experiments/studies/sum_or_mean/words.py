@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from calibrant.experiments.pages import table
-from calibrant.experiments.studies.losses.claims import shown
+from calibrant.experiments.studies.losses.claims import on_grid, shown
 from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick
 from calibrant.experiments.studies.losses.paired import claims_table
 from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, claims, equal_steps
@@ -22,12 +22,13 @@ from calibrant.experiments.studies.sum_or_mean.settings import (
     TITLES,
 )
 
+BY_ECE = "T by ECE"
 COLUMNS: Mapping[str, tuple[str, Pick]] = {
     "error %": ("error", lambda run: run["stages"]["before"]["error"]),
     "ECE %": ("ece", lambda run: run["stages"]["before"]["ece"]),
     "NLL": ("nll", lambda run: run["stages"]["before"]["nll"]),
     "T": ("temperature", lambda run: run["parameters"]["temperature"]),
-    "T by ECE": ("temperature", lambda run: run["parameters"]["ece_temperature"]),
+    BY_ECE: ("temperature", lambda run: run["parameters"]["ece_temperature"]),
     "ECE after T %": ("ece", lambda run: run["stages"]["temperature"]["ece"]),
     "NLL after T": ("nll", lambda run: run["stages"]["temperature"]["nll"]),
     "norm of the last layer": ("temperature", lambda run: list(run["norms"].values())[-1]),
@@ -100,7 +101,11 @@ def _table(arms: Mapping[str, ArmRuns]) -> str:
         [
             arm.title,
             str(len(arm.runs)),
-            *(shown(arm.mean(pick), name).removesuffix(" %") for name, pick in COLUMNS.values()),
+            *(
+                shown(on_grid(mean) if title == BY_ECE else mean, name).removesuffix(" %")
+                for title, (name, pick) in COLUMNS.items()
+                for mean in [arm.mean(pick)]
+            ),
         ]
         for arm in arms.values()
     ]
