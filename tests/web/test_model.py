@@ -158,6 +158,30 @@ def test_the_map_is_bright_where_the_class_is(asked: Client) -> None:
     assert (wrong.status_code, "did you mean 'green'" in wrong.json()["error"]) == (422, True)
 
 
+class Redness(Colours):
+    """One logit: how red an image is."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Log-odds ``(N, 1)``."""
+        return super().forward(images)[:, :1] - 1
+
+
+def test_one_output_has_the_map_of_the_second_class(classifier: Classifier) -> None:
+    """Of a network with one output only the class that it speaks for has a map."""
+    alone = replace(
+        classifier,
+        seen=replace(classifier.seen, network=Redness().eval()),
+        class_names=("other", "red"),
+        calibrator=None,
+        refits=None,
+        prevalence=None,
+    )
+    file = Upload("red.png", png(picture()))
+    found = {name: alone.with_map(file, name, Limits(), lambda *_: None) for name in ("other", "red")}
+    assert (found["red"]["map_of"], found["red"]["map_empty"]) == ("red", False)
+    assert found["other"]["map_error"] == "this network has one output, whose map is that of red."
+
+
 def bomb(width: int, height: int) -> bytes:
     """The start of a PNG file that says that it has so many pixels."""
     content = bytearray(png(picture()))

@@ -92,7 +92,7 @@ class Classifier:
         network = self.seen.network
         try:
             layer = dict(network.named_modules())[last_maps(network, prepared)]
-            column = names.index(of) if self.columns is None else int(self.columns[names.index(of)])
+            column = self._column(names.index(of), image)
             heat = grad_cam(network, prepared, [column], layer=layer)[0]
         except (InputError, AssertionError, IndexError) as error:
             said = str(error) or "this network has no maps of this class."
@@ -105,6 +105,20 @@ class Classifier:
             "map": _address(png(_coloured(heat))),
             "map_empty": strongest <= 0,
         }
+
+    def _column(self, place: int, image: Tensor) -> int:
+        """The network's output for a class.
+
+        Raises:
+            InputError: If it has one output for two classes, which speaks for the second one.
+        """
+        if self.columns is not None:
+            return int(self.columns[place])
+        if len(self.class_names) != 2 or self.seen.logits(image[None]).shape[1] > 1:
+            return place
+        if place == 0:
+            raise InputError(f"this network has one output, whose map is that of {self.class_names[1]}.")
+        return 0
 
     def _judged(self, images: Tensor) -> list[list[dict[str, Any]]]:
         """One row for each class of each image."""
