@@ -64,9 +64,13 @@ class DetectionCalibration:
             given: dict[str, Any] = json.loads(text)
             check_choice("method", given["method"], METHODS)
             given["weights"] = tuple(given["weights"])
-            return cls(**given)
+            found = cls(**given)
+            if not np.isfinite((*found.weights, found.bias)).all():
+                raise InputError("its numbers must be finite")
+            found.predict_proba([0.5], np.full((1, found.num_covariates), 0.5))  # as many weights as terms
         except (ValueError, TypeError, KeyError) as error:
             raise InputError(f"it is no calibrator of detections ({error}).") from error
+        return found
 
 
 def fit_detections(
