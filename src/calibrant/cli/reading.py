@@ -161,6 +161,14 @@ class Reading:
         """The same, read whole."""
         return self.open(path, stream=False)
 
+    def of_new(self, *, groups: bool) -> Reading:
+        """The options for new predictions, which a calibrator is applied to: clusters are of no use there.
+
+        Args:
+            groups: Whether the calibrator needs groups.
+        """
+        return replace(self, cluster=None, group_column=self.group_column if groups else None)
+
     def load_other(self, path: Path) -> Predictions:
         """The same, of a file whose columns may have calibrant's own names, as ``apply`` writes them."""
         if not self.columns:
