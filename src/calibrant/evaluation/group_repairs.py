@@ -173,7 +173,8 @@ def with_repairs_by_group(
     chosen = evaluation.verdict.repair
     event = to_repair(predictions).kind == "binary"
     usual = "platt" if event else "temperature"
-    methods = dict.fromkeys([usual if chosen is None else chosen.method, *(["platt"] if event else [])])
+    first = usual if chosen is None else chosen.method
+    methods = [first, "platt"] if event and first != "platt" else [first]
     found = [
         ByGroup(method, group_repairs(predictions, method=method, level=level, seed=seed))
         for method in methods
