@@ -58,6 +58,7 @@ def apply(
     from calibrant.calibrators.cohorts.files import load_either
     from calibrant.predictions.checks import one_sample_allowed
     from calibrant.predictions.dense_repair import holds_images
+    from calibrant.predictions.detection_results import detection_results
     from calibrant.predictions.repair_form import repaired, to_repair
     from calibrant.predictions.same_form import save_in_form_of
 
@@ -75,7 +76,8 @@ def apply(
             return
         event = fitted.kind_ == "binary"
         reading = reading.of_new(groups=isinstance(loaded, GroupCalibrator | Multicalibrator))
-        given = (replace(reading, kind="multilabel") if fitted.kind_ == "multilabel" else reading).load(file)
+        detected = None if is_pipe(file) else detection_results(file, annotations=reading.annotations)
+        given = _loaded(fitted, reading, file) if detected is None else detected.predictions
         predictions = to_repair(given) if event else given
         _check_fit(calibrator, fitted, file, given, predictions)
         tell(f"applying {fitted.name}", 0.5)
@@ -96,7 +98,9 @@ def apply(
 
         def write(path: Path) -> None:
             nonlocal kept
-            if is_pipe(file):
+            if detected is not None and path.suffix == ".json":
+                detected.save(path, calibrated.confidence)
+            elif is_pipe(file):
                 calibrated.save(path)
             else:
                 kept = save_in_form_of(file, path, calibrated, columns=reading.columns, format=reading.form)
@@ -107,6 +111,11 @@ def apply(
     for note in (*given.notes, *notes):
         typer.echo(f"note: {note}")
     typer.echo(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
+
+
+def _loaded(fitted: Calibrator, reading: Reading, file: Path) -> Predictions:
+    """Without labels nothing in a file says that several may hold at once."""
+    return (replace(reading, kind="multilabel") if fitted.kind_ == "multilabel" else reading).load(file)
 
 
 def _check_fit(
@@ -136,7 +145,8 @@ def _groups_of(predictions: Predictions, calibrator: Path, file: Path) -> Sequen
     if predictions.groups is None:
         raise InputError(
             f"{calibrator} has a calibrator for each group; {file} must have `groups`, one name per sample; "
-            "--group-column says which column holds them."
+            "--group-column says which column holds them, and --annotations what detected classes are "
+            "called."
         )
     return predictions.groups
 
