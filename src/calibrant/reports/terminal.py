@@ -200,7 +200,7 @@ def _holes(found: tables.MetricTable, shown: Sequence[int]) -> Iterable[str]:
 
 
 def _warnings(arms: Sequence[Arm]) -> Iterable[str]:
-    """What the fits of calibrators warned of, once for all that say the same; of many labels, the first few."""
+    """What the fits warned of, once for all that say the same; of many labels, the first few."""
     titles: dict[str, list[str]] = {}
     left_out: list[str] = []
     for arm in arms:
