@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from calibrant import InputError
-from calibrant.predictions import load_detections
+from calibrant.calibrators import PlattScaling
+from calibrant.predictions import Predictions, load_detections
+from calibrant.predictions.repair_form import to_repair
 from command_line import call
 
 TRUTH = {
@@ -81,9 +83,39 @@ def test_commands_read_them_by_their_annotations(files, tmp_path) -> None:
     done = call("evaluate", *options, "--bootstrap", "20", "--method", "platt", "--json", "found.json",
                 folder=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "found.json").read_text())["settings"]["clusters"] == 40
+    judged = json.loads((tmp_path / "found.json").read_text())
+    assert judged["settings"]["clusters"] == 40
     fitted = call("fit", *options, "--all", "--method", "platt", "--out", "c.safetensors", folder=tmp_path)
     assert fitted.returncode == 0, fitted.stderr
+    _, apply = judged["verdict"]["commands"]
+    assert apply == "calibrant apply platt.safetensors NEW.json --out REPAIRED.json"
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_new_detections_are_repaired_as_they_are(tmp_path, count: int) -> None:
+    """No annotations: the same list with other scores, all other fields kept, a single one too."""
+    rng = np.random.default_rng(0)
+    sure = rng.random(300)
+    predictions = Predictions(confidence=sure, correct=(rng.random(300) < sure / 2).astype(int))
+    event = to_repair(predictions)
+    fitted = PlattScaling().fit(event.scores, event.labels)
+    fitted.class_names_ = event.class_names
+    fitted.save(tmp_path / "c.safetensors")
+    keys = ("image_id", "category_id", "bbox", "score", "segmentation")
+    given = [dict(zip(keys, (*each, {"size": [2, 2]}), strict=True)) for each in FOUND[:count]]
+    (tmp_path / "new.json").write_text(json.dumps(given))
+    done = call("apply", "c.safetensors", "new.json", "--out", "out.json", "--annotations", "none.json",
+                folder=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    made = json.loads((tmp_path / "out.json").read_text())
+    assert [{**each, "score": old["score"]} for each, old in zip(made, given, strict=True)] == given
+    scores = np.array([each["score"] for each in given])
+    expected = fitted.predict_proba(np.log(scores / (1 - scores))).tolist()
+    assert [each["score"] for each in made] == pytest.approx(expected, rel=1e-12)
+    given[0]["score"] = 1.5
+    (tmp_path / "new.json").write_text(json.dumps(given))
+    wrong = call("apply", "c.safetensors", "new.json", "--out", "out.json", folder=tmp_path)
+    assert "new.json: `score` must lie in 0..1; detection 0 has 1.5" in wrong.stderr
 
 
 def test_wrong_files_are_named(files, tmp_path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.dense import apply_to_images
 from calibrant.cli.reading import Reading, check_inputs, is_pipe, reads
 from calibrant.cli.terminal import Force, check_output, progress, write_unless_other
 
@@ -55,36 +56,30 @@ def apply(
     from calibrant.calibrators import Multicalibrator
     from calibrant.calibrators.cohorts.by_group import GroupCalibrator
     from calibrant.calibrators.cohorts.files import load_either
+    from calibrant.predictions.checks import one_sample_allowed
+    from calibrant.predictions.dense_repair import holds_images
+    from calibrant.predictions.detection_results import detection_results
     from calibrant.predictions.repair_form import repaired, to_repair
     from calibrant.predictions.same_form import save_in_form_of
 
-    with progress(f"reading {file.name}") as tell:
+    with progress(f"reading {file.name}") as tell, one_sample_allowed():
         try:
             loaded = load_either(calibrator)
         except InputError as error:
             _refuse_wrong_order(calibrator, file, error)
             raise
         fitted = _pooled(loaded, calibrator)
+        if holds_images(file):
+            tell(f"applying {fitted.name}", 0.5)
+            plain = fitted is loaded and not (label_shift or prior)
+            typer.echo(apply_to_images(fitted if plain else None, file, out))
+            return
         event = fitted.kind_ == "binary"
-        given = (replace(reading, kind="multilabel") if fitted.kind_ == "multilabel" else reading).load(file)
+        reading = reading.of_new(groups=isinstance(loaded, GroupCalibrator | Multicalibrator))
+        detected = None if is_pipe(file) else detection_results(file, annotations=reading.annotations)
+        given = _loaded(fitted, reading, file) if detected is None else detected.predictions
         predictions = to_repair(given) if event else given
-        _refuse_confidences(calibrator, fitted, file, given)
-        if predictions.num_classes not in {None, fitted.num_classes_}:
-            raise InputError(
-                f"{file} has {predictions.num_classes} classes, {calibrator} was fitted on "
-                f"{fitted.num_classes_}; name predictions of the same model."
-            )
-        if predictions.kind != fitted.kind_:
-            raise InputError(
-                f"{file} holds {predictions.kind} predictions, {calibrator} was fitted on {fitted.kind_} "
-                "ones; name predictions in the form that it was fitted on."
-            )
-        known, named = fitted.class_names_, predictions.class_names
-        if known is not None and named is not None and known != named:
-            raise InputError(
-                f"{file} names its classes {_listed(named)}, {calibrator} was fitted on {_listed(known)}; "
-                "bring the columns into that order."
-            )
+        _check_fit(calibrator, fitted, file, given, predictions)
         tell(f"applying {fitted.name}", 0.5)
         scores = predictions.scores
         if isinstance(loaded, GroupCalibrator | Multicalibrator):
@@ -103,7 +98,9 @@ def apply(
 
         def write(path: Path) -> None:
             nonlocal kept
-            if is_pipe(file):
+            if detected is not None and path.suffix == ".json":
+                detected.save(path, calibrated.confidence)
+            elif is_pipe(file):
                 calibrated.save(path)
             else:
                 kept = save_in_form_of(file, path, calibrated, columns=reading.columns, format=reading.form)
@@ -116,11 +113,40 @@ def apply(
     typer.echo(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
 
 
+def _loaded(fitted: Calibrator, reading: Reading, file: Path) -> Predictions:
+    """Without labels nothing in a file says that several may hold at once."""
+    return (replace(reading, kind="multilabel") if fitted.kind_ == "multilabel" else reading).load(file)
+
+
+def _check_fit(
+    calibrator: Path, fitted: Calibrator, file: Path, given: Predictions, predictions: Predictions
+) -> None:
+    """Refuse predictions of another form, or of other classes, than the calibrator's."""
+    _refuse_confidences(calibrator, fitted, file, given)
+    if predictions.num_classes not in {None, fitted.num_classes_}:
+        raise InputError(
+            f"{file} has {predictions.num_classes} classes, {calibrator} was fitted on "
+            f"{fitted.num_classes_}; name predictions of the same model."
+        )
+    if predictions.kind != fitted.kind_:
+        raise InputError(
+            f"{file} holds {predictions.kind} predictions, {calibrator} was fitted on {fitted.kind_} "
+            "ones; name predictions in the form that it was fitted on."
+        )
+    known, named = fitted.class_names_, predictions.class_names
+    if known is not None and named is not None and known != named:
+        raise InputError(
+            f"{file} names its classes {_listed(named)}, {calibrator} was fitted on {_listed(known)}; "
+            "bring the columns into that order."
+        )
+
+
 def _groups_of(predictions: Predictions, calibrator: Path, file: Path) -> Sequence[str]:
     if predictions.groups is None:
         raise InputError(
             f"{calibrator} has a calibrator for each group; {file} must have `groups`, one name per sample; "
-            "--group-column says which column holds them."
+            "--group-column says which column holds them, and --annotations what detected classes are "
+            "called."
         )
     return predictions.groups
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calibrant._math.errors import InputError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.calibrators import Calibrator
     from calibrant.predictions import DensePredictions, Predictions
 
 
@@ -37,6 +40,33 @@ def positions_to_fit(dense: DensePredictions) -> Predictions:
     most = max(1, MOST_FITTED // dense.num_classes // dense.num_images)
     sample = dense.sample(most)
     return sample.with_split([0] * sample.num_samples)
+
+
+def apply_to_images(fitted: Calibrator | None, folder: Path, out: Path) -> str:
+    """Write the folder of images anew, with repaired probabilities; what to say of it."""
+    from calibrant.predictions import Predictions
+    from calibrant.predictions.dense_repair import repair_images
+    from calibrant.predictions.repair_form import repaired, to_repair
+
+    if fitted is None:
+        raise InputError(
+            f"{folder} holds images, to which one calibrator for all is applied, without --label-shift and "
+            "--prior."
+        )
+    if fitted.kind_ not in {"multiclass", "binary"}:
+        raise InputError(
+            f"{folder} holds images of scores of several classes, and the calibrator was fitted on "
+            f"{fitted.kind_} predictions; fit one on such images."
+        )
+
+    def repair(rows: NDArray[Any], space: str) -> NDArray[Any]:
+        given: dict[str, Any] = {space: rows}
+        predictions = Predictions(**given)
+        form = to_repair(predictions) if fitted.kind_ == "binary" else predictions
+        return repaired(predictions, fitted.predict_proba(form.scores)).probs.numpy()
+
+    count = repair_images(folder, out, repair, num_classes=fitted.num_classes_)
+    return f"calibrated probabilities of {count:,} images: {out}"
 
 
 def write_images(dense: DensePredictions, path: Path, *, num_bins: int) -> None:

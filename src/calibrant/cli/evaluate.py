@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -127,7 +128,6 @@ def evaluate(
     from calibrant.evaluation.group_repairs import with_repairs_by_group
     from calibrant.predictions import DensePredictions
     from calibrant.reports import render
-    from calibrant.reports.commands import with_commands
 
     def judged(file: Path) -> Evaluation:
         with progress(f"reading {file.name}", quiet=quiet) as tell:
@@ -160,7 +160,7 @@ def evaluate(
             if dense is not None and images is not None:
                 tell("writing the table of images", 0.97)
                 write_images(dense, images, num_bins=bins)
-            found = with_commands(answer, reading=reading.words)
+            found = _with_commands(answer, reading, ignore_index)
             page = report / f"{file.stem}.html" if report is not None and pages else report
             if page is not None:
                 tell("writing the report", 0.99)
@@ -180,6 +180,18 @@ def evaluate(
         _table_of(answers)
     if failed:
         raise typer.Exit(2)
+
+
+def _with_commands(answer: Evaluation, reading: Reading, ignore_index: int | None) -> Evaluation:
+    """With the commands of the repair, each with the options that it needs."""
+    from calibrant.reports.commands import with_commands
+
+    repair = answer.verdict.repair
+    applying = replace(reading.of_new(groups=repair is not None and repair.by_group), label_column=None)
+    fitting = reading.words
+    if ignore_index is not None:
+        fitting = f"{fitting} --ignore-index {ignore_index}".lstrip()
+    return with_commands(answer, reading=fitting, applying=applying.words)
 
 
 def _write_page(found: Evaluation, file: Path, page: Path, *, title: str | None, force: bool) -> None:

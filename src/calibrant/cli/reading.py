@@ -161,6 +161,18 @@ class Reading:
         """The same, read whole."""
         return self.open(path, stream=False)
 
+    def of_new(self, *, groups: bool) -> Reading:
+        """The options for new predictions, which a calibrator is applied to.
+
+        Clusters are of no use there, and what is true is not known: annotations only name classes.
+
+        Args:
+            groups: Whether the calibrator needs groups.
+        """
+        if groups:
+            return replace(self, cluster=None, iou=0.5)
+        return replace(self, cluster=None, iou=0.5, group_column=None, annotations=None)
+
     def load_other(self, path: Path) -> Predictions:
         """The same, of a file whose columns may have calibrant's own names, as ``apply`` writes them."""
         if not self.columns:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -29,13 +31,33 @@ OPPOSITES = {"yes": "no", "y": "n", "positive": "negative", "pos": "neg"}  # cla
 SPLIT_CODES = {"0": 0, "calibration": 0, "val": 0, "validation": 0, "1": 1, "test": 1}
 
 
+_least_samples: ContextVar[int] = ContextVar("least_samples", default=2)
+
+
+@contextmanager
+def one_sample_allowed() -> Generator[None]:
+    """Within this, predictions may hold a single sample: one cannot be judged, but can be repaired."""
+    token = _least_samples.set(1)
+    try:
+        yield
+    finally:
+        _least_samples.reset(token)
+
+
+def refuse_too_few(num_samples: int, name: str) -> None:
+    """Refuse fewer samples than predictions must hold."""
+    least = _least_samples.get()
+    if num_samples < least:
+        samples = "one sample" if least == 1 else "two samples"
+        raise InputError(f"{name} must hold at least {samples}; got {num_samples}.")
+
+
 def as_scores(values: ArrayLike, *, name: str) -> Tensor:
     """A float tensor on the CPU; nothing can be said about the calibration of fewer than two samples."""
     tensor = as_float_tensor(values, name=name).cpu()
     if tensor.ndim == 0:
         raise InputError(f"`{name}` must have shape (N,) or (N, C); got ().")
-    if tensor.shape[0] < 2:
-        raise InputError(f"`{name}` must hold at least two samples; got {tensor.shape[0]}.")
+    refuse_too_few(tensor.shape[0], f"`{name}`")
     return tensor
 
 

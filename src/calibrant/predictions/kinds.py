@@ -107,8 +107,7 @@ def scores_on_file(space: ClassSpace, file: ScoreFile, beside: Companions) -> Co
     if beside.kind not in {None, "multiclass"}:
         raise InputError(f"only multiclass predictions are read in pieces; got the kind {beside.kind}.")
     num_samples, num_classes = file.shape
-    if num_samples < 2:
-        raise InputError(f"`{space}` must hold at least two samples; got {num_samples}.")
+    checks.refuse_too_few(num_samples, f"`{space}`")
     names = beside.names()
     targets = None if beside.labels is None else _class_labels(beside.labels, names, file.shape)
     names = None if names is None else checks.check_class_names(names, num_classes)

@@ -18,16 +18,19 @@ def mark_of_files(files: Sequence[str | os.PathLike[str]]) -> str:
     return hashlib.sha256(paths.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def with_commands(evaluation: Evaluation, *, reading: str = "") -> Evaluation:
+def with_commands(evaluation: Evaluation, *, reading: str = "", applying: str | None = None) -> Evaluation:
     """The evaluation with the commands of its repair, and the sentence that names them as the last one.
 
     An evaluation that has them, or that recommends no repair, is returned as it is. ``reading`` are the
-    options by which the file was read, which the commands need as well.
+    options by which the file was read, which the commands need as well; ``applying`` are those for new
+    predictions, where they differ.
     """
     verdict = evaluation.verdict
     if verdict.repair is None or verdict.commands:
         return evaluation
-    fit, apply = (f"{each} {reading}".rstrip() for each in repair_commands(verdict.repair))
+    fit, apply = repair_commands(verdict.repair)
+    fit = f"{fit} {reading}".rstrip()
+    apply = f"{apply} {reading if applying is None else applying}".rstrip()
     when = f"Next, {verdict.condition}" if verdict.condition else "Next"
     said = f"{when}: `{fit}`, then `{apply}` for new predictions."
     spelled = replace(verdict, commands=(fit, apply), sentences=(*verdict.sentences, said))
@@ -58,6 +61,8 @@ def repair_commands(repair: Repair) -> tuple[str, str]:
 
 def _new_files(repair: Repair) -> str:
     """New predictions and where they go, in the format of these."""
+    if repair.format == "dense":  # images of scores
+        return "NEW_FOLDER --out REPAIRED_FOLDER"
     if repair.format == "npy":  # whose names say what they hold, and which are not written
         return f"NEW_{repair.space}.npy --out REPAIRED.npz"
     ending = repair.format if f".{repair.format}" in WRITERS else "npz"

@@ -1,0 +1,123 @@
+"""``calibrant apply`` on what is new: one sample, no labels, no patients; and the printed commands."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.calibrators import PlattScaling, TemperatureScaling
+
+
+@pytest.fixture
+def platt(tmp_path) -> PlattScaling:
+    """A calibrator of events, saved as ``c.safetensors``."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=300)
+    fitted = PlattScaling().fit(logits, (rng.random(300) < 1 / (1 + np.exp(-logits / 2))).astype(int))
+    fitted.save(tmp_path / "c.safetensors")
+    return fitted
+
+
+@pytest.mark.parametrize("text", ["prob\n0.9\n", "prob,label,site\n0.9,1,B\n"])
+def test_one_new_sample_is_repaired(run, tmp_path, platt, text: str) -> None:
+    """With a label or without, and options for columns that only mattered to judge are ignored."""
+    (tmp_path / "new.csv").write_text(text)
+    done = run("apply", "c.safetensors", "new.csv", "--out", "out.csv", "--cluster", "patient",
+               "--group-column", "region")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[0] == text.splitlines()[0]
+    expected = float(platt.predict_proba(np.log([9.0]))[0])
+    assert float(lines[1].split(",")[0]) == pytest.approx(expected, rel=1e-12)
+
+
+def test_no_sample_is_refused(run, tmp_path, platt) -> None:
+    """A table that has but a header, in one sentence; to judge one sample still is refused."""
+    (tmp_path / "new.csv").write_text("prob\n")
+    none = run("apply", "c.safetensors", "new.csv", "--out", "out.csv")
+    assert (none.returncode, "must hold at least one sample; got 0" in none.stderr) == (2, True)
+    with pytest.raises(calibrant.InputError, match="at least two samples; got 1"):
+        calibrant.predictions.Predictions(probs=[0.5])
+
+
+def test_printed_commands_carry_what_each_needs(run, tmp_path) -> None:
+    """The fit has the columns and the label that is ignored; the application has none of them."""
+    rng = np.random.default_rng(1)
+    logits = rng.normal(size=600)
+    labels = (rng.random(600) < 1 / (1 + np.exp(-logits))).astype(int)
+    p = 1 / (1 + np.exp(-4 * logits))
+    rows = [f"{q},{y},{k % 3},p{k}" for k, (q, y) in enumerate(zip(p, labels, strict=True))]
+    (tmp_path / "t.csv").write_text("\n".join(["risk,died,site,patient", *rows]) + "\n")
+    options = [
+        "--prob-columns",
+        "risk",
+        "--label-column",
+        "died",
+        "--group-column",
+        "site",
+        "--cluster",
+        "patient",
+    ]
+    done = run("evaluate", "t.csv", *options, "--method", "platt", "--bootstrap", "20", "--json", "t.json")
+    assert done.returncode == 0, done.stderr
+    fit, apply = json.loads((tmp_path / "t.json").read_text())["verdict"]["commands"]
+    assert all(
+        option in fit for option in ("--label-column died", "--group-column site", "--cluster patient")
+    )
+    assert apply == "calibrant apply platt.safetensors NEW.csv --out REPAIRED.csv --prob-columns risk"
+
+
+def images(tmp_path) -> tuple[np.ndarray, np.ndarray]:
+    """Logits and labels of 24 images in the folder ``streets``."""
+    rng = np.random.default_rng(2)
+    logits = rng.normal(size=(24, 3, 5, 4))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    labels[:, 0] = 255
+    (tmp_path / "streets").mkdir()
+    np.save(tmp_path / "streets" / "logits.npy", 4 * logits)
+    np.save(tmp_path / "streets" / "labels.npy", labels)
+    return 4 * logits, labels
+
+
+def test_printed_commands_of_segmentation_work(run, tmp_path) -> None:
+    """They carry ``--ignore-index`` and name folders; what they make is the calibrator's own answer."""
+    logits, _ = images(tmp_path)
+    done = run("evaluate", "streets", "--ignore-index", "255", "--method", "temperature", "--bootstrap", "20",
+               "--json", "t.json")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    fit, apply = json.loads((tmp_path / "t.json").read_text())["verdict"]["commands"]
+    assert "--ignore-index 255" in fit
+    assert run(*fit.split()[1:]).returncode == 0
+    done = run(*apply.replace("NEW_FOLDER", "streets").split()[1:])
+    assert done.returncode == 0, done.stderr
+    made = np.load(tmp_path / "REPAIRED_FOLDER" / "probs.npy")
+    fitted = calibrant.load_calibrator(tmp_path / "temperature.safetensors")
+    assert isinstance(fitted, TemperatureScaling)
+    wanted = fitted.predict_proba(logits[1].reshape(3, -1).T).numpy().T.reshape(3, 5, 4)
+    np.testing.assert_allclose(made[1], wanted, rtol=0, atol=1e-12)
+    again = run(*apply.replace("NEW_FOLDER", "streets").split()[1:])
+    assert again.returncode == 2
+
+
+def test_a_file_for_each_image(run, tmp_path) -> None:
+    """Images of other sizes, without labels, each in its file; a bad one is named and nothing is left."""
+    logits, labels = images(tmp_path)
+    kept = labels != 255
+    rows = np.moveaxis(logits, 1, -1)[kept]
+    TemperatureScaling().fit(rows, labels[kept]).save(tmp_path / "t.safetensors")
+    (tmp_path / "new" / "logits").mkdir(parents=True)
+    np.save(tmp_path / "new" / "logits" / "a.npy", logits[0].astype(np.float32))
+    np.save(tmp_path / "new" / "logits" / "b.npy", logits[0][:, :2])
+    done = run("apply", "t.safetensors", "new", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    made = np.load(tmp_path / "out" / "probs" / "b.npy")
+    assert made.shape == (3, 2, 4)
+    np.testing.assert_allclose(made.sum(axis=0), 1, atol=1e-12)
+    np.save(tmp_path / "new" / "logits" / "c.npy", logits[0][:2])
+    wrong = run("apply", "t.safetensors", "new", "--out", "other")
+    assert wrong.returncode == 2
+    assert "c.npy must have shape" in wrong.stderr
+    assert sorted(each.name for each in tmp_path.iterdir() if "other" in each.name) == []
