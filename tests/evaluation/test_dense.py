@@ -242,3 +242,13 @@ def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path) -
     np.savez(tmp_path / "plain.npz", logits=np.zeros((4, 2)), labels=np.zeros(4, int))
     wrong = call("evaluate", "plain.npz", "--ignore-index", "255", folder=tmp_path)
     assert (wrong.returncode, "are for segmentation" in wrong.stderr) == (2, True)
+
+
+def test_where_nothing_is_fitted_all_images_are_judged() -> None:
+    """Without a split none is put aside; with one the images marked for the test are judged."""
+    given = outputs(3, num_images=6)
+    options = {"bootstrap": 2, "null_draws": 2, "calibrators": []}
+    for split, num_images in ((None, 6), (given["split"], 3)):
+        found = evaluate(DensePredictions(**given | {"split": split}, ignore_index=255), **options)
+        assert (found.num_calibration, found.num_test) == (0, num_images * 56)
+        assert not any("fitted" in note for note in found.notes)

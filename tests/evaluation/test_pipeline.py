@@ -591,3 +591,16 @@ def test_the_log_loss_of_huge_logits_is_finite(made: Any, kind: str) -> None:
     probs = logits.softmax(dim=1) if kind == "multiclass" else logits.sigmoid()
     stated = evaluate(Predictions(probs=probs, labels=labels, kind=kind), **options)
     assert stated.arms[0].metrics["nll"].value is None
+
+
+def test_where_nothing_is_fitted_all_samples_are_judged(made: Maker) -> None:
+    """None is put aside, with or without a split of one part; of two parts the test split is judged."""
+    marked = np.arange(1200) % 3 == 0
+    few: dict[str, Any] = {"calibrators": [], "bootstrap": 2, "null_draws": 2}
+    for split, num_test in ((None, 1200), (np.ones(1200), 1200), (marked, 400)):
+        found = evaluate(made("binary", 1200, split=split), **few)
+        assert (found.num_calibration, found.num_test) == (0, num_test)
+        assert not any("fitted" in note for note in found.notes)
+    other = evaluate(made("binary", 1200), calibration=made("binary", 60, seed=1, split=marked[:60]), **few)
+    assert (other.num_calibration, other.num_test) == (0, 1200)
+    assert not any("fitted" in note for note in other.notes)

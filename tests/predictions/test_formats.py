@@ -12,7 +12,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from calibrant.predictions import Predictions, load_predictions
+from calibrant import InputError
+from calibrant.predictions import ColumnNames, Predictions, load_predictions
 
 LOGITS = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0], [1.0, 0.0, 2.0], [0.0, 1.0, 4.0]], dtype=np.float32)
 PROBS = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5], [0.125, 0.125, 0.75]])
@@ -214,6 +215,35 @@ def test_csv_with_several_labels(tmp_path) -> None:
     assert found.notes == ("Not used: `label_text`.",)
     unknown = read_csv(tmp_path, "label_0,label_1,prob_0,prob_1\n,,0.75,0.5\n,,0.5,1\n")
     assert (unknown.kind, unknown.labels) == ("multilabel", None)
+
+
+def test_numbered_labels_go_with_named_scores_in_order(tmp_path) -> None:
+    """Label 0 (or 1, where they start at it) is that of the first score; other numbers are refused."""
+    found = read_csv(
+        tmp_path,
+        "label_1,label_0,label_2,prob_effusion,prob_nodule,prob_hernia\n0,1,1,0.9,0.5,0.25\n1,0,0,0.5,0.5,0.5\n",
+    )
+    assert (found.kind, found.class_names) == ("multilabel", ("effusion", "nodule", "hernia"))
+    assert found.labels.tolist() == [[1, 0, 1], [0, 1, 0]]
+    assert found.notes[0].startswith(
+        "Read as pairs, in this order: `label_0`, `label_1`, `label_2` and `prob_eff"
+    )
+    assert read_csv(tmp_path, "prob_b,prob_a,label_1,label_2\n0.9,0.8,1,0\n0,0,1,1\n").labels.tolist() == [
+        [1, 0],
+        [1, 1],
+    ]
+    with pytest.raises(
+        InputError, match="`label_0`, `label_1`, which cannot be paired with `prob_a`, `prob_b`, `"
+    ):
+        read_csv(tmp_path, "label_0,label_1,prob_a,prob_b,prob_c\n1,0,0.9,0.8,0.5\n1,0,0.9,0.8,0.5\n")
+
+
+def test_several_labels_follow_the_stated_order_of_scores(tmp_path) -> None:
+    """Where the caller gives the order of the scores, each keeps its own label."""
+    path = tmp_path / "stated.csv"
+    path.write_text("label_a,label_b,prob_a,prob_b\n1,0,0.9,0.8\n1,1,0.5,0.5\n")
+    found = load_predictions(path, columns=ColumnNames(probs=("prob_b", "prob_a")))
+    assert (found.class_names, found.labels.tolist()) == (("b", "a"), [[0, 1], [1, 1]])
 
 
 def test_csv_without_labels(tmp_path) -> None:

@@ -12,6 +12,7 @@ from calibrant.evaluation.arguments import Cluster, check_predictions, in_cluste
 from calibrant.evaluation.conclude import conclude
 from calibrant.evaluation.dense.judge import judge_images, prepare_images, sampled
 from calibrant.evaluation.fit import fit
+from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import judge
 from calibrant.evaluation.prepare import Request, prepare
 from calibrant.evaluation.progress import Progress
@@ -110,7 +111,8 @@ def evaluate(
         calibration: Other predictions of the same model to fit on: their calibration split, or all of them
             where they have none. The calibration split of ``predictions`` is then left out, which is noted.
         calibrators: Names such as ``"temperature"`` or ``'focal-temperature(objective="ece")'``, or
-            calibrators, which are fitted anew; no two alike. By default ``"temperature"``,
+            calibrators, which are fitted anew; no two alike; with an empty list none is, and all samples are
+            judged, or the whole test split. By default ``"temperature"``,
             ``"focal-temperature"`` and what else is recommended.
         positive_class: With two classes the one, by number or name, whose probability is judged; by default
             class 1. Two columns ``(N, 2)`` are judged as its one number ``(N,)`` would be.
@@ -175,7 +177,7 @@ def evaluate(
                 "`calibration`, `positive_class`, `cluster`, `ood` and `intervals` must not be given with "
                 "`DensePredictions`, of which images are the clusters; mark images to fit on by `split`."
             )
-        given = sampled(predictions, seed)
+        given = sampled(predictions, seed, fits=anything_to_fit(calibrators))
     else:
         check_predictions(predictions, "predictions")
         given = in_clusters(predictions, cluster)

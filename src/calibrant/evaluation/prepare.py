@@ -12,8 +12,14 @@ from calibrant.evaluation.alarms import other_notes
 from calibrant.evaluation.arguments import check_predictions, clusters_note, few_resamples_note
 from calibrant.evaluation.fitting import pieces
 from calibrant.evaluation.fitting.recommend import missing_classes
-from calibrant.evaluation.fitting.split import Split, choose_split, has_both_parts, judged_kind
-from calibrant.evaluation.fitting.templates import Template, templates
+from calibrant.evaluation.fitting.split import (
+    NOTHING_FITTED,
+    Split,
+    choose_split,
+    has_both_parts,
+    judged_kind,
+)
+from calibrant.evaluation.fitting.templates import Template, anything_to_fit, templates
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.progress import Progress, Steps
 from calibrant.evaluation.quantities.roster import check_metrics
@@ -88,13 +94,13 @@ def prepare(request: Request) -> Prepared:
         intervals=request.intervals,
         metrics=check_metrics(request.metrics),
     )
-    given = choose_split(predictions, calibration, request.seed)
+    wanted = templates(request.calibrators, procedure.kind)
+    given = choose_split(predictions, calibration, request.seed, fits=anything_to_fit(request.calibrators))
     given = pieces.with_calibration_in_memory(given, request.seed)
     split = given.judged(request.positive_class)
     if split.test.clusters is not None:
         procedure = replace(procedure, clusters=len(set(split.test.clusters)))
     procedure = pieces.with_fewer_resamples(procedure, given)
-    wanted = templates(request.calibrators, procedure.kind)
     if split.calibration is None:
         wanted = []
     arms = len(wanted) + (request.calibrators is None)  # one more if another calibrator is chosen
@@ -115,9 +121,11 @@ def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, .
     notes = other_notes(split.test)
     if calibration is not None:
         notes += [f"Calibration samples: {note}" for note in calibration.notes]
-    if split.calibration is None:
+    if split.calibration is None and split.words != NOTHING_FITTED:
         notes.append(f"No calibrator was fitted: {split.words.removeprefix('none: ')}.")
-    elif split.announce or (calibration is not None and has_both_parts(calibration)):
+    elif split.calibration is not None and (
+        split.announce or (calibration is not None and has_both_parts(calibration))
+    ):
         notes.append(f"Calibrators were fitted on {split.words}.")
     if split.calibration is not None and one_class_only(split.calibration):
         alike = "are all right or all wrong" if procedure.kind == "top_label" else "hold one class only"

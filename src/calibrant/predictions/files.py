@@ -60,8 +60,8 @@ def load_predictions(
     - ``logit`` or ``prob`` alone: log-odds or probability of class 1; ``negative_class`` and
       ``positive_class``, constant columns, name the two classes;
     - ``label`` (for a binary model also the words yes and no), or one column per class ``label_0,
-      label_1, …`` (``label_cat, …``) of 0 and 1 for several labels at once; a label column without any
-      entry means that there are no labels;
+      label_1, …`` (``label_cat, …``) of 0 and 1 for several labels at once, where numbered labels go with
+      named scores in order; a label column without any entry means that there are no labels;
     - ``confidence`` with ``correct``, or with ``true_label`` and ``pred_label``;
     - ``split``, ``weight``, ``group``, ``cluster``; the plurals of the last three and ``labels`` are
       accepted, too.

@@ -9,7 +9,7 @@ import numpy as np
 from calibrant.predictions.files import found_ending
 from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.roster import WRITERS, known_ending
-from calibrant.predictions.formats.same_form import can_keep, write_like
+from calibrant.predictions.formats.same_form import add_samples, can_keep, write_like
 from calibrant.predictions.percent import were_percentages
 from calibrant.predictions.table import Predictions
 
@@ -33,7 +33,7 @@ def save_in_form_of(
 
     Returns:
         Whether columns were kept; where the source is no table, or ``out`` is of another kind of file, the
-        predictions alone are written.
+        predictions alone are written (for samples of lm-evaluation-harness, with what says which each is).
 
     Raises:
         InputError: If the ending of ``out`` is unknown, or the table is no longer what was read.
@@ -47,4 +47,6 @@ def save_in_form_of(
         if write_like(source, ending, out, new_ending, table, columns):
             return True
     predictions.save(out)
+    if can_keep(ending, new_ending) and new_ending in {".json", ".jsonl", ".ndjson"}:
+        add_samples(source, ending, out, new_ending)
     return False

@@ -11,6 +11,7 @@ import pytest
 
 from calibrant._math.errors import InputError
 from calibrant.predictions import ColumnNames, Predictions, load_predictions
+from calibrant.predictions.same_form import save_in_form_of
 
 
 def read(folder: Path, name: str, text: str, **options: Any) -> Predictions:
@@ -237,5 +238,16 @@ def test_stated_confidences_of_generated_answers(tmp_path) -> None:
     assert (found.confidence.tolist(), found.correct.tolist()) == ([0.9, 0.4], [True, False])
     assert "1 of 3 answers state no confidence and are left out." in found.notes
     assert "Of the filters strict, flexible the first is judged." in found.notes
+    repaired = found.replace_probs([0.8, 0.3])
+    for out in (tmp_path / "out.jsonl", tmp_path / "out.json"):  # which samples remain, and what they are now
+        save_in_form_of(tmp_path / "s.jsonl", out, repaired)
+        text = out.read_text()
+        rows = json.loads(text) if out.suffix == ".json" else [json.loads(row) for row in text.splitlines()]
+        assert [(row["doc_id"], row["target"], row["confidence"]) for row in rows] == [
+            (0, "4", 0.8),
+            (1, "4", 0.3),
+        ]
+        again = load_predictions(out)
+        assert (again.confidence.tolist(), again.correct.tolist()) == ([0.8, 0.3], [True, False])
     with pytest.raises(InputError, match="End with 'Confidence: N%'"):
         read(tmp_path, "s.jsonl", lines(answer(0, "4", 1.0), answer(1, "5", 0.0)))

@@ -15,7 +15,7 @@ from calibrant.evaluation.dense.reduce import reduced_images
 from calibrant.evaluation.dense.states import ImageSums, sums_of
 from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
-from calibrant.evaluation.fitting.templates import FittedCalibrator, fit_summary
+from calibrant.evaluation.fitting.templates import FittedCalibrator, anything_to_fit, fit_summary
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.shapes import shapes_of_arm
@@ -32,24 +32,24 @@ MOST_OF_AN_IMAGE = 2000  # positions
 LOOKED_AT = 20  # positions of each image to judge, for what is odd about the scores
 
 
-def images_to_fit_on(dense: DensePredictions, seed: int) -> tuple[Indices, Indices]:
-    """The images to fit on and those to judge: as they are marked, or random halves."""
+def images_to_fit_on(dense: DensePredictions, seed: int, *, fits: bool) -> tuple[Indices, Indices]:
+    """The images to fit on, if anything fits, and those to judge: as they are marked, or random halves."""
     if dense.split is not None and len(np.unique(dense.split)) == 2:
-        return np.flatnonzero(dense.split == 0), np.flatnonzero(dense.split == 1)
-    if dense.split is not None or dense.num_images < 4:
+        return np.flatnonzero(dense.split == 0) if fits else np.arange(0), np.flatnonzero(dense.split == 1)
+    if not fits or dense.split is not None or dense.num_images < 4:
         return np.arange(0), np.arange(dense.num_images)
     order = generator(seed, Stream.SPLIT).permutation(dense.num_images)
     half = dense.num_images // 2
     return np.sort(order[:half]), np.sort(order[half:])
 
 
-def sampled(dense: DensePredictions, seed: int) -> Predictions:
+def sampled(dense: DensePredictions, seed: int, *, fits: bool) -> Predictions:
     """Positions to fit on, and a few of the images to judge, as predictions with a split.
 
     Raises:
         InputError: If there are fewer than two images to judge.
     """
-    fit, test = images_to_fit_on(dense, seed)
+    fit, test = images_to_fit_on(dense, seed, fits=fits)
     if len(test) < 2:
         raise InputError(
             "`predictions` must hold two images or more to judge, as positions of one image are not "
@@ -75,7 +75,7 @@ def sampled(dense: DensePredictions, seed: int) -> Predictions:
 def prepare_images(request: Request, dense: DensePredictions) -> Prepared:
     """As of positions, with what a reader must know of the images in place of the positions looked at."""
     prepared = prepare(request)
-    fit, test = images_to_fit_on(dense, request.seed)
+    fit, test = images_to_fit_on(dense, request.seed, fits=anything_to_fit(request.calibrators))
     marked = dense.split is not None
     notes = [note for note in prepared.notes if not note.startswith("Samples count as dependent")]
     notes.append(
@@ -98,7 +98,8 @@ def judge_images(fitted: Fitted, dense: DensePredictions) -> Judged:
     """Judge every arm on the same images, each of which is read once."""
     prepared = fitted.prepared
     procedure = prepared.procedure
-    _, test = images_to_fit_on(dense, prepared.request.seed)
+    fits = anything_to_fit(prepared.request.calibrators)
+    _, test = images_to_fit_on(dense, prepared.request.seed, fits=fits)
     calibrators: list[Calibrator | None] = [None, *(each.calibrator for each in fitted.calibrators)]
     sums = [ImageSums(num_classes=dense.num_classes, num_bins=procedure.num_bins) for _ in calibrators]
     prepared.steps.next("reading the images")

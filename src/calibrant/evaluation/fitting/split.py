@@ -18,6 +18,7 @@ from calibrant.predictions.repair_form import to_repair
 
 CROSS_FIT_BELOW = 1000  # so few samples are too few to give half away
 NUM_FOLDS = 5
+NOTHING_FITTED = "none: no calibrators were asked for"
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,18 @@ class Split:
         return replace(self, calibration=to_repair(held), test=test)
 
 
-def choose_split(predictions: Predictions, calibration: Predictions | None, seed: int) -> Split:
-    """Take the split that is given, or make one that the seed decides."""
+def choose_split(
+    predictions: Predictions, calibration: Predictions | None, seed: int, *, fits: bool = True
+) -> Split:
+    """Take the split that is given, or make one that the seed decides; where nothing fits, judge all."""
     both = has_both_parts(predictions)
     test = predictions.test if both else predictions
     if calibration is not None:
         _check_same_problem(predictions, calibration)
         _check_other_file(predictions, calibration)
+    if not fits:
+        return Split(None, test, NOTHING_FITTED)
+    if calibration is not None:
         name = "other predictions" if calibration.source is None else calibration.source.name
         if has_both_parts(calibration):
             given = calibration.calibration

@@ -115,6 +115,11 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
     ]
 
 
+def anything_to_fit(calibrators: Sequence[str | Calibrator] | None) -> bool:
+    """Whether calibrators are asked for: by default the usual ones are, and with an empty list none."""
+    return calibrators is None or isinstance(calibrators, (str, Calibrator)) or len(calibrators) > 0
+
+
 def cross_fit(
     template: Template, data: Labelled, folds: Indices, tell: Callable[[float], None] = lambda _: None
 ) -> Tensor:

@@ -80,8 +80,19 @@ def layout_of(header: Header) -> Layout:
     if len(header.scores) > 1:  # their order is that of the classes
         suffixes = tuple(name.partition("_")[2] for name in header.scores)
         layout = replace(layout, scores=header.scores, class_names=suffixes)
+        if len(layout.labels) > 1 and not _paired_by_number(layout):
+            layout = replace(layout, labels=tuple(f"label_{suffix}" for suffix in suffixes))
     unused = tuple(name.removeprefix(OTHER) for name in layout.unused)
-    return replace(layout, positive=header.positive, notes=header.notes, unused=unused)
+    notes = header.notes
+    if _paired_by_number(layout):
+        notes += (f"Read as pairs, in this order: {listing(layout.labels)} and {listing(layout.scores)}.",)
+    return replace(layout, positive=header.positive, notes=notes, unused=unused)
+
+
+def _paired_by_number(layout: Layout) -> bool:
+    """Whether several labels have numbers where the scores have names."""
+    named = {f"label_{suffix}" for suffix in layout.class_names or ()}
+    return len(layout.labels) > 1 and bool(named) and named.isdisjoint(layout.labels)
 
 
 def _layout(header: Sequence[str]) -> Layout:
@@ -247,10 +258,18 @@ def _classes(family: str, header: Sequence[str]) -> tuple[tuple[str, ...], tuple
 def _label_columns(
     header: Sequence[str], suffixes: tuple[str, ...], scores: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """``label``, or a column for each class."""
+    """``label``, or a column for each class, by its name or, where none is named so, by its number."""
     if alone := _named("label", header):
         return alone
     shared = set(_members("label", header)) & set(suffixes)
+    numbers = sorted((each for each in _members("label", header) if each.isdecimal()), key=int)
+    if not shared and len(numbers) > 1:
+        if [int(each) for each in numbers] not in [[*range(k, k + len(suffixes))] for k in (0, 1)]:
+            raise InputError(
+                f"it holds {listing(f'label_{each}' for each in numbers)}, which cannot be paired with "
+                f"{listing(scores)}; name them as the scores are, `label_{suffixes[0]}` and so on."
+            )
+        return tuple(f"label_{each}" for each in numbers)
     if shared and shared != set(suffixes):
         absent = next(suffix for suffix in suffixes if suffix not in shared)
         raise InputError(f"it holds no `label_{absent}` to go with `{scores[suffixes.index(absent)]}`.")

@@ -25,6 +25,9 @@ Sample: TypeAlias = Mapping[str, Any]
 MARKS_OF_ANSWERS = ("exact_match", "acc", "em", "correct", "score")
 """The metrics that say of a generated answer whether it is right, as 0 or 1."""
 
+WHICH_SAMPLE = ("doc_id", "filter", "target", "doc_hash", "prompt_hash", "target_hash")
+"""What says which sample a row is of, and is kept beside repaired probabilities."""
+
 _STATED = re.compile(
     r"(?:confidence|probability|certainty)\W{0,12}?(?:level|score|of|is|in my answer|\W){0,4}?"
     r"(?P<number>\d+(?:[.,]\d+)?)\s*(?P<unit>%|percent|/\s*100?|/\s*10)?",
@@ -49,6 +52,14 @@ def fields_of_samples(samples: Sequence[Sample], *, score: LmScore = "acc") -> d
     if _likelihoods(samples[0]) is None:
         return _of_answers(samples, notes)
     return _of_choices(samples, score, notes)
+
+
+def samples_read(samples: Sequence[Sample]) -> Sequence[Sample]:
+    """Those that :func:`fields_of_samples` makes rows of, in the order of the rows."""
+    samples, _ = _of_one_filter(samples)
+    if _likelihoods(samples[0]) is not None:
+        return samples
+    return [sample for sample, _, _ in _marked(samples, _metric(samples))]
 
 
 def _of_one_filter(samples: Sequence[Sample]) -> tuple[Sequence[Sample], tuple[str, ...]]:
@@ -145,17 +156,10 @@ def _place(text: str, answers: Sequence[str]) -> int | None:
 
 
 def _of_answers(samples: Sequence[Sample], notes: tuple[str, ...]) -> dict[str, Any]:
-    metric = next((name for name in MARKS_OF_ANSWERS if _is_mark(samples[0].get(name))), None)
-    if metric is None:
-        named = ", ".join(f"`{name}`" for name in MARKS_OF_ANSWERS)
-        raise InputError(f"its answers are not marked right or wrong by one of {named}, as 1 or 0.")
-    confidence: list[float] = []
-    right: list[int] = []
-    for sample in samples:
-        stated = stated_confidence(_text(sample))
-        if stated is not None and _is_mark(sample.get(metric)):
-            confidence.append(stated)
-            right.append(int(sample[metric]))
+    metric = _metric(samples)
+    marked = _marked(samples, metric)
+    confidence = [stated for _, stated, _ in marked]
+    right = [mark for _, _, mark in marked]
     if len(confidence) < 2:
         raise InputError(
             f"{len(confidence)} of {len(samples)} answers state a confidence; ask for it in the prompt, as "
@@ -171,6 +175,25 @@ def _of_answers(samples: Sequence[Sample], notes: tuple[str, ...]) -> dict[str, 
         "correct": np.asarray(right),
         "notes": (what, *said, *notes),
     }
+
+
+def _metric(samples: Sequence[Sample]) -> str:
+    """What says of an answer whether it is right."""
+    metric = next((name for name in MARKS_OF_ANSWERS if _is_mark(samples[0].get(name))), None)
+    if metric is None:
+        named = ", ".join(f"`{name}`" for name in MARKS_OF_ANSWERS)
+        raise InputError(f"its answers are not marked right or wrong by one of {named}, as 1 or 0.")
+    return metric
+
+
+def _marked(samples: Sequence[Sample], metric: str) -> list[tuple[Sample, float, int]]:
+    """The samples that state a confidence and are marked; the confidence, and the mark."""
+    stated = [(sample, stated_confidence(_text(sample))) for sample in samples]
+    return [
+        (sample, confidence, int(sample[metric]))
+        for sample, confidence in stated
+        if confidence is not None and _is_mark(sample.get(metric))
+    ]
 
 
 def _is_mark(value: Any) -> bool:

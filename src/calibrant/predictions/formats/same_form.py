@@ -58,6 +58,29 @@ def write_like(
 _Write: TypeAlias = Callable[[Path], None]
 
 
+def add_samples(source: Path, ending: str, out: Path, new_ending: str) -> bool:
+    """Beside the rows of ``out``, say of which sample of lm-evaluation-harness each is.
+
+    Returns:
+        False, and nothing is changed, where the source holds no such samples.
+    """
+    found = json_file.contents(source, whole=ending == ".json")
+    if isinstance(found, dict) or not lm_eval.are_samples(found[0]):
+        return False
+    samples = lm_eval.samples_read(found[0])
+    rows, _ = json_file.records_of(out, whole=new_ending == ".json")
+    kept = [
+        name
+        for name in lm_eval.WHICH_SAMPLE
+        if all(isinstance(each.get(name), str | int | float) for each in samples)
+    ]
+    pairs = zip(samples, rows, strict=True)
+    changed = [{name: each[name] for name in kept} | row for each, row in pairs]
+    with atomic_write(out) as temporary:
+        _json_writer(changed, whole=new_ending == ".json")(temporary)
+    return True
+
+
 def _places(given: Sequence[str], columns: ColumnNames | None) -> dict[int, str]:
     """The places of the columns of scores, in the order of the classes, and their new names."""
     header = canonical(given, columns)
@@ -114,11 +137,12 @@ def _write_json(
         return None
     records, _ = found
     _check_rows(len(records), scores)
-    changed = _records(records, scores.tolist(), columns)
+    return _json_writer(_records(records, scores.tolist(), columns), whole=new_ending == ".json")
 
+
+def _json_writer(records: Sequence[json_file.Record], *, whole: bool) -> _Write:
     def write(path: Path) -> None:
-        texts = [json.dumps(record, ensure_ascii=False) for record in changed]
-        whole = new_ending == ".json"
+        texts = [json.dumps(record, ensure_ascii=False) for record in records]
         text = "[" + ",\n".join(texts) + "]\n" if whole else "".join(f"{line}\n" for line in texts)
         path.write_text(text, encoding="utf-8")
 
