@@ -56,6 +56,17 @@ def test_ship_a_calibrator(tmp_path, monkeypatch, capsys) -> None:
     assert torch.equal(
         page["loaded"].predict_proba(page["logits"]), page["calibrator"].predict_proba(page["logits"])
     )
+    probs = np.random.default_rng(0).dirichlet(
+        np.full(4, 0.02), 200
+    )  # exact zeros among them, and far below 1e-12
+    assert (probs == 0).any()
+    assert ((probs > 0) & (probs < 1e-30)).any()
+    np.savez(tmp_path / "tiny.npz", probs=probs)
+    done = call("apply", "calibrator.safetensors", "tiny.npz", "-o", "repaired.npz", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    log_probs = page["LogProbs"](nn.Identity())(torch.from_numpy(probs))
+    with np.load(tmp_path / "repaired.npz") as repaired:
+        assert repaired["probs"] == pytest.approx(page["loaded"].predict_proba(log_probs).numpy(), abs=1e-12)
     printed = capsys.readouterr().out
     assert "2000 samples look like those of the fit (distance 0.000" in printed
     assert "The model's confidences differ" in printed

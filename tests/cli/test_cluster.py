@@ -26,7 +26,7 @@ def test_every_command_takes_the_column(run, visits, tmp_path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     assert found["settings"]["clusters"] == 20
-    assert "20 clusters of 10 to 10 samples" in done.stdout
+    assert "20 clusters of 10 samples" in done.stdout
     plain = run("check", "visits.csv", "--max-ece", "0.05", "--bootstrap", "99")
     whole = run("check", "visits.csv", "--max-ece", "0.05", "--bootstrap", "99", "--cluster", "patient")
     assert (plain.returncode, whole.returncode) == (1, 0)

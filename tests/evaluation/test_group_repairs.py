@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ def biased(count: int = 3000, *, columns: int = 1) -> Predictions:
     odds = rng.normal(size=count)
     old = rng.random(count) < 0.5
     labels = (rng.random(count) < 1 / (1 + np.exp(-odds - np.where(old, 1.0, -1.0)))).astype(int)
-    logits = np.stack([-odds, odds, np.full(count, -9.0)], axis=1) / 2 if columns == 3 else odds
+    logits = np.stack([-odds, odds, np.full(count, -9.0)][:columns], axis=1) / 2 if columns > 1 else odds
     groups = np.where(old, "old; all sites", "young; all sites")
     return Predictions(logits=logits, labels=labels, groups=groups, split=np.arange(count) % 2)
 
@@ -61,6 +63,20 @@ def test_a_calibrator_for_each_group_is_recommended_where_it_clearly_helps() -> 
         Repair(method="platt", file="p.csv", all_rows=True, format="csv", space="probs", by_group=True)
     )
     assert fit == "calibrant fit p.csv --all --method platt --by-group --out platt-by-group.safetensors"
+
+
+def test_platt_scaling_by_group_is_tried_where_a_temperature_is_best_for_all() -> None:
+    """Two groups that err in opposite directions: a temperature for each cannot mend them."""
+    for predictions in (biased(), biased(columns=2)):
+        found = evaluate(predictions, calibrators=["temperature"], bootstrap=50)
+        temperature = Repair(method="temperature", file="p.csv", all_rows=True, format="csv", space="probs")
+        pooled = replace(found, verdict=replace(found.verdict, repair=temperature))
+        answer, repairs = with_repairs_by_group(pooled, predictions, level=0.95, seed=0)
+        assert repairs.method == "platt"
+        assert answer.verdict.repair == replace(temperature, method="platt", by_group=True)
+        assert "The method for each is platt" in answer.verdict.reason
+        old = next(row for row in repairs.rows if row.name == "old")
+        assert abs(old.gaps[2].value) < 0.05 < abs(old.gaps[1].value)
 
 
 def test_what_cannot_be_judged_is_refused() -> None:

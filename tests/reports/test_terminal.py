@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from calibrant.evaluation import evaluate
 from calibrant.evaluation.result import Comparison, Coverage, Coverages, Estimate, Evaluation
+from calibrant.predictions import Predictions
 from calibrant.reports import render, render_comparison, tables, words
 
 FOUR = ("uncalibrated", "temperature", "focal-temperature", "platt")
@@ -227,3 +229,15 @@ def test_several_labels_are_named_the_worst_first(evaluation_of: Callable[..., E
         assert f"{row.ece:.4f}" in line
     assert "The report shows the other 3." in flat(printed(found, 120))
     assert "Worst labels" not in printed(evaluation_of("multiclass"), 120)
+
+
+def test_what_several_fits_warn_of_is_said_once() -> None:
+    """Probabilities of exactly zero are those of the data, whichever calibrator is fitted."""
+    predictions = Predictions(
+        probs=[[1.0, 0.0, 0.0], [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]] * 20, labels=[0, 1, 2] * 20
+    )
+    found = evaluate(
+        predictions, calibrators=["temperature", "focal-temperature"], bootstrap=20, null_draws=20
+    )
+    said = flat(printed(found))
+    assert said.count("of exactly zero were counted") == 1

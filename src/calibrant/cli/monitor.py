@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from calibrant.evaluation.monitoring.result import Monitoring
 
 _MOST_SHOWN = 12  # windows
-_POWER = 4  # of ten, from which on evidence is shown as one
 
 
 @reads
@@ -131,6 +130,7 @@ def _table(found: Monitoring) -> Table:
     from rich import box
     from rich.table import Table
 
+    from calibrant.evaluation.monitoring.questions import said_times
     from calibrant.evaluation.quantities.accuracy import ACCURACY
     from calibrant.evaluation.quantities.ece import ECE
     from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
@@ -146,13 +146,19 @@ def _table(found: Monitoring) -> Table:
         table.add_column(title, justify="left" if title == "window" else "right", no_wrap=True)
     deciding = next(test for test in found.tests if test.decides)
     windows = list(zip(found.windows, deciding.log10_evidence, strict=True))
+    table.caption = f"an alarm from evidence {said_times(deciding.log10_threshold)} on"
     if len(windows) > _MOST_SHOWN:
-        table.caption = f"the last {_MOST_SHOWN} of {len(windows)} windows; --json has all"
+        table.caption += f"; the last {_MOST_SHOWN} of {len(windows)} windows, --json has all"
     for each, evidence in windows[-_MOST_SHOWN:]:
         metrics = each.metrics
         both = [number(metrics[each.key].value) if each.key in metrics else MISSING for each in means]
         error = metrics.get(ECE.key)
         ece = [MISSING, ""] if error is None else [number(error.value), interval(error, between="–")]
-        power = f"10^{evidence:.0f}" if abs(evidence) >= _POWER else f"{10**evidence:.3g}"
-        table.add_row(each.start, f"{count(each.num_labelled)}/{count(each.num_samples)}", *both, *ece, power)
+        table.add_row(
+            each.start,
+            f"{count(each.num_labelled)}/{count(each.num_samples)}",
+            *both,
+            *ece,
+            said_times(evidence),
+        )
     return table

@@ -165,12 +165,35 @@ def said_of(rows: Sequence[GroupRepair]) -> str:
 def with_repairs_by_group(
     evaluation: Evaluation, predictions: Predictions, *, level: float, seed: int
 ) -> tuple[Evaluation, ByGroup]:
-    """The evaluation with what follows from the repairs of its groups, and these."""
+    """The evaluation with what follows from the repairs of its groups, and these.
+
+    Of an event, Platt scaling is tried beside the calibrator that is best for all samples at once: groups
+    differ in their base rates, which a temperature cannot move, and may cancel out where they are pooled.
+    """
     chosen = evaluation.verdict.repair
-    usual = "temperature" if evaluation.kind == "multiclass" else "platt"  # groups differ in their base rates
-    method = usual if chosen is None else chosen.method
-    found = ByGroup(method, group_repairs(predictions, method=method, level=level, seed=seed))
-    return _recommending(evaluation, found.rows, method, predictions), found
+    event = to_repair(predictions).kind == "binary"
+    usual = "platt" if event else "temperature"
+    first = usual if chosen is None else chosen.method
+    methods = [first, "platt"] if event and first != "platt" else [first]
+    found = [
+        ByGroup(method, group_repairs(predictions, method=method, level=level, seed=seed))
+        for method in methods
+    ]
+    best = min(found, key=lambda each: (not _helps(each.rows), _of_each(each.rows)))
+    return _recommending(evaluation, best.rows, best.method, predictions), best
+
+
+def _others() -> list[int]:
+    return [place for place, name in enumerate(ARMS[:3]) if name != OF_EACH]
+
+
+def _of_each(rows: Sequence[GroupRepair]) -> float:
+    return rows[0].losses[ARMS.index(OF_EACH)].value or 0.0
+
+
+def _helps(rows: Sequence[GroupRepair]) -> bool:
+    """Whether a calibrator for each group lowers the NLL beyond noise."""
+    return all(clearly(rows[0].behind[place]) > 0 for place in _others())
 
 
 def _recommending(
@@ -181,9 +204,8 @@ def _recommending(
     It must be lower beyond noise than with one calibrator of that kind for all, and than as they came.
     """
     everyone = rows[0]
-    others = [place for place, name in enumerate(ARMS[:3]) if name != OF_EACH]
-    lowest = min(others, key=lambda place: everyone.losses[place].value or 0.0)
-    if not all(clearly(everyone.behind[place]) > 0 for place in others):
+    lowest = min(_others(), key=lambda place: everyone.losses[place].value or 0.0)
+    if not _helps(rows):
         return evaluation
     source, verdict = evaluation.source, evaluation.verdict
     repair = verdict.repair or Repair(
@@ -196,16 +218,25 @@ def _recommending(
     said = (
         f"A calibrator for each group lowers the NLL of the test samples from "
         f"{number(everyone.losses[lowest].value or 0.0)} ({ARMS[lowest]}) to "
-        f"{number(everyone.losses[ARMS.index(OF_EACH)].value or 0.0)}, by "
+        f"{number(_of_each(rows))}, by "
         f"{with_interval(everyone.behind[lowest])}."
     )
+    if repair.method != method:
+        said += (
+            f" The method for each is {method}: {repair.method} is best where all share one calibrator, "
+            "but errors in opposite directions cancel out there."
+        )
     line = (
         f"With a calibrator for each group the NLL falls from {number(everyone.losses[0].value or 0.0)} to "
-        f"{number(everyone.losses[ARMS.index(OF_EACH)].value or 0.0)}."
+        f"{number(_of_each(rows))}."
     )
     sentences = verdict.sentences if verdict.repair else verdict.sentences[:-1]
     changed = replace(
-        verdict, line=line, repair=replace(repair, by_group=True), reason=said, sentences=(*sentences, said)
+        verdict,
+        line=line,
+        repair=replace(repair, method=method, by_group=True),
+        reason=said,
+        sentences=(*sentences, said),
     )
     return replace(evaluation, verdict=changed)
 

@@ -77,7 +77,7 @@ def groups_down(evaluation: Evaluation, repairs: ByGroup | None = None) -> list[
             ),
         )
     hint = "Groups differ: --by-group tells whether a calibrator for each group helps."
-    told = [Text(hint)] if repairs is None and any(pair.real for pair in pairs) else []
+    told = [Text(hint)] if repairs is None and len(pairs) > 1 and any(pair.real for pair in pairs) else []
     return [Text(), grid, *_below(pairs), *told, *mended]
 
 
@@ -104,7 +104,8 @@ def _below(pairs: Sequence[GroupPair]) -> list[Text]:
     """What the marks mean, and how many groups are left out."""
     said: list[str] = []
     if any(pair.real for pair in pairs[:MOST_SHOWN]):
-        said.append(f"*: more than chance, also after Holm's adjustment for {len(pairs)} groups")
+        adjusted = f", also after Holm's adjustment for {len(pairs)} groups" if len(pairs) > 1 else ""
+        said.append(f"*: more than chance{adjusted}")
     if any(pair.before.vague and not pair.real for pair in pairs[:MOST_SHOWN]):
         said.append("?: too few samples to tell a gap of 5 points")
     if len(pairs) > MOST_SHOWN:

@@ -184,8 +184,7 @@ def _left_out(evaluation: Evaluation, width: int) -> Iterable[str]:
             yield f"No {', '.join(name for name in names if name in found.in_short)}: {reason}"
     shown, arms = _arms_shown(evaluation, width), tables.ordered_arms(evaluation)
     yield from _holes(found, shown)
-    for place in shown:
-        yield from _warnings(arms[place])
+    yield from _warnings([arms[place] for place in shown])
     titles = [arm.title for place, arm in enumerate(arms) if place not in shown]
     if titles:
         yield f"Also tried: {', '.join(titles)}; a wider terminal or the report shows them."
@@ -200,13 +199,20 @@ def _holes(found: tables.MetricTable, shown: Sequence[int]) -> Iterable[str]:
                 yield f"No {row.title} ({found.columns[place].title}): {estimate.reason or 'no reason given'}"
 
 
-def _warnings(arm: Arm) -> Iterable[str]:
-    """What the fit of a calibrator warned of; of many labels, the first few."""
-    warnings = () if arm.fit is None else arm.fit.warnings
-    for warning in warnings[:MOST_WARNINGS]:
-        yield f"{arm.title}: {warning}"
-    if len(warnings) > MOST_WARNINGS:
-        yield f"{arm.title}: {len(warnings) - MOST_WARNINGS} more warnings stand in the report."
+def _warnings(arms: Sequence[Arm]) -> Iterable[str]:
+    """What the fits warned of, once for all that say the same; of many labels, the first few."""
+    titles: dict[str, list[str]] = {}
+    left_out: list[str] = []
+    for arm in arms:
+        warnings = () if arm.fit is None else arm.fit.warnings
+        for warning in warnings[:MOST_WARNINGS]:
+            titles.setdefault(warning, []).append(arm.title)
+        if len(warnings) > MOST_WARNINGS:
+            left_out.append(
+                f"{arm.title}: {len(warnings) - MOST_WARNINGS} more warnings stand in the report."
+            )
+    yield from (f"{', '.join(names)}: {warning}" for warning, names in titles.items())
+    yield from left_out
 
 
 def _recommendation(evaluation: Evaluation, width: int) -> Iterable[RenderableType]:

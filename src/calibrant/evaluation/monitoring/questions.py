@@ -26,6 +26,7 @@ from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.predictions import Predictions
 
 _BINS, _LEAST_OF_BIN = 10, 30
+_POWER = 4  # evidence of so many digits is told as a power of ten
 
 _Binned: TypeAlias = tuple[Event, Event, Vector]
 """What is watched, the same in the baseline, and the ends of the bins of its stated probabilities."""
@@ -199,20 +200,26 @@ def _answer(
     reached = np.flatnonzero(evidence >= threshold)
     alarm = int(reached[0]) if len(reached) else None
     since = about = None
-    sentence = f"{question.quiet} (evidence {_times(evidence[-1])}, an alarm from {_times(threshold)} on)."
+    ended, needed = float(evidence[-1]) / math.log(10), threshold / math.log(10)
+    sentence = f"{question.quiet} (evidence {said_times(ended)}, an alarm from {said_times(needed)} on)."
     if alarm is not None:
         since = likeliest_start(together, alarm)
         loudest = max(kept, key=lambda each: float(each.evidence[since, alarm]) + math.log(each.share))
         about = loudest.name if len(kept) > 1 else None
         start, end = watched.windows.edges[since], watched.windows.edges[alarm + 1]
+        reached_by = said_times(float(evidence[alarm]) / math.log(10))
         clearest = f", clearest of: {about}" if about else ""
-        sentence = f"{question.found}: alarm at {end}, most likely since {start}{clearest}."
+        sentence = (
+            f"{question.found}: alarm at {end}, the end of a window "
+            f"(evidence {reached_by}, an alarm from {said_times(needed)} on), "
+            f"most likely since {start}{clearest}."
+        )
     return SequentialTest(
         key=question.key,
         title=question.title,
         decides=decides,
         log10_evidence=tuple(float(each) for each in evidence / math.log(10)),
-        log10_threshold=threshold / math.log(10),
+        log10_threshold=needed,
         alarm=alarm,
         since=since,
         about=about,
@@ -220,10 +227,14 @@ def _answer(
     )
 
 
-def _times(log_evidence: float) -> str:
-    """Evidence as a factor."""
-    return (
-        f"{math.exp(log_evidence):.3g}"
-        if log_evidence < math.log(1e6)
-        else f"10^{log_evidence / math.log(10):.0f}"
-    )
+def said_times(log10_evidence: float) -> str:
+    """Evidence as a factor, from its decimal logarithm.
+
+    Example:
+        >>> [said_times(each) for each in (-7.2, -0.3, 1.30103, 3.1, 12.4)]
+        ['10^-7', '0.501', '20', '1,259', '10^12']
+    """
+    if abs(log10_evidence) >= _POWER:
+        return f"10^{log10_evidence:.0f}"
+    factor = 10**log10_evidence
+    return f"{factor:,.0f}" if factor >= 100 else f"{factor:.3g}"

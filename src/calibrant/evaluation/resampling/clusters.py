@@ -154,9 +154,11 @@ def effective_share_number(outcomes: Vector, weights: Vector | None, codes: Indi
 def cluster_note(names: Sequence[str]) -> str:
     """What a reader must know of the clusters."""
     _, counts = np.unique(np.asarray(names), return_counts=True)
+    sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (counts.min(), counts.max())))
+    plural = "s" if counts.max() > 1 else ""
     said = (
-        f"Samples count as dependent within {len(counts):,} clusters of {counts.min():,} to "
-        f"{counts.max():,} samples: intervals and p-values are those of whole clusters."
+        f"Samples count as dependent within {len(counts):,} clusters of {sizes} sample{plural}: "
+        "intervals and p-values are those of whole clusters."
     )
     if len(counts) < FEW_CLUSTERS:
         said += f" {len(counts)} are few: below about {FEW_CLUSTERS}, intervals are too short all the same."

@@ -27,12 +27,18 @@ def group_sentence(
         for row in bad[:MOST_NAMED]
     ]
     are = "are" if len(bad) > 1 else "is"
-    said = f"{len(bad) or 'None'} of {where} {are} miscalibrated{where_off} beyond chance"
+    who = (
+        f"{len(bad) or 'None'} of {where} {are}"
+        if num_groups > 1
+        else f"The only group is{'' if bad else ' not'}"
+    )
+    said = f"{who} miscalibrated{where_off} beyond chance"
     if told:
         said += f": {', '.join(told)}" + (
             f" and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""
         )
-    said += f" (Holm's adjustment for {len(rows)} looks)"
+    if len(rows) > 1:
+        said += f" (Holm's adjustment for {len(rows)} looks)"
     if vague:
         said += (
             f"; {vague} {'are' if vague > 1 else 'is'} too small to tell a gap of {percent(TOLERABLE_GAP)}"
