@@ -390,7 +390,7 @@ def test_segmentation_and_detection(tmp_path, monkeypatch, capsys) -> None:
     assert page["repaired"].value < page["by_place"].value / 2
     text = (PAGES / "segmentation-and-detection.md").read_text(encoding="utf-8")
     for command in re.findall(r"^\$ calibrant (.*)$", text, re.MULTILINE):
-        more = [] if command.startswith("fit") else ["--bootstrap", "40"]
+        more = [] if command.startswith(("fit", "apply")) else ["--bootstrap", "40"]
         if command.startswith("evaluate"):
             more += ["--method", "temperature" if "streets" in command else "platt"]
         done = call(*shlex.split(command, comments=True), *more, folder=tmp_path)

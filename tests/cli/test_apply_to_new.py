@@ -26,7 +26,7 @@ def test_one_new_sample_is_repaired(run, tmp_path, platt, text: str) -> None:
     """With a label or without, and options for columns that only mattered to judge are ignored."""
     (tmp_path / "new.csv").write_text(text)
     done = run("apply", "c.safetensors", "new.csv", "--out", "out.csv", "--cluster", "patient",
-               "--group-column", "region")  # fmt: skip
+               "--group-column", "region", "--label-column", "label")  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = (tmp_path / "out.csv").read_text().splitlines()
     assert lines[0] == text.splitlines()[0]

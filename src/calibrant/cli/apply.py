@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -77,7 +78,10 @@ def apply(
         event = fitted.kind_ == "binary"
         reading = reading.of_new(groups=isinstance(loaded, GroupCalibrator | Multicalibrator))
         detected = None if is_pipe(file) else detection_results(file, annotations=reading.annotations)
-        given = _loaded(fitted, reading, file) if detected is None else detected.predictions
+        if detected is None:
+            given, reading = _loaded(fitted, reading, file)
+        else:
+            given = detected.predictions
         predictions = to_repair(given) if event else given
         _check_fit(calibrator, fitted, file, given, predictions)
         tell(f"applying {fitted.name}", 0.5)
@@ -113,9 +117,21 @@ def apply(
     typer.echo(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
 
 
-def _loaded(fitted: Calibrator, reading: Reading, file: Path) -> Predictions:
-    """Without labels nothing in a file says that several may hold at once."""
-    return (replace(reading, kind="multilabel") if fitted.kind_ == "multilabel" else reading).load(file)
+def _loaded(fitted: Calibrator, reading: Reading, file: Path) -> tuple[Predictions, Reading]:
+    """New predictions, and how they were read; the column of labels need not be there.
+
+    Without labels nothing in a file says that several may hold at once.
+    """
+    reading = replace(reading, kind="multilabel") if fitted.kind_ == "multilabel" else reading
+    if reading.label_column is None or is_pipe(file):
+        return reading.load(file), reading
+    try:
+        return reading.load(file), reading
+    except InputError:
+        unlabelled = replace(reading, label_column=None)
+        with contextlib.suppress(InputError):
+            return unlabelled.load(file), unlabelled
+        raise
 
 
 def _check_fit(
