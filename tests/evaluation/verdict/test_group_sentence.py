@@ -39,3 +39,14 @@ def test_a_p_value_at_the_level_is_not_beyond_chance() -> None:
     rows = [row("a", 0.7, significance(LEVEL, 1)), row("b", 0.8, 0.9)]
     said = "None of 2 groups is miscalibrated beyond chance (Holm's adjustment for 2 looks)."
     assert group_sentence(rows, 2, LEVEL) == said
+
+
+def test_one_group_is_not_adjusted_for() -> None:
+    """A single look needs no adjustment, and is not called one of one."""
+    assert (
+        group_sentence([row("a", 0.8, 0.9)], 1, LEVEL) == "The only group is not miscalibrated beyond chance."
+    )
+    off = group_sentence([row("a", 0.7, 0.001)], 1, LEVEL)
+    assert (
+        off == "The only group is miscalibrated beyond chance: a (says 80.0 %, is right 70.0 % of the time)."
+    )
