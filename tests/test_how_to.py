@@ -72,6 +72,25 @@ def test_ship_a_calibrator(tmp_path, monkeypatch, capsys) -> None:
     assert "The model's confidences differ" in printed
 
 
+def test_training_loop(tmp_path, monkeypatch, capsys) -> None:
+    """A temperature lowers the loss of every exponent; the figure has the size and the names asked for."""
+    quick = functools.partial(evaluate, bootstrap=20, null_draws=40)
+    monkeypatch.setattr("calibrant.evaluate", quick)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    page = run_page("training-loop.md", tmp_path, monkeypatch)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    for line in lines:
+        before, after = map(float, re.findall(r"\d\.\d{3}", line))
+        assert after <= before
+    assert (tmp_path / "reliability.pdf").exists()
+    assert page["figure"].get_size_inches().tolist() == [3.3, 3.3]
+    named = [text.get_text() for text in page["ax"].get_legend().get_texts()]
+    assert all(any(name in text for text in named) for name in page["curves"])
+    page["ax"].get_legend().set_loc("upper left")
+    assert [curve.name for curve in page["curves"].values()] == ["top label"] * 2
+
+
 def test_scikit_learn(tmp_path, monkeypatch, capsys) -> None:
     """The page's own numbers: calibration lowers the log-loss."""
     run_page("scikit-learn.md", tmp_path, monkeypatch)
