@@ -120,4 +120,7 @@ def test_a_file_for_each_image(run, tmp_path) -> None:
     wrong = run("apply", "t.safetensors", "new", "--out", "other")
     assert wrong.returncode == 2
     assert "c.npy must have shape" in wrong.stderr
+    np.savez(tmp_path / "new.npz", logits=logits)
+    packed = run("apply", "t.safetensors", "new.npz", "--out", "other")
+    assert "new.npz must be a folder to be repaired image by image" in packed.stderr
     assert sorted(each.name for each in tmp_path.iterdir() if "other" in each.name) == []

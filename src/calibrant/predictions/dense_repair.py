@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, reason
+from calibrant.predictions.dense import is_dense
 
 SPACES = ("logits", "probs")
 Repair = Callable[[NDArray[Any], str], NDArray[Any]]
@@ -20,9 +21,9 @@ Repair = Callable[[NDArray[Any], str], NDArray[Any]]
 
 
 def holds_images(folder: Path) -> bool:
-    """Whether a folder holds scores of images, with labels or without."""
+    """Whether a folder, or an archive, holds scores of images, with labels or without."""
     if not folder.is_dir():
-        return False
+        return is_dense(folder)
     if any((folder / space).is_dir() for space in SPACES):
         return True
     found = [folder / f"{space}.npy" for space in SPACES if (folder / f"{space}.npy").is_file()]
@@ -43,8 +44,13 @@ def repair_images(folder: Path, out: Path, repair: Repair, *, num_classes: int |
         The number of images.
 
     Raises:
-        InputError: If ``out`` exists, or an image is damaged or of another shape.
+        InputError: If ``folder`` is none, ``out`` exists, or an image is damaged or of another shape.
     """
+    if not folder.is_dir():
+        raise InputError(
+            f"{folder} must be a folder to be repaired image by image; save its images as `logits.npy` (or "
+            "`probs.npy`) in a folder."
+        )
     if out.exists():
         raise InputError(f"--out {out} exists, and folders are not replaced; give another name.")
     parent = out.absolute().parent
