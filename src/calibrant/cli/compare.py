@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.dense import opened_dense
+from calibrant.cli.parts import opened_parts
 from calibrant.cli.reading import Reading, check_inputs, expanded, reads
 from calibrant.cli.terminal import (
     MOST_BINS,
@@ -34,7 +36,8 @@ if TYPE_CHECKING:
 @reads
 def compare(
     files: Annotated[
-        list[Path], typer.Argument(help="Two or more files of predictions, or directories of runs.")
+        list[Path],
+        typer.Argument(help="Two or more files of predictions, folders of images, or directories of runs."),
     ],
     reading: Reading,
     report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
@@ -54,6 +57,10 @@ def compare(
     ] = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples behind the intervals.")] = 1000,
     level: Level = 0.95,
+    ignore_index: Annotated[
+        int | None,
+        typer.Option(metavar="LABEL", help="In segmentation, positions with this label are left out."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     force: Force = False,
 ) -> None:
@@ -82,7 +89,14 @@ def compare(
         runs = _runs(names, files)
         found = compare_predictions(
             [
-                (name, runs[name].predictions if name in runs else reading.load(path))
+                (
+                    name,
+                    runs[name].predictions
+                    if name in runs
+                    else opened_parts(path, reading, None)
+                    or opened_dense(path, ignore_index=ignore_index, others=True)
+                    or reading.load(path),
+                )
                 for name, path in zip(names, files, strict=True)
             ],
             positive_class=positive_class,
@@ -107,7 +121,14 @@ def compare(
 
 def _runs(names: list[str], files: list[Path]) -> dict[str, Run]:
     """The finished runs among them."""
-    folders = {name: path for name, path in zip(names, files, strict=True) if path.is_dir()}
+    from calibrant.predictions.dense import is_dense
+    from calibrant.predictions.partitioned import is_partitioned
+
+    folders = {
+        name: path
+        for name, path in zip(names, files, strict=True)
+        if path.is_dir() and not is_dense(path) and not is_partitioned(path)
+    }
     if not folders:
         return {}
     from calibrant.training import load_run

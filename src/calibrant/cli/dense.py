@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 def opened_dense(
-    path: Path, *, ignore_index: int | None, images: Path | None = None
+    path: Path, *, ignore_index: int | None, images: Path | None = None, others: bool = False
 ) -> DensePredictions | None:
-    """The images of a folder or archive, if it holds such."""
+    """The images of a folder or archive, if it holds such; ``others``: options may be for others."""
     from calibrant.predictions import load_dense
     from calibrant.predictions.dense import is_dense
 
     if is_dense(path):
         return load_dense(path, ignore_index=ignore_index)
-    if ignore_index is not None or images is not None:
+    if (ignore_index is not None or images is not None) and not others:
         raise InputError(
             "--ignore-index and --images are for segmentation, logits of shape (N, C, H, W), of which "
             f"{path} holds none."

@@ -11,6 +11,7 @@ import typer
 
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
 from calibrant.cli.dense import opened_dense, write_images
+from calibrant.cli.parts import EngineOption, JobsOption, opened_parts, shared_out
 from calibrant.cli.reading import Reading, check_inputs, expanded, named, reads
 from calibrant.cli.terminal import (
     METHODS,
@@ -43,7 +44,8 @@ def evaluate(
             metavar="FILE...",
             help="Predictions: .npz, .csv, .tsv, .jsonl, .parquet, .safetensors, .pt, or logits.npy "
             "(probs.npy) with labels.npy beside it; - for a pipe. Several are judged one after another. "
-            "Large .npy and .parquet files are read in pieces, folders or .npz of segmentation by images.",
+            "Large .npy and .parquet files are read in pieces, folders or .npz of segmentation by images; a "
+            "folder of .parquet files or an address (s3://...) is one table.",
         ),
     ],
     reading: Reading,
@@ -108,6 +110,8 @@ def evaluate(
         ),
     ] = False,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
+    engine: EngineOption = None,
+    jobs: JobsOption = None,
     force: Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
@@ -126,14 +130,15 @@ def evaluate(
 
     from calibrant.evaluation import evaluate as evaluate_predictions
     from calibrant.evaluation.group_repairs import with_repairs_by_group
-    from calibrant.predictions import DensePredictions
+    from calibrant.predictions import Predictions
     from calibrant.reports import render
 
     def judged(file: Path) -> Evaluation:
-        with progress(f"reading {file.name}", quiet=quiet) as tell:
-            dense = opened_dense(file, ignore_index=ignore_index, images=images)
-            predictions = dense or reading.open(file, labels=labels)
-            if by_group and (isinstance(predictions, DensePredictions) or predictions.groups is None):
+        with progress(f"reading {file.name}", quiet=quiet) as tell, shared_out(engine, jobs) as spread:
+            table = opened_parts(file, reading, engine)
+            dense = None if table else opened_dense(file, ignore_index=ignore_index, images=images)
+            predictions = table or dense or reading.open(file, labels=labels)
+            if by_group and (not isinstance(predictions, Predictions) or predictions.groups is None):
                 raise InputError(
                     f"--by-group needs `groups` in {file}, one name per sample; --group-column says which "
                     "column holds them."
@@ -152,9 +157,10 @@ def evaluate(
                 seed=seed,
                 command=command_line(),
                 progress=tell,
+                spread=spread,
             )
             mended = None
-            if by_group and not isinstance(predictions, DensePredictions):
+            if by_group and isinstance(predictions, Predictions):
                 tell("repairing each group", 0.95)
                 answer, mended = with_repairs_by_group(answer, predictions, level=level, seed=seed)
             if dense is not None and images is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -29,6 +30,7 @@ LmScore = Literal["acc", "acc_norm", "acc_bytes"]
 AnyKind = Literal["binary", "multiclass", "multilabel", "top_label"]
 
 COMMAS = "; columns have commas between, as --prob-columns cat,dog, and options that need a value have one"
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # what fsspec knows
 _PANEL = "How files are read"
 _OPTIONS: dict[str, tuple[Any, Any]] = {
     "form": (
@@ -253,7 +255,7 @@ def check_inputs(*paths: Path | None) -> None:
         FileNotFoundError: One sentence.
     """
     for path in paths:
-        if path is None or is_pipe(path):
+        if path is None or is_pipe(path) or _ADDRESS.match(str(path)):
             continue
         try:
             path.stat()

@@ -115,6 +115,18 @@ class DensePredictions:
         self.source = source
 
     @property
+    def kind(self) -> Literal["binary", "multiclass"]:
+        """Two classes are judged as one event."""
+        return "binary" if self.num_classes == 2 else "multiclass"
+
+    @property
+    def test_images(self) -> list[int]:
+        """The images to judge: those that are marked, or all."""
+        if self.split is None or not (self.split == 1).any():
+            return list(range(self.num_images))
+        return np.flatnonzero(self.split == 1).tolist()
+
+    @property
     def num_images(self) -> int:
         """How many images there are."""
         return len(self.names)

@@ -1,4 +1,4 @@
-"""From the sums of each image to what an evaluation keeps of an arm; a row stands for many positions."""
+"""From sums of images or batches to what an evaluation keeps of an arm; a row stands for many positions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from calibrant._math.binning import BinSums, width_edges
 from calibrant._math.dense_sums import BRIER, COUNT, ENTROPY, INFINITE, NLL, STATED
-from calibrant.evaluation.dense.states import ImageSums
+from calibrant.evaluation.dense.states import Sums
 from calibrant.evaluation.judging.agreement import OFFSETS, Agreement
 from calibrant.evaluation.judging.reduce import Reduced, mean_error, ratios_of
 from calibrant.evaluation.quantities.ece import ECE
@@ -33,10 +33,8 @@ from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.resampling.statistics import divide
 from calibrant.evaluation.result import ClassRow
 
-NO_RANKS = "not computed for images that are read one by one: it needs all positions in order"
 
-
-def reduced_images(sums: ImageSums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:
+def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:
     """What :func:`~calibrant.evaluation.judging.reduce.reduce_predictions` gives for positions in memory."""
     kind = "binary" if sums.event else "multiclass"
     wanted = quantities(kind, metrics)
@@ -73,11 +71,11 @@ def reduced_images(sums: ImageSums, class_names: tuple[str, ...], metrics: Itera
         if isinstance(computed, Ratio):
             above, below = ratios[key]
             if np.isinf(above).any():
-                reasons[key] = f"infinite: {infinite:,} positions give their true class probability 0"
+                reasons[key] = f"infinite: {infinite:,} {sums.unit} give their true class probability 0"
             elif below.any():
                 values[key] = float(above.sum() / below.sum())
             else:
-                reasons[key] = each.undefined or "undefined: no position counts"
+                reasons[key] = each.undefined or f"undefined: no {sums.unit[:-1]} counts"
         elif isinstance(computed, EventError):
             values[key] = mean_error(computed, events[each.prefix], sums.num_bins)
         elif isinstance(computed, EventInfluence):
@@ -90,7 +88,7 @@ def reduced_images(sums: ImageSums, class_names: tuple[str, ...], metrics: Itera
         elif isinstance(computed, ClassErrors):
             values[key] = values[ECE.event_key] if sums.event else float(classes.errors.mean())
         else:
-            reasons[key] = NO_RANKS
+            reasons[key] = sums.no_ranks
     return Reduced(
         quantities=wanted,
         weights=weights,
@@ -107,7 +105,7 @@ def reduced_images(sums: ImageSums, class_names: tuple[str, ...], metrics: Itera
     )
 
 
-def _agreement(sums: ImageSums) -> Agreement:
+def _agreement(sums: Sums) -> Agreement:
     found = Agreement(sums.num_classes)
     count = sums.num_classes
     predicted, occurred, variance = (torch.from_numpy(each[:count].copy()) for each in sums.agreement.T[:3])
@@ -121,7 +119,7 @@ def _agreement(sums: ImageSums) -> Agreement:
 class _Classes:
     """All classes, from the sums of each image."""
 
-    sums: ImageSums
+    sums: Sums
 
     @property
     def total(self) -> float:
