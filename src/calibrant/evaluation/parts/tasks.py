@@ -38,15 +38,18 @@ class SumPart:
     num_bins: int
     calibrators: tuple[Calibrator | None, ...]
 
+    def nothing(self) -> tuple[BatchSums, ...]:
+        """The sums of no rows."""
+        sizes = {
+            "num_classes": self.table.num_classes,
+            "num_bins": self.num_bins,
+            "num_batches": self.deal.num_batches,
+        }
+        return tuple(BatchSums(**sizes) for _ in self.calibrators)
+
     def __call__(self, part: Part) -> Summed:
         """The sums of the rows to judge."""
-        table = self.table
-        arms = tuple(
-            BatchSums(
-                num_classes=table.num_classes, num_bins=self.num_bins, num_batches=self.deal.num_batches
-            )
-            for _ in self.calibrators
-        )
+        table, arms = self.table, self.nothing()
         repairs: list[str] = []
         with one_thread():
             for piece in table.pieces(part):
@@ -67,20 +70,15 @@ def summed(
     tell: Callable[[float], None] = lambda _: None,
 ) -> Summed:
     """The sums of all parts, added in their order."""
-    total: tuple[BatchSums, ...] | None = None
-    repairs: list[str] = []
-    for done, found in enumerate(spread(SumPart(table, deal, num_bins, calibrators), table.parts), start=1):
+    task = SumPart(table, deal, num_bins, calibrators)
+    arms, repairs = task.nothing(), list[str]()
+    for done, found in enumerate(spread(task, table.parts), start=1):
         repairs += found.repairs
-        if total is None:
-            total = found.arms
-        else:
-            for one, other in zip(total, found.arms, strict=True):
-                one.merge(other)
+        for one, other in zip(arms, found.arms, strict=True):
+            one.merge(other)
         tell(done / len(table.parts))
-    if total is None:
-        raise RuntimeError("a table has a part")
     said = () if not repairs else (f"{repairs[0]} So it is in {len(repairs):,} pieces of the table.",)
-    return Summed(total, said)
+    return Summed(arms, said)
 
 
 @dataclass(frozen=True)
