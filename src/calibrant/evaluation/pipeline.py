@@ -180,10 +180,10 @@ def evaluate(
     if not isinstance(predictions, Predictions) and isinstance(predictions, get_args(Judgeable)):
         refused = (calibration, positive_class, cluster, ood, ood_score)
         if any(each is not None for each in refused) or intervals != "inverted":
+            what = "images" if isinstance(predictions, DensePredictions) else "samples"
             raise InputError(
                 "`calibration`, `positive_class`, `cluster`, `ood` and `intervals` must not be given with "
-                f"`{type(predictions).__name__}`, which is judged by sums of images or batches; mark what to "
-                "fit on by `split`."
+                f"`{type(predictions).__name__}`, which is judged by sums; mark {what} to fit on by `split`."
             )
     fits = anything_to_fit(calibrators)
     if isinstance(predictions, DensePredictions):

@@ -239,7 +239,10 @@ def is_partitioned(path: str | Path) -> bool:
     if is_address(path):
         return True
     folder = Path(path)
-    return folder.is_dir() and next(folder.rglob("*.parquet"), None) is not None
+    try:
+        return folder.is_dir() and next(folder.rglob("*.parquet"), None) is not None
+    except OSError:  # said by who opens it
+        return False
 
 
 def _files(address: str) -> list[str]:
