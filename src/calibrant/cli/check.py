@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.dense import opened_dense
+from calibrant.cli.dense import IgnoreIndex, opened_dense
 from calibrant.cli.parts import EngineOption, JobsOption, opened_parts, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
-    MOST_BINS,
+    Bins,
+    Json,
     PositiveClass,
+    Seed,
     alternatives,
     check_json,
     check_output,
@@ -81,19 +83,12 @@ def check(
         typer.Option("--strict", help="Also fail what noise explains or too few samples cannot decide."),
     ] = False,
     positive_class: PositiveClass = None,
-    json: Annotated[
-        Path | None, typer.Option(help="Write what was found to this .json file; - prints it instead.")
-    ] = None,
+    json: Json = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this .xml file.")] = None,
-    bins: Annotated[
-        int, typer.Option(min=1, max=MOST_BINS, help="Number of bins of the calibration errors.")
-    ] = 15,
+    bins: Bins = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Resamples, and draws at the limit.")] = 1000,
-    ignore_index: Annotated[
-        int | None,
-        typer.Option(metavar="LABEL", help="In segmentation, positions with this label are left out."),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    ignore_index: IgnoreIndex = None,
+    seed: Seed = 0,
     engine: EngineOption = None,
     jobs: JobsOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what fails.")] = False,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from calibrant._math.errors import InputError
 
@@ -14,6 +16,11 @@ if TYPE_CHECKING:
 
     from calibrant.calibrators import Calibrator
     from calibrant.predictions import DensePredictions, Predictions
+
+IgnoreIndex = Annotated[
+    int | None,
+    typer.Option(metavar="LABEL", help="In segmentation, positions with this label are left out."),
+]
 
 
 def opened_dense(

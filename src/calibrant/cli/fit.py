@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.dense import opened_dense, positions_to_fit
+from calibrant.cli.dense import IgnoreIndex, opened_dense, positions_to_fit
 from calibrant.cli.parts import EngineOption, JobsOption, fit_in_parts, opened_parts, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import METHODS, Force, check_output, progress, write_unless_other
@@ -46,10 +46,7 @@ def fit(
             help="A calibrator for each group that FILE's `groups` names; small groups borrow from all.",
         ),
     ] = False,
-    ignore_index: Annotated[
-        int | None,
-        typer.Option(metavar="LABEL", help="In segmentation, positions with this label are left out."),
-    ] = None,
+    ignore_index: IgnoreIndex = None,
     engine: EngineOption = None,
     jobs: JobsOption = None,
     force: Force = False,
@@ -227,7 +224,7 @@ def refuse_to_replace_another_file(out: Path) -> None:
     try:
         load_either(out)
     except InputError as error:
-        msg = f"--out {out} exists and is no calibrator, so it is not replaced; give another name."
+        msg = f"--out {out} exists and is not a calibrator, so it is not replaced; give another name."
         raise InputError(msg) from error
 
 

@@ -349,7 +349,7 @@ class Predictions:
             Predictions with the same labels, split, names, weights, groups and source; a repair is noted.
 
         Raises:
-            InputError: If the shape differs or a value is no probability.
+            InputError: If the shape differs or a value is not a probability.
         """
         values = self._same_shape(checks.as_scores(probs, name="probs"))
         top = self.kind == "top_label"

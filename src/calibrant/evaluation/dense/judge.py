@@ -109,7 +109,7 @@ def judge_images(fitted: Fitted, dense: DensePredictions) -> Judged:
     sums_of(images, sums, calibrators, logits=dense.space == "logits")
     names = tuple(dense.class_names or map(str, range(dense.num_classes)))
     reduced = (reduced_sums(each, names, procedure.metrics) for each in sums)
-    return judged_arms(fitted, reduced, names, sums[0].num_positions)
+    return judged_arms(fitted, reduced, sums[0].num_positions)
 
 
 def _told(images: Iterator[Image], count: int, prepared: Prepared) -> Iterator[Image]:

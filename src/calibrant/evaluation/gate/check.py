@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import Cluster, in_clusters
-from calibrant.evaluation.gate.limits_and_baseline import Gate
+from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateResult
 from calibrant.evaluation.pairing import refuse_other_classes
 from calibrant.evaluation.parts.spread import Spread, here
@@ -130,8 +130,8 @@ def check(
         seed=seed,
         metrics=check_metrics([*wanted, *held]),
     )
-    gate = Gate(subject, procedure, confidence, strict)
-    checks = [gate.limit(metric, limit) for metric, limit in wanted.items()]
+    checked = CheckedSamples(subject, procedure, confidence, strict)
+    checks = [checked.limit(metric, limit) for metric, limit in wanted.items()]
     paired = None
     if baseline is not None:
         other = Subject.of(baseline, num_bins, name="baseline", positive_class=positive_class, spread=spread)
@@ -139,7 +139,7 @@ def check(
             raise InputError(f"`baseline` must be {subject.kind} as the predictions; got {other.kind}.")
         refuse_other_classes([("the predictions", subject), ("the baseline", other)])
         paired = subject.same_as(other)
-        checks += gate.against(other, held, paired=paired)
+        checks += checked.against(other, held, paired=paired)
     return GateResult(
         schema_version=CHECK_SCHEMA_VERSION,
         passed=all(each.passed for each in checks),
@@ -157,5 +157,5 @@ def check(
         notes=(*subject.notes, *subject.clusters_note),
         versions=versions(),
         command=command,
-        warnings=gate.warnings,
+        warnings=checked.warnings,
     )

@@ -29,7 +29,7 @@ from calibrant.evaluation.thresholds import beyond_chance
 NO_BOUND = "no interval can be computed"
 
 
-class Gate:
+class CheckedSamples:
     """The samples that are checked; what takes long is done when it is first needed."""
 
     def __init__(self, subject: Subject, procedure: Procedure, confidence: float, strict: bool) -> None:
@@ -199,7 +199,7 @@ class Gate:
         """Why the check says little, and what it would let through."""
         told = f"{self._subject.num_samples:,} samples cannot tell"
         draws = self._procedure.num_draws
-        if limit is not None and self._drawn(asked, limit):  # a baseline's is no test by draws
+        if limit is not None and self._drawn(asked, limit):  # a baseline's is not a test by draws
             if (1 + draws) * (1 - self._confidence) < 1 - ROUNDING:
                 told = f"{draws} draws are too few to tell"
             elif missed.value <= limit + ROUNDING:

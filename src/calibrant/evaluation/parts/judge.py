@@ -102,4 +102,4 @@ def judge_parts(fitted: Fitted, table: PartitionedPredictions, spread: Spread = 
     prepared = replace(prepared, procedure=procedure, notes=(*prepared.notes, *found.repairs))
     names = tuple(table.class_names or map(str, range(table.num_classes)))
     reduced = [reduced_sums(each, names, procedure.metrics) for each in found.arms]
-    return judged_arms(replace(fitted, prepared=prepared), reduced, names, found.arms[0].num_positions)
+    return judged_arms(replace(fitted, prepared=prepared), reduced, found.arms[0].num_positions)
