@@ -117,7 +117,7 @@ def apply(
 
         write_unless_other(out, write, option="--out", force=force)
     if not kept and any(note.startswith("Not used") for note in given.notes):
-        notes = (*notes, f"{out} is no table like {file}, so the columns that are not used were left out.")
+        notes = (*notes, f"{out} is not a table like {file}, so the columns that are not used were left out.")
     for note in (*given.notes, *notes):
         typer.echo(f"note: {note}")
     typer.echo(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")

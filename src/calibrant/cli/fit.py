@@ -216,7 +216,7 @@ def refuse_to_replace_another_file(out: Path) -> None:
     try:
         load_either(out)
     except InputError as error:
-        msg = f"--out {out} exists and is no calibrator, so it is not replaced; give another name."
+        msg = f"--out {out} exists and is not a calibrator, so it is not replaced; give another name."
         raise InputError(msg) from error
 
 

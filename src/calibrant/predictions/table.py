@@ -359,7 +359,7 @@ class Predictions:
             Predictions with the same labels, split, names, weights, groups and source; a repair is noted.
 
         Raises:
-            InputError: If the shape differs or a value is no probability.
+            InputError: If the shape differs or a value is not a probability.
         """
         values = checks.of_shape(checks.as_scores(probs, name="probs"), self._contents.store.shape)
         top = self.kind == "top_label"

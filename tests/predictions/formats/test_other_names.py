@@ -154,7 +154,7 @@ def test_arrays_that_hugging_face_evaluate_takes(tmp_path) -> None:
     ("text", "words"),
     [
         ('{"prob": 0.5}\n{oops', "line 2 is not JSON"),
-        ("[1, 2]\n", "line 1 is no record"),
+        ("[1, 2]\n", "line 1 is not a record"),
         ("\n", "it holds no records"),
         (lines({"prob": 0.5, "label": 1}, {"prob": None, "label": 0}), r"line 2 is empty"),
     ],

@@ -42,7 +42,7 @@ FAMILIES = {
 }
 SCORES = frozenset({"prob", "logit", "confidence"})
 NO_CLASS = frozenset({"max", "pred", "predicted", "top", "top1", "true", "correct", "label", "value"})
-"""What may stand in the name of a column of scores and is no class."""
+"""What may stand in the name of a column of scores and is not a class."""
 GROUP_OF = "group="
 """What stands before the name of one of several columns of groups."""
 BANDS_OF = "bands="

@@ -101,7 +101,7 @@ def _parsed(text: str, what: str) -> Any:
 
 def _record(value: Any, what: str) -> Record:
     if not isinstance(value, dict):
-        raise InputError(f'{what} is no record, such as {{"label": 1, "prob": 0.9}}.')
+        raise InputError(f'{what} is not a record, such as {{"label": 1, "prob": 0.9}}.')
     return value
 
 

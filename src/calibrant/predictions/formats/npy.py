@@ -126,7 +126,7 @@ def _mapped(path: Path) -> np.memmap[Any, Any]:
             raise InputError(f"{path.name} holds Python objects, {UNSAFE}.") from error
         raise InputError(damaged(f"the array {path.name}", error)) from error
     if not isinstance(found, np.memmap):
-        raise InputError(f"{path.name} is no .npy file.")
+        raise InputError(f"{path.name} is not a .npy file.")
     return found
 
 
