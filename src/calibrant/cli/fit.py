@@ -55,9 +55,10 @@ def fit(
     check_inputs(file)
     check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
 
-    from calibrant.calibrators import build
+    from calibrant.calibrators import build, fit_top_k_temperature
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
     from calibrant.predictions.repair_form import to_repair
+    from calibrant.predictions.top_k import has_row_temperature
 
     several = method == MULTICALIBRATION
     calibrator = None if method is None or several else build(method)
@@ -88,6 +89,11 @@ def fit(
             raise InputError(
                 f"{calibrator.name} is for {suited} predictions; {file} holds confidences: take platt."
             )
+        if (several or by_group) and any(":" not in each for each in reading.bands):
+            raise InputError(
+                "--bands must say where bands begin, as in position:0:128:512, so that they are the same in "
+                f"every file; got {','.join(reading.bands)}."
+            )
         if not force:
             refuse_to_replace_another_file(out)
         if several:
@@ -98,6 +104,9 @@ def fit(
         if calibrator is None:
             tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
             calibrator = chosen(Labelled.of(rows), rows.clusters)
+        elif rows.top_k is not None and not by_group and has_row_temperature(calibrator.text, rows):
+            tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
+            calibrator = fit_top_k_temperature(rows.top_k, weights=rows.weights)
         elif not by_group:
             tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
             # Warnings stand in the fit's own summary, which is printed below.
@@ -107,7 +116,7 @@ def fit(
             said = fit_by_group(calibrator, rows, out, force=force)
             typer.echo("\n".join([*said, *(f"note: {note}" for note in predictions.notes)]))
             return
-        calibrator.class_names_ = rows.class_names
+        calibrator.class_names_ = rows.class_names if calibrator.kind_ == rows.kind else None
         write_unless_other(out, calibrator.save, option="--out", force=force)
 
     typer.echo("\n".join([*summary(calibrator, predictions.notes), f"calibrator: {out}"]))

@@ -23,11 +23,13 @@ from calibrant.predictions.formats import parquet
 from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.columns import Layout, fields_of_columns
 from calibrant.predictions.formats.contents import damaged
+from calibrant.predictions.formats.top_k import holds_top_k
 from calibrant.predictions.kinds import check_scores
 
 PART = 1 << 24
 """Scores of a part, at least; whole row groups of one file."""
 _ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/])")
+_WHOLE = "give a single file, which is read whole without --engine"
 _KINDS = "classes that exclude each other, or a single event"
 
 
@@ -93,6 +95,8 @@ class PartitionedPredictions:
         start = 0
         for name in files:
             with _opened(name) as file:
+                if holds_top_k(file.schema_arrow.names):
+                    raise InputError(f"{name} holds the largest logits of each sample only; {_WHOLE}.")
                 layout, given = parquet.layout_in(file, columns)
                 if first is None:
                     first = layout, given
@@ -203,7 +207,7 @@ class PartitionedPredictions:
             if found:
                 raise InputError(
                     f"{self.address}: it holds {what} (`{found[0]}`); read part by part are {_KINDS}, "
-                    "unweighted: give a single file, which is read whole without --engine."
+                    f"unweighted; {_WHOLE}."
                 )
         if not layout.labels:
             raise InputError(f"{self.address}: `labels` must be given; there is no such column.")
