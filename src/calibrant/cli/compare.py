@@ -14,6 +14,7 @@ from calibrant.cli.terminal import (
     MOST_BINS,
     Force,
     Level,
+    Names,
     PositiveClass,
     alternatives,
     check_json,
@@ -41,6 +42,7 @@ def compare(
     title: Annotated[
         str | None, typer.Option(metavar="TEXT", help="What the report is headed by, as the model's name.")
     ] = None,
+    names: Names = None,
     json: Annotated[
         Path | None, typer.Option(help="Write everything found to this .json file; - prints it instead.")
     ] = None,
@@ -71,6 +73,7 @@ def compare(
     if len(files) < 2:
         msg = "compare needs two files or more; for one, use `calibrant evaluate`."
         raise InputError(msg)
+    called_so = called(files, names)
 
     from rich.console import Console
 
@@ -78,12 +81,11 @@ def compare(
     from calibrant.reports import render_comparison, write_report
 
     with progress("reading") as tell:
-        names = short_names(files)
-        runs = _runs(names, files)
+        runs = _runs(called_so, files)
         found = compare_predictions(
             [
                 (name, runs[name].predictions if name in runs else reading.load(path))
-                for name, path in zip(names, files, strict=True)
+                for name, path in zip(called_so, files, strict=True)
             ],
             positive_class=positive_class,
             num_bins=bins,
@@ -128,6 +130,23 @@ def _sections(runs: dict[str, Run]) -> tuple[Section, ...]:
     from calibrant.training.run_report import comparison_sections
 
     return comparison_sections(runs)
+
+
+def called(paths: list[Path], names: str | None) -> list[str]:
+    """What each file is called: as was asked for, or after itself.
+
+    Raises:
+        InputError: If there are not as many names as files, or two are alike.
+    """
+    if names is None:
+        return short_names(paths)
+    found = [name.strip() for name in names.split(",")]
+    if len(found) != len(paths) or len(set(found)) < len(found) or not all(found):
+        raise InputError(
+            f"--names must hold a name for each of the {len(paths)} files, no two alike, with commas "
+            f"between; got {names!r}."
+        )
+    return found
 
 
 def short_names(files: list[Path]) -> list[str]:

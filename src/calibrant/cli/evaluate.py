@@ -131,7 +131,8 @@ def evaluate(
 
     def judged(file: Path) -> Evaluation:
         with progress(f"reading {file.name}", quiet=quiet) as tell:
-            dense = opened_dense(file, ignore_index=ignore_index, images=images)
+            typed = reading.words if labels is None else f"--labels {labels} {reading.words}".rstrip()
+            dense = opened_dense(file, ignore_index=ignore_index, images=images, tabular=typed)
             predictions = dense or reading.open(file, labels=labels)
             if by_group and (isinstance(predictions, DensePredictions) or predictions.groups is None):
                 raise InputError(

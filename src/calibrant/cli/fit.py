@@ -61,7 +61,7 @@ def fit(
     several = method == MULTICALIBRATION
     calibrator = None if method is None or several else build(method)
     with progress(f"reading {file.name}") as tell:
-        dense = opened_dense(file, ignore_index=ignore_index)
+        dense = opened_dense(file, ignore_index=ignore_index, tabular=reading.words)
         predictions = reading.load(file) if dense is None else positions_to_fit(dense)
         rows = rows_to_fit(
             predictions,

@@ -7,6 +7,7 @@ from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
 from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
 from calibrant.evaluation.quantities.prevalence import PREVALENCE
+from calibrant.evaluation.resampling.intervals import wilson_interval
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.finding import MAIN, Finding
 from calibrant.evaluation.verdict.headline import outcome_of
@@ -17,7 +18,7 @@ def short_of(case: Case, finding: Finding) -> str:
     """What a reader should remember."""
     if finding.failing and not MAIN & set(finding.failing):
         off = listed(finding.failing, "its")
-        return f"Miscalibrated in {off}." if finding.doubt else f"Calibrated, except in {off}."
+        return f"{'Miscalibrated' if finding.doubt else 'Calibrated, except'} in {off}{case.on_few}."
     if finding.direction == "calibrated":
         return f"Calibrated, as far as {case.num_test:,} samples can tell."
     if finding.direction == "undecided":
@@ -31,10 +32,14 @@ def short_of(case: Case, finding: Finding) -> str:
     if finding.subject == "events":
         given, found = (_shown(case, key) for key in (MEAN_PROBABILITY.key, PREVALENCE.key))
         first = "Over-predicts" if _excess(case) > 0 else "Under-predicts"
+        if case.on_few:
+            return f"{first}{case.on_few}: gives {given} where {found} occur."
         if case.kind == "multilabel":
             return f"{first}: labels are given {given} where {found} occur."
         return f"{first}: the positive class is given {given}, occurs in {found}."
     says, right = (_shown(case, key) for key in (MEAN_CONFIDENCE.key, ACCURACY.key))
+    if case.on_few:
+        return f"{first}{case.on_few}: says {says}, is right {right}."
     if finding.direction == "miscalibrated":
         return f"{first}: says {says}, is right {right}, but not throughout."
     return f"{first}: says {says}, is right {right} of the time."
@@ -43,7 +48,17 @@ def short_of(case: Case, finding: Finding) -> str:
 def line_of(case: Case, finding: Finding, about: str) -> str:
     """What repair does, or how large the error is; the intervals stand beside it."""
     said = outcome_of(case, finding, about, intervals=False)
-    return f"{said[:1].upper()}{said[1:]}."
+    line = f"{said[:1].upper()}{said[1:]}."
+    return f"{_how_few(case, finding)} {line}" if case.on_few and finding.direction != "undecided" else line
+
+
+def _how_few(case: Case, finding: Finding) -> str:
+    """What so few samples leave open, whatever the error."""
+    events = finding.subject == "events"
+    share = case.first.metrics[PREVALENCE.key if events else ACCURACY.key].value or 0.0
+    low, high = (percent(end) for end in wilson_interval(min(1.0, share), case.num_test, case.level))
+    what = "the true share" if events else "the true accuracy"
+    return f"Few samples: {what} may be anything from {low} to {high}."
 
 
 def _excess(case: Case) -> float:

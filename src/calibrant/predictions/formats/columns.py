@@ -161,14 +161,14 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
         name.removeprefix(GROUP_OF): others[name] for name in layout.singles if name.startswith(GROUP_OF)
     }
     if several_groups:
-        arrays["groups"] = _groups_together(several_groups)
+        arrays["groups"] = groups_together(several_groups)
     taken = {*BINARY_NAMES, *(f"{GROUP_OF}{name}" for name in several_groups)}
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in taken}
     fields = fields_of(arrays, Chosen(layout.space, ("",), (), layout.unused))
     return fields | {"notes": (*layout.notes, *fields["notes"])}
 
 
-def _groups_together(columns: Mapping[str, Column]) -> list[str]:
+def groups_together(columns: Mapping[str, Column]) -> list[str]:
     """``sex=f; site=north`` of each sample; what is not known is left out."""
     rows = zip(
         *(as_texts(column) or [str(each) for each in column] for column in columns.values()), strict=True
