@@ -93,7 +93,7 @@ def test_docstrings_become_markdown() -> None:
 def test_classes_say_how_they_are_made() -> None:
     """Settings of losses, whose ``__init__`` is made with the class; a calibrator names its public base."""
     made = tool("docstrings").how_to_make(calibrant.losses.FocalLoss)
-    assert "gamma=3.0" in [str(each) for each in made][1]
+    assert "gamma: float = 3.0" in str(made[1])
     options = tool("pages")._options
     assert "show_bases: true" in options(calibrant.calibrators.TemperatureScaling)
     assert '"save"' in options(calibrant.calibrators.Calibrator)  # of a base that no page describes

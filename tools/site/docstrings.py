@@ -39,8 +39,8 @@ def how_to_make(value: type) -> griffe.Parameters | None:
     """The parameters of a class as Python knows them; ``None`` where it knows of none by name.
 
     Example:
-        >>> [str(each) for each in how_to_make(type("A", (), {"__init__": lambda self, *, a=1: None}))]
-        ['self', 'a=1']
+        >>> [each.name for each in how_to_make(type("A", (), {"__init__": lambda self, *, a=1: None}))]
+        ['self', 'a']
     """
     try:
         known = inspect.signature(value).parameters.values()

@@ -192,8 +192,11 @@ def _options(value: Any) -> str:
     return f"    options:\n      show_bases: {shown}\n      inherited_members: {json.dumps(listed)}\n"
 
 
+_OF_MODULES = {"forward", "extra_repr", "get_extra_state", "set_extra_state"}  # torch calls them
+
+
 def _is_described(name: str, member: Any) -> bool:
-    if name[0] == "_" or name in {"forward", "extra_repr"}:  # every module has these
+    if name[0] == "_" or name in _OF_MODULES:
         return False
     kinds = (property, classmethod, staticmethod)
     return (callable(member) or isinstance(member, kinds)) and bool(inspect.getdoc(member))

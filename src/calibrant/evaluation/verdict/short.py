@@ -7,7 +7,6 @@ from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
 from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
 from calibrant.evaluation.quantities.prevalence import PREVALENCE
-from calibrant.evaluation.resampling.intervals import wilson_interval
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.finding import MAIN, Finding
 from calibrant.evaluation.verdict.headline import outcome_of
@@ -49,16 +48,15 @@ def line_of(case: Case, finding: Finding, about: str) -> str:
     """What repair does, or how large the error is; the intervals stand beside it."""
     said = outcome_of(case, finding, about, intervals=False)
     line = f"{said[:1].upper()}{said[1:]}."
-    return f"{_how_few(case, finding)} {line}" if case.on_few and finding.direction != "undecided" else line
+    return f"{_how_few(case)}{line}" if case.on_few and finding.direction != "undecided" else line
 
 
-def _how_few(case: Case, finding: Finding) -> str:
+def _how_few(case: Case) -> str:
     """What so few samples leave open, whatever the error."""
-    events = finding.subject == "events"
-    share = case.first.metrics[PREVALENCE.key if events else ACCURACY.key].value or 0.0
-    low, high = (percent(end) for end in wilson_interval(min(1.0, share), case.num_test, case.level))
-    what = "the true share" if events else "the true accuracy"
-    return f"Few samples: {what} may be anything from {low} to {high}."
+    found = case.first.metrics[ACCURACY.key]
+    if found.low is None or found.high is None:
+        return ""
+    return f"Few samples: the true accuracy may be {percent(found.low)}, or {percent(found.high)}. "
 
 
 def _excess(case: Case) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -274,7 +275,7 @@ def _points(
     curve: Curve,
     chosen: Bool[ndarray, " B"],
     area: Float[ndarray, " B"],
-    colour: object,
+    colour: Any,
     shape: str,
     *,
     hollow: bool = False,
@@ -294,7 +295,7 @@ def _points(
 
 
 def _intervals(
-    ax: Axes, curve: Curve, chosen: Bool[ndarray, " B"], colour: object, *, alpha: float = 1.0
+    ax: Axes, curve: Curve, chosen: Bool[ndarray, " B"], colour: Any, *, alpha: float = 1.0
 ) -> None:
     """A vertical bar from low to high in every chosen bin that has an interval."""
     low, high = drawing.floats(curve.low), drawing.floats(curve.high)
