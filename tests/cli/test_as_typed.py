@@ -153,7 +153,7 @@ def test_levels_as_people_say_them(run, asked, file) -> None:
     assert [each["level"] for each in asked] == [0.95] * 3
     done = run("evaluate", file.name, "--level", "5")
     assert done.returncode == 2
-    assert "no level between 0.5 and 0.9999" in " ".join(done.stderr.replace("│", " ").split())
+    assert "not a level between 0.5 and 0.9999" in " ".join(done.stderr.replace("│", " ").split())
 
 
 def test_every_command_knows_quiet_verbose_and_version(run) -> None:
@@ -193,7 +193,7 @@ def test_nothing_is_replaced_by_another_command(run, asked, file, tmp_path) -> N
     (tmp_path / "other.npz").write_bytes(file.read_bytes())
     done = run(*other)
     assert done.returncode == 2
-    assert "--report r.html is there already, and is no report of other.npz; --force" in done.stderr
+    assert "--report r.html is there already, and is not a report of other.npz; --force" in done.stderr
     assert run(*other, "--force").returncode == 0
     fit = ("fit", file.name, "--all", "-o", "c.safetensors", "--method")
     assert run(*fit, "temperature").returncode == 0

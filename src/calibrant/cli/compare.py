@@ -11,12 +11,16 @@ import typer
 from calibrant._math.errors import InputError
 from calibrant.cli.reading import Reading, check_inputs, expanded, reads
 from calibrant.cli.terminal import (
-    MOST_BINS,
+    Bins,
+    Bootstrap,
     Force,
+    Json,
     Level,
+    Metrics,
     Names,
     PositiveClass,
-    alternatives,
+    Seed,
+    Title,
     check_json,
     check_output,
     command_line,
@@ -25,7 +29,7 @@ from calibrant.cli.terminal import (
     refuse_to_replace_report,
     to_stdout,
 )
-from calibrant.evaluation.quantities.roster import check_added, extras
+from calibrant.evaluation.quantities.roster import check_added
 
 if TYPE_CHECKING:
     from calibrant.reports.run_sections import Section
@@ -39,24 +43,15 @@ def compare(
     ],
     reading: Reading,
     report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
-    title: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What the report is headed by, as the model's name.")
-    ] = None,
+    title: Title = None,
     names: Names = None,
-    json: Annotated[
-        Path | None, typer.Option(help="Write everything found to this .json file; - prints it instead.")
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help=f"Also measure {alternatives(extras())}. May be repeated."),
-    ] = None,
+    json: Json = None,
+    metric: Metrics = None,
     positive_class: PositiveClass = None,
-    bins: Annotated[
-        int, typer.Option(min=1, max=MOST_BINS, help="Number of bins of the calibration errors.")
-    ] = 15,
-    bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples behind the intervals.")] = 1000,
+    bins: Bins = 15,
+    bootstrap: Bootstrap = 1000,
     level: Level = 0.95,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    seed: Seed = 0,
     force: Force = False,
 ) -> None:
     """Put several models side by side; differences are paired where the samples are the same.

@@ -154,7 +154,7 @@ def test_arrays_that_hugging_face_evaluate_takes(tmp_path) -> None:
     ("text", "words"),
     [
         ('{"prob": 0.5}\n{oops', "line 2 is not JSON"),
-        ("[1, 2]\n", "line 1 is no record"),
+        ("[1, 2]\n", "line 1 is not a record"),
         ("\n", "it holds no records"),
         (lines({"prob": 0.5, "label": 1}, {"prob": None, "label": 0}), r"line 2 is empty"),
     ],
@@ -266,6 +266,8 @@ def test_fields_within_the_question_name_groups(tmp_path) -> None:
     columns = ColumnNames(group=("subject", "doc_id"))
     both = read(tmp_path, "s.jsonl", lines(*samples), columns=columns)
     assert both.groups == ("subject=a; doc_id=0", "subject=b; doc_id=1")
+    banded = read(tmp_path, "s.jsonl", lines(*samples), columns=ColumnNames(bands=("meta.page:1",)))
+    assert banded.groups == ("meta.page=<1", "meta.page=1+")
     with pytest.raises(InputError, match=r"no field `topic`; it holds `doc_id`, `doc.subject`, "):
         read(tmp_path, "s.jsonl", lines(*samples), columns=ColumnNames(group="topic"))
     with pytest.raises(InputError, match="`resps` must hold a text or a number"):

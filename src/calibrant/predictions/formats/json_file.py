@@ -23,6 +23,7 @@ from calibrant.predictions.formats.contents import Arrays, FileContents, lines_n
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.names import choose, fields_of
 from calibrant.predictions.formats.stated import stated_fields, with_nested
+from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
 Record: TypeAlias = dict[str, Any]
 Form: TypeAlias = Literal["columns", "lists", "pipelines"]
@@ -101,12 +102,14 @@ def _parsed(text: str, what: str) -> Any:
 
 def _record(value: Any, what: str) -> Record:
     if not isinstance(value, dict):
-        raise InputError(f'{what} is no record, such as {{"label": 1, "prob": 0.9}}.')
+        raise InputError(f'{what} is not a record, such as {{"label": 1, "prob": 0.9}}.')
     return value
 
 
 def _of_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Arrays by name, as in an archive; names of others stand in for those that are absent."""
+    if holds_top_k(arrays):
+        return fields_of_top_k(list(arrays), arrays.__getitem__)
     named: dict[str, Any] = {}
     for name, values in arrays.items():
         other = _ARRAYS.get(name.lower(), name)
@@ -118,7 +121,10 @@ def _of_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
 def fields_of_records(records: Sequence[Record], columns: ColumnNames | None) -> dict[str, Any]:
     """The columns that records make, or the lists that stand in their cells."""
     records = with_nested(records, columns)
-    names, (form, name) = names_of(records), form_of(records, columns)
+    names = names_of(records)
+    if holds_top_k(names):
+        return fields_of_top_k(names, lambda each: [record.get(each) for record in records], columns)
+    form, name = form_of(records, columns)
     if form == "pipelines":
         return _of_pipelines(records, name, names, stated_fields(records, columns))
     if form == "lists":

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from calibrant._math.errors import InputError
+from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.columns import groups_together
 from calibrant.predictions.formats.names import listing
@@ -35,10 +36,13 @@ def stated_fields(records: Records, columns: ColumnNames | None, *, within: str 
     found: dict[str, Any] = {}
     if columns.label is not None:
         found["labels"] = _values(records, columns.label, within)
-    if columns.group is not None:
-        names = (columns.group,) if isinstance(columns.group, str) else columns.group
-        groups = {name: [_text(each) for each in _values(records, name, within)] for name in names}
-        found["groups"] = groups[names[0]] if len(names) == 1 else groups_together(groups)
+    names = (columns.group,) if isinstance(columns.group, str) else columns.group or ()
+    groups = {name: [_text(each) for each in _values(records, name, within)] for name in names}
+    alone = len(groups) == 1 and not columns.bands
+    for name, starts in map(named_bands, columns.bands):
+        groups[name] = bands_of(_values(records, name, within), name=name, starts=starts)
+    if groups:
+        found["groups"] = groups[names[0]] if alone else groups_together(groups)
     if columns.cluster is not None:
         found["clusters"] = [_text(each) for each in _values(records, columns.cluster, within)]
     return found
@@ -54,6 +58,7 @@ def with_nested(records: Records, columns: ColumnNames | None) -> list[dict[str,
     if columns is None:
         return [dict(each) for each in records]
     groups = (columns.group,) if isinstance(columns.group, str) else columns.group or ()
+    groups = (*groups, *(named_bands(each)[0] for each in columns.bands))
     named = [columns.label, columns.cluster, *groups, *columns.probs, *columns.logits]
     nested = [name for name in named if name and "." in name and not any(name in each for each in records)]
     found = {name: _values(records, name, "") for name in nested}
