@@ -114,7 +114,11 @@ def check(
 
         def opened(path: Path, read: Callable[[Path], Judgeable]) -> Judgeable:
             table = opened_parts(path, reading, engine)
-            return table or opened_dense(path, ignore_index=ignore_index, others=True) or read(path)
+            return (
+                table
+                or opened_dense(path, ignore_index=ignore_index, others=True, tabular=reading.words)
+                or read(path)
+            )
 
         found = check_predictions(
             opened(file, reading.load),

@@ -19,6 +19,7 @@ from calibrant.cli.terminal import (
     Json,
     Level,
     Metrics,
+    Names,
     PositiveClass,
     Seed,
     Title,
@@ -46,6 +47,7 @@ def compare(
     reading: Reading,
     report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
     title: Title = None,
+    names: Names = None,
     json: Json = None,
     metric: Metrics = None,
     positive_class: PositiveClass = None,
@@ -70,6 +72,7 @@ def compare(
     if len(files) < 2:
         msg = "compare needs two files or more; for one, use `calibrant evaluate`."
         raise InputError(msg)
+    called_so = called(files, names)
 
     from rich.console import Console
 
@@ -77,8 +80,7 @@ def compare(
     from calibrant.reports import render_comparison, write_report
 
     with progress("reading") as tell:
-        names = short_names(files)
-        runs = _runs(names, files)
+        runs = _runs(called_so, files)
         found = compare_predictions(
             [
                 (
@@ -86,10 +88,10 @@ def compare(
                     runs[name].predictions
                     if name in runs
                     else opened_parts(path, reading, None)
-                    or opened_dense(path, ignore_index=ignore_index, others=True)
+                    or opened_dense(path, ignore_index=ignore_index, others=True, tabular=reading.words)
                     or reading.load(path),
                 )
-                for name, path in zip(names, files, strict=True)
+                for name, path in zip(called_so, files, strict=True)
             ],
             positive_class=positive_class,
             num_bins=bins,
@@ -141,6 +143,23 @@ def _sections(runs: dict[str, Run]) -> tuple[Section, ...]:
     from calibrant.training.run_report import comparison_sections
 
     return comparison_sections(runs)
+
+
+def called(paths: list[Path], names: str | None) -> list[str]:
+    """What each file is called: as was asked for, or after itself.
+
+    Raises:
+        InputError: If there are not as many names as files, or two are alike.
+    """
+    if names is None:
+        return short_names(paths)
+    found = [name.strip() for name in names.split(",")]
+    if len(found) != len(paths) or len(set(found)) < len(found) or not all(found):
+        raise InputError(
+            f"--names must hold a name for each of the {len(paths)} files, no two alike, with commas "
+            f"between; got {names!r}."
+        )
+    return found
 
 
 def short_names(files: list[Path]) -> list[str]:

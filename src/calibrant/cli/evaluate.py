@@ -127,7 +127,10 @@ def evaluate(
     def judged(file: Path) -> Evaluation:
         with progress(f"reading {file.name}", quiet=quiet) as tell, shared_out(engine, jobs) as spread:
             table = opened_parts(file, reading, engine)
-            dense = None if table else opened_dense(file, ignore_index=ignore_index, images=images)
+            dense = None
+            if table is None:
+                typed = reading.words if labels is None else f"--labels {labels} {reading.words}".rstrip()
+                dense = opened_dense(file, ignore_index=ignore_index, images=images, tabular=typed)
             predictions = table or dense or reading.open(file, labels=labels)
             if by_group and (not isinstance(predictions, Predictions) or predictions.groups is None):
                 raise InputError(

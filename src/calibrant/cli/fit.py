@@ -74,7 +74,7 @@ def fit(
             write_unless_other(out, fitted.save, option="--out", force=force)
             typer.echo("\n".join([*summary(fitted, [*table.notes, *said]), f"calibrator: {out}"]))
             return
-        dense = opened_dense(file, ignore_index=ignore_index)
+        dense = opened_dense(file, ignore_index=ignore_index, tabular=reading.words)
         predictions = reading.load(file) if dense is None else positions_to_fit(dense)
         rows = rows_to_fit(
             predictions,

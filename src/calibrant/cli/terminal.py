@@ -55,6 +55,13 @@ def share(text: str | float) -> float:
 Level = Annotated[
     float, typer.Option(parser=share, metavar="SHARE", help="Level of the intervals: 0.95, or 95.")
 ]
+Names = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="What the files are called, with commas between: before,after. Default: as they are.",
+    ),
+]
 MOST_BINS = 1000
 """The most bins of a diagram; memory and time grow with their number."""
 PositiveClass = Annotated[

@@ -9,6 +9,7 @@ from dataclasses import replace
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import check_pairs, few_resamples_note
 from calibrant.evaluation.compared_in_short import comparison_in_short
+from calibrant.evaluation.fitting.split import CROSS_FIT_BELOW
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.measured_coverage import coverage_of
@@ -112,14 +113,14 @@ def compare(
     judged: list[Measured] = []
     seen: list[Reduced] = []
     found: list[ComparedModel] = []
-    warnings: list[str] = []
+    warnings: list[tuple[str, str]] = []
     for place, (name, subject) in enumerate(zip(names, subjects, strict=True)):
         if progress is not None:
             progress(f"judging {name}", place / len(models))
         reduced = subject.reduced(num_bins, procedure.metrics)
         judged.append(measure(reduced, procedure, part=0 if paired else place))
         seen.append(reduced)
-        warnings += [f"{name}: {warning}" for warning in subject.warnings(reduced)]
+        warnings += [(name, warning) for warning in subject.warnings(reduced)]
         chance = against_chance(judged[-1].noise, subject.labels)
         found.append(
             ComparedModel(
@@ -146,7 +147,7 @@ def compare(
         notes=(*notes, *few_resamples_note(bootstrap, level)),
         versions=versions(),
         command=command,
-        warnings=tuple(warnings),
+        warnings=said_once(warnings, len(models)),
         coverage=coverage_of(procedure, found[0].metrics),
         short=short,
     )
@@ -170,11 +171,36 @@ def _check(names: list[str], subjects: list[Subject]) -> None:
     refuse_other_classes([*zip(names, subjects, strict=True)])
 
 
+def said_once(said: Sequence[tuple[str, str]], num_models: int) -> tuple[str, ...]:
+    """What is said of models, by name; once where it is said of several.
+
+    Example:
+        >>> said_once([("a", "Odd."), ("b", "Odd."), ("b", "Very odd.")], 2)
+        ('all models: Odd.', 'b: Very odd.')
+    """
+    by_text: dict[str, list[str]] = {}
+    for name, text in said:
+        by_text.setdefault(text, []).append(name)
+    return tuple(f"{_listed(names, num_models)}: {text}" for text, names in by_text.items())
+
+
+def _listed(names: list[str], num_models: int) -> str:
+    return "all models" if len(names) == num_models else ", ".join(names)
+
+
 def _notes(names: list[str], subjects: list[Subject]) -> tuple[str, ...]:
     """What a reader must know beside the numbers."""
     named = [*zip(names, subjects, strict=True)]
-    notes = [f"{name}: {note}" for name, subject in named for note in subject.notes]
-    notes += [f"{name}: {note}" for name, subject in named for note in subject.clusters_note]
+    said = [(name, note) for name, subject in named for note in subject.notes]
+    said += [(name, note) for name, subject in named for note in subject.clusters_note]
+    notes = list(said_once(said, len(names)))
+    halved = [name for name, each in named if not each.has_split and each.num_samples >= CROSS_FIT_BELOW]
+    if halved:
+        notes.append(
+            f"All samples of {_listed(halved, len(names))} are judged, as no split says which are for "
+            "testing. An evaluation of such a file fits calibrators on one half and judges the other, so its "
+            "numbers differ."
+        )
     if len({subject.num_classes for subject in subjects}) > 1:
         sizes = ", ".join(f"{name} {subject.num_classes}" for name, subject in named)
         notes.append(f"Models with different numbers of classes are compared ({sizes}).")

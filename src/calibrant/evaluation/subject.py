@@ -12,6 +12,7 @@ from calibrant.evaluation.arguments import as_judged, check_predictions, cluster
 from calibrant.evaluation.dense.judge import judged_note
 from calibrant.evaluation.dense.reduce import reduced_sums
 from calibrant.evaluation.dense.states import ImageSums, Sums, sums_of
+from calibrant.evaluation.fitting.split import has_both_parts
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.pairing import same_samples, test_of
 from calibrant.evaluation.parts.dealing import Deal
@@ -35,6 +36,8 @@ class Subject:
     class_names: tuple[str, ...] | None
     source: Source | None
     notes: tuple[str, ...]
+    has_split: bool
+    """Whether some samples are marked for fitting and some for testing."""
     test: Predictions | None
     sums: Sums | None
 
@@ -77,6 +80,7 @@ class Subject:
             class_names=test.class_names,
             source=given.source,
             notes=tuple(other_notes(predictions)),
+            has_split=has_both_parts(given),
             test=test,
             sums=None,
         )
@@ -165,6 +169,7 @@ def _in_sums(given: DensePredictions | PartitionedPredictions, sums: Sums, notes
         class_names=given.class_names,
         source=given.source,
         notes=notes,
+        has_split=given.has_split,
         test=None,
         sums=sums,
     )

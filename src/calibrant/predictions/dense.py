@@ -120,6 +120,11 @@ class DensePredictions:
         return "binary" if self.num_classes == 2 else "multiclass"
 
     @property
+    def has_split(self) -> bool:
+        """Whether some images are marked to fit on, and some to judge."""
+        return self.split is not None and len(np.unique(self.split)) == 2
+
+    @property
     def test_images(self) -> list[int]:
         """The images to judge: those that are marked, or all."""
         if self.split is None or not (self.split == 1).any():

@@ -31,7 +31,7 @@ LOOKED_AT = 20  # positions of each image to judge, for what is odd about the sc
 
 def images_to_fit_on(dense: DensePredictions, seed: int, *, fits: bool) -> tuple[Indices, Indices]:
     """The images to fit on, if anything fits, and those to judge: as they are marked, or random halves."""
-    if dense.split is not None and len(np.unique(dense.split)) == 2:
+    if dense.split is not None and dense.has_split:
         return np.flatnonzero(dense.split == 0) if fits else np.arange(0), np.flatnonzero(dense.split == 1)
     if not fits or dense.split is not None or dense.num_images < 4:
         return np.arange(0), np.arange(dense.num_images)
