@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.dense import IgnoreIndex, opened_dense
-from calibrant.cli.parts import EngineOption, JobsOption, opened_parts, shared_out
+from calibrant.cli.dense import IgnoreIndex
+from calibrant.cli.parts import EngineOption, JobsOption, opened_large, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
     Bins,
@@ -113,12 +113,8 @@ def check(
     with progress(f"checking {file.name}", quiet=quiet), shared_out(engine, jobs) as spread:
 
         def opened(path: Path, read: Callable[[Path], Judgeable]) -> Judgeable:
-            table = opened_parts(path, reading, engine)
-            return (
-                table
-                or opened_dense(path, ignore_index=ignore_index, others=True, tabular=reading.words)
-                or read(path)
-            )
+            found = opened_large(path, reading, engine=engine, ignore_index=ignore_index, others=True)
+            return found or read(path)
 
         found = check_predictions(
             opened(file, reading.load),

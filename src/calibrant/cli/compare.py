@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.dense import IgnoreIndex, opened_dense
-from calibrant.cli.parts import opened_parts
+from calibrant.cli.dense import IgnoreIndex
+from calibrant.cli.parts import opened_large
 from calibrant.cli.reading import Reading, check_inputs, expanded, reads
 from calibrant.cli.terminal import (
     Bins,
@@ -87,8 +87,7 @@ def compare(
                     name,
                     runs[name].predictions
                     if name in runs
-                    else opened_parts(path, reading, None)
-                    or opened_dense(path, ignore_index=ignore_index, others=True, tabular=reading.words)
+                    else opened_large(path, reading, ignore_index=ignore_index, others=True)
                     or reading.load(path),
                 )
                 for name, path in zip(called_so, files, strict=True)

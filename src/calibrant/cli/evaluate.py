@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
-from calibrant.cli.dense import IgnoreIndex, opened_dense, write_images
+from calibrant.cli.dense import IgnoreIndex, write_images
 from calibrant.cli.manner import Quiet
-from calibrant.cli.parts import EngineOption, JobsOption, opened_parts, shared_out
+from calibrant.cli.parts import EngineOption, JobsOption, opened_large, shared_out
 from calibrant.cli.reading import Reading, check_inputs, expanded, named, reads
 from calibrant.cli.terminal import (
     METHODS,
@@ -121,17 +121,15 @@ def evaluate(
 
     from calibrant.evaluation import evaluate as evaluate_predictions
     from calibrant.evaluation.group_repairs import with_repairs_by_group
-    from calibrant.predictions import Predictions
+    from calibrant.predictions import DensePredictions, Predictions
     from calibrant.reports import render
 
     def judged(file: Path) -> Evaluation:
         with progress(f"reading {file.name}", quiet=quiet) as tell, shared_out(engine, jobs) as spread:
-            table = opened_parts(file, reading, engine)
-            dense = None
-            if table is None:
-                typed = reading.words if labels is None else f"--labels {labels} {reading.words}".rstrip()
-                dense = opened_dense(file, ignore_index=ignore_index, images=images, tabular=typed)
-            predictions = table or dense or reading.open(file, labels=labels)
+            large = opened_large(
+                file, reading, engine=engine, labels=labels, ignore_index=ignore_index, images=images
+            )
+            predictions = large or reading.open(file, labels=labels)
             if by_group and (not isinstance(predictions, Predictions) or predictions.groups is None):
                 raise InputError(
                     f"--by-group needs `groups` in {file}, one name per sample; --group-column says which "
@@ -157,9 +155,9 @@ def evaluate(
             if by_group and isinstance(predictions, Predictions):
                 tell("repairing each group", 0.95)
                 answer, mended = with_repairs_by_group(answer, predictions, level=level, seed=seed)
-            if dense is not None and images is not None:
+            if isinstance(large, DensePredictions) and images is not None:
                 tell("writing the table of images", 0.97)
-                write_images(dense, images, num_bins=bins)
+                write_images(large, images, num_bins=bins)
             found = _with_commands(answer, reading, ignore_index)
             page = report / f"{file.stem}.html" if report is not None and pages else report
             if page is not None:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.dense import opened_dense
 from calibrant.cli.reading import Reading, is_pipe
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.evaluation.parts.spread import Spread
+    from calibrant.predictions import DensePredictions
     from calibrant.predictions.partitioned import PartitionedPredictions
 
 EngineOption = Annotated[
@@ -54,6 +56,24 @@ def opened_parts(path: Path, reading: Reading, engine: str | None) -> Partitione
         return PartitionedPredictions(path, columns=reading.columns)
     except InputError:  # what cannot be read part by part: weights, several labels, ...
         return None
+
+
+def opened_large(
+    path: Path,
+    reading: Reading,
+    *,
+    engine: str | None = None,
+    labels: Path | None = None,
+    ignore_index: int | None = None,
+    images: Path | None = None,
+    others: bool = False,
+) -> DensePredictions | PartitionedPredictions | None:
+    """A table to be read part by part, or images; None where all is held."""
+    table = opened_parts(path, reading, engine)
+    if table is not None:
+        return table
+    typed = reading.words if labels is None else f"--labels {labels} {reading.words}".rstrip()
+    return opened_dense(path, ignore_index=ignore_index, images=images, tabular=typed, others=others)
 
 
 @contextmanager
