@@ -193,10 +193,10 @@ def bomb(width: int, height: int) -> bytes:
 
 IMAGES: dict[str, tuple[bytes, int, str]] = {
     "empty": (b"", 422, "empty"),
-    "text": (b"hello", 422, "no image"),
-    "svg": (b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>", 422, "no image"),
-    "pdf": (b"%PDF-1.7\n%", 422, "no image"),
-    "postscript": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", 422, "no image"),
+    "text": (b"hello", 422, "not an image"),
+    "svg": (b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>", 422, "not an image"),
+    "pdf": (b"%PDF-1.7\n%", 422, "not an image"),
+    "postscript": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", 422, "not an image"),
     "cut": (png(picture())[:50], 422, "x.png:"),
     "cut jpeg": (png(picture(size=(90, 90)), "JPEG")[:200], 422, "damaged"),
     "bomb": (bomb(60_000, 60_000), 413, "10,000 pixels"),

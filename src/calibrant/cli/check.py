@@ -12,8 +12,10 @@ import typer
 from calibrant._math.errors import InputError
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
-    MOST_BINS,
+    Bins,
+    Json,
     PositiveClass,
+    Seed,
     alternatives,
     check_json,
     check_output,
@@ -76,15 +78,11 @@ def check(
         typer.Option("--strict", help="Also fail what noise explains or too few samples cannot decide."),
     ] = False,
     positive_class: PositiveClass = None,
-    json: Annotated[
-        Path | None, typer.Option(help="Write what was found to this .json file; - prints it instead.")
-    ] = None,
+    json: Json = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this .xml file.")] = None,
-    bins: Annotated[
-        int, typer.Option(min=1, max=MOST_BINS, help="Number of bins of the calibration errors.")
-    ] = 15,
+    bins: Bins = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Resamples, and draws at the limit.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    seed: Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what fails.")] = False,
     **limits: str | None,
 ) -> None:

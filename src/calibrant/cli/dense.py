@@ -17,13 +17,29 @@ if TYPE_CHECKING:
 
 
 def opened_dense(
-    path: Path, *, ignore_index: int | None, images: Path | None = None
+    path: Path,
+    *,
+    ignore_index: int | None,
+    images: Path | None = None,
+    tabular: str = "",
 ) -> DensePredictions | None:
-    """The images of a folder or archive, if it holds such."""
+    """The images of a folder or archive, if it holds such.
+
+    Args:
+        path: What may hold images.
+        ignore_index: The label of positions that are left out.
+        images: Where a table of the images shall go.
+        tabular: Options that say how tables are read, as they were typed; images heed none of them.
+    """
     from calibrant.predictions import load_dense
     from calibrant.predictions.dense import is_dense
 
     if is_dense(path):
+        if tabular:
+            raise InputError(
+                f"{path} holds images of scores with labels of their own, and each image is a cluster; "
+                f"leave out {tabular}."
+            )
         return load_dense(path, ignore_index=ignore_index)
     if ignore_index is not None or images is not None:
         raise InputError(

@@ -11,14 +11,19 @@ import typer
 
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
 from calibrant.cli.dense import opened_dense, write_images
+from calibrant.cli.manner import Quiet
 from calibrant.cli.reading import Reading, check_inputs, expanded, named, reads
 from calibrant.cli.terminal import (
     METHODS,
-    MOST_BINS,
+    Bins,
+    Bootstrap,
     Force,
+    Json,
     Level,
+    Metrics,
     PositiveClass,
-    alternatives,
+    Seed,
+    Title,
     check_json,
     check_output,
     command_line,
@@ -29,7 +34,7 @@ from calibrant.cli.terminal import (
     refuse_to_replace_report,
     to_stdout,
 )
-from calibrant.evaluation.quantities.roster import check_added, extras
+from calibrant.evaluation.quantities.roster import check_added
 
 if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
@@ -70,27 +75,16 @@ def evaluate(
         Path | None,
         typer.Option(help="Write a report to this .html file, or one for each FILE into this folder."),
     ] = None,
-    title: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What the report is headed by, as the model's name.")
-    ] = None,
-    json: Annotated[
-        Path | None, typer.Option(help="Write everything found to this .json file; - prints it instead.")
-    ] = None,
+    title: Title = None,
+    json: Json = None,
     method: Annotated[
         list[str] | None,
         typer.Option(metavar="METHOD", help=f"{METHODS}. May be repeated. Default: those that suit FILE."),
     ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help=f"Also measure {alternatives(extras())}. May be repeated."),
-    ] = None,
+    metric: Metrics = None,
     positive_class: PositiveClass = None,
-    bins: Annotated[
-        int, typer.Option(min=1, max=MOST_BINS, metavar="N", help="Number of bins of the calibration errors.")
-    ] = 15,
-    bootstrap: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Bootstrap resamples behind the intervals.")
-    ] = 1000,
+    bins: Bins = 15,
+    bootstrap: Bootstrap = 1000,
     level: Level = 0.95,
     ignore_index: Annotated[
         int | None,
@@ -107,9 +101,9 @@ def evaluate(
             help="Also judge repairs in each group that FILE names: one for all, one for each group.",
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
+    seed: Seed = 0,
     force: Force = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Say whether the probabilities in FILE are true, how sure that is, and what mends them."""
     added = check_added(metric or ())
@@ -131,7 +125,8 @@ def evaluate(
 
     def judged(file: Path) -> Evaluation:
         with progress(f"reading {file.name}", quiet=quiet) as tell:
-            dense = opened_dense(file, ignore_index=ignore_index, images=images)
+            typed = reading.words if labels is None else f"--labels {labels} {reading.words}".rstrip()
+            dense = opened_dense(file, ignore_index=ignore_index, images=images, tabular=typed)
             predictions = dense or reading.open(file, labels=labels)
             if by_group and (isinstance(predictions, DensePredictions) or predictions.groups is None):
                 raise InputError(

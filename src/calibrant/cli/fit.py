@@ -54,14 +54,15 @@ def fit(
     check_inputs(file)
     check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
 
-    from calibrant.calibrators import build
+    from calibrant.calibrators import build, fit_top_k_temperature
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
     from calibrant.predictions.repair_form import to_repair
+    from calibrant.predictions.top_k import has_row_temperature
 
     several = method == MULTICALIBRATION
     calibrator = None if method is None or several else build(method)
     with progress(f"reading {file.name}") as tell:
-        dense = opened_dense(file, ignore_index=ignore_index)
+        dense = opened_dense(file, ignore_index=ignore_index, tabular=reading.words)
         predictions = reading.load(file) if dense is None else positions_to_fit(dense)
         rows = rows_to_fit(
             predictions,
@@ -76,6 +77,11 @@ def fit(
             raise InputError(
                 f"{calibrator.name} is for {suited} predictions; {file} holds confidences: take platt."
             )
+        if (several or by_group) and any(":" not in each for each in reading.bands):
+            raise InputError(
+                "--bands must say where bands begin, as in position:0:128:512, so that they are the same in "
+                f"every file; got {','.join(reading.bands)}."
+            )
         if not force:
             refuse_to_replace_another_file(out)
         if several:
@@ -86,6 +92,9 @@ def fit(
         if calibrator is None:
             tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
             calibrator = chosen(Labelled.of(rows), rows.clusters)
+        elif rows.top_k is not None and not by_group and has_row_temperature(calibrator.text, rows):
+            tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
+            calibrator = fit_top_k_temperature(rows.top_k, weights=rows.weights)
         elif not by_group:
             tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
             # Warnings stand in the fit's own summary, which is printed below.
@@ -95,7 +104,7 @@ def fit(
             said = fit_by_group(calibrator, rows, out, force=force)
             typer.echo("\n".join([*said, *(f"note: {note}" for note in predictions.notes)]))
             return
-        calibrator.class_names_ = rows.class_names
+        calibrator.class_names_ = rows.class_names if calibrator.kind_ == rows.kind else None
         write_unless_other(out, calibrator.save, option="--out", force=force)
 
     result = calibrator.fit_result_
@@ -207,7 +216,7 @@ def refuse_to_replace_another_file(out: Path) -> None:
     try:
         load_either(out)
     except InputError as error:
-        msg = f"--out {out} exists and is no calibrator, so it is not replaced; give another name."
+        msg = f"--out {out} exists and is not a calibrator, so it is not replaced; give another name."
         raise InputError(msg) from error
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from calibrant.web.predicting import Model
     from calibrant.web.settings import ModelSettings
 
-MIB = 1 << 20
-
 
 def serve(
     host: Annotated[
@@ -101,7 +99,7 @@ def serve(
 
     from calibrant.web.app import create_app
     from calibrant.web.guard import hosts_of
-    from calibrant.web.limits import Limits
+    from calibrant.web.limits import MIB, Limits
     from calibrant.web.model import class_names_of
     from calibrant.web.protocol import Protocol
     from calibrant.web.settings import ModelSettings

@@ -10,6 +10,7 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.alarms import alarms, other_notes
 from calibrant.evaluation.arguments import as_judged, check_pairs, clusters_note, few_resamples_note
 from calibrant.evaluation.compared_in_short import comparison_in_short
+from calibrant.evaluation.fitting.split import CROSS_FIT_BELOW, has_both_parts
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.measured_coverage import coverage_of
@@ -110,14 +111,14 @@ def compare(
     judged: list[Measured] = []
     seen: list[Reduced] = []
     found: list[ComparedModel] = []
-    warnings: list[str] = []
+    warnings: list[tuple[str, str]] = []
     for place, ((name, predictions), test) in enumerate(zip(models, tests, strict=True)):
         if progress is not None:
             progress(f"judging {name}", place / len(models))
         reduced = reduce_predictions(test, num_bins, metrics=procedure.metrics)
         judged.append(measure(reduced, procedure, part=0 if paired else place))
         seen.append(reduced)
-        warnings += [f"{name}: {warning}" for warning in alarms(test, reduced)]
+        warnings += [(name, warning) for warning in alarms(test, reduced)]
         labels = tuple(str(label) for label in test.class_names or range(test.num_classes or 0))
         chance = against_chance(judged[-1].noise, labels)
         found.append(
@@ -145,7 +146,7 @@ def compare(
         notes=(*_notes(models), *few_resamples_note(bootstrap, level)),
         versions=versions(),
         command=command,
-        warnings=tuple(warnings),
+        warnings=said_once(warnings, len(models)),
         coverage=coverage_of(procedure, found[0].metrics),
         short=short,
     )
@@ -175,12 +176,37 @@ def _check(models: list[tuple[str, Predictions]]) -> None:
     refuse_other_classes(models)
 
 
+def said_once(said: Sequence[tuple[str, str]], num_models: int) -> tuple[str, ...]:
+    """What is said of models, by name; once where it is said of several.
+
+    Example:
+        >>> said_once([("a", "Odd."), ("b", "Odd."), ("b", "Very odd.")], 2)
+        ('all models: Odd.', 'b: Very odd.')
+    """
+    by_text: dict[str, list[str]] = {}
+    for name, text in said:
+        by_text.setdefault(text, []).append(name)
+    return tuple(f"{_listed(names, num_models)}: {text}" for text, names in by_text.items())
+
+
+def _listed(names: list[str], num_models: int) -> str:
+    return "all models" if len(names) == num_models else ", ".join(names)
+
+
 def _notes(models: list[tuple[str, Predictions]]) -> tuple[str, ...]:
     """What a reader must know beside the numbers."""
-    notes = [f"{name}: {note}" for name, predictions in models for note in other_notes(predictions)]
-    notes += [
-        f"{name}: {note}" for name, predictions in models for note in clusters_note(test_of(predictions))
+    said = [(name, note) for name, predictions in models for note in other_notes(predictions)]
+    said += [(name, note) for name, predictions in models for note in clusters_note(test_of(predictions))]
+    notes = list(said_once(said, len(models)))
+    halved = [
+        name for name, each in models if not has_both_parts(each) and each.num_samples >= CROSS_FIT_BELOW
     ]
+    if halved:
+        notes.append(
+            f"All samples of {_listed(halved, len(models))} are judged, as no split says which are for "
+            "testing. An evaluation of such a file fits calibrators on one half and judges the other, so its "
+            "numbers differ."
+        )
     if len({predictions.num_classes for _, predictions in models}) > 1:
         sizes = ", ".join(f"{name} {predictions.num_classes}" for name, predictions in models)
         notes.append(f"Models with different numbers of classes are compared ({sizes}).")

@@ -123,7 +123,7 @@ class DensePredictions:
         """The images, or some of them, one after the other; positions that are ignored are left out.
 
         Raises:
-            InputError: If a shape does not fit, a label is out of range, or a score is no number.
+            InputError: If a shape does not fit, a label is out of range, or a score is not a number.
         """
         for place in range(self.num_images) if which is None else which:
             yield self._image(place)

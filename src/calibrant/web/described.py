@@ -17,7 +17,7 @@ _ERRORS = {
     403: "It was sent by a page of another site.",
     408: "It did not come in time.",
     413: "It is too large, or what it holds would be.",
-    415: "It is no multipart form.",
+    415: "It is not a multipart form.",
     422: "The file or a field is wrong.",
     503: "The server has too much to do.",
 }

@@ -62,7 +62,7 @@ class Receiver:
         """The form of a request, whose bytes count as held until it is answered.
 
         Raises:
-            Refusal: If it is no form, too large, or comes too slowly.
+            Refusal: If it is not a form, too large, or comes too slowly.
         """
         counted = _Counted(self, self._limits)
         try:

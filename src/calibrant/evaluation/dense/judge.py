@@ -15,10 +15,9 @@ from calibrant.evaluation.dense.reduce import reduced_images
 from calibrant.evaluation.dense.states import ImageSums, sums_of
 from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
-from calibrant.evaluation.fitting.templates import FittedCalibrator, anything_to_fit, fit_summary
-from calibrant.evaluation.judge import Judged
-from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
-from calibrant.evaluation.judging.shapes import shapes_of_arm
+from calibrant.evaluation.fitting.templates import anything_to_fit
+from calibrant.evaluation.judge import Judged, arm_of
+from calibrant.evaluation.judging.measure import Measured, measure
 from calibrant.evaluation.prepare import Prepared, Request, prepare
 from calibrant.evaluation.resampling.clusters import FEW_CLUSTERS
 from calibrant.evaluation.resampling.events import Indices
@@ -112,7 +111,7 @@ def judge_images(fitted: Fitted, dense: DensePredictions) -> Judged:
         prepared.steps.next(f"judging {UNCALIBRATED if arm is None else arm.name}")
         reduced = reduced_images(each, names, procedure.metrics)
         measured = measure(reduced, procedure, prepared.steps.within)
-        arms.append(_arm(arm, measured, first, prepared, names))
+        arms.append(arm_of(arm, measured, first, prepared))
         first = first or measured
     prepared.steps.finish()
     if first is None:
@@ -130,28 +129,3 @@ def _told(images: Iterator[Image], count: int, prepared: Prepared) -> Iterator[I
     for place, image in enumerate(images):
         yield image
         prepared.steps.within((place + 1) / count)
-
-
-def _arm(
-    fitted: FittedCalibrator | None,
-    measured: Measured,
-    first: Measured | None,
-    prepared: Prepared,
-    names: tuple[str, ...],
-) -> Arm:
-    chance = against_chance(measured.noise, names)
-    level = prepared.procedure.level
-    return Arm(
-        name=UNCALIBRATED if fitted is None else fitted.name,
-        title="Uncalibrated" if fitted is None else fitted.title,
-        parameters={} if fitted is None else dict(fitted.calibrator.fit_result_.parameters),
-        fit=None if fitted is None else fit_summary(fitted.calibrator),
-        metrics=measured.metrics,
-        change={} if first is None else change(measured, first, level),
-        null=chance.null,
-        curves=chance.curves,
-        classes=chance.classes,
-        shapes=shapes_of_arm(measured.reduced, prepared.procedure),
-        groups=(),
-        parts=chance.parts,
-    )

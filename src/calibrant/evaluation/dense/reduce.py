@@ -12,15 +12,9 @@ from calibrant._math.binning import BinSums, width_edges
 from calibrant._math.dense_sums import BRIER, COUNT, ENTROPY, INFINITE, NLL, STATED
 from calibrant.evaluation.dense.states import ImageSums
 from calibrant.evaluation.judging.agreement import OFFSETS, Agreement
-from calibrant.evaluation.judging.reduce import Reduced, mean_error, ratios_of
+from calibrant.evaluation.judging.reduce import Mask, Reduced, ratios_of, values_of
 from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.quantity import (
-    EVENT,
-    ClassErrors,
-    EventError,
-    EventInfluence,
-    Ratio,
-)
+from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, ClassRanks
 from calibrant.evaluation.quantities.roster import quantities
 from calibrant.evaluation.quantities.samples import Samples
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
@@ -63,34 +57,18 @@ def reduced_images(sums: ImageSums, class_names: tuple[str, ...], metrics: Itera
         happened=happened if sums.event else nothing,
     )
     ratios = ratios_of(wanted, samples, weights)
+
+    def denied(infinite: Mask) -> str:
+        positions = int(cells[infinite, INFINITE].sum())
+        return f"{positions:,} positions give their true class probability 0"
+
+    values, reasons, influences = values_of(wanted, ratios, events, sums.num_bins, denied)
     classes = _Classes(sums)
-    values: dict[str, float] = {}
-    reasons: dict[str, str] = {}
-    influences: dict[str, Vector] = {}
-    infinite = int(cells[:, INFINITE].sum())
     for each in wanted:
-        key, computed = each.key, each.computed
-        if isinstance(computed, Ratio):
-            above, below = ratios[key]
-            if np.isinf(above).any():
-                reasons[key] = f"infinite: {infinite:,} positions give their true class probability 0"
-            elif below.any():
-                values[key] = float(above.sum() / below.sum())
-            else:
-                reasons[key] = each.undefined or "undefined: no position counts"
-        elif isinstance(computed, EventError):
-            values[key] = mean_error(computed, events[each.prefix], sums.num_bins)
-        elif isinstance(computed, EventInfluence):
-            lines = [computed.value(event) for event in events[each.prefix]]
-            found = [line for line in lines if not isinstance(line, str)]
-            if found:
-                values[key], influences[key] = found[0][0], found[0][1]
-            else:
-                reasons[key] = str(lines[0])
-        elif isinstance(computed, ClassErrors):
-            values[key] = values[ECE.event_key] if sums.event else float(classes.errors.mean())
-        else:
-            reasons[key] = NO_RANKS
+        if isinstance(each.computed, ClassErrors):
+            values[each.key] = values[ECE.event_key] if sums.event else float(classes.errors.mean())
+        elif isinstance(each.computed, ClassRanks):
+            reasons[each.key] = NO_RANKS
     return Reduced(
         quantities=wanted,
         weights=weights,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from calibrant._math.errors import InputError
 from calibrant.evaluation.alarms import other_notes
 from calibrant.evaluation.arguments import Cluster, as_judged, check_predictions, clusters_note, in_clusters
-from calibrant.evaluation.gate.limits_and_baseline import Gate
+from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateResult
 from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
 from calibrant.evaluation.procedure import Procedure
@@ -121,8 +121,8 @@ def check(
         seed=seed,
         metrics=check_metrics([*wanted, *held]),
     )
-    gate = Gate(test_of(predictions), procedure, confidence, strict)
-    checks = [gate.limit(metric, limit) for metric, limit in wanted.items()]
+    checked = CheckedSamples(test_of(predictions), procedure, confidence, strict)
+    checks = [checked.limit(metric, limit) for metric, limit in wanted.items()]
     paired = None
     if baseline is not None:
         check_predictions(baseline, "baseline")
@@ -131,8 +131,8 @@ def check(
         if other.kind != predictions.kind:
             raise InputError(f"`baseline` must be {predictions.kind} as the predictions; got {other.kind}.")
         refuse_other_classes([("the predictions", predictions), ("the baseline", baseline)])
-        paired = same_samples(gate.test, other)
-        checks += gate.against(other, held, paired=paired)
+        paired = same_samples(checked.test, other)
+        checks += checked.against(other, held, paired=paired)
     return GateResult(
         schema_version=CHECK_SCHEMA_VERSION,
         passed=all(each.passed for each in checks),
@@ -140,15 +140,15 @@ def check(
         confidence=confidence,
         checks=tuple(checks),
         kind=predictions.kind,
-        num_samples=gate.test.num_samples,
+        num_samples=checked.test.num_samples,
         paired=paired,
         num_bins=num_bins,
         bootstrap=bootstrap,
         seed=seed,
         source=predictions.source,
         baseline=None if baseline is None else baseline.source,
-        notes=(*other_notes(predictions), *clusters_note(gate.test)),
+        notes=(*other_notes(predictions), *clusters_note(checked.test)),
         versions=versions(),
         command=command,
-        warnings=gate.warnings,
+        warnings=checked.warnings,
     )

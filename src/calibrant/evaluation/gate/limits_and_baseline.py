@@ -31,7 +31,7 @@ from calibrant.predictions import Predictions
 NO_BOUND = "no interval can be computed"
 
 
-class Gate:
+class CheckedSamples:
     """The samples that are checked; what takes long is done when it is first needed."""
 
     def __init__(self, test: Predictions, procedure: Procedure, confidence: float, strict: bool) -> None:
@@ -201,7 +201,7 @@ class Gate:
         """Why the check says little, and what it would let through."""
         told = f"{self.test.num_samples:,} samples cannot tell"
         draws = self._procedure.num_draws
-        if asked.drawn and limit is not None:  # a baseline's is no test by draws
+        if asked.drawn and limit is not None:  # a baseline's is not a test by draws
             if (1 + draws) * (1 - self._confidence) < 1 - ROUNDING:
                 told = f"{draws} draws are too few to tell"
             elif missed.value <= limit + ROUNDING:

@@ -18,6 +18,7 @@ from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import Column, Layout, columns_of, fields_of_columns, layout_of
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged
 from calibrant.predictions.formats.npz import as_numpy
+from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
 BUFFER = 1 << 16  # bytes of each column that are read ahead
 
@@ -25,6 +26,9 @@ BUFFER = 1 << 16  # bytes of each column that are read ahead
 def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """Read those columns that are used."""
     with _opened(path) as file:
+        if holds_top_k(file.schema_arrow.names):
+            names: list[str] = file.schema_arrow.names
+            return FileContents(fields=fields_of_top_k(names, lambda name: _cells(file, name), columns))
         layout, given = _layout(file, columns)
         found = [given[name] for name in layout.scores]
         dtypes = [_float_dtype(name, file) for name in found]
@@ -84,6 +88,8 @@ def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
 def size_of_scores(path: Path, columns: ColumnNames | None = None) -> int:
     """Bytes of the scores, or 0 where they can only be read whole (an event, several labels per sample)."""
     with _opened(path, BUFFER) as file:
+        if holds_top_k(file.schema_arrow.names):
+            return 0
         layout, given = _layout(file, columns)
         if len(layout.scores) < 2 or len(layout.labels) > 1:
             return 0
@@ -182,6 +188,24 @@ def _numbers(name: str, file: Any) -> np.ndarray[Any, np.dtype[Any]]:
         row = column.is_null().to_pylist().index(True)
         raise InputError(f"`{name}` must hold a number in every row; row {row} is empty.")
     return column.to_numpy()
+
+
+def _cells(file: Any, name: str) -> Any:
+    """A column of numbers or texts, or of lists that are as long in every row."""
+    from pyarrow import types
+
+    column = file.read(columns=[name]).column(name).combine_chunks()
+    if not (types.is_list(column.type) or types.is_large_list(column.type)):
+        return _column(column)
+    flat = column.flatten()
+    if types.is_struct(flat.type) or column.null_count or len(column) == 0 or len(flat) % len(column):
+        return column.to_pylist()
+    sizes = np.diff(column.offsets.to_numpy())
+    if (sizes != sizes[0]).any():
+        return column.to_pylist()
+    texts = types.is_string(flat.type) or types.is_large_string(flat.type)
+    cells = np.array(flat.to_pylist()) if texts else flat.to_numpy(zero_copy_only=False)
+    return cells.reshape(len(column), -1)
 
 
 def _column(column: Any) -> Column:
