@@ -227,7 +227,9 @@ def linear_loss(content: dict[str, Any]) -> Iterator[Held]:
         yield Held("linear loss", f"V = {content['classes']:,}, {work}", said, f"≤ {bar[key]} ×", met)
     miss = abs(ours["value"] - plain["value"]) / plain["value"]
     most = bar["value_within"]
-    yield Held("linear loss", "value", f"{miss:.1g} off", f"≤ {most:g}", miss <= most)
+    yield Held(
+        "linear loss", f"V = {content['classes']:,}, value", f"{miss:.1g} off", f"≤ {most:g}", miss <= most
+    )
 
 
 def serve(content: dict[str, Any]) -> Iterator[Held]:

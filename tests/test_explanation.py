@@ -33,6 +33,7 @@ WITHOUT_CODE = {"README.md", "claims.md", "what-to-use.md"}
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)")
+SHOWN = re.compile(r"(?<![\w.])\d+\.\d+(?: ± \d+\.\d+)?(?![\w.]*\d)")
 
 
 def text_of(page: str) -> str:
@@ -232,12 +233,12 @@ def test_one_disagreement_makes_a_row_mixed() -> None:
 
 
 def test_numbers_of_the_claims_stand_where_they_link() -> None:
-    """A decimal number in what we found is on a page, or in a test, that the row names."""
+    """A decimal number in what we found, with its interval, is on a page or in a test that the row names."""
     for claim, _, _, found, check in claims():
         places = [FOLDER / name.partition("#")[0] for name in re.findall(r"\]\(([^)]+)\)", found + check)]
         places += [ROOT / name for name in re.findall(r"`(tests/[\w/]+\.py)", check)]
         texts = " ".join(path.read_text(encoding="utf-8") for path in places)
-        for number in DECIMAL.findall(re.sub(r"\]\([^)]*\)", "]", found)):
+        for number in SHOWN.findall(re.sub(r"\]\([^)]*\)", "]", found)):
             assert re.search(rf"(?<![\d.])0?{re.escape(number.removeprefix('0'))}", texts), (
                 f"{claim}: {number}"
             )

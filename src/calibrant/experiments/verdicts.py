@@ -34,7 +34,8 @@ _COLUMNS = (
     "their number). *q* is p adjusted by Benjamini and Hochberg's method for all claims of the paper on all "
     f"pages, at {1 - LEVEL:.0%}. Studies share data and seeds, so their tests hang together; the method "
     "allows for positive dependence only. *After q* is what it leaves of the verdict; a dash where counts, "
-    "not an interval, decide. The last column says what the study does otherwise than the paper."
+    "not an interval, decide. The last column points to the list below each table, which says what the study "
+    "does otherwise than the paper."
 )
 _ORDER = ("holds", "does not hold", "undecided")
 _COMPUTED = re.compile(r" here( \(\d+ of \d+\))?$|^depends on the \w+$")
@@ -125,9 +126,11 @@ def _summary(rows: Sequence[Found]) -> str:
 def _table(rows: Sequence[Found]) -> list[str]:
     heads = ("claim", "page", "verdict", "p", "q", "after q", "evidence", "departures")
     lines = ["| " + " | ".join(heads) + " |", "| --- | --- | --- | ---: | ---: | --- | --- | --- |"]
+    notes: dict[str, int] = {}
     for each in rows:
         claim = each.claim
         departures = [*(one.what for one in claim.departures), each.page.departs]
+        marks = [notes.setdefault(one, len(notes) + 1) for one in dict.fromkeys(departures) if one]
         cells = (
             claim.statement,
             f"[{each.page.name}]({each.page.name}.md)",
@@ -136,9 +139,11 @@ def _table(rows: Sequence[Found]) -> list[str]:
             _number(each.q),
             "–" if each.q is None else each.left,
             claim.evidence,
-            " ".join(one for one in dict.fromkeys(departures) if one) or "–",
+            ", ".join(map(str, marks)) or "–",
         )
         lines.append("| " + " | ".join(cell.replace("\n", " ").replace("|", "\\|") for cell in cells) + " |")
+    if notes:
+        lines += ["", "Departures:", "", *(f"{number}. {what}" for what, number in notes.items())]
     return lines
 
 
