@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -30,6 +31,7 @@ FREQUENCY = "predicted-frequency"
 AnyKind = Literal["binary", "multiclass", "multilabel", "top_label"]
 
 COMMAS = "; columns have commas between, as --prob-columns cat,dog, and options that need a value have one"
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # what fsspec knows
 _PANEL = "How files are read"
 _OPTIONS: dict[str, tuple[Any, Any]] = {
     "form": (
@@ -275,7 +277,7 @@ def check_inputs(*paths: Path | None) -> None:
         FileNotFoundError: One sentence.
     """
     for path in paths:
-        if path is None or is_pipe(path):
+        if path is None or is_pipe(path) or _ADDRESS.match(str(path)):
             continue
         try:
             path.stat()
