@@ -95,12 +95,18 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "kind": (
         AnyKind | None,
-        typer.Option(help="What FILE holds, where that is not clear: multilabel without labels."),
+        typer.Option(
+            metavar="KIND",
+            help="What FILE holds, where that is not clear: binary, multiclass, multilabel (without labels) "
+            "or top_label.",
+        ),
     ),
     "lm_score": (
         LmScore,
         typer.Option(
-            help="Samples of lm-evaluation-harness: softmax of log-likelihoods, or per character or byte."
+            metavar="SCORE",
+            help="Samples of lm-evaluation-harness: softmax of log-likelihoods (acc), or of those per "
+            "character (acc_norm) or byte (acc_bytes).",
         ),
     ),
 }

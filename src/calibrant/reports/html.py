@@ -135,6 +135,7 @@ def templates() -> Environment:
         "parameter_name": words.parameter_name,
         "unbroken": words.unbroken,
         "sentence": _sentence,
+        "misses": words.misses,
         "breakable": _breakable,
         "day": _day,
         "part_p_value": part_p_value,
