@@ -184,12 +184,12 @@ def tables(rows: list[dict[str, Any]]) -> str:
     lines += ["", *head(["classes", "rows", "bytes", "one core", several, f"disks for {several}"])]
     for num_classes in sorted({row["num_classes"] for row in rows}):
         largest = [row for row in rows if row["num_classes"] == num_classes][-1]
-        for power in (9, 12):
+        for power, shown in ((9, "10⁹"), (12, "10¹²")):
             times = 10**power / largest["rows"]
             seconds = largest["cpu_seconds"]["sums"] * times
             volume = largest["bytes"] * times
             lines.append(
-                f"| {num_classes} | 10{'⁹' if power == 9 else '¹²'} | {size(volume)} | {span(seconds)} | {span(seconds / CORES)} | "
+                f"| {num_classes} | {shown} | {size(volume)} | {span(seconds)} | {span(seconds / CORES)} | "
                 f"{math.ceil(volume / (seconds / CORES) / DISK):,} |"
             )
     return "\n".join(lines)
