@@ -50,7 +50,7 @@ def sweep(
     ] = "pool",
     budget: Annotated[
         Literal["full", "small"],
-        typer.Option(help="small: with the settings of the recipe's table [small], for a few CPU cores."),
+        typer.Option(help="small: with the settings of the recipe's table \\[small], for a few CPU cores."),
     ] = "full",
     quiet: Quiet = False,
 ) -> None:

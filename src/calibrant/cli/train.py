@@ -37,7 +37,7 @@ def train(
     epochs: Annotated[int | None, typer.Option(min=1, help="Number of epochs.")] = None,
     budget: Annotated[
         Literal["full", "small"],
-        typer.Option(help="small: with the settings of the recipe's table [small], for a few CPU cores."),
+        typer.Option(help="small: with the settings of the recipe's table \\[small], for a few CPU cores."),
     ] = "full",
     setting: Annotated[
         list[str] | None,

@@ -152,13 +152,15 @@ def _curves(found: dict[str, _Judged], request: FigureRequest) -> dict[str, Curv
 def _said(found: dict[str, _Judged], curves: dict[str, Curve]) -> str:
     """How many samples each curve stands for, and how many bins lie outside what chance gives."""
     from calibrant.reports.figures import place
+    from calibrant.reports.words import misses
 
     lines: list[str] = []
     for name, curve in curves.items():
         above, below, within = place(curve)
+        too_much, too_little = misses(curve.name)
         lines.append(
             f"{name}: {found[name].num_samples:,} samples, {curve.name}; of {above + below + within} bins "
-            f"{below} lie below what chance gives (too sure) and {above} above it (not sure enough)."
+            f"{below} lie below what chance gives ({too_much}) and {above} above it ({too_little})."
         )
     return "\n".join(lines)
 
