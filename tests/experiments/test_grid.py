@@ -71,7 +71,8 @@ def test_recipes_by_path_and_as_tables(tmp_path) -> None:
     inline = Grid.read({"recipe": {"training": {"epochs": 7}}, "axes": {"data": {"seed": [3]}}})
     assert recipe_of(inline.points[0].settings) == recipe
     named = Grid.read({"recipe": "digits", "axes": {"seed": [1]}})
-    assert recipe_of(named.points[0].settings) == load_recipe("digits").with_settings(["seed=1"])
+    wanted = load_recipe("digits").with_settings(["seed=1"])
+    assert not recipe_of(named.points[0].settings).differences(wanted)
 
 
 @pytest.mark.parametrize(

@@ -224,8 +224,8 @@ def _given(content: Mapping[str, Any], *, source: str, folder: Path) -> dict[str
         return read_content(path)
     except FileNotFoundError as error:
         raise InputError(
-            f"{source}: there is no recipe {path}; its path is relative to the grid's folder, or its name one "
-            "that `calibrant train --list` has."
+            f"{source}: there is no recipe {path}; its path is relative to the grid's folder, or its name "
+            "one that `calibrant train --list` has."
         ) from error
 
 
