@@ -180,26 +180,17 @@ def tables(rows: list[dict[str, Any]]) -> str:
             f"{row['rows'] / spent['sums']:,.0f} | {spent['evaluation']:.1f} s | "
             f"{row['megabytes_peak']:.0f} MB |"
         )
-    several = f"{CORES} cores"
-    columns = [
-        "classes",
-        "rows",
-        "bytes",
-        "hours of one core",
-        f"minutes of {several}",
-        f"disks for {several}",
-    ]
-    lines += ["", *head(columns)]
+    several = f"{CORES:,} cores"
+    lines += ["", *head(["classes", "rows", "bytes", "one core", several, f"disks for {several}"])]
     for num_classes in sorted({row["num_classes"] for row in rows}):
         largest = [row for row in rows if row["num_classes"] == num_classes][-1]
-        for target in (10**9, 10**12):
-            times = target / largest["rows"]
-            hours = largest["cpu_seconds"]["sums"] * times / 3600
+        for power, shown in ((9, "10⁹"), (12, "10¹²")):
+            times = 10**power / largest["rows"]
+            seconds = largest["cpu_seconds"]["sums"] * times
             volume = largest["bytes"] * times
-            disks = volume / (hours * 3600 / CORES) / DISK
             lines.append(
-                f"| {num_classes} | {target:.0e} | {size(volume)} | {hours:,.1f} | "
-                f"{60 * hours / CORES:,.1f} | {math.ceil(disks):,} |"
+                f"| {num_classes} | {shown} | {size(volume)} | {span(seconds)} | {span(seconds / CORES)} | "
+                f"{math.ceil(volume / (seconds / CORES) / DISK):,} |"
             )
     return "\n".join(lines)
 
@@ -207,6 +198,14 @@ def tables(rows: list[dict[str, Any]]) -> str:
 def head(columns: list[str]) -> list[str]:
     """The first two lines of a table."""
     return [f"| {' | '.join(columns)} |", "|---:" * len(columns) + "|"]
+
+
+def span(seconds: float) -> str:
+    """Seconds in a unit that reads well."""
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.1f} {unit}"
+    return f"{seconds:.1f} seconds"
 
 
 def size(count: float) -> str:
