@@ -55,10 +55,9 @@ def fit(
     check_inputs(file)
     check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
 
-    from calibrant.calibrators import build, fit_top_k_temperature
-    from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+    from calibrant.calibrators import build
+    from calibrant.evaluation.fitting.templates import Labelled
     from calibrant.predictions.repair_form import to_repair
-    from calibrant.predictions.top_k import has_row_temperature
 
     several = method == MULTICALIBRATION
     calibrator = None if method is None or several else build(method)
@@ -75,13 +74,14 @@ def fit(
             typer.echo("\n".join([*summary(fitted, [*table.notes, *said]), f"calibrator: {out}"]))
             return
         dense = opened_dense(file, ignore_index=ignore_index, tabular=reading.words)
-        predictions = reading.load(file) if dense is None else positions_to_fit(dense)
+        predictions = reading.open(file) if dense is None else positions_to_fit(dense)
         rows = rows_to_fit(
             predictions,
             file,
             every_row=every_row,
             needs_groups=f"--method {method}" if several else "--by-group" if by_group else None,
         )
+        rows = rows if reads_pieces(None if by_group else calibrator, rows) else rows.loaded()
         if calibrator is None or "binary" in calibrator.kinds:
             rows = to_repair(rows)
         elif rows.kind == "top_label":
@@ -104,13 +104,9 @@ def fit(
         if calibrator is None:
             tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
             calibrator = chosen(Labelled.of(rows), rows.clusters)
-        elif rows.top_k is not None and not by_group and has_row_temperature(calibrator.text, rows):
-            tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
-            calibrator = fit_top_k_temperature(rows.top_k, weights=rows.weights)
         elif not by_group:
             tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
-            # Warnings stand in the fit's own summary, which is printed below.
-            fit_quietly(calibrator, Labelled.of(rows))
+            calibrator = fit_to_all(calibrator, rows)
         if by_group:
             tell(f"fitting {calibrator.name} by group", 0.5)
             said = fit_by_group(calibrator, rows, out, force=force)
@@ -152,6 +148,28 @@ def rows_to_fit(
             "holds them."
         )
     return predictions if every_row else predictions.calibration
+
+
+def reads_pieces(calibrator: Calibrator | None, rows: Predictions) -> bool:
+    """Whether the calibrator is fitted on scores that are read in pieces; such are many, or on file."""
+    from calibrant.evaluation.fitting.split import is_wide
+
+    several = rows.kind == "multiclass" and (rows.num_classes or 0) > 2
+    large = rows.streamed or is_wide(rows)
+    return calibrator is not None and calibrator.fits_in_pieces and several and large
+
+
+def fit_to_all(calibrator: Calibrator, rows: Predictions) -> Calibrator:
+    """Fitted on all rows; warnings stand in the fit's own summary."""
+    from calibrant.calibrators import fit_top_k_temperature
+    from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+    from calibrant.predictions.top_k import has_row_temperature
+
+    if rows.top_k is not None and has_row_temperature(calibrator.text, rows):
+        return fit_top_k_temperature(rows.top_k, weights=rows.weights)
+    if rows.labels is not None and reads_pieces(calibrator, rows):
+        return calibrator.fit_in_pieces(rows, rows.labels, weights=rows.weights)
+    return fit_quietly(calibrator, Labelled.of(rows))
 
 
 def fit_by_group(calibrator: Calibrator, rows: Predictions, out: Path, *, force: bool) -> list[str]:

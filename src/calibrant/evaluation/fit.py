@@ -71,6 +71,8 @@ def _fit(
 ) -> FittedCalibrator:
     if split.calibration is None:
         raise InputError("there are no samples to fit on.")
+    if split.in_pieces is not None and template.calibrator.fits_in_pieces:
+        return FittedCalibrator(template, template.fit_in_pieces(split.in_pieces), None)
     data = Labelled.of(split.calibration)
     calibrator = known.get(template.name) or template.fit(data)
     if split.folds is None:

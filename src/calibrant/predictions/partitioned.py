@@ -26,7 +26,7 @@ from calibrant.predictions.formats.contents import damaged
 from calibrant.predictions.formats.top_k import holds_top_k
 from calibrant.predictions.kinds import check_scores
 
-PART = 1 << 24
+PART = 1 << 25
 """Scores of a part, at least; whole row groups of one file."""
 _ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/])")
 _WHOLE = "give a single file, which is read whole without --engine"
@@ -100,6 +100,7 @@ class PartitionedPredictions:
                 layout, given = parquet.layout_in(file, columns)
                 if first is None:
                     first = layout, given
+                    self._dtype = parquet.dtype_of([given[each] for each in layout.scores], file)
                 elif (layout.scores, layout.labels) != (first[0].scores, first[0].labels):
                     raise InputError(f"{name} must have the columns of {files[0]}; they differ.")
                 counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
@@ -148,11 +149,10 @@ class PartitionedPredictions:
         names = [self._given[each] for each in (*self._layout.scores, *self._used)]
         size, at = max(1, PIECE // self.num_classes), part.first_row
         with _opened(part.file) as file:
-            dtype = parquet.dtype_of([self._given[each] for each in self._layout.scores], file)
             try:
                 for batch in file.iter_batches(size, row_groups=list(part.row_groups), columns=names):
                     try:
-                        piece = self._piece(batch, at, dtype)
+                        piece = self._piece(batch, at)
                     except InputError as error:
                         rows = f"in rows {at:,} to {at + batch.num_rows - 1:,} of all, counted from {at:,}"
                         raise InputError(f"{part.file}: {rows}: {error}") from error
@@ -167,9 +167,9 @@ class PartitionedPredictions:
     def _used(self) -> tuple[str, ...]:
         return tuple(each for each in self._layout.others if not each.startswith("group"))
 
-    def _piece(self, batch: Any, first_row: int, dtype: np.dtype[Any]) -> Piece:
+    def _piece(self, batch: Any, first_row: int) -> Piece:
         scores = [self._given[each] for each in self._layout.scores]
-        table = parquet.rows_of(batch, scores, dtype)
+        table = parquet.rows_of(batch, scores, self._dtype)
         others = {each: parquet.column_of(batch.column(self._given[each])) for each in self._used}
         fields = fields_of_columns(self._layout, table, others)
         given = fields.get("class_names")

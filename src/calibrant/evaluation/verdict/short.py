@@ -58,7 +58,7 @@ def _how_few(case: Case) -> str:
     found = case.first.metrics[ACCURACY.key]
     if found.low is None or found.high is None:
         return ""
-    return f"Few samples: the true accuracy may be {percent(found.low)}, or {percent(found.high)}. "
+    return f"Few samples: the true accuracy may lie from {percent(found.low)} to {percent(found.high)}. "
 
 
 def _excess(case: Case) -> float:
