@@ -584,6 +584,8 @@ def test_how_it_was_made_can_be_repeated(report_on: Any) -> None:
         "temperature 1.41",
     ):
         assert expected in section.text
+    said = "Temperature scaling, Focal temperature scaling: samples are few"
+    assert (section.text.count("samples are few"), said in section.text) == (1, True)  # of both, once
     made = report_on("from Python")
     assert "Made from Python" in made.page.text
 
@@ -689,5 +691,5 @@ def test_a_missing_folder_is_named(tmp_path: Path, evaluation_of: Callable[..., 
 
 def test_only_evaluations_and_comparisons_are_reported() -> None:
     """Anything else is a TypeError that says what it was."""
-    with pytest.raises(TypeError, match="must be an Evaluation or a Comparison; got dict"):
+    with pytest.raises(TypeError, match="an Evaluation, a Comparison or a Monitoring; got dict"):
         report_text({})

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.dense import IgnoreIndex
+from calibrant.cli.parts import opened_large
 from calibrant.cli.reading import Reading, check_inputs, expanded, reads
 from calibrant.cli.terminal import (
     Bins,
@@ -17,6 +19,7 @@ from calibrant.cli.terminal import (
     Json,
     Level,
     Metrics,
+    Names,
     PositiveClass,
     Seed,
     Title,
@@ -38,17 +41,20 @@ if TYPE_CHECKING:
 @reads
 def compare(
     files: Annotated[
-        list[Path], typer.Argument(help="Two or more files of predictions, or directories of runs.")
+        list[Path],
+        typer.Argument(help="Two or more files of predictions, folders of images, or directories of runs."),
     ],
     reading: Reading,
     report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
     title: Title = None,
+    names: Names = None,
     json: Json = None,
     metric: Metrics = None,
     positive_class: PositiveClass = None,
     bins: Bins = 15,
     bootstrap: Bootstrap = 1000,
     level: Level = 0.95,
+    ignore_index: IgnoreIndex = None,
     seed: Seed = 0,
     force: Force = False,
 ) -> None:
@@ -66,6 +72,7 @@ def compare(
     if len(files) < 2:
         msg = "compare needs two files or more; for one, use `calibrant evaluate`."
         raise InputError(msg)
+    called_so = called(files, names)
 
     from rich.console import Console
 
@@ -73,12 +80,17 @@ def compare(
     from calibrant.reports import render_comparison, write_report
 
     with progress("reading") as tell:
-        names = short_names(files)
-        runs = _runs(names, files)
+        runs = _runs(called_so, files)
         found = compare_predictions(
             [
-                (name, runs[name].predictions if name in runs else reading.load(path))
-                for name, path in zip(names, files, strict=True)
+                (
+                    name,
+                    runs[name].predictions
+                    if name in runs
+                    else opened_large(path, reading, ignore_index=ignore_index, others=True)
+                    or reading.load(path),
+                )
+                for name, path in zip(called_so, files, strict=True)
             ],
             positive_class=positive_class,
             num_bins=bins,
@@ -102,7 +114,14 @@ def compare(
 
 def _runs(names: list[str], files: list[Path]) -> dict[str, Run]:
     """The finished runs among them."""
-    folders = {name: path for name, path in zip(names, files, strict=True) if path.is_dir()}
+    from calibrant.predictions.dense import is_dense
+    from calibrant.predictions.partitioned import is_partitioned
+
+    folders = {
+        name: path
+        for name, path in zip(names, files, strict=True)
+        if path.is_dir() and not is_dense(path) and not is_partitioned(path)
+    }
     if not folders:
         return {}
     from calibrant.training import load_run
@@ -123,6 +142,23 @@ def _sections(runs: dict[str, Run]) -> tuple[Section, ...]:
     from calibrant.training.run_report import comparison_sections
 
     return comparison_sections(runs)
+
+
+def called(paths: list[Path], names: str | None) -> list[str]:
+    """What each file is called: as was asked for, or after itself.
+
+    Raises:
+        InputError: If there are not as many names as files, or two are alike.
+    """
+    if names is None:
+        return short_names(paths)
+    found = [name.strip() for name in names.split(",")]
+    if len(found) != len(paths) or len(set(found)) < len(found) or not all(found):
+        raise InputError(
+            f"--names must hold a name for each of the {len(paths)} files, no two alike, with commas "
+            f"between; got {names!r}."
+        )
+    return found
 
 
 def short_names(files: list[Path]) -> list[str]:

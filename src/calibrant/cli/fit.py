@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.dense import opened_dense, positions_to_fit
+from calibrant.cli.dense import IgnoreIndex, opened_dense, positions_to_fit
+from calibrant.cli.detection import fit_boxes, is_for_detections
+from calibrant.cli.parts import EngineOption, JobsOption, fit_in_parts, opened_parts, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import METHODS, Force, check_output, progress, write_unless_other
 
@@ -30,8 +33,9 @@ def fit(
     method: Annotated[
         str | None,
         typer.Option(
-            help=f"{METHODS}; or {MULTICALIBRATION}, which mends groups that overlap. Default: chosen by "
-            "cross-validation; what and why is printed."
+            help=f"{METHODS}; or {MULTICALIBRATION}, which mends groups that overlap; or, for COCO "
+            "detections, detection-logistic, detection-dependent-logistic, detection-beta. Default: chosen "
+            "by cross-validation; what and why is printed."
         ),
     ] = None,
     every_row: Annotated[
@@ -44,10 +48,9 @@ def fit(
             help="A calibrator for each group that FILE's `groups` names; small groups borrow from all.",
         ),
     ] = False,
-    ignore_index: Annotated[
-        int | None,
-        typer.Option(metavar="LABEL", help="In segmentation, positions with this label are left out."),
-    ] = None,
+    ignore_index: IgnoreIndex = None,
+    engine: EngineOption = None,
+    jobs: JobsOption = None,
     force: Force = False,
 ) -> None:
     """Fit a calibrator on FILE's calibration split and save it."""
@@ -55,26 +58,45 @@ def fit(
     check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
 
     from calibrant.calibrators import build
-    from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+    from calibrant.evaluation.fitting.templates import Labelled
     from calibrant.predictions.repair_form import to_repair
 
+    if is_for_detections(method):
+        if not force:
+            refuse_to_replace_another_file(out)
+        typer.echo("\n".join(fit_boxes(file, reading, method or "", out, every_row=every_row, force=force)))
+        return
     several = method == MULTICALIBRATION
     calibrator = None if method is None or several else build(method)
     with progress(f"reading {file.name}") as tell:
-        dense = opened_dense(file, ignore_index=ignore_index)
-        predictions = reading.load(file) if dense is None else positions_to_fit(dense)
+        table = None if by_group or several else opened_parts(file, reading, engine)
+        if table is not None:
+            tell(f"fitting on {table.num_samples:,} rows", 0.1)
+            with shared_out(engine, jobs) as spread:
+                fitted, said = fit_in_parts(table, method, every_row=every_row, spread=spread)
+            _save(fitted, out, table.class_names, force=force)
+            typer.echo("\n".join([*summary(fitted, [*table.notes, *said]), f"calibrator: {out}"]))
+            return
+        dense = opened_dense(file, ignore_index=ignore_index, tabular=reading.words)
+        predictions = reading.open(file) if dense is None else positions_to_fit(dense)
         rows = rows_to_fit(
             predictions,
             file,
             every_row=every_row,
             needs_groups=f"--method {method}" if several else "--by-group" if by_group else None,
         )
+        rows = rows if reads_pieces(None if by_group else calibrator, rows) else rows.loaded()
         if calibrator is None or "binary" in calibrator.kinds:
             rows = to_repair(rows)
         elif rows.kind == "top_label":
             suited = " and ".join(calibrator.kinds)
             raise InputError(
                 f"{calibrator.name} is for {suited} predictions; {file} holds confidences: take platt."
+            )
+        if (several or by_group) and any(":" not in each for each in reading.bands):
+            raise InputError(
+                "--bands must say where bands begin, as in position:0:128:512, so that they are the same in "
+                f"every file; got {','.join(reading.bands)}."
             )
         if not force:
             refuse_to_replace_another_file(out)
@@ -88,22 +110,34 @@ def fit(
             calibrator = chosen(Labelled.of(rows), rows.clusters)
         elif not by_group:
             tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
-            # Warnings stand in the fit's own summary, which is printed below.
-            fit_quietly(calibrator, Labelled.of(rows))
+            calibrator = fit_to_all(calibrator, rows)
         if by_group:
             tell(f"fitting {calibrator.name} by group", 0.5)
             said = fit_by_group(calibrator, rows, out, force=force)
             typer.echo("\n".join([*said, *(f"note: {note}" for note in predictions.notes)]))
             return
-        calibrator.class_names_ = rows.class_names
+        calibrator.class_names_ = rows.class_names if calibrator.kind_ == rows.kind else None
         write_unless_other(out, calibrator.save, option="--out", force=force)
 
+    typer.echo("\n".join([*summary(calibrator, predictions.notes), f"calibrator: {out}"]))
+
+
+def _save(calibrator: Calibrator, out: Path, class_names: tuple[str, ...] | None, *, force: bool) -> None:
+    """Write it; only a calibrator is replaced."""
+    if not force:
+        refuse_to_replace_another_file(out)
+    calibrator.class_names_ = class_names
+    write_unless_other(out, calibrator.save, option="--out", force=force)
+
+
+def summary(calibrator: Calibrator, notes: Sequence[str]) -> list[str]:
+    """What was fitted, and how well."""
     result = calibrator.fit_result_
-    typer.echo(f"{calibrator.name}, fitted on {rows.num_samples} samples: {described(calibrator)}")
-    typer.echo(f"{result.objective}: {result.before:.6g} before, {result.after:.6g} after ({result.message})")
-    for note in (*predictions.notes, *result.warnings):
-        typer.echo(f"note: {note}")
-    typer.echo(f"calibrator: {out}")
+    return [
+        f"{calibrator.name}, fitted on {result.num_samples} samples: {described(calibrator)}",
+        f"{result.objective}: {result.before:.6g} before, {result.after:.6g} after ({result.message})",
+        *(f"note: {note}" for note in (*notes, *result.warnings)),
+    ]
 
 
 def rows_to_fit(
@@ -126,6 +160,28 @@ def rows_to_fit(
             "holds them."
         )
     return predictions if every_row else predictions.calibration
+
+
+def reads_pieces(calibrator: Calibrator | None, rows: Predictions) -> bool:
+    """Whether the calibrator is fitted on scores that are read in pieces; such are many, or on file."""
+    from calibrant.evaluation.fitting.split import is_wide
+
+    several = rows.kind == "multiclass" and (rows.num_classes or 0) > 2
+    large = rows.streamed or is_wide(rows)
+    return calibrator is not None and calibrator.fits_in_pieces and several and large
+
+
+def fit_to_all(calibrator: Calibrator, rows: Predictions) -> Calibrator:
+    """Fitted on all rows; warnings stand in the fit's own summary."""
+    from calibrant.calibrators import fit_top_k_temperature
+    from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+    from calibrant.predictions.top_k import has_row_temperature
+
+    if rows.top_k is not None and has_row_temperature(calibrator.text, rows):
+        return fit_top_k_temperature(rows.top_k, weights=rows.weights)
+    if rows.labels is not None and reads_pieces(calibrator, rows):
+        return calibrator.fit_in_pieces(rows, rows.labels, weights=rows.weights)
+    return fit_quietly(calibrator, Labelled.of(rows))
 
 
 def fit_by_group(calibrator: Calibrator, rows: Predictions, out: Path, *, force: bool) -> list[str]:
@@ -201,8 +257,9 @@ def chosen(data: Labelled, clusters: tuple[str, ...] | None = None) -> Calibrato
 def refuse_to_replace_another_file(out: Path) -> None:
     """Predictions may end in .safetensors too; only a calibrator may be replaced by a calibrator."""
     from calibrant.calibrators.cohorts.files import load_either
+    from calibrant.calibrators.file_format import DETECTION_KEY, holds
 
-    if not out.exists():
+    if not out.exists() or holds(out, DETECTION_KEY):
         return
     try:
         load_either(out)

@@ -66,11 +66,12 @@ class Receiver:
         """
         counted = _Counted(self, self._limits)
         try:
-            async with asyncio.timeout(self._limits.receive):
-                found = await self._parsed(request, counted)
+            try:
+                async with asyncio.timeout(self._limits.receive):
+                    found = await self._parsed(request, counted)
+            except TimeoutError as error:
+                raise Refusal(408, f"the request must come within {self._limits.receive:g} s.") from error
             yield found
-        except TimeoutError as error:
-            raise Refusal(408, f"the request must come within {self._limits.receive:g} s.") from error
         finally:
             self.held -= counted.count
 

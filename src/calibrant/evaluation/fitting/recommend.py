@@ -18,6 +18,7 @@ from calibrant.predictions import Predictions
 
 UNCALIBRATED = "uncalibrated"
 LEAST_TO_CHOOSE = 20  # calibration samples; with fewer, nothing is recommended
+FEWEST_ROWS = 64  # however many classes there are
 MOST_ELEMENTS = 1 << 21  # of scores used for the choice: 21 000 samples of 100 classes
 
 
@@ -108,7 +109,7 @@ def _width(predictions: Predictions) -> int:
 
 
 def _most_rows(predictions: Predictions) -> int:
-    return max(2, math.ceil(MOST_ELEMENTS / _width(predictions)))
+    return max(FEWEST_ROWS, math.ceil(MOST_ELEMENTS / _width(predictions)))
 
 
 def _sample(predictions: Predictions, seed: int) -> Predictions:

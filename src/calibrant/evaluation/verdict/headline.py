@@ -40,6 +40,8 @@ def headline_of(case: Case, finding: Finding, about: str) -> str:
         first += f", as far as {case.num_test:,} samples can tell"
     elif finding.direction == "undecided":
         first += f" on {case.num_test:,} samples"
+    else:
+        first += case.on_few
     return f"{first}: {_facts(case, finding)}; {outcome}."
 
 
@@ -135,7 +137,7 @@ def _course(case: Case, metric: str, *, intervals: bool) -> str:
     """``falls from 0.075 (0.067 to 0.083) to 0.021 (0.015 to 0.027)``, with the decimals that it takes."""
     before, after = case.first.metrics[metric], case.chosen.metrics[metric]
     sign = _sign(case, metric)
-    verb = {-1: "falls", 0: "hardly moves,", 1: "rises"}[sign]
+    verb = {-1: "falls", 0: "moves within noise,", 1: "rises"}[sign]
     digits = None
     if sign and before.value is not None and after.value is not None:
         digits = decimals_apart(before.value, after.value)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.pages import table
+from calibrant.experiments.paired import (
+    FEWEST_SEEDS,
+    Quantity,
+    arms_table,
+    usual_words,
+)
 from calibrant.experiments.studies.fcl_weights.claims import EARLY, EPOCHS, LENGTH, claims, metric
 from calibrant.experiments.studies.fcl_weights.numbers import arms_of, boundaries_of
 from calibrant.experiments.studies.fcl_weights.settings import (
@@ -17,15 +24,6 @@ from calibrant.experiments.studies.fcl_weights.settings import (
     TITLES,
     WEIGHTS,
     key_of,
-)
-from calibrant.experiments.studies.losses.numbers import ArmRuns
-from calibrant.experiments.studies.losses.paired import (
-    FEWEST_SEEDS,
-    Quantity,
-    arms_table,
-    claims_table,
-    counted,
-    in_short,
 )
 
 TEMPERATURE = Quantity(pick=lambda run: run["temperature"], digits=2)
@@ -61,9 +59,8 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs beyond the numbers."""
     arms = arms_of(numbers)
     done = sum(len(arm.runs) for arm in arms.values())
-    per_run = numbers["cpu_seconds"] / done
-    found = claims(numbers)
     return {
+        **usual_words(numbers, done, claims(numbers), QUESTIONS),
         "grids": {title: _grid(arms, what) for title, what in GRIDS.items()},
         "every": arms_table([*COLUMNS], arms.values(), [*COLUMNS.values()]),
         "boundaries": arms_table(
@@ -72,16 +69,8 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "absent": [TITLES[key] for key in LOSSES if key not in arms],
         "fixed": _fixed(arms),
         "few": [arm.title for arm in arms.values() if len(arm.runs) < FEWEST_SEEDS],
-        "done": done,
-        "minutes": numbers["cpu_seconds"] / 60,
-        "per_run": per_run,
-        "left_hours": (numbers["wanted"] - done) * per_run / 3600,
         "near": f"{NEAR - 1:.0%}",
         "seeds": BOUNDARY_SEEDS,
-        "fewest": FEWEST_SEEDS,
-        "counted": counted(found),
-        "in_short": in_short(found, QUESTIONS),
-        "claim_table": claims_table(found),
     }
 
 
