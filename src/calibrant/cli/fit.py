@@ -10,13 +10,13 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.dense import IgnoreIndex, opened_dense, positions_to_fit
+from calibrant.cli.detection import fit_boxes, is_for_detections
 from calibrant.cli.parts import EngineOption, JobsOption, fit_in_parts, opened_parts, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import METHODS, Force, check_output, progress, write_unless_other
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
-    from calibrant.evaluation.fitting.templates import Labelled
     from calibrant.predictions import Predictions
 
 
@@ -32,8 +32,9 @@ def fit(
     method: Annotated[
         str | None,
         typer.Option(
-            help=f"{METHODS}; or {MULTICALIBRATION}, which mends groups that overlap. Default: chosen by "
-            "cross-validation; what and why is printed."
+            help=f"{METHODS}; or {MULTICALIBRATION}, which mends groups that overlap; or, for COCO "
+            "detections, detection-logistic, detection-dependent-logistic, detection-beta. Default: chosen "
+            "by cross-validation; what and why is printed."
         ),
     ] = None,
     every_row: Annotated[
@@ -56,21 +57,22 @@ def fit(
     check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
 
     from calibrant.calibrators import build
-    from calibrant.evaluation.fitting.templates import Labelled
     from calibrant.predictions.repair_form import to_repair
 
+    if is_for_detections(method):
+        if not force:
+            refuse_to_replace_another_file(out)
+        typer.echo("\n".join(fit_boxes(file, reading, method or "", out, every_row=every_row, force=force)))
+        return
     several = method == MULTICALIBRATION
     calibrator = None if method is None or several else build(method)
     with progress(f"reading {file.name}") as tell:
         table = None if by_group or several else opened_parts(file, reading, engine)
         if table is not None:
-            if not force:
-                refuse_to_replace_another_file(out)
+            tell(f"fitting on {table.num_samples:,} rows", 0.1)
             with shared_out(engine, jobs) as spread:
-                tell(f"fitting on {table.num_samples:,} rows", 0.1)
                 fitted, said = fit_in_parts(table, method, every_row=every_row, spread=spread)
-            fitted.class_names_ = table.class_names
-            write_unless_other(out, fitted.save, option="--out", force=force)
+            _save(fitted, out, table.class_names, force=force)
             typer.echo("\n".join([*summary(fitted, [*table.notes, *said]), f"calibrator: {out}"]))
             return
         dense = opened_dense(file, ignore_index=ignore_index, tabular=reading.words)
@@ -103,7 +105,7 @@ def fit(
             return
         if calibrator is None:
             tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
-            calibrator = chosen(Labelled.of(rows), rows.clusters)
+            calibrator = chosen(rows)
         elif not by_group:
             tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
             calibrator = fit_to_all(calibrator, rows)
@@ -116,6 +118,14 @@ def fit(
         write_unless_other(out, calibrator.save, option="--out", force=force)
 
     typer.echo("\n".join([*summary(calibrator, predictions.notes), f"calibrator: {out}"]))
+
+
+def _save(calibrator: Calibrator, out: Path, class_names: tuple[str, ...] | None, *, force: bool) -> None:
+    """Write it; only a calibrator is replaced."""
+    if not force:
+        refuse_to_replace_another_file(out)
+    calibrator.class_names_ = class_names
+    write_unless_other(out, calibrator.save, option="--out", force=force)
 
 
 def summary(calibrator: Calibrator, notes: Sequence[str]) -> list[str]:
@@ -222,31 +232,36 @@ def fit_overlapping(rows: Predictions, out: Path, *, force: bool) -> list[str]:
     return [said, *lines, f"calibrator: {out}"]
 
 
-def chosen(data: Labelled, clusters: tuple[str, ...] | None = None) -> Calibrator:
+def chosen(rows: Predictions) -> Calibrator:
     """The best by cross-validation, which is printed; temperature scaling where none is clearly better."""
     from calibrant.calibrators import build, select
     from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE
-    from calibrant.evaluation.fitting.templates import fit_quietly
+    from calibrant.evaluation.fitting.templates import Labelled
+    from calibrant.evaluation.fitting.top_k import held_out
+    from calibrant.predictions.top_k import has_row_temperature
 
+    data = Labelled.of(rows)
     if len(data.labels) < LEAST_TO_CHOOSE:
         typer.echo(
             f"note: {len(data.labels)} samples are too few to choose a calibrator by (at least "
             f"{LEAST_TO_CHOOSE}): temperature scaling was fitted; --method takes another."
         )
-        return fit_quietly(build("temperature"), data)
-    selection = select(data.scores, data.labels, weights=data.weights, clusters=clusters)
+        return fit_to_all(build("temperature"), rows)
+    others = {"temperature": held_out(rows, 0)} if has_row_temperature("temperature", rows) else None
+    selection = select(data.scores, data.labels, weights=data.weights, clusters=rows.clusters, others=others)
     typer.echo(f"{selection}\n")
     if selection.calibrator is not None:
         return selection.calibrator
     typer.echo("note: to have a calibrator all the same, temperature scaling was fitted.")
-    return fit_quietly(build("temperature"), data)
+    return fit_to_all(build("temperature"), rows)
 
 
 def refuse_to_replace_another_file(out: Path) -> None:
     """Predictions may end in .safetensors too; only a calibrator may be replaced by a calibrator."""
     from calibrant.calibrators.cohorts.files import load_either
+    from calibrant.calibrators.file_format import DETECTION_KEY, holds
 
-    if not out.exists():
+    if not out.exists() or holds(out, DETECTION_KEY):
         return
     try:
         load_either(out)
