@@ -158,6 +158,19 @@ def growth(content: dict[str, Any]) -> Iterator[Held]:
         yield Held("growth", f"{name}, exponent of N", f"{fitted:.2f}", "≤ 1.2", fitted <= 1.2)
 
 
+def scale(content: dict[str, Any]) -> Iterator[Held]:
+    """Tables read part by part: time against decoding and one pass, and memory that does not grow."""
+    tables = sorted(content["tables"].values(), key=lambda row: (row["num_classes"], row["rows"]))
+    for row in tables:
+        work = f"{row['rows']:,} rows of {row['num_classes']} classes, time of decoding and one pass"
+        yield Held("scale", work, f"{row['of_the_limit']:.2f}", "≤ 1.5", row["of_the_limit"] <= 1.5)
+    for num_classes in sorted({row["num_classes"] for row in tables}):
+        first, *_, last = [row for row in tables if row["num_classes"] == num_classes] * 2
+        grown = last["megabytes_peak"] / first["megabytes_peak"]
+        work = f"peak memory of {last['rows']:,} rows against {first['rows']:,}, {num_classes} classes"
+        yield Held("scale", work, f"{grown:.2f}", "≤ 1.5", grown <= 1.5)
+
+
 def curvature(content: dict[str, Any]) -> Iterator[Held]:
     """Errors of eigenvalue and trace, and the CPU time, against what the peers reach."""
     for task, found in content["tasks"].items():
@@ -267,6 +280,7 @@ READERS: dict[str, Callable[[dict[str, Any]], Iterator[Held]]] = {
     "sweep": sweep,
     "training": training,
     "serve": serve,
+    "scale": scale,
 }
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.dense import IgnoreIndex
+from calibrant.cli.parts import opened_large
 from calibrant.cli.reading import Reading, check_inputs, expanded, reads
 from calibrant.cli.terminal import (
     Bins,
@@ -39,7 +41,8 @@ if TYPE_CHECKING:
 @reads
 def compare(
     files: Annotated[
-        list[Path], typer.Argument(help="Two or more files of predictions, or directories of runs.")
+        list[Path],
+        typer.Argument(help="Two or more files of predictions, folders of images, or directories of runs."),
     ],
     reading: Reading,
     report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
@@ -51,6 +54,7 @@ def compare(
     bins: Bins = 15,
     bootstrap: Bootstrap = 1000,
     level: Level = 0.95,
+    ignore_index: IgnoreIndex = None,
     seed: Seed = 0,
     force: Force = False,
 ) -> None:
@@ -79,7 +83,13 @@ def compare(
         runs = _runs(called_so, files)
         found = compare_predictions(
             [
-                (name, runs[name].predictions if name in runs else reading.load(path))
+                (
+                    name,
+                    runs[name].predictions
+                    if name in runs
+                    else opened_large(path, reading, ignore_index=ignore_index, others=True)
+                    or reading.load(path),
+                )
                 for name, path in zip(called_so, files, strict=True)
             ],
             positive_class=positive_class,
@@ -104,7 +114,14 @@ def compare(
 
 def _runs(names: list[str], files: list[Path]) -> dict[str, Run]:
     """The finished runs among them."""
-    folders = {name: path for name, path in zip(names, files, strict=True) if path.is_dir()}
+    from calibrant.predictions.dense import is_dense
+    from calibrant.predictions.partitioned import is_partitioned
+
+    folders = {
+        name: path
+        for name, path in zip(names, files, strict=True)
+        if path.is_dir() and not is_dense(path) and not is_partitioned(path)
+    }
     if not folders:
         return {}
     from calibrant.training import load_run

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from calibrant._math.errors import InputError
 
@@ -15,6 +17,11 @@ if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.predictions import DensePredictions, Predictions
 
+IgnoreIndex = Annotated[
+    int | None,
+    typer.Option(metavar="LABEL", help="In segmentation, positions with this label are left out."),
+]
+
 
 def opened_dense(
     path: Path,
@@ -22,6 +29,7 @@ def opened_dense(
     ignore_index: int | None,
     images: Path | None = None,
     tabular: str = "",
+    others: bool = False,
 ) -> DensePredictions | None:
     """The images of a folder or archive, if it holds such.
 
@@ -30,6 +38,7 @@ def opened_dense(
         ignore_index: The label of positions that are left out.
         images: Where a table of the images shall go.
         tabular: Options that say how tables are read, as they were typed; images heed none of them.
+        others: Whether the options for images may be for other files.
     """
     from calibrant.predictions import load_dense
     from calibrant.predictions.dense import is_dense
@@ -41,7 +50,7 @@ def opened_dense(
                 f"leave out {tabular}."
             )
         return load_dense(path, ignore_index=ignore_index)
-    if ignore_index is not None or images is not None:
+    if (ignore_index is not None or images is not None) and not others:
         raise InputError(
             "--ignore-index and --images are for segmentation, logits of shape (N, C, H, W), of which "
             f"{path} holds none."

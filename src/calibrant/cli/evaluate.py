@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
-from calibrant.cli.dense import opened_dense, write_images
+from calibrant.cli.dense import IgnoreIndex, write_images
 from calibrant.cli.manner import Quiet
+from calibrant.cli.parts import EngineOption, JobsOption, opened_large, shared_out
 from calibrant.cli.reading import Reading, check_inputs, expanded, named, reads
 from calibrant.cli.terminal import (
     METHODS,
@@ -45,10 +46,11 @@ def evaluate(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...",
+            metavar="FILE",
             help="Predictions: .npz, .csv, .tsv, .jsonl, .parquet, .safetensors, .pt, or logits.npy "
             "(probs.npy) with labels.npy beside it; - for a pipe. Several are judged one after another. "
-            "Large .npy and .parquet files are read in pieces, folders or .npz of segmentation by images.",
+            "Large .npy and .parquet files are read in pieces, folders or .npz of segmentation by images; a "
+            "folder of .parquet files or an address (s3://...) is one table.",
         ),
     ],
     reading: Reading,
@@ -86,10 +88,7 @@ def evaluate(
     bins: Bins = 15,
     bootstrap: Bootstrap = 1000,
     level: Level = 0.95,
-    ignore_index: Annotated[
-        int | None,
-        typer.Option(metavar="LABEL", help="In segmentation, positions with this label are left out."),
-    ] = None,
+    ignore_index: IgnoreIndex = None,
     images: Annotated[
         Path | None,
         typer.Option(help="For segmentation: write a row for each image into this .csv file."),
@@ -102,6 +101,8 @@ def evaluate(
         ),
     ] = False,
     seed: Seed = 0,
+    engine: EngineOption = None,
+    jobs: JobsOption = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -120,15 +121,16 @@ def evaluate(
 
     from calibrant.evaluation import evaluate as evaluate_predictions
     from calibrant.evaluation.group_repairs import with_repairs_by_group
-    from calibrant.predictions import DensePredictions
+    from calibrant.predictions import DensePredictions, Predictions
     from calibrant.reports import render
 
     def judged(file: Path) -> Evaluation:
-        with progress(f"reading {file.name}", quiet=quiet) as tell:
-            typed = reading.words if labels is None else f"--labels {labels} {reading.words}".rstrip()
-            dense = opened_dense(file, ignore_index=ignore_index, images=images, tabular=typed)
-            predictions = dense or reading.open(file, labels=labels)
-            if by_group and (isinstance(predictions, DensePredictions) or predictions.groups is None):
+        with progress(f"reading {file.name}", quiet=quiet) as tell, shared_out(engine, jobs) as spread:
+            large = opened_large(
+                file, reading, engine=engine, labels=labels, ignore_index=ignore_index, images=images
+            )
+            predictions = large or reading.open(file, labels=labels)
+            if by_group and (not isinstance(predictions, Predictions) or predictions.groups is None):
                 raise InputError(
                     f"--by-group needs `groups` in {file}, one name per sample; --group-column says which "
                     "column holds them."
@@ -147,14 +149,15 @@ def evaluate(
                 seed=seed,
                 command=command_line(),
                 progress=tell,
+                spread=spread,
             )
             mended = None
-            if by_group and not isinstance(predictions, DensePredictions):
+            if by_group and isinstance(predictions, Predictions):
                 tell("repairing each group", 0.95)
                 answer, mended = with_repairs_by_group(answer, predictions, level=level, seed=seed)
-            if dense is not None and images is not None:
+            if isinstance(large, DensePredictions) and images is not None:
                 tell("writing the table of images", 0.97)
-                write_images(dense, images, num_bins=bins)
+                write_images(large, images, num_bins=bins)
             found = _with_commands(answer, reading, ignore_index)
             page = report / f"{file.stem}.html" if report is not None and pages else report
             if page is not None:

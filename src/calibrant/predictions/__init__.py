@@ -10,6 +10,7 @@ from calibrant.predictions.file_scores import ScoreFile
 from calibrant.predictions.files import load_predictions, open_predictions
 from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.frames import predictions_from_frame, predictions_to_frame
+from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.predictions.positions import predictions_of_positions
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.top_k import predictions_of_top_k
@@ -22,6 +23,7 @@ __all__ = [
     "DensePredictions",
     "Detections",
     "Kind",
+    "PartitionedPredictions",
     "Predictions",
     "ScoreFile",
     "Source",

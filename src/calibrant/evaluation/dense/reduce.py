@@ -1,4 +1,4 @@
-"""From the sums of each image to what an evaluation keeps of an arm; a row stands for many positions."""
+"""From sums of images or batches to what an evaluation keeps of an arm; a row stands for many positions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from calibrant._math.binning import BinSums, width_edges
 from calibrant._math.dense_sums import BRIER, COUNT, ENTROPY, INFINITE, NLL, STATED
-from calibrant.evaluation.dense.states import ImageSums
+from calibrant.evaluation.dense.states import Sums
 from calibrant.evaluation.judging.agreement import OFFSETS, Agreement
 from calibrant.evaluation.judging.reduce import Mask, Reduced, ratios_of, values_of
 from calibrant.evaluation.quantities.ece import ECE
@@ -27,10 +27,8 @@ from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.resampling.statistics import divide
 from calibrant.evaluation.result import ClassRow
 
-NO_RANKS = "not computed for images that are read one by one: it needs all positions in order"
 
-
-def reduced_images(sums: ImageSums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:
+def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:
     """What :func:`~calibrant.evaluation.judging.reduce.reduce_predictions` gives for positions in memory."""
     kind = "binary" if sums.event else "multiclass"
     wanted = quantities(kind, metrics)
@@ -60,7 +58,7 @@ def reduced_images(sums: ImageSums, class_names: tuple[str, ...], metrics: Itera
 
     def denied(infinite: Mask) -> str:
         positions = int(cells[infinite, INFINITE].sum())
-        return f"{positions:,} positions give their true class probability 0"
+        return f"{positions:,} {sums.unit} give their true class probability 0"
 
     values, reasons, influences = values_of(wanted, ratios, events, sums.num_bins, denied)
     classes = _Classes(sums)
@@ -68,7 +66,7 @@ def reduced_images(sums: ImageSums, class_names: tuple[str, ...], metrics: Itera
         if isinstance(each.computed, ClassErrors):
             values[each.key] = values[ECE.event_key] if sums.event else float(classes.errors.mean())
         elif isinstance(each.computed, ClassRanks):
-            reasons[each.key] = NO_RANKS
+            reasons[each.key] = sums.no_ranks
     return Reduced(
         quantities=wanted,
         weights=weights,
@@ -85,7 +83,7 @@ def reduced_images(sums: ImageSums, class_names: tuple[str, ...], metrics: Itera
     )
 
 
-def _agreement(sums: ImageSums) -> Agreement:
+def _agreement(sums: Sums) -> Agreement:
     found = Agreement(sums.num_classes)
     count = sums.num_classes
     predicted, occurred, variance = (torch.from_numpy(each[:count].copy()) for each in sums.agreement.T[:3])
@@ -99,7 +97,7 @@ def _agreement(sums: ImageSums) -> Agreement:
 class _Classes:
     """All classes, from the sums of each image."""
 
-    sums: ImageSums
+    sums: Sums
 
     @property
     def total(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +21,19 @@ from calibrant.predictions.formats.npz import as_numpy
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
 BUFFER = 1 << 16  # bytes of each column that are read ahead
+_TURNED = 32  # columns
 
 
 def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """Read those columns that are used."""
-    with _opened(path) as file:
+    with opened(path) as file:
         if holds_top_k(file.schema_arrow.names):
             names: list[str] = file.schema_arrow.names
             return FileContents(fields=fields_of_top_k(names, lambda name: _cells(file, name), columns))
-        layout, given = _layout(file, columns)
+        layout, given = layout_in(file, columns)
         found = [given[name] for name in layout.scores]
-        dtypes = [_float_dtype(name, file) for name in found]
+        schema = file.schema_arrow  # made anew whenever it is asked for
+        dtypes = [_float_dtype(name, schema) for name in found]
         scores = np.empty((file.metadata.num_rows, len(dtypes)), dtype=np.result_type(*dtypes))
         try:
             for index, name in enumerate(found):  # one at a time: memory never holds the table twice
@@ -46,7 +48,7 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
 
 def records_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     """Rows by the names of the columns; they stand on no lines."""
-    with _opened(path) as file:
+    with opened(path) as file:
         try:
             return file.read().to_pylist(), []
         except DAMAGE as error:
@@ -67,7 +69,7 @@ def write(arrays: Arrays, path: Path) -> None:
 
 def whole_table(path: Path) -> Any:
     """All columns, as pyarrow has them."""
-    with _opened(path) as file:
+    with opened(path) as file:
         return file.read()
 
 
@@ -78,8 +80,8 @@ def write_table(table: Any, path: Path) -> None:
 
 def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """The same as ``read``, with the scores left in the file."""
-    with _opened(path, BUFFER) as file:
-        layout, given = _layout(file, columns)
+    with opened(path, BUFFER) as file:
+        layout, given = layout_in(file, columns)
         others = _other_columns(layout, file, given)
     rows = ParquetRows(path, tuple(given[name] for name in layout.scores))
     return FileContents(fields=fields_of_columns(layout, rows, others))
@@ -87,14 +89,15 @@ def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
 
 def size_of_scores(path: Path, columns: ColumnNames | None = None) -> int:
     """Bytes of the scores, or 0 where they can only be read whole (an event, several labels per sample)."""
-    with _opened(path, BUFFER) as file:
+    with opened(path, BUFFER) as file:
         if holds_top_k(file.schema_arrow.names):
             return 0
-        layout, given = _layout(file, columns)
+        layout, given = layout_in(file, columns)
         if len(layout.scores) < 2 or len(layout.labels) > 1:
             return 0
+        schema = file.schema_arrow
         return file.metadata.num_rows * sum(
-            _float_dtype(given[name], file).itemsize for name in layout.scores
+            _float_dtype(given[name], schema).itemsize for name in layout.scores
         )
 
 
@@ -104,12 +107,11 @@ class ParquetRows:
     def __init__(self, path: Path, names: tuple[str, ...]) -> None:
         self._path = path
         self._names = list(names)
-        with _opened(path, BUFFER) as file:
+        with opened(path, BUFFER) as file:
             self._ends = np.cumsum(
                 [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
             )
-            dtypes = [_float_dtype(name, file) for name in names]
-        self._dtype = np.result_type(*dtypes)
+            self._dtype = dtype_of(names, file)
         self.shape: tuple[int, int] = (int(self._ends[-1]) if len(self._ends) else 0, len(names))
         self.dtype: torch.dtype = torch.from_numpy(np.empty(0, self._dtype)).dtype
         self._batches: Iterator[Any] = iter(())
@@ -126,7 +128,7 @@ class ParquetRows:
         parts: list[np.ndarray[Any, np.dtype[Any]]] = []
         while self._at < stop:
             if not len(self._held):
-                self._held = self._table(next(self._batches))
+                self._held = rows_of(next(self._batches), self._names, self._dtype)
             here = slice(max(0, start - self._at), min(len(self._held), stop - self._at))
             if here.start < here.stop:
                 parts.append(self._held[here])
@@ -138,24 +140,35 @@ class ParquetRows:
         """Batches from the beginning of a row group on."""
         size = max(1, PIECE // len(self._names))
         groups = list(range(group, len(self._ends)))
-        with _opened(self._path, BUFFER) as file:
+        with opened(self._path, BUFFER) as file:
             try:
                 yield from file.iter_batches(size, row_groups=groups, columns=self._names)
             except DAMAGE as error:
                 raise InputError(damaged("a .parquet file", error)) from error
 
-    def _table(self, batch: Any) -> np.ndarray[Any, np.dtype[Any]]:
-        """A batch of columns as rows."""
-        table = np.empty((batch.num_rows, len(self._names)), self._dtype)
-        for index, name in enumerate(self._names):
+
+def rows_of(batch: Any, names: Sequence[str], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Some columns of a batch as rows."""
+    table = np.empty((batch.num_rows, len(names)), dtype)
+    for start in range(0, len(names), _TURNED):  # a column alone is slow to scatter
+        some = names[start : start + _TURNED]
+        turned = np.empty((len(some), batch.num_rows), dtype)
+        for index, name in enumerate(some):
             column = batch.column(name)
             if column.null_count > 0:
                 raise InputError(f"`{name}` must hold a number in every row; some are empty.")
-            table[:, index] = column.to_numpy(zero_copy_only=False)
-        return table
+            turned[index] = column.to_numpy(zero_copy_only=False)
+        table[:, start : start + _TURNED] = turned.T
+    return table
 
 
-def _layout(file: Any, columns: ColumnNames | None) -> tuple[Layout, dict[str, str]]:
+def dtype_of(names: Sequence[str], file: Any) -> np.dtype[Any]:
+    """The float dtype that holds some columns of numbers."""
+    schema = file.schema_arrow
+    return np.result_type(*[_float_dtype(name, schema) for name in names])
+
+
+def layout_in(file: Any, columns: ColumnNames | None) -> tuple[Layout, dict[str, str]]:
     """What the columns hold, and what each is called in the file."""
     given: list[str] = file.schema_arrow.names
     header = canonical(given, columns)
@@ -166,14 +179,16 @@ def _other_columns(layout: Layout, file: Any, given: Mapping[str, str]) -> dict[
     """All columns in use but those of scores."""
     weights = {name: _numbers(given[name], file) for name in layout.weights}
     others = {name: given[name] for name in layout.others}
-    return {name: _column(file.read(columns=[each]).column(each)) for name, each in others.items()} | weights
+    return {
+        name: column_of(file.read(columns=[each]).column(each)) for name, each in others.items()
+    } | weights
 
 
-def _float_dtype(name: str, file: Any) -> np.dtype[Any]:
+def _float_dtype(name: str, schema: Any) -> np.dtype[Any]:
     """The float dtype that holds a column of numbers."""
     from pyarrow import types
 
-    given = file.schema_arrow.field(name).type
+    given = schema.field(name).type
     if types.is_floating(given):
         return np.dtype(given.to_pandas_dtype())
     if types.is_integer(given) or types.is_boolean(given):
@@ -196,7 +211,7 @@ def _cells(file: Any, name: str) -> Any:
 
     column = file.read(columns=[name]).column(name).combine_chunks()
     if not (types.is_list(column.type) or types.is_large_list(column.type)):
-        return _column(column)
+        return column_of(column)
     flat = column.flatten()
     if types.is_struct(flat.type) or column.null_count or len(column) == 0 or len(flat) % len(column):
         return column.to_pylist()
@@ -208,7 +223,7 @@ def _cells(file: Any, name: str) -> Any:
     return cells.reshape(len(column), -1)
 
 
-def _column(column: Any) -> Column:
+def column_of(column: Any) -> Column:
     """Numbers as an array; everything else, and what has gaps, as texts."""
     from pyarrow import types
 
@@ -218,11 +233,14 @@ def _column(column: Any) -> Column:
     return ["" if value is None else str(value) for value in column.to_pylist()]
 
 
-def _opened(path: Path, read_ahead: int = 0) -> Any:
-    """The file; a limit on what is read ahead matters where a thousand columns each have a buffer."""
+def opened(path: Any, read_ahead: int = 0, *, footer: Any = None) -> Any:
+    """The file, by path or as a stream; a limit on what is read ahead matters where columns are many.
+
+    Where its ``footer`` is known it is not read again: that of a thousand columns takes a while.
+    """
     parquet = _parquet()
     try:
-        return parquet.ParquetFile(path, buffer_size=read_ahead, pre_buffer=False)
+        return parquet.ParquetFile(path, metadata=footer, buffer_size=read_ahead, pre_buffer=False)
     except DAMAGE as error:
         raise InputError(damaged("a .parquet file", error)) from error
 
