@@ -276,6 +276,10 @@ def serve(content: dict[str, Any]) -> Iterator[Held]:
     wrong, work = len(harm["not_refused"]), f"{harm['sent']} hostile files"
     met = wrong <= bar["hostile_not_refused"] and harm["healthy"]
     yield Held("serve", work, f"{wrong} not refused", f"{bar['hostile_not_refused']}", met)
+    page = content["maps"].get("slowest_page")
+    if page is not None:
+        said, met = f"{page:.2f} s, the slowest of some", page < bar["page_seconds"]
+        yield Held("serve", "page in a browser", said, f"< {bar['page_seconds']} s", met)
     disk = content["bytes_written"]
     yield Held(
         "serve", work, f"{disk} bytes written", f"{bar['bytes_written']}", disk <= bar["bytes_written"]
