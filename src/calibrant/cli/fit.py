@@ -17,7 +17,6 @@ from calibrant.cli.terminal import METHODS, Force, check_output, progress, write
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
-    from calibrant.evaluation.fitting.templates import Labelled
     from calibrant.predictions import Predictions
 
 
@@ -58,7 +57,6 @@ def fit(
     check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
 
     from calibrant.calibrators import build
-    from calibrant.evaluation.fitting.templates import Labelled
     from calibrant.predictions.repair_form import to_repair
 
     if is_for_detections(method):
@@ -107,7 +105,7 @@ def fit(
             return
         if calibrator is None:
             tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
-            calibrator = chosen(Labelled.of(rows), rows.clusters)
+            calibrator = chosen(rows)
         elif not by_group:
             tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
             calibrator = fit_to_all(calibrator, rows)
@@ -234,24 +232,28 @@ def fit_overlapping(rows: Predictions, out: Path, *, force: bool) -> list[str]:
     return [said, *lines, f"calibrator: {out}"]
 
 
-def chosen(data: Labelled, clusters: tuple[str, ...] | None = None) -> Calibrator:
+def chosen(rows: Predictions) -> Calibrator:
     """The best by cross-validation, which is printed; temperature scaling where none is clearly better."""
     from calibrant.calibrators import build, select
     from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE
-    from calibrant.evaluation.fitting.templates import fit_quietly
+    from calibrant.evaluation.fitting.templates import Labelled
+    from calibrant.evaluation.fitting.top_k import held_out
+    from calibrant.predictions.top_k import has_row_temperature
 
+    data = Labelled.of(rows)
     if len(data.labels) < LEAST_TO_CHOOSE:
         typer.echo(
             f"note: {len(data.labels)} samples are too few to choose a calibrator by (at least "
             f"{LEAST_TO_CHOOSE}): temperature scaling was fitted; --method takes another."
         )
-        return fit_quietly(build("temperature"), data)
-    selection = select(data.scores, data.labels, weights=data.weights, clusters=clusters)
+        return fit_to_all(build("temperature"), rows)
+    others = {"temperature": held_out(rows, 0)} if has_row_temperature("temperature", rows) else None
+    selection = select(data.scores, data.labels, weights=data.weights, clusters=rows.clusters, others=others)
     typer.echo(f"{selection}\n")
     if selection.calibrator is not None:
         return selection.calibrator
     typer.echo("note: to have a calibrator all the same, temperature scaling was fitted.")
-    return fit_quietly(build("temperature"), data)
+    return fit_to_all(build("temperature"), rows)
 
 
 def refuse_to_replace_another_file(out: Path) -> None:

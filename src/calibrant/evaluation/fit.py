@@ -45,6 +45,8 @@ def fit(prepared: Prepared) -> Fitted:
         others = [] if request.calibrators is not None else further(split.calibration, wanted)
         recommendation = recommend([*wanted, *others], split.calibration, request.seed)
         wanted += [template for template in others if template.name == recommendation.name]
+    if split.in_pieces is not None:
+        split.in_pieces.watch(prepared.steps.within)  # once for each pass
     fitted: list[FittedCalibrator] = []
     failures: list[str] = []
     for template in wanted:

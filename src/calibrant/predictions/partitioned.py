@@ -88,6 +88,7 @@ class PartitionedPredictions:
 
     def __init__(self, address: str | Path, *, columns: ColumnNames | None = None) -> None:
         self.address = restored(str(address))
+        self._footer: tuple[str, Any] = ("", None)  # of the file that was read last
         files = _files(self.address)
         digest = hashlib.sha256()
         parts: list[Part] = []
@@ -148,7 +149,9 @@ class PartitionedPredictions:
         """
         names = [self._given[each] for each in (*self._layout.scores, *self._used)]
         size, at = max(1, PIECE // self.num_classes), part.first_row
-        with _opened(part.file) as file:
+        name, footer = self._footer
+        with _opened(part.file, footer if name == part.file else None) as file:
+            self._footer = part.file, file.metadata
             try:
                 for batch in file.iter_batches(size, row_groups=list(part.row_groups), columns=names):
                     try:
@@ -211,6 +214,9 @@ class PartitionedPredictions:
                 )
         if not layout.labels:
             raise InputError(f"{self.address}: `labels` must be given; there is no such column.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_footer": ("", None)}  # workers read their own
 
     def __repr__(self) -> str:
         return (
@@ -282,13 +288,13 @@ def _place(address: str) -> tuple[Any, str]:
 
 
 @contextmanager
-def _opened(name: str) -> Generator[Any]:
+def _opened(name: str, footer: Any = None) -> Generator[Any]:
     if not is_address(name):
-        with parquet.opened(Path(name)) as file:
+        with parquet.opened(Path(name), parquet.BUFFER, footer=footer) as file:
             yield file
         return
     system, place = _place(name)
-    with system.open(place, "rb") as stream, parquet.opened(stream) as file:
+    with system.open(place, "rb") as stream, parquet.opened(stream, parquet.BUFFER, footer=footer) as file:
         yield file
 
 

@@ -136,6 +136,7 @@ def test_classes_are_called_by_their_names() -> None:
     names = ["River", "Forest", "Road", "Sea", "Town"]
     verdict = judged(confused(4000, class_names=names, split=np.arange(4000) % 2)).verdict
     assert "its classes are not: River is stated " in verdict.headline
+    assert verdict.line.startswith("River is stated ")
     assert "the furthest off is River: " in verdict.sentences[2]
 
 

@@ -13,8 +13,10 @@ from calibrant.calibrators.choice.select import AS_THEY_CAME, select
 from calibrant.calibrators.choice.usual import usual_candidates
 from calibrant.evaluation.choice import Choice, ChoiceRow
 from calibrant.evaluation.fitting.templates import Labelled, Template, templates
+from calibrant.evaluation.fitting.top_k import judged_on_rows
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.predictions import Predictions
+from calibrant.predictions.top_k import has_row_temperature
 
 UNCALIBRATED = "uncalibrated"
 LEAST_TO_CHOOSE = 20  # calibration samples; with fewer, nothing is recommended
@@ -44,7 +46,10 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
     """
     sample = _sample(calibration, seed)
     data = Labelled.of(sample)
-    calibrators = [template.calibrator for template in wanted]
+    others = judged_on_rows(wanted, sample, seed)
+    calibrators = [
+        each.calibrator for each in wanted if not has_row_temperature(each.calibrator.text, sample)
+    ]
     found = select(
         data.scores,
         data.labels,
@@ -52,6 +57,7 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
         clusters=sample.clusters,
         calibrators=calibrators,
         seed=seed,
+        others=others,
     )
     names = {template.calibrator.text: template.name for template in wanted} | {AS_THEY_CAME: UNCALIBRATED}
     titles = {template.name: template.title for template in wanted} | {UNCALIBRATED: "Uncalibrated"}

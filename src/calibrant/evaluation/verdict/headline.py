@@ -31,10 +31,8 @@ LOSS = "negative log-likelihood"
 def headline_of(case: Case, finding: Finding, about: str) -> str:
     """What holds, what does not, and what helps."""
     outcome = outcome_of(case, finding, about)
-    if finding.failing and not MAIN & set(finding.failing):
-        first = _in_part(case, finding)
-        which = _class_furthest_off(case) if "classes" in finding.failing else None
-        return f"{first}: {f'{which}; ' if which else ''}{outcome}."
+    if is_partly(finding):
+        return f"{_in_part(case, finding)}: {with_class_off(case, finding, outcome)}."
     first = finding.direction.capitalize()
     if finding.direction == "calibrated":
         first += f", as far as {case.num_test:,} samples can tell"
@@ -43,6 +41,17 @@ def headline_of(case: Case, finding: Finding, about: str) -> str:
     else:
         first += case.on_few
     return f"{first}: {_facts(case, finding)}; {outcome}."
+
+
+def is_partly(finding: Finding) -> bool:
+    """Whether only the classes, or the slope, do not hold."""
+    return bool(finding.failing) and not MAIN & set(finding.failing)
+
+
+def with_class_off(case: Case, finding: Finding, said: str) -> str:
+    """Where the classes do not hold, the one that is furthest off first."""
+    which = _class_furthest_off(case) if "classes" in finding.failing else None
+    return f"{which}; {said}" if which else said
 
 
 def _in_part(case: Case, finding: Finding) -> str:

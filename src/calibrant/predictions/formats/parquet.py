@@ -233,11 +233,14 @@ def column_of(column: Any) -> Column:
     return ["" if value is None else str(value) for value in column.to_pylist()]
 
 
-def opened(path: Any, read_ahead: int = 0) -> Any:
-    """The file, by path or as a stream; a limit on what is read ahead matters where columns are many."""
+def opened(path: Any, read_ahead: int = 0, *, footer: Any = None) -> Any:
+    """The file, by path or as a stream; a limit on what is read ahead matters where columns are many.
+
+    Where its ``footer`` is known it is not read again: that of a thousand columns takes a while.
+    """
     parquet = _parquet()
     try:
-        return parquet.ParquetFile(path, buffer_size=read_ahead, pre_buffer=False)
+        return parquet.ParquetFile(path, metadata=footer, buffer_size=read_ahead, pre_buffer=False)
     except DAMAGE as error:
         raise InputError(damaged("a .parquet file", error)) from error
 
