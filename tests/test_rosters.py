@@ -25,6 +25,7 @@ ROSTERS = {
         "perform.py",
         "pool_worker.py",
         "ray_worker.py",
+        "spread.py",
     },
 }
 
