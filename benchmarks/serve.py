@@ -27,6 +27,7 @@ import httpx
 import numpy as np
 from environment import environment, write
 from PIL import Image
+from visitors import load
 
 from calibrant.predictions import Predictions
 from calibrant.web.limits import Limits
@@ -113,35 +114,19 @@ def written(process: int) -> int:
     return sum(int(re.findall(r"^write_bytes: (\d+)", text, re.MULTILINE)[0]) for text in texts)
 
 
-async def load(address: str, files: list[bytes], requests: int) -> dict[str, Any]:
-    """Visitors that each ask again as soon as they are answered."""
-    limits = httpx.Limits(max_connections=VISITORS, max_keepalive_connections=VISITORS)
-    left, took, lost = iter(range(requests)), list[float](), list[str]()
-    async with httpx.AsyncClient(base_url=address, limits=limits, timeout=120) as client:
+def cpu_seconds(process: int) -> float:
+    """What one process has used of the cores."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-        async def visitor() -> None:
-            for number in left:
-                began = time.perf_counter()
-                try:
-                    sent = {"file": ("image.png", files[number % len(files)])}
-                    answer = await client.post("/predict", files=sent)
-                    lost.extend([] if "classes" in answer.text else [answer.text[:200]])
-                except httpx.HTTPError as error:
-                    lost.append(repr(error))
-                took.append(time.perf_counter() - began)
 
-        began = time.perf_counter()
-        await asyncio.gather(*(visitor() for _ in range(VISITORS)))
-        seconds = time.perf_counter() - began
-    return {
-        "requests": requests,
-        "visitors": VISITORS,
-        "lost": len(lost),
-        "why": lost[:5],
-        "per_second": requests / seconds,
-        "median_seconds": float(np.median(took)),
-        "slowest_seconds": max(took),
-    }
+def loaded(address: str, server: int, files: list[bytes], requests: int) -> dict[str, Any]:
+    """The visitors' answers, and what each process used of the two cores for one of them."""
+    processes = family(server)
+    before = {each: cpu_seconds(each) for each in processes}
+    found = asyncio.run(load(address, files, requests=requests, visitors=VISITORS))
+    used = [1000 * (cpu_seconds(each) - before[each]) / requests for each in processes]
+    return {**found, "server_cpu_ms": used[0], "network_cpu_ms": max(used[1:]), "all_cpu_ms": sum(used)}
 
 
 async def harm(address: str, count: int) -> dict[str, Any]:
@@ -212,13 +197,13 @@ def main() -> None:
         try:
             assert server.stdout is not None  # noqa: S101
             address = re.findall(r"http://\S+", server.stdout.readline())[0]
-            print(asyncio.run(load(address, files, 400)))  # until all is loaded and compiled
+            print(loaded(address, server.pid, files, 400))  # until all is loaded and compiled
             asyncio.run(harm(address, 40))
             before, disk = megabytes(server.pid), written(server.pid)
             content: dict[str, Any] = {
                 "environment": environment("calibrant", "fastapi", "uvicorn", "torch", "pillow"),
                 "load_before": os.getloadavg()[0],
-                "load": asyncio.run(load(address, files, given.requests)),
+                "load": loaded(address, server.pid, files, given.requests),
                 "after_load_megabytes": megabytes(server.pid) - before,
                 "harm": asyncio.run(harm(address, given.hostile)),
                 "grown_megabytes": megabytes(server.pid) - before,

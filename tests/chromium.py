@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-_FLAGS = (
+FLAGS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -22,8 +22,6 @@ _FLAGS = (
     "--no-first-run",
     "--disable-background-networking",
     "--disable-dev-shm-usage",
-    "--hide-scrollbars",
-    "--remote-debugging-pipe",
 )
 
 _START = """
@@ -50,7 +48,9 @@ class Browser:
                 str(theirs),
                 str(ours),
                 CHROMIUM,
-                *_FLAGS,
+                *FLAGS,
+                "--hide-scrollbars",
+                "--remote-debugging-pipe",
                 f"--user-data-dir={profile}",
             ],
             pass_fds=(theirs, ours),

@@ -447,7 +447,13 @@ def written_for(folder: Path) -> None:
         right = int(rng.choice(3, p=np.exp(found / 3) / np.exp(found / 3).sum()))
         requests = {f"gen_args_{k}": {"arg_0": "Q:", "arg_1": " " + "x" * (k + 1)} for k in range(3)}
         marks = {"filter": "none", "acc": float(found.argmax() == right)}
-        sample = {"doc_id": doc, "target": str(right), "arguments": requests, "filtered_resps": None} | marks
+        sample = {
+            "doc_id": doc,
+            "doc": {"subject": "ab"[doc % 2]},
+            "target": str(right),
+            "arguments": requests,
+            "filtered_resps": None,
+        } | marks
         choices.append(json.dumps(sample | {"filtered_resps": [[str(each), "False"] for each in found]}))
         stated = int(rng.integers(5, 10)) * 10
         text = f"Paris. Confidence: {stated}%"

@@ -90,6 +90,16 @@ def test_docstrings_become_markdown() -> None:
     assert made == "Of `auroc`, $p$.\n\n\n$$\na + b\n$$\n\nExamples:\n    >>> 1"
 
 
+def test_classes_say_how_they_are_made() -> None:
+    """Settings of losses, whose ``__init__`` is made with the class; a calibrator names its public base."""
+    made = tool("docstrings").how_to_make(calibrant.losses.FocalLoss)
+    assert "gamma: float = 3.0" in str(made[1])
+    options = tool("pages")._options
+    assert "show_bases: true" in options(calibrant.calibrators.TemperatureScaling)
+    assert '"save"' in options(calibrant.calibrators.Calibrator)  # of a base that no page describes
+    assert '"save"' not in options(calibrant.calibrators.TemperatureScaling)
+
+
 def test_formulas_become_mathml() -> None:
     """What the Markdown extension marks as a formula is MathML, inline or displayed."""
     convert = tool("maths").on_page_content

@@ -57,11 +57,11 @@ def test_what_is_wrong_is_said(detections) -> None:
         fit_detections(stated, np.ones(400), places)
     with pytest.raises(InputError, match="must have 2 columns, as in the fit; got 0"):
         fit_detections(stated, right, places).predict_proba(stated)
-    with pytest.raises(InputError, match="no calibrator of detections"):
+    with pytest.raises(InputError, match="not a calibrator of detections"):
         DetectionCalibration.from_json("{}")
     for weights in ("[1.0]", "[NaN, 1.0]"):
         text = f'{{"method": "beta", "weights": {weights}, "bias": 0, "num_covariates": 0, "loss": 0.1}}'
-        with pytest.raises(InputError, match="no calibrator of detections"):
+        with pytest.raises(InputError, match="not a calibrator of detections"):
             DetectionCalibration.from_json(text)
     with pytest.raises(InputError, match="take shares of the image"):
         fit_detections(stated, right, 100 * places)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from rich.text import Text
 
 import calibrant
 from calibrant.cli.main import app
@@ -152,7 +153,7 @@ def test_levels_as_people_say_them(run, asked, file) -> None:
     assert [each["level"] for each in asked] == [0.95] * 3
     done = run("evaluate", file.name, "--level", "5")
     assert done.returncode == 2
-    assert "no level between 0.5 and 0.9999" in " ".join(done.stderr.replace("│", " ").split())
+    assert "not a level between 0.5 and 0.9999" in " ".join(done.stderr.replace("│", " ").split())
 
 
 def test_every_command_knows_quiet_verbose_and_version(run) -> None:
@@ -192,7 +193,7 @@ def test_nothing_is_replaced_by_another_command(run, asked, file, tmp_path) -> N
     (tmp_path / "other.npz").write_bytes(file.read_bytes())
     done = run(*other)
     assert done.returncode == 2
-    assert "--report r.html is there already, and is no report of other.npz; --force" in done.stderr
+    assert "--report r.html is there already, and is not a report of other.npz; --force" in done.stderr
     assert run(*other, "--force").returncode == 0
     fit = ("fit", file.name, "--all", "-o", "c.safetensors", "--method")
     assert run(*fit, "temperature").returncode == 0
@@ -258,3 +259,24 @@ def test_shells_complete_commands_and_options(tmp_path, monkeypatch, run) -> Non
     (tmp_path / "pyproject.toml").write_text("[tool.calibrant]\nbin = 3\n")  # of no interest to the shell
     assert run().stdout.split() == ["--level"]
     assert "_CALIBRANT_COMPLETE" in os.environ
+
+
+def test_helps_show_their_brackets() -> None:
+    """``[small]`` is a table of a recipe and no style: what helps have in brackets is not swallowed."""
+    group = typer.main.get_command(app)
+    commands = {"": group, **group.commands, **group.commands["study"].commands}
+    for name, command in commands.items():
+        texts = [command.help, command.epilog, *(getattr(each, "help", None) for each in command.params)]
+        for text in filter(None, texts):
+            assert Text.from_markup(text).plain == text.replace("\\[", "["), name
+
+
+def test_options_that_images_would_not_heed_are_refused(run, tmp_path) -> None:
+    """Segmentation holds its own labels, and images are its clusters."""
+    np.savez(tmp_path / "i.npz", logits=np.zeros((3, 2, 4, 4)), labels=np.zeros((3, 4, 4), dtype=int))
+    for options in (("--cluster", "patient"), ("--labels", "i.npz"), ("--percent",)):
+        done = run("evaluate", "i.npz", *options)
+        assert done.returncode == 2
+        assert f"each image is a cluster; leave out {' '.join(options)}." in done.stderr
+    done = run("fit", "i.npz", "-o", "c.safetensors", "--label-column", "y")
+    assert "leave out --label-column y." in done.stderr

@@ -137,7 +137,7 @@ def test_compare_names_the_better_model(run, over_confident, tmp_path) -> None:
         (("apply", "c.safetensors", "over.npz", "-o", "over.npz"), "would be overwritten"),
         (("apply", "c.safetensors", "over.npz", "-o", "./../{folder}/over.npz"), "would be overwritten"),
         (("apply", "c.safetensors", "onehot.npz", "-o", "o.npz"), "multilabel"),
-        (("fit", "over.npz", "-o", "kept.safetensors"), "is no calibrator"),
+        (("fit", "over.npz", "-o", "kept.safetensors"), "is not a calibrator"),
         (("compare", "over.npz"), "two files or more"),
         (("compare", "over.npz", "binary.npz"), "binary"),
         (("evaluate", "truncated.npz"), "truncated.npz"),

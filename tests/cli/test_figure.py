@@ -226,3 +226,19 @@ def test_figures_read_files_as_evaluate_does(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     theory = CliRunner().invoke(app, ["figure", "focal-arrows", "--label-column", "ill"])
     assert "leave out --label-column ill" in str(theory.exception)
+
+
+def test_figures_are_as_wide_and_called_as_asked(files: Path) -> None:
+    """``--width`` in inches, ``--names`` in the legend; too few names, and those of theory, are refused."""
+    given = ["figure", "confidence", str(files / "one.npz"), str(files / "other.npz"), "--width", "3"]
+    out = files / "drawn.svg"
+    result = CliRunner().invoke(app, [*given, "--names", "before, after", "-o", str(out)])
+    assert result.exit_code == 0, result.output
+    drawn = out.read_text(encoding="utf-8")
+    assert all(f">{name}" in drawn for name in ("before", "after"))
+    assert 'width="216pt"' in drawn  # 72 points an inch
+    for names in ("before", "a,a", "a,"):
+        refused = CliRunner().invoke(app, [*given, "--names", names, "-o", str(out)])
+        assert "a name for each of the 2 files, no two alike" in str(refused.exception)
+    theory = CliRunner().invoke(app, ["figure", "focal-arrows", "--names", "a"])
+    assert "shows theory and takes no --names" in str(theory.exception)

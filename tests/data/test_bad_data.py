@@ -74,7 +74,9 @@ def test_paths(tmp_path) -> None:
     (tmp_path / "a.npy").rename(tmp_path / "a.npz")
     refused(tmp_path / "a.npz", "it holds no named arrays")
     refused(tmp_path / "b.tar.gz", "b.tar.gz does not exist; give the path")
-    refused(written(tmp_path, a_dot_txt="") / "a.txt", "no file of data that can be read: give an .npz file")
+    refused(
+        written(tmp_path, a_dot_txt="") / "a.txt", "not a file of data that can be read: give an .npz file"
+    )
     refused(" ", "there is no data set ' '", folder=tmp_path)
 
 
@@ -90,7 +92,7 @@ def test_paths(tmp_path) -> None:
         ({"y_train": np.array([0, 1, 2])}, "as many labels as samples; got 3 and 2"),
         ({"y_train": np.array([0.5, 1])}, "'y_train' must hold one whole number per sample"),
         ({"y_train": np.array([0, 10])}, "labels must lie in 0 … 9; the train split has 0 … 10"),
-        ({"jpeg_train": np.zeros(999, np.uint8)}, "image 0 cannot be decoded: its bytes are no image"),
+        ({"jpeg_train": np.zeros(999, np.uint8)}, "image 0 cannot be decoded: its bytes are not an image"),
     ],
 )
 def test_encoded_images(tmp_path, change, words) -> None:
@@ -206,7 +208,8 @@ def test_folders_of_images(tmp_path) -> None:
     refused(folder, "the test split must hold samples; got none")
     (folder / "test").rmdir()
     refused(
-        written(folder, train__b__2_dot_png=b"x"), r"2.png cannot be decoded \(it is no image\); replace or"
+        written(folder, train__b__2_dot_png=b"x"),
+        r"2.png cannot be decoded \(it is not an image\); replace or",
     )
 
 
@@ -246,7 +249,7 @@ def test_texts(tmp_path, lines, words) -> None:
 def test_deep_json_is_damage(tmp_path) -> None:
     """Brackets without end do not exhaust the stack."""
     (tmp_path / "train.jsonl.gz").write_bytes(gzip.compress(b"[" * 200_000))
-    refused(tmp_path, "line 1 is no JSON")
+    refused(tmp_path, "line 1 is not JSON")
 
 
 @pytest.mark.parametrize(

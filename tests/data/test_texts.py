@@ -231,7 +231,7 @@ def test_finsen_is_read_from_its_table(tmp_path) -> None:
         (b'{"text": "a", "label": 0}\n{"text": "b"}\n', "line 2 has no 'label'"),
         (b'{"text": "a", "label": 7}\n', r"the label must be a whole number in 0 … 3"),
         (b'{"text": "a", "label": true}\n', r"got True"),
-        (b"text,label\n", "line 1 is no JSON"),
+        (b"text,label\n", "line 1 is not JSON"),
         (b"[1]\n", "line 1 has no 'text'"),
         (b"", "is empty"),
         (b"\xff\n", "cannot be read"),

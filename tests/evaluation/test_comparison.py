@@ -210,3 +210,15 @@ def test_few_samples_alone_make_no_model_worse(made: Maker) -> None:
     verdict = compare([("many", many), ("sharp", sharp)], **QUICK).verdict
     assert "Lowest calibration error of the positive class: many" in verdict
     assert verdict.split(".")[0].count("noise could") == 0
+
+
+def test_samples_that_an_evaluation_would_fit_on_are_told() -> None:
+    """Of 1000 samples and more without a split all are judged, where an evaluation judges half."""
+    rng = np.random.default_rng(0)
+    sure, right = rng.uniform(0.5, 1, 1000), rng.random(1000) < 0.7
+    few = Predictions(confidence=sure[:999], correct=right[:999])
+    split = Predictions(confidence=sure, correct=right, split=np.arange(1000) % 2)
+    whole = Predictions(confidence=sure, correct=right)
+    found = compare([("few", few), ("split", split), ("whole", whole)], bootstrap=100, null_draws=2)
+    (said,) = (note for note in found.notes if "no split" in note)
+    assert said.startswith("All samples of whole are judged, as no split says which are for testing. An eval")

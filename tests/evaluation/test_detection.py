@@ -59,7 +59,8 @@ def test_copies_in_an_image_count_once() -> None:
     [
         ({"covariates": [[0.1], [300.0], [0.2]]}, "take shares of the image"),
         ({"covariates": [[0.1]]}, r"must have shape \(3, k\)"),
-        ({"correct": [1, 0]}, "must have one shape"),
+        ({"correct": [1, 0]}, "one for each of 3 detections"),
+        ({"confidences": [0.1], "correct": [0]}, "two detections or more; got 1"),
         ({"num_bins": [2, 2]}, "one for each of 1 axes"),
         ({"least": 9}, "none holds 9"),
         ({"num_bins": 0}, "`num_bins` must be at least 1"),

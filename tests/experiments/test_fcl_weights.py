@@ -10,19 +10,16 @@ import pytest
 
 from calibrant import losses
 from calibrant.experiments.grid import load_grid
-from calibrant.experiments.matching import matches
 from calibrant.experiments.studies import fcl_weights
 from calibrant.experiments.studies.fcl_boundaries.measure import Boundary, shape_of
 from calibrant.experiments.studies.fcl_weights import PAGE
 from calibrant.experiments.studies.fcl_weights.claims import claims
 from calibrant.experiments.studies.fcl_weights.settings import LOSSES, key_of
-from calibrant.experiments.studies.losses.paired import USUAL
 
 
 def test_every_run_has_its_place() -> None:
-    """The grid has every arm, in the settings that are looked for, and all its losses can be built."""
+    """The grid has every arm, and all its losses can be built."""
     points = load_grid(Path(fcl_weights.__file__).with_name("grid.toml")).points
-    assert all(matches(point.settings, USUAL) for point in points)
     assert {point.settings["loss"] for point in points} == set(LOSSES.values())
     for loss in LOSSES.values():
         losses.build(loss)
@@ -53,6 +50,8 @@ def planted(errors: dict[str, float], lengths: dict[str, float], seeds: int = 3)
 
     return {
         "wanted": 105,
+        "seeds": 5,
+        "made_by": "",
         "cpu_seconds": 60.0,
         "arms": [
             {"arm": arm, "runs": [run(s, value) for s in range(seeds)]} for arm, value in errors.items()

@@ -23,7 +23,7 @@ from calibrant.experiments.store import Store
 from calibrant.experiments.studies.losses import GRID, LOSSES, page_of
 from calibrant.experiments.studies.losses.claims import claims, on_grid
 from calibrant.experiments.studies.losses.measure import by_class
-from calibrant.experiments.studies.losses.numbers import PAPERS, ArmRuns, difference, runs_by_arm
+from calibrant.experiments.studies.losses.numbers import KEPT, PAPERS, ArmRuns, difference, runs_by_arm
 from calibrant.experiments.studies.losses.numbers import shown as shown_of
 from calibrant.experiments.studies.losses.published import quotes
 from calibrant.experiments.studies.losses.settings import SETTINGS, Setting, setting_named
@@ -259,7 +259,8 @@ def test_pages_say_what_was_found(store, tmp_path) -> None:
 def test_a_run_shows_what_its_predictions_say(store) -> None:
     """Metrics, classes and the norm of the last layer are those of the run's own files."""
     results = list(Store(store).results())
-    arms = runs_by_arm([{**each.settings, **shown_of(each)} for each in results], SETTINGS[0])
+    runs = [{**each.settings, **(shown_of(each) or {})} for each in results]
+    arms = runs_by_arm(runs, SETTINGS[0].wanted, KEPT)
     ((shown,),) = (arm["runs"] for arm in arms if arm["arm"] == "focal-3")
     result = next(each for each in results if each.settings["loss"] == "focal(gamma=3)")
     test = load_predictions(result.file("predictions.npz")).test

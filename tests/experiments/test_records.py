@@ -21,5 +21,5 @@ def test_records_resume(tmp_path: Path) -> None:
     assert Records(path).get("b", lambda: {"value": 3})["value"] == 3
     assert [json.loads(line)["value"] for line in path.read_text(encoding="utf-8").splitlines()] == [1, 3]
     path.write_text('nonsense\n{"key": "b"}\n', encoding="utf-8")
-    with pytest.raises(InputError, match="line 1, is no record of a study"):
+    with pytest.raises(InputError, match="line 1, is not a record of a study"):
         Records(path)

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from calibrant import theory
-from calibrant._math.errors import InputError
+from calibrant.experiments.grid import load_grid
 from calibrant.experiments.published import facts
+from calibrant.experiments.studies import sst
 from calibrant.experiments.studies.sst import PAGE
 from calibrant.experiments.studies.sst.claims import claims
-from calibrant.experiments.studies.sst.measure import judged, results
-from calibrant.experiments.studies.sst.settings import CONVENTIONS, METRICS, RENORMALISED, STAGES, STRUCK
+from calibrant.experiments.studies.sst.measure import judged
+from calibrant.experiments.studies.sst.settings import (
+    CONVENTIONS,
+    LOSSES,
+    METRICS,
+    RENORMALISED,
+    STAGES,
+    STRUCK,
+)
+from calibrant.experiments.tasks.training import recipe_of
+from calibrant.training import load_recipe
 from calibrant.training.neutral import conventions_of
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 def committed() -> Any:
-    """The results file."""
-    return json.loads((RESULTS / "sst.json").read_text(encoding="utf-8"))
+    """The numbers of the page."""
+    return PAGE.read(RESULTS)
 
 
 def test_errors_are_those_of_the_runs_report() -> None:
@@ -58,15 +65,6 @@ def test_all_printed_numbers_are_there() -> None:
     assert sorted(each["value"] for each in found) == sorted(value for *_, value in wanted)
 
 
-def test_known_runs_are_kept_without_their_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A results file suffices to go on; with neither runs nor file there is nothing to show."""
-    with pytest.raises(InputError, match="holds no finished run"):
-        results(tmp_path / "nothing")
-    known = committed()
-    monkeypatch.setattr(theory, "closest_temperature", lambda *_: SimpleNamespace(temperature=1.0))
-    assert results(tmp_path / "nothing", known)["runs"] == known["runs"]
-
-
 def with_seeds(count: int, temperatures: dict[str, float]) -> dict[str, Any]:
     """Numbers of some losses, the first committed run's but for their temperatures, with several seeds."""
     numbers = committed()
@@ -84,7 +82,7 @@ def with_seeds(count: int, temperatures: dict[str, float]) -> dict[str, Any]:
                 }
                 for name in CONVENTIONS
             }
-            runs.append({**run, "run": f"{loss}-{seed}", "loss": loss, "seed": seed, "conventions": both})
+            runs.append({**run, "loss": loss, "seed": seed, "conventions": both})
     return {**numbers, "runs": runs}
 
 
@@ -107,3 +105,11 @@ def test_the_page_says_what_was_not_run() -> None:
     assert f"**{len(numbers['runs'])} of 70 runs**" in shown
     fewer = {**numbers, "runs": numbers["runs"][:1]}
     assert "**Not run:** 69 runs" in PAGE.text(fewer)
+
+
+def test_the_grid_is_the_recipe_s() -> None:
+    """The grid has every loss of the page, and the network and training that the recipe has."""
+    points = load_grid(Path(sst.__file__).with_name("grid.toml")).points
+    assert {point.settings["loss"] for point in points} == {loss.text for loss in LOSSES}
+    recipe = load_recipe(RESULTS.parents[1] / "recipes" / "sst-tree-lstm.toml")
+    assert not recipe.differences(recipe_of(points[0].settings))

@@ -36,6 +36,9 @@ TURNED = {"holds": "does not hold", "does not hold": "holds"}
 
 
 NOT_SMALL = {
+    **dict.fromkeys(
+        ("dynamics", "fcl-weights", "gammas", "sst", "sum-or-mean"), "trains by a recipe, as losses does"
+    ),
     "calibrators": "needs prediction files; its own test resumes it",
     "curvature": "its own test resumes it",
     "losses": "its own test resumes it",
@@ -193,7 +196,7 @@ def other_numbers(numbers: Any) -> Iterator[Any]:
     yield by_place(numbers)
     for key in numbers:
         yield {**numbers, key: mapped(numbers[key], lambda _: 0.0)}
-    yield from (by_name(numbers, str(salt)) for salt in range(3))
+    yield from (by_name(numbers, str(salt)) for salt in range(8))
     for seed in range(4):
         rng = random.Random(seed)
         yield mapped(numbers, lambda value, rng=rng: value * rng.gauss(0, 1))

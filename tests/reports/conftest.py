@@ -207,7 +207,7 @@ def make_evaluation(
                     before=0.8112,
                     after=0.7443 - place / 100,
                     message="gradient norm 3e-9",
-                    warnings=("gamma lies on its bound",) if place == 2 else (),
+                    warnings=("samples are few", *(("gamma lies on its bound",) if place == 2 else ())),
                 ),
                 metrics=metrics,
                 change={} if place == 0 else make_change(metrics, made[0].metrics),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -14,9 +13,8 @@ import pytest
 
 from calibrant.evaluation.result import Comparison, Evaluation
 from calibrant.reports.html import report_text
+from chromium import CHROMIUM, FLAGS
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 WIDTHS = (320, 375, 800, 1280)
 # Shows reports in frames as wide as a phone and as a desktop, and writes down what it measures.
 # A frame is needed because the window of a headless browser cannot be as narrow as a phone.
@@ -73,14 +71,7 @@ def measure(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[list
         page.write_text(f"<!DOCTYPE html><body>{frames}<script>{script}</script></body>", encoding="utf-8")
         command = [
             CHROMIUM,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
+            *FLAGS,
             f"--user-data-dir={folder / 'profile'}",
             f"--blink-settings=preferredColorScheme={0 if dark else 1}",
             "--virtual-time-budget=5000",

@@ -159,7 +159,11 @@ def test_the_comparison_draws_every_curve_under_its_name(curve: Curve) -> None:
     shifted = dataclasses.replace(curve, accuracy=tuple(None if y is None else y / 2 for y in curve.accuracy))
     names = {"_resnet": curve, "$x$ & <b>": shifted}
     ax = reliability_comparison(names)
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["calibrated", *names]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "calibrated",
+        *names,
+        "too few samples to tell",
+    ]
     assert not any(text.get_parse_math() for text in ax.get_legend().get_texts())
     for line, drawn in zip(ax.lines[1:], names.values(), strict=True):
         joined = [
@@ -168,7 +172,7 @@ def test_the_comparison_draws_every_curve_under_its_name(curve: Curve) -> None:
             if y is not None and (low is None or high is None or high - low <= 0.3)
         ]
         np.testing.assert_array_equal(np.column_stack(line.get_data()), np.array(joined))
-        assert len(joined) < sum(y is not None for y in drawn.accuracy)  # the others are faint dots
+        assert len(joined) < sum(y is not None for y in drawn.accuracy)  # the others are hollow dots
     first, second = ax.lines[1:]
     assert first.get_color() != second.get_color()
     assert points(ax) == expected_points(curve) | expected_points(shifted)

@@ -584,6 +584,8 @@ def test_how_it_was_made_can_be_repeated(report_on: Any) -> None:
         "temperature 1.41",
     ):
         assert expected in section.text
+    said = "Temperature scaling, Focal temperature scaling: samples are few"
+    assert (section.text.count("samples are few"), said in section.text) == (1, True)  # of both, once
     made = report_on("from Python")
     assert "Made from Python" in made.page.text
 

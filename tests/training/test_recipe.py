@@ -90,7 +90,7 @@ def test_settings_are_toml_values_or_plain_text() -> None:
 def test_files_that_are_no_toml_are_named(tmp_path) -> None:
     """The file and the place in it are said."""
     (tmp_path / "bad.toml").write_text("seed = = 1")
-    with pytest.raises(InputError, match=r"bad.toml is no TOML file: .*line 1"):
+    with pytest.raises(InputError, match=r"bad.toml is not a TOML file: .*line 1"):
         load_recipe(tmp_path / "bad.toml")
 
 

@@ -46,7 +46,7 @@ def test_a_recipe_stands_over_the_ones_it_extends(tmp_path) -> None:
         ({"a": 'extends = "b.toml"'}, r"a.toml extends b.toml, but there is no file .*b.toml"),
         ({"a": 'extends = "/b.toml"'}, "must be the path of another recipe, relative to this one"),
         ({"a": "extends = 3"}, "relative to this one, such as 'base.toml'; got 3"),
-        ({"a": 'extends = "b.toml"', "b": "= 1"}, "b.toml is no TOML file"),
+        ({"a": 'extends = "b.toml"', "b": "= 1"}, "b.toml is not a TOML file"),
         ({"a": 'extends = "b.toml"\n[training]\nepoch = 1', "b": ""}, "a.toml: .*did you mean 'epochs'"),
     ],
 )

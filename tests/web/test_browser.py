@@ -146,7 +146,7 @@ def test_image(width: int, dark: bool, browser: Browser, address: str, folder: P
     assert browser.run("document.getElementById('image-meaning').textContent").startswith("Calibrated:")
     browser.choose("#image-file", folder / "wrong.csv")
     browser.wait("!document.getElementById('image-error').hidden")
-    assert "no image" in browser.run("document.getElementById('image-error').textContent")
+    assert "not an image" in browser.run("document.getElementById('image-error').textContent")
     check_page(browser, address)
 
 

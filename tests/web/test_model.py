@@ -16,8 +16,9 @@ from PIL import Image
 from torch import Tensor, nn
 
 from calibrant import InputError
-from calibrant.calibrators import TemperatureScaling, VectorScaling
+from calibrant.calibrators import HistogramBinning, PlattScaling, TemperatureScaling, VectorScaling
 from calibrant.data import Geometry, Preparation
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions
 from calibrant.web.app import create_app
 from calibrant.web.chest import ORDERS
@@ -192,10 +193,10 @@ def bomb(width: int, height: int) -> bytes:
 
 IMAGES: dict[str, tuple[bytes, int, str]] = {
     "empty": (b"", 422, "empty"),
-    "text": (b"hello", 422, "no image"),
-    "svg": (b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>", 422, "no image"),
-    "pdf": (b"%PDF-1.7\n%", 422, "no image"),
-    "postscript": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", 422, "no image"),
+    "text": (b"hello", 422, "not an image"),
+    "svg": (b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>", 422, "not an image"),
+    "pdf": (b"%PDF-1.7\n%", 422, "not an image"),
+    "postscript": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", 422, "not an image"),
     "cut": (png(picture())[:50], 422, "x.png:"),
     "cut jpeg": (png(picture(size=(90, 90)), "JPEG")[:200], 422, "damaged"),
     "bomb": (bomb(60_000, 60_000), 413, "10,000 pixels"),
@@ -354,6 +355,25 @@ def test_refits_of_patients_are_wider() -> None:
         low, high = spread.interval(logits[:1])
         widths.append(float((high - low).max()))
     assert widths[1] > 1.5 * widths[0]
+
+
+@pytest.mark.parametrize("kind", ["multiclass", "multilabel", "binary"])
+def test_intervals_are_those_of_each_refit(kind: str) -> None:
+    """Maps that only scale are taken together, others one by one: the same percentiles."""
+    given = rows(multilabel=kind == "multilabel")
+    scores, labels = given.scores[:60], torch.as_tensor(given.labels)[:60]
+    if kind == "binary":
+        scores, labels = scores[:, 0], labels == 0
+    form = Predictions(logits=scores, labels=labels.long())
+    scaling = TemperatureScaling() if kind == "multiclass" else PlattScaling()
+    other = VectorScaling() if kind == "multiclass" else HistogramBinning()
+    for calibrator in (scaling, other):
+        spread = refits(fit_quietly(calibrator, Labelled.of(form)), form, number=4)
+        assert spread is not None
+        found = torch.stack([torch.as_tensor(each.predict_proba(scores[:7])) for each in spread.calibrators])
+        expected = torch.quantile(found, torch.tensor([0.025, 0.975], dtype=torch.float64), dim=0)
+        assert torch.allclose(torch.stack(spread.interval(scores[:7])), expected, rtol=0, atol=1e-12)
+        assert (spread._maps is None) == (calibrator is other)
 
 
 def test_orders_of_findings() -> None:

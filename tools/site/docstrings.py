@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import re
+import sys
 import textwrap
 from typing import Any
 
@@ -32,10 +35,44 @@ def _display(found: re.Match[str]) -> str:
     return f"\n{space}$$\n{space}{formula}\n{space}$$\n\n"
 
 
+def how_to_make(value: type) -> griffe.Parameters | None:
+    """The parameters of a class as Python knows them; ``None`` where it knows of none by name.
+
+    Example:
+        >>> [each.name for each in how_to_make(type("A", (), {"__init__": lambda self, *, a=1: None}))]
+        ['self', 'a']
+    """
+    try:
+        known = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if not any(each.kind not in {each.VAR_POSITIONAL, each.VAR_KEYWORD} for each in known):
+        return None
+    own = griffe.Parameter("self", kind=griffe.ParameterKind.positional_or_keyword)
+    return griffe.Parameters(own, *map(_as_shown, known))
+
+
+def _as_shown(parameter: inspect.Parameter) -> griffe.Parameter:
+    annotation, default = parameter.annotation, parameter.default
+    return griffe.Parameter(
+        parameter.name,
+        annotation=None if annotation is parameter.empty else inspect.formatannotation(annotation).strip("'"),
+        kind=griffe.ParameterKind[parameter.kind.name.lower()],
+        default=None if default is parameter.empty else repr(default),
+    )
+
+
 class Markdown(griffe.Extension):
-    """Changes every docstring before it is parsed."""
+    """Changes every docstring before it is parsed, and says how classes are made."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Called for each module, class, function and attribute."""
         if obj.docstring:
             obj.docstring.value = as_markdown(obj.docstring.value)
+        # Of losses, calibrators and recipes `__init__` is inherited or made when the class is.
+        if isinstance(obj, griffe.Class) and "__init__" not in obj.members:
+            value = getattr(sys.modules.get(obj.module.path), obj.name, None)
+            if isinstance(value, type) and not dataclasses.is_dataclass(value):
+                parameters = how_to_make(value)
+                if parameters is not None:
+                    obj.set_member("__init__", griffe.Function("__init__", parameters=parameters))

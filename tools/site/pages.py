@@ -7,6 +7,7 @@ import inspect
 import io
 import json
 import re
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -160,8 +161,45 @@ def api_page(room: str) -> str:
             value = getattr(module, name)
             home = getattr(value, "__module__", None) or module.__name__
             if not inspect.ismodule(value) and home.startswith("calibrant"):
-                parts.append(f"::: {home}.{getattr(value, '__qualname__', name)}\n")
+                parts.append(f"::: {home}.{getattr(value, '__qualname__', name)}\n{_options(value)}")
     return "\n".join(parts)
+
+
+@cache
+def _public() -> set[Any]:
+    """Everything that a page of the API describes."""
+    modules = [import_module(f"calibrant.{path}") for _, paths in ROOMS.values() for path in paths]
+    return {
+        value
+        for module in modules
+        for name in public_names(module)
+        if isinstance(value := getattr(module, name), type)
+    }
+
+
+def _options(value: Any) -> str:
+    """Of a class: its public base, and what it has from bases that no page describes."""
+    if not isinstance(value, type):
+        return ""
+    bases = [each for each in value.__mro__[1:] if each.__module__.startswith("calibrant")]
+    names: list[str] = []
+    for base in bases:
+        if base in _public():
+            break
+        names += [name for name, member in vars(base).items() if _is_described(name, member)]
+    listed = [name for name in dict.fromkeys(names) if name not in vars(value)]
+    shown = str(any(base in _public() for base in bases)).lower()
+    return f"    options:\n      show_bases: {shown}\n      inherited_members: {json.dumps(listed)}\n"
+
+
+_OF_MODULES = {"forward", "extra_repr", "get_extra_state", "set_extra_state"}  # torch calls them
+
+
+def _is_described(name: str, member: Any) -> bool:
+    if name[0] == "_" or name in _OF_MODULES:
+        return False
+    kinds = (property, classmethod, staticmethod)
+    return (callable(member) or isinstance(member, kinds)) and bool(inspect.getdoc(member))
 
 
 _EXITS = """Every command answers `--help`. Exit codes: 0 all is well, 1 a gate failed, 2 the input is wrong
@@ -191,7 +229,7 @@ def _command(title: str, command: Any, level: int = 2) -> list[str]:
     rows = [
         (
             _spelled(each),
-            (getattr(each, "help", None) or "").replace("|", "\\|").replace("\n", " "),
+            (getattr(each, "help", None) or "").replace("\\[", "[").replace("|", "\\|").replace("\n", " "),
             _default(each),
         )
         for each in command.params

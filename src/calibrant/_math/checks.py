@@ -125,13 +125,13 @@ def check_at_least(name: str, value: float, least: float) -> None:
 
 
 def check_level(level: float) -> None:
-    """Refuse what is no level of an interval."""
+    """Refuse what is not a level of an interval."""
     if not 0 < level < 1:
         raise InputError(f"`level` must lie between 0 and 1, as in 0.95; got {level}.")
 
 
 def check_is_number(name: str, value: object) -> None:
-    """Refuse a text, a list or anything else that is no number."""
+    """Refuse a text, a list or anything else that is not a number."""
     if isinstance(value, bool) or not isinstance(value, float | int | Real):  # the common ones first
         raise TypeError(f"`{name}` must be a number; got {value!r}.")
 
@@ -143,7 +143,7 @@ def check_share(name: str, value: float) -> None:
 
 
 def check_num_bins(num_bins: object) -> None:
-    """Refuse what is no number of bins."""
+    """Refuse what is not a number of bins."""
     if isinstance(num_bins, bool) or not isinstance(num_bins, Integral):
         raise TypeError(f"`num_bins` must be an integer; got {num_bins!r}.")
     if num_bins < 1:
@@ -233,7 +233,7 @@ def _check_logit_values(logits: Tensor, task: Task, *, allow_minus_inf: bool) ->
 
 
 def not_finite(row: int, value: float, *, rule: str = "finite") -> InputError:
-    """The error for a logit that is no number to compute with, and what to do about it."""
+    """The error for a logit that is not a number to compute with, and what to do about it."""
     if value == -math.inf:
         remedy = "where a class is ruled out, give probabilities as `probs`, which may be 0"
     elif math.isnan(value):

@@ -1,4 +1,4 @@
-"""One pass over the positions of an image: what is summed in cells of confidence and in bins of classes."""
+"""One pass over positions or rows: what is summed in cells of confidence and in bins of classes."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def add_positions(
     event: bool,
     cell_edges: NDArray[np.float64],
     bin_edges: NDArray[np.float64],
+    batches: NDArray[np.int64],
     cells: NDArray[np.float64],
     classes: NDArray[np.float64],
     agreement: NDArray[np.float64],
@@ -29,10 +30,11 @@ def add_positions(
 ) -> int:
     """Add scores ``(P, C)`` with labels ``(P,)``; returns at which position a score is none, or -1.
 
-    ``cells`` ``(K, 2, 6)`` are by confidence of the top label and whether it is right, or, of an ``event``,
-    by the probability of class 1 and whether it occurs. ``classes`` ``(C, B, 3)`` hold count, probability and
-    occurrences; ``agreement`` ``(C + 3, 4)``: how often each class is predicted, occurs, varies and is found,
-    and in the last three rows the hits of labels shifted by -1, 0 and 1. ``probs`` ``(C,)`` is room to work.
+    ``batches`` ``(P,)`` say to which of G batches a position belongs. ``cells`` ``(G, K, 2, 6)`` are by
+    confidence of the top label and whether it is right, or, of an ``event``, by the probability of class 1
+    and whether it occurs. ``classes`` ``(G, C, B, 3)`` hold count, probability and occurrences; ``agreement``
+    ``(C + 3, 4)``: how often each class is predicted, occurs, varies and is found, and in the last three rows
+    the hits of labels shifted by -1, 0 and 1. ``probs`` ``(C,)`` is room to work.
     """
     num_cells, num_bins, num_classes = len(cell_edges) - 1, len(bin_edges) - 1, scores.shape[1]
     for p in range(len(labels)):
@@ -41,13 +43,14 @@ def add_positions(
         if top < 0:
             return p
         brier = 0.0
+        of_classes = classes[batches[p]]
         for c in range(num_classes):
             happened = 1.0 if c == label else 0.0
             brier += (probs[c] - happened) ** 2
             b = _bin_of(probs[c], bin_edges, num_bins)
-            classes[c, b, 0] += 1.0
-            classes[c, b, 1] += probs[c]
-            classes[c, b, 2] += happened
+            of_classes[c, b, 0] += 1.0
+            of_classes[c, b, 1] += probs[c]
+            of_classes[c, b, 2] += happened
             agreement[c, 2] += probs[c] * (1.0 - probs[c])
         agreement[top, 0] += 1.0
         agreement[label, 1] += 1.0
@@ -56,7 +59,7 @@ def add_positions(
             agreement[num_classes + 1 + top - label, 0] += 1.0
         stated = min(probs[1] if event else probs[top], 1.0)
         hit = label if event else int(top == label)
-        cell = cells[_bin_of(stated, cell_edges, num_cells), hit]
+        cell = cells[batches[p], _bin_of(stated, cell_edges, num_cells), hit]
         cell[0] += 1.0
         cell[1] += stated
         cell[2] += nll
@@ -80,7 +83,7 @@ def _read(
 def _from_logits(
     row: NDArray[np.float64], label: int, probs: NDArray[np.float64]
 ) -> tuple[int, float, float]:
-    """The most probable class, the log-loss and the entropy; -1 where a logit is no number."""
+    """The most probable class, the log-loss and the entropy; -1 where a logit is not a number."""
     top = 0
     for c in range(len(row)):
         if not row[c] < np.inf:

@@ -34,7 +34,7 @@ def check_gamma(gamma: float | Tensor, *, elementwise: bool = False) -> None:
     check_is_number("gamma", gamma)
     if not (math.isfinite(gamma) and gamma > -1):
         raise InputError(
-            f"`gamma` must be finite and greater than -1, else the focal map is no bijection; got {gamma}."
+            f"`gamma` must be finite and greater than -1, else the focal map is not a bijection; got {gamma}."
         )
 
 

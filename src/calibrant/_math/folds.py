@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from calibrant._math.errors import InputError
 from calibrant._math.shapes import Bool, Int, Shaped
 from calibrant._math.threads import in_threads
 
@@ -40,5 +41,5 @@ def out_of_fold(
             found = values.new_empty((len(folds), *values.shape[1:]))
         found[inside] = values
     if found is None:
-        raise ValueError("there are no folds")
+        raise InputError("`folds` must hold a sample or more; got none.")
     return found

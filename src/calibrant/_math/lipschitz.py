@@ -67,7 +67,7 @@ class LipschitzMaximum(NamedTuple):
     potential: Vector  # (n,) h_1 ... h_n
 
 
-class Solution(NamedTuple):
+class LipschitzSolution(NamedTuple):
     """A programme and its optimum."""
 
     points: Vector  # (n,)
@@ -102,10 +102,10 @@ class SortedResiduals:
         """The error of the sample, or of the resample in which row i occurs ``counts[i]`` times."""
         return self.solve(counts).best.value
 
-    def solve(self, counts: NDArray[np.integer[Any]] | None = None) -> Solution:
+    def solve(self, counts: NDArray[np.integer[Any]] | None = None) -> LipschitzSolution:
         """The distinct scores, the residual at each as a share of the whole, and the optimum there."""
         points, residuals, _ = merge_ties(self.scores, self.shares(counts) * self.residuals)
-        return Solution(points, residuals, lipschitz_maximum(points, residuals))
+        return LipschitzSolution(points, residuals, lipschitz_maximum(points, residuals))
 
     def gradient(self) -> SmoothCalibrationGradient:
         """See :func:`smooth_calibration_gradient`."""

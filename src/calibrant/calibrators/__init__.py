@@ -63,5 +63,6 @@ from calibrant.calibrators.fitting.results import FitResult as FitResult
 from calibrant.calibrators.methods import *
 from calibrant.calibrators.roster import available as available
 from calibrant.calibrators.roster import build as build
+from calibrant.calibrators.top_k import fit_top_k_temperature as fit_top_k_temperature
 
 __all__ = public_names(globals())  # pyright: ignore[reportUnsupportedDunderAll]

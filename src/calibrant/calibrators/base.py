@@ -287,9 +287,9 @@ class Calibrator(FittedModule):
             sigmoid) gives the calibrated probabilities.
 
         Raises:
-            InputError: If the calibrator is no affine map of logits, or the layer has another number of
+            InputError: If the calibrator is not an affine map of logits, or the layer has another number of
                 outputs than the calibrator was fitted on.
-            TypeError: If ``linear`` is no ``nn.Linear``.
+            TypeError: If ``linear`` is not an ``nn.Linear``.
             NotFittedError: If ``fit`` was not called.
 
         Note:
@@ -310,7 +310,7 @@ class Calibrator(FittedModule):
         affine = self.affine()
         if affine is None:
             raise InputError(
-                f"`linear` cannot take up {self.name} as it was fitted, which is no affine map of logits; "
+                f"`linear` cannot take up {self.name} as it was fitted: it is not an affine map of logits; "
                 "use CalibratedModel(model, calibrator), which keeps it as a module."
             )
         count = self.num_outputs()

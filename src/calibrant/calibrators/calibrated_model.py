@@ -26,7 +26,7 @@ class CalibratedModel(nn.Module):
             ``load_state_dict``.
 
     Raises:
-        TypeError: If ``model`` is no module, or ``calibrator`` no calibrator.
+        TypeError: If ``model`` is not a module, or ``calibrator`` not a calibrator.
 
     Example:
         >>> from calibrant.calibrators import TemperatureScaling

@@ -15,6 +15,7 @@ from calibrant._math.errors import ConvergenceError, InputError
 
 Method: TypeAlias = Literal["logistic", "dependent-logistic", "beta"]
 METHODS: tuple[Method, ...] = ("logistic", "dependent-logistic", "beta")
+Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
 LEAST = float(np.finfo(np.float64).eps)
 
@@ -41,7 +42,7 @@ class DetectionCalibration:
         Raises:
             InputError: If there are other columns, or a value lies outside 0..1.
         """
-        axes = _axes(confidences, covariates)
+        axes = as_axes(confidences, covariates)
         if axes.shape[1] != 1 + self.num_covariates:
             raise InputError(
                 f"`covariates` must have {self.num_covariates} columns, as in the fit; "
@@ -69,7 +70,7 @@ class DetectionCalibration:
                 raise InputError("its numbers must be finite")
             found.predict_proba([0.5], np.full((1, found.num_covariates), 0.5))  # as many weights as terms
         except (ValueError, TypeError, KeyError) as error:
-            raise InputError(f"it is no calibrator of detections ({error}).") from error
+            raise InputError(f"it is not a calibrator of detections ({error}).") from error
         return found
 
 
@@ -117,9 +118,8 @@ def fit_detections(
         True
     """
     check_choice("method", method, METHODS)
-    axes, right = _axes(confidences, covariates), np.asarray(correct, np.float64)
-    if right.shape != (len(axes),) or not np.isin(right, (0, 1)).all():
-        raise InputError(f"`correct` must hold 0 and 1, one for each of {len(axes)} detections.")
+    axes = as_axes(confidences, covariates)
+    right = as_correct(correct, len(axes))
     if not 0 < right.mean() < 1:
         raise InputError("`correct` must hold right and wrong detections; got only one of them.")
     terms = _TERMS[method](axes)
@@ -132,7 +132,8 @@ def fit_detections(
     )
 
 
-def _axes(confidences: ArrayLike, covariates: ArrayLike | None) -> Matrix:
+def as_axes(confidences: ArrayLike, covariates: ArrayLike | None) -> Matrix:
+    """Confidences and covariates as the columns of one table, if they lie in 0..1."""
     stated = np.asarray(confidences, np.float64)
     if stated.ndim != 1:
         raise InputError(f"`confidences` must have shape (N,); got {stated.shape}.")
@@ -145,6 +146,14 @@ def _axes(confidences: ArrayLike, covariates: ArrayLike | None) -> Matrix:
     if not ((axes >= 0).all() and (axes <= 1).all()):
         raise InputError("`confidences` and `covariates` must lie in 0..1; take shares of the image.")
     return axes
+
+
+def as_correct(correct: ArrayLike, num_detections: int) -> Vector:
+    """What is right as numbers, if each is 0 or 1."""
+    right = np.asarray(correct, np.float64)
+    if right.shape != (num_detections,) or not np.isin(right, (0, 1)).all():
+        raise InputError(f"`correct` must hold 0 and 1, one for each of {num_detections} detections.")
+    return right
 
 
 def _linear(axes: Matrix) -> Matrix:

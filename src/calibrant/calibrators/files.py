@@ -28,7 +28,7 @@ def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
         The fitted calibrator, on the CPU, which predicts bit for bit what it did when it was saved.
 
     Raises:
-        InputError: If the file is no calibrator, is damaged, or was written by a newer version.
+        InputError: If the file is not a calibrator, is damaged, or was written by a newer version.
         OSError: If it cannot be read.
 
     Example:

@@ -15,6 +15,7 @@ from calibrant._math.errors import InputError
 from calibrant.cli.dense import apply_to_images
 from calibrant.cli.reading import Reading, check_inputs, is_pipe, reads
 from calibrant.cli.terminal import Force, check_output, progress, write_unless_other
+from calibrant.cli.top_k import apply_to_top_k
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,10 +79,14 @@ def apply(
         event = fitted.kind_ == "binary"
         reading = reading.of_new(groups=isinstance(loaded, GroupCalibrator | Multicalibrator))
         detected = None if is_pipe(file) else detection_results(file, annotations=reading.annotations)
-        if detected is None:
-            given, reading = _loaded(fitted, reading, file)
-        else:
-            given = detected.predictions
+        given, reading = (
+            _loaded(fitted, reading, file) if detected is None else (detected.predictions, reading)
+        )
+        if given.top_k is not None and not event:
+            tell(f"applying {fitted.name}", 0.5)
+            plain = fitted is loaded and not (label_shift or prior)
+            typer.echo(apply_to_top_k(fitted if plain else None, calibrator, given, file, out, force=force))
+            return
         predictions = to_repair(given) if event else given
         _check_fit(calibrator, fitted, file, given, predictions)
         tell(f"applying {fitted.name}", 0.5)
@@ -92,10 +97,11 @@ def apply(
             probs = loaded.predict_proba(scores, groups=_groups_of(predictions, calibrator, file))
         else:
             probs = loaded.predict_proba(scores)
-        if label_shift or prior:
-            probs, notes = _for_other_frequencies(fitted, probs, prior)
-        else:
-            notes = _notes_on_shift(fitted, scores)
+        probs, notes = (
+            _for_other_frequencies(fitted, probs, prior)
+            if label_shift or prior
+            else (probs, _notes_on_shift(fitted, scores))
+        )
         calibrated = repaired(given, probs)
         tell(f"writing {out.name}", 0.8)
         kept = False
@@ -104,14 +110,14 @@ def apply(
             nonlocal kept
             if detected is not None and path.suffix == ".json":
                 detected.save(path, calibrated.confidence)
-            elif is_pipe(file):
+            elif is_pipe(file) or given.top_k is not None:
                 calibrated.save(path)
             else:
                 kept = save_in_form_of(file, path, calibrated, columns=reading.columns, format=reading.form)
 
         write_unless_other(out, write, option="--out", force=force)
     if not kept and any(note.startswith("Not used") for note in given.notes):
-        notes = (*notes, f"{out} is no table like {file}, so the columns that are not used were left out.")
+        notes = (*notes, f"{out} is not a table like {file}, so the columns that are not used were left out.")
     for note in (*given.notes, *notes):
         typer.echo(f"note: {note}")
     typer.echo(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")

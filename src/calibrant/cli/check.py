@@ -5,15 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.dense import IgnoreIndex
+from calibrant.cli.parts import EngineOption, JobsOption, opened_large, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
-    MOST_BINS,
+    Bins,
+    Json,
     PositiveClass,
+    Seed,
     alternatives,
     check_json,
     check_output,
@@ -24,6 +28,9 @@ from calibrant.cli.terminal import (
     to_stdout,
 )
 from calibrant.evaluation.quantities.roster import gated
+
+if TYPE_CHECKING:
+    from calibrant.evaluation.subject import Judgeable
 
 MARKS = {"pass": "pass", "within noise": "pass, within noise", "fail": "FAIL"}
 TOO_FEW = "pass, too few samples to tell"
@@ -76,15 +83,14 @@ def check(
         typer.Option("--strict", help="Also fail what noise explains or too few samples cannot decide."),
     ] = False,
     positive_class: PositiveClass = None,
-    json: Annotated[
-        Path | None, typer.Option(help="Write what was found to this .json file; - prints it instead.")
-    ] = None,
+    json: Json = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this .xml file.")] = None,
-    bins: Annotated[
-        int, typer.Option(min=1, max=MOST_BINS, help="Number of bins of the calibration errors.")
-    ] = 15,
+    bins: Bins = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Resamples, and draws at the limit.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    ignore_index: IgnoreIndex = None,
+    seed: Seed = 0,
+    engine: EngineOption = None,
+    jobs: JobsOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what fails.")] = False,
     **limits: str | None,
 ) -> None:
@@ -104,11 +110,16 @@ def check(
     wanted = {
         metric: _number(gated()[metric].option, text) for metric, text in limits.items() if text is not None
     }
-    with progress(f"checking {file.name}", quiet=quiet):
+    with progress(f"checking {file.name}", quiet=quiet), shared_out(engine, jobs) as spread:
+
+        def opened(path: Path, read: Callable[[Path], Judgeable]) -> Judgeable:
+            found = opened_large(path, reading, engine=engine, ignore_index=ignore_index, others=True)
+            return found or read(path)
+
         found = check_predictions(
-            reading.load(file),
+            opened(file, reading.load),
             wanted,
-            baseline=None if baseline is None else reading.load_other(baseline),
+            baseline=None if baseline is None else opened(baseline, reading.load_other),
             baseline_metrics=baseline_metric or None,
             confidence=confidence,
             strict=strict,
@@ -117,6 +128,7 @@ def check(
             bootstrap=bootstrap,
             seed=seed,
             command=command_line(),
+            spread=spread,
         )
         deliver_json(json, found.to_json())
         if junit is not None:

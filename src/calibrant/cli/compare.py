@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.dense import IgnoreIndex
+from calibrant.cli.parts import opened_large
 from calibrant.cli.reading import Reading, check_inputs, expanded, reads
 from calibrant.cli.terminal import (
-    MOST_BINS,
+    Bins,
+    Bootstrap,
     Force,
+    Json,
     Level,
+    Metrics,
+    Names,
     PositiveClass,
-    alternatives,
+    Seed,
+    Title,
     check_json,
     check_output,
     command_line,
@@ -24,7 +31,7 @@ from calibrant.cli.terminal import (
     refuse_to_replace_report,
     to_stdout,
 )
-from calibrant.evaluation.quantities.roster import check_added, extras
+from calibrant.evaluation.quantities.roster import check_added
 
 if TYPE_CHECKING:
     from calibrant.reports.run_sections import Section
@@ -34,27 +41,21 @@ if TYPE_CHECKING:
 @reads
 def compare(
     files: Annotated[
-        list[Path], typer.Argument(help="Two or more files of predictions, or directories of runs.")
+        list[Path],
+        typer.Argument(help="Two or more files of predictions, folders of images, or directories of runs."),
     ],
     reading: Reading,
     report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
-    title: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What the report is headed by, as the model's name.")
-    ] = None,
-    json: Annotated[
-        Path | None, typer.Option(help="Write everything found to this .json file; - prints it instead.")
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help=f"Also measure {alternatives(extras())}. May be repeated."),
-    ] = None,
+    title: Title = None,
+    names: Names = None,
+    json: Json = None,
+    metric: Metrics = None,
     positive_class: PositiveClass = None,
-    bins: Annotated[
-        int, typer.Option(min=1, max=MOST_BINS, help="Number of bins of the calibration errors.")
-    ] = 15,
-    bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples behind the intervals.")] = 1000,
+    bins: Bins = 15,
+    bootstrap: Bootstrap = 1000,
     level: Level = 0.95,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    ignore_index: IgnoreIndex = None,
+    seed: Seed = 0,
     force: Force = False,
 ) -> None:
     """Put several models side by side; differences are paired where the samples are the same.
@@ -71,6 +72,7 @@ def compare(
     if len(files) < 2:
         msg = "compare needs two files or more; for one, use `calibrant evaluate`."
         raise InputError(msg)
+    called_so = called(files, names)
 
     from rich.console import Console
 
@@ -78,12 +80,17 @@ def compare(
     from calibrant.reports import render_comparison, write_report
 
     with progress("reading") as tell:
-        names = short_names(files)
-        runs = _runs(names, files)
+        runs = _runs(called_so, files)
         found = compare_predictions(
             [
-                (name, runs[name].predictions if name in runs else reading.load(path))
-                for name, path in zip(names, files, strict=True)
+                (
+                    name,
+                    runs[name].predictions
+                    if name in runs
+                    else opened_large(path, reading, ignore_index=ignore_index, others=True)
+                    or reading.load(path),
+                )
+                for name, path in zip(called_so, files, strict=True)
             ],
             positive_class=positive_class,
             num_bins=bins,
@@ -107,7 +114,14 @@ def compare(
 
 def _runs(names: list[str], files: list[Path]) -> dict[str, Run]:
     """The finished runs among them."""
-    folders = {name: path for name, path in zip(names, files, strict=True) if path.is_dir()}
+    from calibrant.predictions.dense import is_dense
+    from calibrant.predictions.partitioned import is_partitioned
+
+    folders = {
+        name: path
+        for name, path in zip(names, files, strict=True)
+        if path.is_dir() and not is_dense(path) and not is_partitioned(path)
+    }
     if not folders:
         return {}
     from calibrant.training import load_run
@@ -128,6 +142,23 @@ def _sections(runs: dict[str, Run]) -> tuple[Section, ...]:
     from calibrant.training.run_report import comparison_sections
 
     return comparison_sections(runs)
+
+
+def called(paths: list[Path], names: str | None) -> list[str]:
+    """What each file is called: as was asked for, or after itself.
+
+    Raises:
+        InputError: If there are not as many names as files, or two are alike.
+    """
+    if names is None:
+        return short_names(paths)
+    found = [name.strip() for name in names.split(",")]
+    if len(found) != len(paths) or len(set(found)) < len(found) or not all(found):
+        raise InputError(
+            f"--names must hold a name for each of the {len(paths)} files, no two alike, with commas "
+            f"between; got {names!r}."
+        )
+    return found
 
 
 def short_names(files: list[Path]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import check_output, progress
+from calibrant.cli.terminal import Seed, check_output, progress
 
 if TYPE_CHECKING:
     from calibrant.training.curvature_subject import Subject
@@ -49,7 +49,7 @@ def curvature(
         Path | None, typer.Option(help="Draw the density into this file: .svg, .png or .pdf.")
     ] = None,
     device: Annotated[str, typer.Option(help="Device: cpu, cuda or mps.")] = "cpu",
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    seed: Seed = 0,
 ) -> None:
     """The curvature of the training loss, and of cross-entropy, at a network's parameters.
 

@@ -26,7 +26,7 @@ def defaults_from(folder: Path, group: Callable[[], Any]) -> dict[str, Any]:
     """The defaults of every command, by the names of its parameters, for the group's ``default_map``.
 
     Raises:
-        InputError: If the file is no TOML, or names an option that there is not; one sentence.
+        InputError: If the file is not TOML, or names an option that there is not; one sentence.
     """
     file, table = _table(folder)
     if file is None:

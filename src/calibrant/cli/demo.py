@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from calibrant.cli.terminal import command_line, progress
+from calibrant.cli.terminal import Seed, command_line, progress
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    seed: Seed = 0,
 ) -> None:
     """Train with ten losses on the bundled digits, compare them, evaluate and repair one network."""
     from rich.console import Console

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from calibrant._math.errors import InputError
 
@@ -15,17 +17,40 @@ if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.predictions import DensePredictions, Predictions
 
+IgnoreIndex = Annotated[
+    int | None,
+    typer.Option(metavar="LABEL", help="In segmentation, positions with this label are left out."),
+]
+
 
 def opened_dense(
-    path: Path, *, ignore_index: int | None, images: Path | None = None
+    path: Path,
+    *,
+    ignore_index: int | None,
+    images: Path | None = None,
+    tabular: str = "",
+    others: bool = False,
 ) -> DensePredictions | None:
-    """The images of a folder or archive, if it holds such."""
+    """The images of a folder or archive, if it holds such.
+
+    Args:
+        path: What may hold images.
+        ignore_index: The label of positions that are left out.
+        images: Where a table of the images shall go.
+        tabular: Options that say how tables are read, as they were typed; images heed none of them.
+        others: Whether the options for images may be for other files.
+    """
     from calibrant.predictions import load_dense
     from calibrant.predictions.dense import is_dense
 
     if is_dense(path):
+        if tabular:
+            raise InputError(
+                f"{path} holds images of scores with labels of their own, and each image is a cluster; "
+                f"leave out {tabular}."
+            )
         return load_dense(path, ignore_index=ignore_index)
-    if ignore_index is not None or images is not None:
+    if (ignore_index is not None or images is not None) and not others:
         raise InputError(
             "--ignore-index and --images are for segmentation, logits of shape (N, C, H, W), of which "
             f"{path} holds none."

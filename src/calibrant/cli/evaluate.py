@@ -10,15 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
-from calibrant.cli.dense import opened_dense, write_images
+from calibrant.cli.dense import IgnoreIndex, write_images
+from calibrant.cli.manner import Quiet
+from calibrant.cli.parts import EngineOption, JobsOption, opened_large, shared_out
 from calibrant.cli.reading import Reading, check_inputs, expanded, named, reads
 from calibrant.cli.terminal import (
     METHODS,
-    MOST_BINS,
+    Bins,
+    Bootstrap,
     Force,
+    Json,
     Level,
+    Metrics,
     PositiveClass,
-    alternatives,
+    Seed,
+    Title,
     check_json,
     check_output,
     command_line,
@@ -29,7 +35,7 @@ from calibrant.cli.terminal import (
     refuse_to_replace_report,
     to_stdout,
 )
-from calibrant.evaluation.quantities.roster import check_added, extras
+from calibrant.evaluation.quantities.roster import check_added
 
 if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
@@ -43,7 +49,8 @@ def evaluate(
             metavar="FILE...",
             help="Predictions: .npz, .csv, .tsv, .jsonl, .parquet, .safetensors, .pt, or logits.npy "
             "(probs.npy) with labels.npy beside it; - for a pipe. Several are judged one after another. "
-            "Large .npy and .parquet files are read in pieces, folders or .npz of segmentation by images.",
+            "Large .npy and .parquet files are read in pieces, folders or .npz of segmentation by images; a "
+            "folder of .parquet files or an address (s3://...) is one table.",
         ),
     ],
     reading: Reading,
@@ -70,32 +77,18 @@ def evaluate(
         Path | None,
         typer.Option(help="Write a report to this .html file, or one for each FILE into this folder."),
     ] = None,
-    title: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What the report is headed by, as the model's name.")
-    ] = None,
-    json: Annotated[
-        Path | None, typer.Option(help="Write everything found to this .json file; - prints it instead.")
-    ] = None,
+    title: Title = None,
+    json: Json = None,
     method: Annotated[
         list[str] | None,
         typer.Option(metavar="METHOD", help=f"{METHODS}. May be repeated. Default: those that suit FILE."),
     ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help=f"Also measure {alternatives(extras())}. May be repeated."),
-    ] = None,
+    metric: Metrics = None,
     positive_class: PositiveClass = None,
-    bins: Annotated[
-        int, typer.Option(min=1, max=MOST_BINS, metavar="N", help="Number of bins of the calibration errors.")
-    ] = 15,
-    bootstrap: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Bootstrap resamples behind the intervals.")
-    ] = 1000,
+    bins: Bins = 15,
+    bootstrap: Bootstrap = 1000,
     level: Level = 0.95,
-    ignore_index: Annotated[
-        int | None,
-        typer.Option(metavar="LABEL", help="In segmentation, positions with this label are left out."),
-    ] = None,
+    ignore_index: IgnoreIndex = None,
     images: Annotated[
         Path | None,
         typer.Option(help="For segmentation: write a row for each image into this .csv file."),
@@ -107,9 +100,11 @@ def evaluate(
             help="Also judge repairs in each group that FILE names: one for all, one for each group.",
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
+    seed: Seed = 0,
+    engine: EngineOption = None,
+    jobs: JobsOption = None,
     force: Force = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Say whether the probabilities in FILE are true, how sure that is, and what mends them."""
     added = check_added(metric or ())
@@ -126,14 +121,16 @@ def evaluate(
 
     from calibrant.evaluation import evaluate as evaluate_predictions
     from calibrant.evaluation.group_repairs import with_repairs_by_group
-    from calibrant.predictions import DensePredictions
+    from calibrant.predictions import DensePredictions, Predictions
     from calibrant.reports import render
 
     def judged(file: Path) -> Evaluation:
-        with progress(f"reading {file.name}", quiet=quiet) as tell:
-            dense = opened_dense(file, ignore_index=ignore_index, images=images)
-            predictions = dense or reading.open(file, labels=labels)
-            if by_group and (isinstance(predictions, DensePredictions) or predictions.groups is None):
+        with progress(f"reading {file.name}", quiet=quiet) as tell, shared_out(engine, jobs) as spread:
+            large = opened_large(
+                file, reading, engine=engine, labels=labels, ignore_index=ignore_index, images=images
+            )
+            predictions = large or reading.open(file, labels=labels)
+            if by_group and (not isinstance(predictions, Predictions) or predictions.groups is None):
                 raise InputError(
                     f"--by-group needs `groups` in {file}, one name per sample; --group-column says which "
                     "column holds them."
@@ -152,14 +149,15 @@ def evaluate(
                 seed=seed,
                 command=command_line(),
                 progress=tell,
+                spread=spread,
             )
             mended = None
-            if by_group and not isinstance(predictions, DensePredictions):
+            if by_group and isinstance(predictions, Predictions):
                 tell("repairing each group", 0.95)
                 answer, mended = with_repairs_by_group(answer, predictions, level=level, seed=seed)
-            if dense is not None and images is not None:
+            if isinstance(large, DensePredictions) and images is not None:
                 tell("writing the table of images", 0.97)
-                write_images(dense, images, num_bins=bins)
+                write_images(large, images, num_bins=bins)
             found = _with_commands(answer, reading, ignore_index)
             page = report / f"{file.stem}.html" if report is not None and pages else report
             if page is not None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.compare import short_names
+from calibrant.cli.compare import called
 from calibrant.cli.reading import Reading, check_inputs, expanded, reads
-from calibrant.cli.terminal import MOST_BINS, OBJECTIVE, PositiveClass, errors, progress, share
+from calibrant.cli.terminal import MOST_BINS, OBJECTIVE, Names, PositiveClass, errors, progress, share
 
 if TYPE_CHECKING:
     from calibrant.experiments.file_figures.request import DrawnFigure, FileFigure
@@ -69,6 +69,17 @@ def figure(
         typer.Option(min=2, help="For `landscape`: number of refits; 100, for calibration errors 20."),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of what is drawn at random.")] = None,
+    names: Names = None,
+    width: Annotated[
+        float | None,
+        typer.Option(
+            min=2,
+            max=20,
+            metavar="INCHES",
+            help="Width of the figure; its height goes with it, and letters keep their size. A column of a "
+            "paper: 3.3.",
+        ),
+    ] = None,
 ) -> None:
     """Draw a figure of files of predictions, or of the theory."""
     if name is None and not listed:
@@ -100,8 +111,8 @@ def figure(
     if isinstance(chosen, FileFigure):
         _check_files(chosen, paths)
         _check_options(name, given, chosen.options)
-        drawn = _drawn(chosen, paths, reading, given)
-        save_figure(drawn.figure, path)
+        drawn = _drawn(chosen, dict(zip(called(paths, names), paths, strict=True)), reading, given)
+        save_figure(drawn.figure, path, width=width)
         for note in drawn.notes:
             errors().print(f"note: {note}", markup=False, highlight=False)
         said = drawn.said
@@ -110,20 +121,23 @@ def figure(
             raise InputError(f"the figure {name} shows theory and takes no file; got {paths[0]}.")
         if reading != Reading():
             raise InputError(f"the figure {name} shows theory and reads no file; leave out {reading.words}.")
+        if names is not None:
+            raise InputError(f"the figure {name} shows theory and takes no --names.")
         _check_options(name, given, frozenset())
-        save_figure(chosen.draw(), path)
+        save_figure(chosen.draw(), path, width=width)
         said = chosen.note
     typer.echo(path)
     if said:
         typer.echo(said)
 
 
-def _drawn(chosen: FileFigure, paths: list[Path], reading: Reading, given: dict[str, object]) -> DrawnFigure:
+def _drawn(
+    chosen: FileFigure, files: dict[str, Path], reading: Reading, given: dict[str, object]
+) -> DrawnFigure:
     from calibrant.experiments.file_figures.request import FigureRequest
     from calibrant.reports.figures.drawing import drawing_style
 
-    with progress(f"reading {paths[0].name}") as tell, drawing_style():
-        files = dict(zip(short_names(paths), paths, strict=True))
+    with progress(f"reading {next(iter(files.values())).name}") as tell, drawing_style():
         return chosen.draw_files(FigureRequest(files=files, load=reading.load, tell=tell, **given))  # pyright: ignore[reportArgumentType]
 
 

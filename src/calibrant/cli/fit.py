@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.dense import opened_dense, positions_to_fit
+from calibrant.cli.dense import IgnoreIndex, opened_dense, positions_to_fit
+from calibrant.cli.parts import EngineOption, JobsOption, fit_in_parts, opened_parts, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import METHODS, Force, check_output, progress, write_unless_other
 
@@ -44,24 +46,35 @@ def fit(
             help="A calibrator for each group that FILE's `groups` names; small groups borrow from all.",
         ),
     ] = False,
-    ignore_index: Annotated[
-        int | None,
-        typer.Option(metavar="LABEL", help="In segmentation, positions with this label are left out."),
-    ] = None,
+    ignore_index: IgnoreIndex = None,
+    engine: EngineOption = None,
+    jobs: JobsOption = None,
     force: Force = False,
 ) -> None:
     """Fit a calibrator on FILE's calibration split and save it."""
     check_inputs(file)
     check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
 
-    from calibrant.calibrators import build
+    from calibrant.calibrators import build, fit_top_k_temperature
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
     from calibrant.predictions.repair_form import to_repair
+    from calibrant.predictions.top_k import has_row_temperature
 
     several = method == MULTICALIBRATION
     calibrator = None if method is None or several else build(method)
     with progress(f"reading {file.name}") as tell:
-        dense = opened_dense(file, ignore_index=ignore_index)
+        table = None if by_group or several else opened_parts(file, reading, engine)
+        if table is not None:
+            if not force:
+                refuse_to_replace_another_file(out)
+            with shared_out(engine, jobs) as spread:
+                tell(f"fitting on {table.num_samples:,} rows", 0.1)
+                fitted, said = fit_in_parts(table, method, every_row=every_row, spread=spread)
+            fitted.class_names_ = table.class_names
+            write_unless_other(out, fitted.save, option="--out", force=force)
+            typer.echo("\n".join([*summary(fitted, [*table.notes, *said]), f"calibrator: {out}"]))
+            return
+        dense = opened_dense(file, ignore_index=ignore_index, tabular=reading.words)
         predictions = reading.load(file) if dense is None else positions_to_fit(dense)
         rows = rows_to_fit(
             predictions,
@@ -76,6 +89,11 @@ def fit(
             raise InputError(
                 f"{calibrator.name} is for {suited} predictions; {file} holds confidences: take platt."
             )
+        if (several or by_group) and any(":" not in each for each in reading.bands):
+            raise InputError(
+                "--bands must say where bands begin, as in position:0:128:512, so that they are the same in "
+                f"every file; got {','.join(reading.bands)}."
+            )
         if not force:
             refuse_to_replace_another_file(out)
         if several:
@@ -86,6 +104,9 @@ def fit(
         if calibrator is None:
             tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
             calibrator = chosen(Labelled.of(rows), rows.clusters)
+        elif rows.top_k is not None and not by_group and has_row_temperature(calibrator.text, rows):
+            tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
+            calibrator = fit_top_k_temperature(rows.top_k, weights=rows.weights)
         elif not by_group:
             tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
             # Warnings stand in the fit's own summary, which is printed below.
@@ -95,15 +116,20 @@ def fit(
             said = fit_by_group(calibrator, rows, out, force=force)
             typer.echo("\n".join([*said, *(f"note: {note}" for note in predictions.notes)]))
             return
-        calibrator.class_names_ = rows.class_names
+        calibrator.class_names_ = rows.class_names if calibrator.kind_ == rows.kind else None
         write_unless_other(out, calibrator.save, option="--out", force=force)
 
+    typer.echo("\n".join([*summary(calibrator, predictions.notes), f"calibrator: {out}"]))
+
+
+def summary(calibrator: Calibrator, notes: Sequence[str]) -> list[str]:
+    """What was fitted, and how well."""
     result = calibrator.fit_result_
-    typer.echo(f"{calibrator.name}, fitted on {rows.num_samples} samples: {described(calibrator)}")
-    typer.echo(f"{result.objective}: {result.before:.6g} before, {result.after:.6g} after ({result.message})")
-    for note in (*predictions.notes, *result.warnings):
-        typer.echo(f"note: {note}")
-    typer.echo(f"calibrator: {out}")
+    return [
+        f"{calibrator.name}, fitted on {result.num_samples} samples: {described(calibrator)}",
+        f"{result.objective}: {result.before:.6g} before, {result.after:.6g} after ({result.message})",
+        *(f"note: {note}" for note in (*notes, *result.warnings)),
+    ]
 
 
 def rows_to_fit(
@@ -207,7 +233,7 @@ def refuse_to_replace_another_file(out: Path) -> None:
     try:
         load_either(out)
     except InputError as error:
-        msg = f"--out {out} exists and is no calibrator, so it is not replaced; give another name."
+        msg = f"--out {out} exists and is not a calibrator, so it is not replaced; give another name."
         raise InputError(msg) from error
 
 

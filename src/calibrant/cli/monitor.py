@@ -9,8 +9,10 @@ import typer
 
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
-    MOST_BINS,
+    Bins,
+    Json,
     PositiveClass,
+    Seed,
     check_json,
     check_output,
     command_line,
@@ -47,17 +49,13 @@ def monitor(
         typer.Option(min=1e-6, max=0.5, help="Probability of an alarm, ever, where nothing is wrong."),
     ] = 0.05,
     positive_class: PositiveClass = None,
-    json: Annotated[
-        Path | None, typer.Option(help="Write what was found to this .json file; - prints it instead.")
-    ] = None,
+    json: Json = None,
     prometheus: Annotated[
         Path | None, typer.Option(help="Write metrics for Prometheus's node exporter to this .prom file.")
     ] = None,
-    bins: Annotated[
-        int, typer.Option(min=1, max=MOST_BINS, help="Number of bins of the calibration errors.")
-    ] = 15,
+    bins: Bins = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Resamples for the intervals of a window.")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    seed: Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only an alarm.")] = False,
 ) -> None:
     """Is a model in use still calibrated? Exit with 1 if not; run it again whenever new predictions came.

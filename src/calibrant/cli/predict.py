@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.manner import Quiet
 from calibrant.cli.terminal import Force, check_output, progress, refuse_to_replace
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def predict(
     ] = "float32",
     no_network: Annotated[bool, typer.Option("--offline", help="Download no data.")] = False,
     force: Force = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Let MODEL predict DATA, and write what evaluate, fit, compare and the others read."""
     check_output(out, option="--out")

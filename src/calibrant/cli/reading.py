@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
 
 STDIN = frozenset({"-", "/dev/stdin", "/proc/self/fd/0", "/dev/fd/0"})
 LmScore = Literal["acc", "acc_norm", "acc_bytes"]
+FREQUENCY = "predicted-frequency"
 AnyKind = Literal["binary", "multiclass", "multilabel", "top_label"]
 
 COMMAS = "; columns have commas between, as --prob-columns cat,dog, and options that need a value have one"
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # what fsspec knows
 _PANEL = "How files are read"
 _OPTIONS: dict[str, tuple[Any, Any]] = {
     "form": (
@@ -65,6 +68,15 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
             metavar="COLUMN",
             help="The column of patients, documents, images, ...: samples of one are not independent, so "
             "intervals and p-values are those of whole clusters.",
+        ),
+    ),
+    "bands": (
+        list[str] | None,
+        typer.Option(
+            "--bands",
+            metavar="NAMES",
+            help="Columns of numbers whose bands are groups: position, or position:0:128:512. "
+            "predicted-frequency: how often FILE predicts the class that is predicted.",
         ),
     ),
     "annotations": (
@@ -105,6 +117,7 @@ class Reading:
     logit_columns: tuple[str, ...] = ()
     group_column: str | None = None
     cluster: str | None = None
+    bands: tuple[str, ...] = ()
     annotations: Path | None = None
     iou: float = 0.5
     percent: bool = False
@@ -114,6 +127,7 @@ class Reading:
     def open(self, path: Path, *, labels: Path | None = None, stream: bool | None = None) -> Predictions:
         """Predictions of a file, or of what comes through a pipe."""
         from calibrant.predictions import load_detections, open_predictions
+        from calibrant.predictions.frequency import by_frequency
 
         if self.annotations is not None:
             return load_detections(path, self.annotations, iou=self.iou).predictions()
@@ -131,6 +145,8 @@ class Reading:
             format=form,
             name=name,
         )
+        if FREQUENCY in self.bands:
+            found = by_frequency(found)
         if not self._clusters_are_groups:
             return found
         if found.groups is None:
@@ -154,6 +170,7 @@ class Reading:
             logits=self.logit_columns,
             group=groups or None,
             cluster=None if self._clusters_are_groups or self.cluster == "clusters" else self.cluster,
+            bands=tuple(each for each in self.bands if each != FREQUENCY),
         )
         return names or None
 
@@ -171,7 +188,7 @@ class Reading:
         """
         if groups:
             return replace(self, cluster=None, iou=0.5)
-        return replace(self, cluster=None, iou=0.5, group_column=None, annotations=None)
+        return replace(self, cluster=None, iou=0.5, group_column=None, bands=(), annotations=None)
 
     def load_other(self, path: Path) -> Predictions:
         """The same, of a file whose columns may have calibrant's own names, as ``apply`` writes them."""
@@ -181,7 +198,7 @@ class Reading:
             return self.load(path)
         except InputError:
             plain = replace(self, label_column=None, prob_columns=(), logit_columns=(), group_column=None)
-            plain = replace(plain, cluster=None)
+            plain = replace(plain, cluster=None, bands=())
             try:
                 return plain.load(path)
             except InputError:
@@ -207,6 +224,7 @@ class Reading:
         if self.group_column is not None:
             words += ["--group-column", self.group_column]
         words += [] if self.cluster is None else ["--cluster", self.cluster]
+        words += ["--bands", ",".join(self.bands)] if self.bands else []
         words += [] if self.annotations is None else ["--annotations", str(self.annotations)]
         words += [] if self.iou == 0.5 else ["--iou", f"{self.iou:g}"]
         words += ["--percent"] if self.percent else []
@@ -237,7 +255,7 @@ def reads(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**values: Any) -> None:
         given = {name: values.pop(name) for name in _OPTIONS}
-        for name in ("prob_columns", "logit_columns"):
+        for name in ("prob_columns", "logit_columns", "bands"):
             given[name] = tuple(part.strip() for text in given[name] or () for part in text.split(","))
         command(**values, reading=Reading(**given))
 
@@ -253,7 +271,7 @@ def check_inputs(*paths: Path | None) -> None:
         FileNotFoundError: One sentence.
     """
     for path in paths:
-        if path is None or is_pipe(path):
+        if path is None or is_pipe(path) or _ADDRESS.match(str(path)):
             continue
         try:
             path.stat()

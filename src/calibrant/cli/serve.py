@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from calibrant.web.predicting import Model
     from calibrant.web.settings import ModelSettings
 
-MIB = 1 << 20
-
 
 def serve(
     host: Annotated[
@@ -92,7 +90,7 @@ def serve(
 
     Uploads stay in memory, are not kept, and go nowhere.
     """
-    needed = ("fastapi", "uvicorn", "python_multipart")
+    needed = ("fastapi", "uvicorn", "httptools", "python_multipart")
     missing = [name for name in needed if not importlib.util.find_spec(name)]
     if missing:
         raise InputError(f"the page needs {missing[0]}: pip install 'calibrant[web]'.")
@@ -101,8 +99,9 @@ def serve(
 
     from calibrant.web.app import create_app
     from calibrant.web.guard import hosts_of
-    from calibrant.web.limits import Limits
+    from calibrant.web.limits import MIB, Limits
     from calibrant.web.model import class_names_of
+    from calibrant.web.protocol import Protocol
     from calibrant.web.settings import ModelSettings
     from calibrant.web.sockets import bound
     from calibrant.web.workers import Workers
@@ -133,11 +132,13 @@ def serve(
         )
         network = _loaded(settings, limits)
     app = create_app(Workers(limits, number=workers), model=network, limits=limits, hosts=hosts_of(host))
+    listening.listen(2048)  # so that whoever reads the next line may connect at once
     address = listening.getsockname()
     name = f"[{address[0]}]" if ":" in address[0] else address[0]
     typer.echo(f"the page: http://{name}:{address[1]}/ (Ctrl-C ends it)")
     config = uvicorn.Config(
         app,
+        http=Protocol,
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from calibrant.cli.manner import Quiet
 from calibrant.cli.reading import check_inputs
 from calibrant.cli.terminal import errors
 
@@ -49,9 +50,9 @@ def sweep(
     ] = "pool",
     budget: Annotated[
         Literal["full", "small"],
-        typer.Option(help="small: with the settings of the recipe's table [small], for a few CPU cores."),
+        typer.Option(help="small: with the settings of the recipe's table \\[small], for a few CPU cores."),
     ] = "full",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Do every run of GRID that STORE does not hold yet; stopped at any time, it goes on from there.
 

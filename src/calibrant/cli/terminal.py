@@ -19,6 +19,7 @@ from typer.core import TyperCommand
 
 from calibrant._math.errors import InputError
 from calibrant.cli.manner import QUIET, VERBOSE
+from calibrant.evaluation.quantities.roster import extras
 
 Report = Callable[[str, float], None]
 
@@ -47,12 +48,19 @@ def share(text: str | float) -> float:
     if given.endswith("%") or value > 1:
         value = round(value / 100, 12)
     if not 0.5 <= value <= 0.9999:
-        raise typer.BadParameter(f"{given!r} is no level between 0.5 and 0.9999, such as 0.95 or 95.")
+        raise typer.BadParameter(f"{given!r} is not a level between 0.5 and 0.9999, such as 0.95 or 95.")
     return value
 
 
 Level = Annotated[
     float, typer.Option(parser=share, metavar="SHARE", help="Level of the intervals: 0.95, or 95.")
+]
+Names = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="What the files are called, with commas between: before,after. Default: as they are.",
+    ),
 ]
 MOST_BINS = 1000
 """The most bins of a diagram; memory and time grow with their number."""
@@ -61,6 +69,17 @@ PositiveClass = Annotated[
     typer.Option(
         metavar="CLASS", help="With two classes: the one that is judged, by number or name. Default: 1."
     ),
+]
+Bins = Annotated[
+    int, typer.Option(min=1, max=MOST_BINS, metavar="N", help="Number of bins of the calibration errors.")
+]
+Bootstrap = Annotated[int, typer.Option(min=2, metavar="N", help="Bootstrap resamples behind the intervals.")]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
+Title = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="What the report is headed by, as the model's name.")
+]
+Json = Annotated[
+    Path | None, typer.Option(help="Write everything found to this .json file; - prints it instead.")
 ]
 
 
@@ -91,6 +110,12 @@ def alternatives(names: Iterable[str]) -> str:
     """
     *most, last = names
     return f"{', '.join(most)} or {last}" if most else last
+
+
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help=f"Also measure {alternatives(extras())}. May be repeated."),
+]
 
 
 def errors() -> Console:
@@ -202,7 +227,7 @@ def refuse_to_replace_report(path: Path | None, files: Sequence[Path], *, force:
         with page.open("rb") as file:
             return mark in file.read(4096)
 
-    what = f"and is no report of {files[0]}{' and the others' if len(files) > 1 else ''}"
+    what = f"and is not a report of {files[0]}{' and the others' if len(files) > 1 else ''}"
     refuse_to_replace(path, option="--report", force=force, may=made_from_them, what=what)
 
 

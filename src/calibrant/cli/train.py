@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.manner import Quiet
 from calibrant.cli.terminal import command_line, errors
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def train(
     epochs: Annotated[int | None, typer.Option(min=1, help="Number of epochs.")] = None,
     budget: Annotated[
         Literal["full", "small"],
-        typer.Option(help="small: with the settings of the recipe's table [small], for a few CPU cores."),
+        typer.Option(help="small: with the settings of the recipe's table \\[small], for a few CPU cores."),
     ] = "full",
     setting: Annotated[
         list[str] | None,
@@ -54,7 +55,7 @@ def train(
     ] = "after",
     listed: Annotated[bool, typer.Option("--list", help="List the recipes there are by name.")] = False,
     no_network: Annotated[bool, typer.Option("--offline", help="Download no data.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train what RECIPE says, evaluate it and write everything into one directory; or resume a run."""
     from calibrant.training import at_budget, load_recipe

@@ -75,7 +75,7 @@ class ParametricModel:
         """Inputs and labels where the parameters are.
 
         Raises:
-            InputError: If the batch is no pair of inputs and labels.
+            InputError: If the batch is not a pair of inputs and labels.
         """
         if not (isinstance(batch, Sequence) and len(batch) > 1 and isinstance(batch[1], Tensor)):
             raise InputError(

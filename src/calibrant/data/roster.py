@@ -105,7 +105,7 @@ def _named_or_from_path(name: str, folder: Folder) -> RawData:
         return _recognised(path)
     if path.is_file():
         raise InputError(
-            f"{name} is no file of data that can be read: give an .npz file, an archive of a known set "
+            f"{name} is not a file of data that can be read: give an .npz file, an archive of a known set "
             f"({', '.join(ARCHIVES)}), or a folder of images or texts."
         )
     raise InputError(

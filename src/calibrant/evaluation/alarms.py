@@ -17,9 +17,10 @@ SURE = 3.5  # standard errors; honest predictions reach that once in 4000
 MANY_TIMES = 2  # as often as the label itself is the label beside it predicted
 
 
-def alarms(predictions: Predictions, reduced: Reduced) -> tuple[str, ...]:
+def alarms(predictions: Predictions | None, reduced: Reduced) -> tuple[str, ...]:
     """Numbers that are not what they are called, labels that do not belong to the scores."""
-    return (*(note for note in predictions.notes if note in SUSPICIOUS), *_of_labels(reduced))
+    noted = () if predictions is None else predictions.notes
+    return (*(note for note in noted if note in SUSPICIOUS), *_of_labels(reduced))
 
 
 def other_notes(predictions: Predictions) -> list[str]:

@@ -12,7 +12,8 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
 from calibrant.evaluation.resampling.clusters import cluster_note
-from calibrant.predictions import Predictions
+from calibrant.predictions import DensePredictions, Predictions
+from calibrant.predictions.partitioned import PartitionedPredictions
 
 
 def no_labels(predictions: Predictions) -> InputError:
@@ -93,6 +94,8 @@ def check_pairs(models: Iterable[object]) -> None:
     """Refuse anything but pairs of a name and predictions."""
     for model in models:
         match model:
+            case (str(_), DensePredictions() | PartitionedPredictions()):
+                pass
             case (str(name), value):
                 check_predictions(value, name)
             case _:

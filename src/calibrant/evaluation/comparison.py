@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.alarms import alarms, other_notes
-from calibrant.evaluation.arguments import as_judged, check_pairs, clusters_note, few_resamples_note
+from calibrant.evaluation.arguments import check_pairs, few_resamples_note
 from calibrant.evaluation.compared_in_short import comparison_in_short
+from calibrant.evaluation.fitting.split import CROSS_FIT_BELOW
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
-from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
+from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.measured_coverage import coverage_of
-from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
+from calibrant.evaluation.pairing import refuse_other_classes
 from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.progress import Progress
@@ -24,15 +24,15 @@ from calibrant.evaluation.quantities.quantity import EVENT
 from calibrant.evaluation.quantities.roster import check_metrics
 from calibrant.evaluation.resampling.at_limit import draw_at_limit
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
+from calibrant.evaluation.subject import Judgeable, Subject, in_same_clusters
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.evaluation.versions import versions
-from calibrant.predictions import Predictions
 
 ROUNDING = 1e-9  # relative; two forms of the same predictions differ by less
 
 
 def compare(
-    models: Sequence[tuple[str, Predictions]],
+    models: Sequence[tuple[str, Judgeable]],
     *,
     positive_class: int | str | None = None,
     num_bins: int = 15,
@@ -56,7 +56,7 @@ def compare(
 
     Args:
         models: Names and predictions, two or more, all of one kind. Predictions without a split are judged on
-            all samples.
+            all samples. Segmentation is read one image at a time, and images are the clusters.
         positive_class: With two classes, the one whose probability is judged, as in :func:`evaluate`.
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
@@ -89,9 +89,13 @@ def compare(
     """
     models = list(models)
     check_pairs(models)
-    models = [(name, as_judged(predictions, positive_class)) for name, predictions in models]
-    _check(models)
-    kind = models[0][1].kind
+    _check_names([name for name, _ in models])
+    subjects = [
+        Subject.of(given, num_bins, name=name, positive_class=positive_class) for name, given in models
+    ]
+    names = [name for name, _ in models]
+    _check(names, subjects)
+    kind = subjects[0].kind
     procedure = Procedure(
         kind=kind,
         num_bins=num_bins,
@@ -101,30 +105,28 @@ def compare(
         seed=seed,
         metrics=check_metrics(metrics),
     )
-    tests = [test_of(predictions) for _, predictions in models]
-    paired = all(same_samples(tests[0], test) for test in tests[1:])
+    notes = _notes(names, subjects)
+    paired = all(subjects[0].same_as(other) for other in subjects[1:])
     if paired:
-        tests = _in_same_clusters(tests)
-    if tests[0].clusters is not None:
-        procedure = replace(procedure, clusters=len(set(tests[0].clusters)))
+        subjects = in_same_clusters(subjects)
+    procedure = replace(procedure, clusters=subjects[0].clusters)
     judged: list[Measured] = []
     seen: list[Reduced] = []
     found: list[ComparedModel] = []
-    warnings: list[str] = []
-    for place, ((name, predictions), test) in enumerate(zip(models, tests, strict=True)):
+    warnings: list[tuple[str, str]] = []
+    for place, (name, subject) in enumerate(zip(names, subjects, strict=True)):
         if progress is not None:
             progress(f"judging {name}", place / len(models))
-        reduced = reduce_predictions(test, num_bins, metrics=procedure.metrics)
+        reduced = subject.reduced(num_bins, procedure.metrics)
         judged.append(measure(reduced, procedure, part=0 if paired else place))
         seen.append(reduced)
-        warnings += [f"{name}: {warning}" for warning in alarms(test, reduced)]
-        labels = tuple(str(label) for label in test.class_names or range(test.num_classes or 0))
-        chance = against_chance(judged[-1].noise, labels)
+        warnings += [(name, warning) for warning in subject.warnings(reduced)]
+        chance = against_chance(judged[-1].noise, subject.labels)
         found.append(
             ComparedModel(
                 name=name,
-                source=predictions.source,
-                num_test=test.num_samples,
+                source=subject.source,
+                num_test=subject.num_samples,
                 metrics=judged[-1].metrics,
                 difference=change(judged[-1], judged[0], level, paired=paired) if place else {},
                 null=chance.null,
@@ -142,47 +144,65 @@ def compare(
         settings=procedure.settings("none: the models are judged as they are"),
         models=tuple(found),
         verdict=verdict,
-        notes=(*_notes(models), *few_resamples_note(bootstrap, level)),
+        notes=(*notes, *few_resamples_note(bootstrap, level)),
         versions=versions(),
         command=command,
-        warnings=tuple(warnings),
+        warnings=said_once(warnings, len(models)),
         coverage=coverage_of(procedure, found[0].metrics),
         short=short,
     )
 
 
-def _in_same_clusters(tests: list[Predictions]) -> list[Predictions]:
-    """The same samples are in the same clusters; one of the files may say which for all."""
-    known = {test.clusters for test in tests if test.clusters is not None}
-    if len(known) > 1:
-        raise InputError("`models` must have the same clusters where they are judged on the same samples.")
-    return [test.with_clusters(clusters) for clusters in known for test in tests] or tests
-
-
-def _check(models: list[tuple[str, Predictions]]) -> None:
-    if len(models) < 2:
-        raise InputError(f"`models` must hold two models or more; got {len(models)}.")
-    names = [name for name, _ in models]
+def _check_names(names: list[str]) -> None:
+    if len(names) < 2:
+        raise InputError(f"`models` must hold two models or more; got {len(names)}.")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(
             f"`models` must have different names; {twice[0]!r} is given {names.count(twice[0])} times."
         )
-    kinds = {predictions.kind: name for name, predictions in reversed(models)}
+
+
+def _check(names: list[str], subjects: list[Subject]) -> None:
+    kinds = {subject.kind: name for name, subject in reversed([*zip(names, subjects, strict=True)])}
     if len(kinds) > 1:
         said = " and ".join(f"{name!r} is {kind}" for kind, name in kinds.items())
         raise InputError(f"`models` must all be of one kind; {said}.")
-    refuse_other_classes(models)
+    refuse_other_classes([*zip(names, subjects, strict=True)])
 
 
-def _notes(models: list[tuple[str, Predictions]]) -> tuple[str, ...]:
+def said_once(said: Sequence[tuple[str, str]], num_models: int) -> tuple[str, ...]:
+    """What is said of models, by name; once where it is said of several.
+
+    Example:
+        >>> said_once([("a", "Odd."), ("b", "Odd."), ("b", "Very odd.")], 2)
+        ('all models: Odd.', 'b: Very odd.')
+    """
+    by_text: dict[str, list[str]] = {}
+    for name, text in said:
+        by_text.setdefault(text, []).append(name)
+    return tuple(f"{_listed(names, num_models)}: {text}" for text, names in by_text.items())
+
+
+def _listed(names: list[str], num_models: int) -> str:
+    return "all models" if len(names) == num_models else ", ".join(names)
+
+
+def _notes(names: list[str], subjects: list[Subject]) -> tuple[str, ...]:
     """What a reader must know beside the numbers."""
-    notes = [f"{name}: {note}" for name, predictions in models for note in other_notes(predictions)]
-    notes += [
-        f"{name}: {note}" for name, predictions in models for note in clusters_note(test_of(predictions))
-    ]
-    if len({predictions.num_classes for _, predictions in models}) > 1:
-        sizes = ", ".join(f"{name} {predictions.num_classes}" for name, predictions in models)
+    named = [*zip(names, subjects, strict=True)]
+    said = [(name, note) for name, subject in named for note in subject.notes]
+    said += [(name, note) for name, subject in named for note in subject.clusters_note]
+    notes = list(said_once(said, len(names)))
+    halved = [name for name, each in named if not each.has_split and each.num_samples >= CROSS_FIT_BELOW]
+    if halved:
+        notes.append(
+            f"All samples of {_listed(halved, len(names))} are judged, as no split says which are for "
+            "testing. An evaluation of such a file fits calibrators on one half and judges the other, so its "
+            "numbers differ."
+        )
+    if len({subject.num_classes for subject in subjects}) > 1:
+        sizes = ", ".join(f"{name} {subject.num_classes}" for name, subject in named)
         notes.append(f"Models with different numbers of classes are compared ({sizes}).")
     return tuple(notes)
 

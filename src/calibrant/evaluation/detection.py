@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calibrant._math.checks import check_at_least, check_level
 from calibrant._math.errors import InputError
+from calibrant.calibrators.detection import as_axes, as_correct
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import Clustered, cluster_codes, indicator
 from calibrant.evaluation.resampling.event_cells import Cells
@@ -82,7 +83,11 @@ def detection_calibration_error(
     check_level(level)
     check_at_least("num_draws", num_draws, 1)
     check_at_least("least", least, 1)
-    stated, happened, axes = _checked(confidences, correct, covariates)
+    axes = as_axes(confidences, covariates)
+    stated = axes[:, 0]
+    happened = as_correct(correct, len(axes))
+    if len(axes) < 2:
+        raise InputError(f"`confidences` must be of two detections or more; got {len(axes)}.")
     counts = [num_bins] * axes.shape[1] if isinstance(num_bins, int) else list(num_bins)
     if len(counts) != axes.shape[1]:
         raise InputError(
@@ -109,28 +114,6 @@ def detection_calibration_error(
         p_value=float((1 + (drawn >= cells.observed - ROUNDING).sum()) / (1 + num_draws)),
         num_bins=cells.num_cells,
     )
-
-
-def _checked(
-    confidences: ArrayLike, correct: ArrayLike, covariates: ArrayLike | None
-) -> tuple[Vector, Vector, NDArray[np.float64]]:
-    stated, happened = np.asarray(confidences, np.float64), np.asarray(correct, np.float64)
-    if stated.ndim != 1 or stated.shape != happened.shape or len(stated) < 2:
-        raise InputError(
-            "`confidences` and `correct` must have one shape (N,), of two detections or more; got "
-            f"{stated.shape} and {happened.shape}."
-        )
-    axes = stated[:, None]
-    if covariates is not None:
-        others = np.asarray(covariates, np.float64)
-        if others.ndim != 2 or len(others) != len(stated):
-            raise InputError(f"`covariates` must have shape ({len(stated)}, k); got {others.shape}.")
-        axes = np.concatenate([axes, others], axis=1)
-    if not (np.isin(happened, (0, 1)).all() and (axes >= 0).all() and (axes <= 1).all()):
-        raise InputError(
-            "`correct` must hold 0 and 1, and all else numbers in 0..1; take shares of the image."
-        )
-    return stated, happened, axes
 
 
 def _cells(

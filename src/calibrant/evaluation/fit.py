@@ -16,8 +16,10 @@ from calibrant.evaluation.fitting.templates import (
     Template,
     cross_fit,
 )
+from calibrant.evaluation.fitting.top_k import fit_to_rows
 from calibrant.evaluation.prepare import Prepared
 from calibrant.predictions.repair_form import repaired
+from calibrant.predictions.top_k import has_row_temperature
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,9 @@ def fit(prepared: Prepared) -> Fitted:
     for template in wanted:
         prepared.steps.next(f"fitting {template.name}")
         try:
+            if split.calibration is not None and has_row_temperature(template.name, split.calibration):
+                fitted.append(fit_to_rows(template, split))
+                continue
             known = {} if recommendation is None else recommendation.fitted
             fitted.append(_fit(template, split, known, prepared.steps.within))
         except FIT_FAILURES as error:

@@ -38,11 +38,11 @@ def judge(fitted: Fitted) -> Judged:
     prepared.steps.next("judging the predictions as they came")
     reduced = _reduce(None, prepared)
     uncalibrated = measure(reduced, prepared.procedure, told)
-    arms = [_arm(None, uncalibrated, None, prepared)]
+    arms = [arm_of(None, uncalibrated, None, prepared)]
     for each in fitted.calibrators:
         prepared.steps.next(f"judging {each.name}")
         reduced = _reduce(each, prepared)
-        arms.append(_arm(each, measure(reduced, prepared.procedure, told), uncalibrated, prepared))
+        arms.append(arm_of(each, measure(reduced, prepared.procedure, told), uncalibrated, prepared))
     detected = None
     if request.ood is not None:
         prepared.steps.next("telling foreign samples apart")
@@ -79,12 +79,11 @@ def _reduce(fitted: FittedCalibrator | None, prepared: Prepared) -> Reduced:
     return reduce_predictions(samples, procedure.num_bins, calibrate, metrics=procedure.metrics)
 
 
-def _arm(
+def arm_of(
     fitted: FittedCalibrator | None, measured: Measured, uncalibrated: Measured | None, prepared: Prepared
 ) -> Arm:
     """One arm; without a calibrator the first, against which the others change."""
     procedure, test = prepared.procedure, prepared.split.test
-    reduced = measured.reduced
     names = tuple(str(name) for name in test.class_names or range(test.num_classes or 0))
     chance = against_chance(measured.noise, names)
     return Arm(
@@ -97,7 +96,7 @@ def _arm(
         null=chance.null,
         curves=chance.curves,
         classes=chance.classes,
-        shapes=shapes_of_arm(reduced, procedure),
-        groups=group_rows(reduced, test.groups, procedure),
+        shapes=shapes_of_arm(measured.reduced, procedure),
+        groups=group_rows(measured.reduced, test.groups, procedure),
         parts=chance.parts,
     )

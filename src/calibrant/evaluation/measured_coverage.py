@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.quantity import EVENT, EventError, Kind, Quantity
+from calibrant.evaluation.quantities.quantity import EVENT, Kind, Quantity
 from calibrant.evaluation.quantities.roster import ROSTER, find
 from calibrant.evaluation.result import Coverage, Coverages
 
@@ -49,16 +49,11 @@ def _measured_as(key: str, kind: Kind, measured: Mapping[str, Any]) -> str | Non
     """The key under which a quantity's interval was measured; that of a debiased error is the plain one's."""
     plain = key.removeprefix(EVENT)
     quantity = find(key, kind)
-    if plain in measured or quantity is None or not isinstance(quantity.computed, EventError):
-        return plain if plain in measured else None
-    same = (
-        each.key
-        for each in ROSTER
-        if isinstance(each.computed, EventError)
-        and each.computed.target == quantity.computed.target is not None
-        and each.key in measured
-    )
-    return next(same, None)
+    if plain in measured:
+        return plain
+    target = None if quantity is None else quantity.computed.target
+    same = (each.key for each in ROSTER if each.computed.target == target and each.key in measured)
+    return None if target is None else next(same, None)
 
 
 @cache

@@ -5,12 +5,22 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant.predictions import Predictions
+
+
+class Named(Protocol):
+    """Whatever names its classes."""
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """One name per class, or none."""
+        ...
 
 
 def test_of(predictions: Predictions) -> Predictions:
@@ -40,7 +50,7 @@ def _same_hits(first: Tensor, other: Tensor) -> bool:
     return patterns > math.log(1e6)
 
 
-def refuse_other_classes(models: Sequence[tuple[str, Predictions]]) -> None:
+def refuse_other_classes(models: Sequence[tuple[str, Named]]) -> None:
     """Refuse models that name other classes than the first, or the same in another order.
 
     They are not put into one order here: which column is which class is for the files to say, and where they

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import ParamSpec
+from typing import ParamSpec, get_args
 
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
@@ -14,11 +14,15 @@ from calibrant.evaluation.dense.judge import judge_images, prepare_images, sampl
 from calibrant.evaluation.fit import fit
 from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import judge
+from calibrant.evaluation.parts.judge import judge_parts, prepare_parts, sampled_parts
+from calibrant.evaluation.parts.spread import Spread, here
 from calibrant.evaluation.prepare import Request, prepare
 from calibrant.evaluation.progress import Progress
 from calibrant.evaluation.result import Evaluation, Intervals
+from calibrant.evaluation.subject import Judgeable
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import DensePredictions, Predictions
+from calibrant.predictions.partitioned import PartitionedPredictions
 
 Given = ParamSpec("Given")
 
@@ -41,7 +45,7 @@ def _one_at_a_time(function: Callable[Given, Evaluation]) -> Callable[Given, Eva
 
 @_one_at_a_time
 def evaluate(
-    predictions: Predictions | DensePredictions,
+    predictions: Judgeable,
     *,
     calibration: Predictions | None = None,
     calibrators: Sequence[str | Calibrator] | None = None,
@@ -58,6 +62,7 @@ def evaluate(
     seed: int = 0,
     command: str | None = None,
     progress: Progress | None = None,
+    spread: Spread = here,
 ) -> Evaluation:
     r"""Say whether probabilities are true, how sure that is, and what repairs them.
 
@@ -107,7 +112,8 @@ def evaluate(
     Args:
         predictions: What to judge; labels are needed. Segmentation (:class:`DensePredictions`) is read one
             image at a time, and images are the clusters; calibrators are fitted on some positions of each
-            image of the calibration split.
+            image of the calibration split. Tables of any size (:class:`PartitionedPredictions`) are read part
+            by part and judged by sums over batches of samples.
         calibration: Other predictions of the same model to fit on: their calibration split, or all of them
             where they have none. The calibration split of ``predictions`` is then left out, which is noted.
         calibrators: Names such as ``"temperature"`` or ``'focal-temperature(objective="ece")'``, or
@@ -140,6 +146,7 @@ def evaluate(
         seed: Random seed; the same seed gives the same bits.
         command: The command line to record, if there was one.
         progress: Called with a few words and the share that is done.
+        spread: What shares out the parts of a table, as ``calibrant evaluate --engine`` does.
 
     Returns:
         Frozen data with ``to_json``, ``rows`` and ``arm``. Metrics are fractions, not per cent; NLL and
@@ -170,14 +177,19 @@ def evaluate(
         >>> found.arm("temperature").metrics["ece"].value < found.arm("uncalibrated").metrics["ece"].value / 2
         True
     """
-    if isinstance(predictions, DensePredictions):
-        given = (calibration, positive_class, cluster, ood, ood_score)
-        if any(each is not None for each in given) or intervals != "inverted":
+    if not isinstance(predictions, Predictions) and isinstance(predictions, get_args(Judgeable)):
+        refused = (calibration, positive_class, cluster, ood, ood_score)
+        if any(each is not None for each in refused) or intervals != "inverted":
+            what = "images" if isinstance(predictions, DensePredictions) else "samples"
             raise InputError(
                 "`calibration`, `positive_class`, `cluster`, `ood` and `intervals` must not be given with "
-                "`DensePredictions`, of which images are the clusters; mark images to fit on by `split`."
+                f"`{type(predictions).__name__}`, which is judged by sums; mark {what} to fit on by `split`."
             )
-        given = sampled(predictions, seed, fits=anything_to_fit(calibrators))
+    fits = anything_to_fit(calibrators)
+    if isinstance(predictions, DensePredictions):
+        given = sampled(predictions, seed, fits=fits)
+    elif isinstance(predictions, PartitionedPredictions):
+        given = sampled_parts(predictions, seed, num_bins=num_bins, fits=fits, spread=spread)
     else:
         check_predictions(predictions, "predictions")
         given = in_clusters(predictions, cluster)
@@ -200,4 +212,6 @@ def evaluate(
     )
     if isinstance(predictions, DensePredictions):
         return conclude(judge_images(fit(prepare_images(request, predictions)), predictions))
+    if isinstance(predictions, PartitionedPredictions):
+        return conclude(judge_parts(fit(prepare_parts(request, predictions)), predictions, spread))
     return conclude(judge(fit(prepare(request))))

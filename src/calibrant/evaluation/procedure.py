@@ -25,7 +25,7 @@ class Procedure:
     intervals: Intervals = "inverted"
     metrics: tuple[str, ...] = ()  # what is measured beside the usual quantities
     clusters: int | None = None  # how many are resampled, if not samples
-    _resamples: dict[tuple[int, int, int], Resamples] = field(default_factory=dict, init=False, repr=False)
+    _resamples: dict[tuple[int, ...], Resamples] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_choice("intervals", self.intervals, INTERVALS)
@@ -58,9 +58,10 @@ class Procedure:
     ) -> Resamples:
         """The same for every arm of a part; the first of them, if only so many are wanted."""
         number = self.num_resamples if most is None else min(most, self.num_resamples)
-        kept = self._resamples.get((num_samples, part, number))
+        key = num_samples, part, number, 0 if clusters is None else hash(clusters.tobytes())
+        kept = self._resamples.get(key)
         if kept is None:
             seed = stream_seed(self.seed, Stream.BOOTSTRAP, part)
             kept = Resamples(num_samples, number, seed, clusters)
-            self._resamples[num_samples, part, number] = kept
+            self._resamples[key] = kept
         return kept

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 TOLERABLE_GAP = 0.05  # where a larger one cannot be excluded, nothing is decided
 
+FEW_SAMPLES = 30  # a verdict on fewer says so in its first words
+
 
 def significance(level: float, num_tests: int) -> float:
     """Below it a p-value counts, where the smallest of several decides."""

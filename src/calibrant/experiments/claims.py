@@ -200,15 +200,28 @@ def compared(
     return gap, f"{', '.join(said)}, difference {plus_minus(gap, digits, scale, signed=True)}"
 
 
-def exchanged(
-    rows: Sequence[Mapping[str, Any]], name: str, first: object, second: object
-) -> list[dict[str, Any]]:
-    """Rows of which two have exchanged all but their name; what the law about claims turns results with.
+def exchanged(value: Any, name: str, first: object, second: object) -> Any:
+    """Wherever rows of both names stand in one list, all but the names exchanged.
+
+    With this the law about claims turns results.
 
     Example:
-        >>> exchanged([{"loss": "a", "ece": 1}, {"loss": "b", "ece": 2}], "loss", "a", "b")
-        [{'loss': 'a', 'ece': 2}, {'loss': 'b', 'ece': 1}]
+        >>> exchanged({"arms": [{"loss": "a", "ece": 1}, {"loss": "b", "ece": 2}]}, "loss", "a", "b")
+        {'arms': [{'loss': 'a', 'ece': 2}, {'loss': 'b', 'ece': 1}]}
+        >>> exchanged([{"loss": "a", "ece": 1}], "loss", "a", "b")
+        [{'loss': 'a', 'ece': 1}]
     """
+    if isinstance(value, Mapping):
+        return {key: exchanged(each, name, first, second) for key, each in value.items()}
+    if not isinstance(value, list) or not all(isinstance(row, Mapping) for row in value):
+        return value
+    by_name = {row[name]: row for row in value if name in row}
+    if not {first, second} <= by_name.keys():
+        return [exchanged(row, name, first, second) for row in value]
     partner = {first: second, second: first}
-    by_name = {row[name]: row for row in rows}
-    return [{**by_name[partner.get(row[name], row[name])], name: row[name]} for row in rows]
+    return [{**by_name[partner.get(row[name], row[name])], name: row[name]} for row in value]
+
+
+def arms_exchanged(numbers: Any, first: str, second: str) -> Any:
+    """The numbers with the results of two arms exchanged, in every list that has both."""
+    return exchanged(numbers, "arm", first, second)

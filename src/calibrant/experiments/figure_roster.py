@@ -33,12 +33,12 @@ class StudyFigure:
 
 
 def _linear_model() -> Figure:
-    from calibrant.experiments.studies.linear_model.figures import draw_figure
+    from calibrant.experiments.studies.linear_model.figures import draw_figures
     from calibrant.experiments.studies.linear_model.measure import simulate
     from calibrant.experiments.studies.linear_model.numbers import numbers_of
     from calibrant.experiments.studies.linear_model.settings import DEFAULT
 
-    return draw_figure(numbers_of([{**vars(DEFAULT), "seed": 0, **simulate(DEFAULT, 0)}], {}))
+    return draw_figures(numbers_of([{**vars(DEFAULT), "seed": 0, **simulate(DEFAULT, 0)}], {}))[0]
 
 
 def _decision_boundaries() -> Figure:

@@ -160,14 +160,14 @@ def load_grid(path: str | os.PathLike[str], *, budget: Budget = "full") -> Grid:
     """Read a grid from a TOML file, with a budget as in :meth:`Grid.read`.
 
     Raises:
-        InputError: If it is no TOML, or :meth:`Grid.read` refuses it.
+        InputError: If it is not TOML, or :meth:`Grid.read` refuses it.
         OSError: If the file cannot be read.
     """
     path = Path(path)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no TOML file: {error}.") from error
+        raise InputError(f"{path} is not a TOML file: {error}.") from error
     return Grid.read(content, source=str(path), folder=path.parent, budget=budget)
 
 

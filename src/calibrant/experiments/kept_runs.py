@@ -106,14 +106,19 @@ def _alike(tables: Sequence[Values]) -> dict[str, Any]:
 
 
 def united(kept: Sequence[KeptRun], new: Sequence[KeptRun], task: Task) -> list[KeptRun]:
-    """All runs; of two that have the same deciding settings the new one, in the place of the old."""
+    """All runs; of two of the same numbers the new one, in the old one's place, unless it recorded less."""
     from calibrant.experiments.tasks.fingerprints import canonical
 
-    return [
-        *{
-            canonical(task.deciding(task.complete(run.settings))): run for run in itertools.chain(kept, new)
-        }.values()
-    ]
+    found: dict[str, KeptRun] = {}
+    fuller = set[str]()
+    for run in itertools.chain(kept, new):
+        settings = task.complete(run.settings)
+        own, plain = (canonical(task.deciding(each)) for each in (settings, task.unrecorded(settings)))
+        if own != plain:
+            fuller.add(plain)
+        if own != plain or plain not in fuller:
+            found[plain] = run
+    return [*found.values()]
 
 
 def made_by(runs: Sequence[KeptRun]) -> str:

@@ -20,7 +20,7 @@ class Records:
         path: The file; made with its folder at the first record.
 
     Raises:
-        InputError: If a line of the file is no record, but for a last one that was cut off.
+        InputError: If a line of the file is not a record, but for a last one that was cut off.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,7 +33,7 @@ class Records:
                 self._records[record["key"]] = record
             except (ValueError, KeyError, TypeError) as error:
                 if number < len(lines):
-                    raise InputError(f"{path}, line {number}, is no record of a study.") from error
+                    raise InputError(f"{path}, line {number}, is not a record of a study.") from error
                 write_text(path, "".join(f"{kept}\n" for kept in lines[:-1]))
 
     def all(self) -> list[Record]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,8 +21,6 @@ from calibrant.experiments.kept_runs import made_by, runs_in
 from calibrant.experiments.pages import render, results_text
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from calibrant.experiments.result import RunResult
 
 Numbers: TypeAlias = Any
@@ -111,15 +110,17 @@ class Page:
         words: What the template needs beyond the numbers, derived from them.
         claims: The claims that the numbers decide.
         exchanged: The numbers with the results of two arms exchanged, where claims compare arms.
-        figures: Names of the figures' files.
+        figures: Names of the figures' files. From the numbers ``draw_figures`` draws them, in ``figures.py``
+            beside the template.
         departs: What the study does otherwise than the papers whose claims it decides, as a sentence.
         numbers: From the runs, and what else the file holds, to the numbers; None if the file holds numbers.
-        kept: What the file keeps of a result; by default the row of a simulation.
+        kept: What the file keeps of a result; by default the row of a simulation. None for one that lacks
+            what the page shows, as runs of other grids may.
         digits: How many digits that count it keeps.
         where: Settings of the runs that are the page's.
         also: What the page needs and no run tells, from the settings of the runs and what the file has had
             so far.
-        draw: The figures, from the numbers.
+        counts: Whether it needs the numbers of runs and of seeds that the grid has: ``wanted`` and ``seeds``.
     """
 
     name: str
@@ -130,11 +131,11 @@ class Page:
     figures: tuple[str, ...] = ()
     departs: str = ""
     numbers: Callable[[Runs, Mapping[str, Any]], Numbers] | None = None
-    kept: Callable[[RunResult], Mapping[str, Any]] = lambda result: result.rows[0]
+    kept: Callable[[RunResult], Mapping[str, Any] | None] = lambda result: result.rows[0]
     digits: int = 8
     where: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
     also: Callable[[Runs, Mapping[str, Any]], Mapping[str, Any]] = lambda _runs, _known: {}
-    draw: Callable[[Numbers], Sequence[Figure]] | None = None
+    counts: bool = False
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -163,17 +164,19 @@ class Page:
         claims = {claim.key: claim for claim in self.claims(numbers)}
         return render(self.template, numbers=numbers, claims=claims, **self.words(numbers))
 
-    def write(self, content: Any, folder: Path, figures: Sequence[Figure] = ()) -> list[Path]:
-        """Write the page's files into a folder, made if need be; figures in the order of their names."""
+    def write(self, content: Any, folder: Path) -> list[Path]:
+        """Write the page's files into a folder, made if need be."""
         folder.mkdir(parents=True, exist_ok=True)
         written = [folder / name for name in self.files]
         numbers = self.numbers_in(content)
         write_text(written[0], self.text(numbers))
         write_text(written[1], results_text(content))
-        for figure, path in zip(self.draw(numbers) if self.draw else figures, written[2:], strict=True):
+        if self.figures:
             from calibrant.reports.figures.drawing import save_figure
 
-            save_figure(figure, path)
+            drawing = import_module(f"calibrant.experiments.studies.{self.template.parent.name}.figures")
+            for figure, path in zip(drawing.draw_figures(numbers), written[2:], strict=True):
+                save_figure(figure, path)
         return written
 
     def rewrite(self, folder: Path) -> None:

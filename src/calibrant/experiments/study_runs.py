@@ -11,7 +11,7 @@ from calibrant._math.errors import InputError
 from calibrant.experiments.engines.engine import Ended, Event
 from calibrant.experiments.engines.roster import build_engine
 from calibrant.experiments.grid import Grid
-from calibrant.experiments.item import Item
+from calibrant.experiments.item import Item, run_name
 from calibrant.experiments.kept_runs import content_of, differences, keep, runs_in, united
 from calibrant.experiments.matching import matches
 from calibrant.experiments.result import RunResult
@@ -43,7 +43,9 @@ def make_pages(
         content = None if table is None else page.content(table)
         old = [] if content is None else runs_in(content)
         new = [
-            keep(each, page.kept(each), page.digits) for each in results if matches(each.settings, page.where)
+            keep(each, found, page.digits)
+            for each in results
+            if matches(each.settings, page.where) and (found := page.kept(each)) is not None
         ]
         if not old and not new:
             continue
@@ -55,7 +57,8 @@ def make_pages(
         for line in differences(kept, grid.task, environment()["instructions"]):
             session.tell(f"{page.name}.json: {line}.")
         also = page.also([run.settings for run in runs], (content or {}).get("also", {}))
-        written += page.write(content_of(runs, also), folder)
+        content = content_of(runs, {**also, **(size_of(grid) if page.counts else {})})
+        written += page.write(content, folder)
     if not written:
         raise InputError(_nothing(pages, out, table))
     return written
@@ -94,12 +97,24 @@ def carry_out(grid: Grid, session: Session, out: Path) -> None:
 
 
 def kept_results(grid: Grid, out: Path) -> list[RunResult]:
-    """The results of every finished run of a grid, in its order; none where there is no store."""
+    """The results of every finished run of a grid, in its order; none where there is no store.
+
+    A run that recorded less stands in for one that is not done.
+    """
     if not (out / RUNS).is_dir():
         return []
-    store = Store(out)
-    found = {each.run: each for each in store.results(task=grid.task.name)}
-    return [found[item.run] for item in grid.items(store.fingerprints()) if item.run in found]
+    store, task = Store(out), grid.task
+    found = {each.run: each for each in store.results(task=task.name)}
+    results: list[RunResult] = []
+    for item in grid.items(store.fingerprints()):
+        plain = run_name(task, task.unrecorded(item.settings), item.inputs)
+        results += [found[name] for name in (item.run, plain) if name in found][:1]
+    return results
+
+
+def size_of(grid: Grid) -> dict[str, int]:
+    """How many runs a grid has, and how many seeds."""
+    return {"wanted": len(grid.points), "seeds": len({point.settings.get("seed") for point in grid.points})}
 
 
 class _Telling(Watcher):

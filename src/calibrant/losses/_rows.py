@@ -226,7 +226,7 @@ def check_gamma(gamma: object) -> None:
 
 
 def check_number(name: str, value: object, *, at_most: float = math.inf) -> None:
-    """Refuse a setting that is no finite number between 0 and ``at_most``."""
+    """Refuse a setting that is not a finite number between 0 and ``at_most``."""
     number = _number(name, value)
     if not (0 <= number <= at_most and number < math.inf):
         rule = "finite and not negative" if at_most == math.inf else f"between 0 and {at_most:g}"
@@ -234,7 +234,7 @@ def check_number(name: str, value: object, *, at_most: float = math.inf) -> None
 
 
 def check_not_negative(**settings: object) -> None:
-    """Refuse settings that are no finite numbers from zero on."""
+    """Refuse settings that are not finite numbers from zero on."""
     for name, value in settings.items():
         check_number(name, value)
 
@@ -265,7 +265,7 @@ def check_reduction(reduction: object) -> None:
 
 
 def check_scores(logits: Tensor, reduction: Reduction) -> None:
-    """Refuse what is no floating-point tensor, and an unknown reduction."""
+    """Refuse what is not a floating-point tensor, and an unknown reduction."""
     check_is_tensor(logits, "logits")
     if not logits.is_floating_point():
         raise TypeError(f"`logits` must be floating-point; got {logits.dtype}.")
@@ -309,7 +309,7 @@ def _class_weight(weight: Tensor | None, logits: Float[Tensor, "R C"]) -> Float[
 
 
 def check_is_tensor(value: object, name: str) -> None:
-    """Refuse a list, an array or anything else that is no tensor."""
+    """Refuse a list, an array or anything else that is not a tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(f"`{name}` must be a torch.Tensor; got {type(value).__name__}.")
 

@@ -72,7 +72,7 @@ def linear_focal_loss(
 
     Raises:
         InputError: If shapes, types or devices disagree, or ``gamma`` is not greater than -1.
-        TypeError: If an argument is no tensor, or ``labels`` are not integers.
+        TypeError: If an argument is not a tensor, or ``labels`` are not integers.
         IndexError: If a label is that of no class.
 
     Note:
@@ -135,7 +135,7 @@ def linear_loss(
 
     Raises:
         InputError: If shapes, types or devices disagree, or ``loss`` is one of the whole batch.
-        TypeError: If an argument is no tensor, or ``labels`` are not integers.
+        TypeError: If an argument is not a tensor, or ``labels`` are not integers.
         IndexError: If a label is that of no class.
 
     Note:

@@ -27,7 +27,7 @@ def averaged(values: Float[Tensor, "*C"], average: str) -> Float[Tensor, ""] | F
 
 
 def check_bandwidth(bandwidth: float | None) -> None:
-    """Refuse what is no width."""
+    """Refuse what is not a width."""
     if bandwidth is not None and not 0 < bandwidth < math.inf:
         raise InputError(f"`bandwidth` must be positive and finite; got {bandwidth}.")
 

@@ -24,7 +24,7 @@ class CIFARDenseNet(DenseNet):
         growth: Channels that each layer adds.
 
     Raises:
-        InputError: If a setting is out of range or the inputs are no images of 8 × 8 pixels or more.
+        InputError: If a setting is out of range or the inputs are not images of 8 × 8 pixels or more.
 
     References:
         Huang et al., "Densely Connected Convolutional Networks", CVPR 2017; Mukhoti et al., "Calibrating Deep

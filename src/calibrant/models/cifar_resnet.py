@@ -40,7 +40,7 @@ class CIFARResNet(ResNet):
         width: Channels of the first stage.
 
     Raises:
-        InputError: If a setting is out of range or the inputs are no images.
+        InputError: If a setting is out of range or the inputs are not images.
 
     References:
         He et al., "Deep Residual Learning for Image Recognition", CVPR 2016; Mukhoti et al., "Calibrating

@@ -29,7 +29,7 @@ class DenseNet(nn.Module):
         growth: Channels that each layer adds.
 
     Raises:
-        InputError: If a setting is out of range or the inputs are no images of 29 × 29 pixels or more.
+        InputError: If a setting is out of range or the inputs are not images of 29 × 29 pixels or more.
 
     References:
         Huang et al., "Densely Connected Convolutional Networks", CVPR 2017.

@@ -32,7 +32,7 @@ class GPCNN(nn.Module):
         group: Texts computed together.
 
     Raises:
-        InputError: If a setting is out of range, the inputs are no texts, or no word has a vector.
+        InputError: If a setting is out of range, the inputs are not texts, or no word has a vector.
 
     References:
         Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020, appendix; after

@@ -18,7 +18,7 @@ class HeResNet(ResNet):
         width: Channels of the first stage.
 
     Raises:
-        InputError: If a setting is out of range or the inputs are no images.
+        InputError: If a setting is out of range or the inputs are not images.
 
     References:
         He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, section 4.2.

@@ -25,7 +25,7 @@ class LeNet(nn.Module):
         activation: ``tanh``, as in the paper, or ``relu``.
 
     Raises:
-        InputError: If a setting is out of range or the inputs are no images of 12 × 12 pixels or more.
+        InputError: If a setting is out of range or the inputs are not images of 12 × 12 pixels or more.
 
     References:
         LeCun et al., "Gradient-Based Learning Applied to Document Recognition", Proc. IEEE 1998.

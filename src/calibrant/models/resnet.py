@@ -32,7 +32,7 @@ class ResNet(nn.Module):
         pool: The last maps are averaged over ``pool`` × ``pool`` cells each.
 
     Raises:
-        InputError: If a setting is out of range or the inputs are no images.
+        InputError: If a setting is out of range or the inputs are not images.
 
     References:
         He et al., "Deep Residual Learning for Image Recognition", CVPR 2016.

@@ -20,7 +20,7 @@ class TinyImageNetResNet(ResNet):
         width: Channels of the first stage.
 
     Raises:
-        InputError: If a setting is out of range or the inputs are no images.
+        InputError: If a setting is out of range or the inputs are not images.
 
     References:
         Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020.

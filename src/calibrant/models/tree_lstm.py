@@ -37,7 +37,7 @@ class TreeLSTM(nn.Module):
         dropout: Share of the state left out before the logits in training.
 
     Raises:
-        InputError: If a setting is out of range or the inputs are no trees.
+        InputError: If a setting is out of range or the inputs are not trees.
 
     References:
         Tai et al., "Improved Semantic Representations From Tree-Structured Long Short-Term Memory Networks",

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
+from calibrant.models.checkpoints import NotCalled, read_checkpoint
 
 _SHOWN = 3
 """So many names of each kind stand in a message."""
@@ -45,7 +45,7 @@ def load_weights(
             of the network; nothing is changed then.
 
     Example:
-        >>> import tempfile
+        >>> import tempfile, torch
         >>> from calibrant.models import MLP
         >>> network = MLP((2,), 3, widths=())
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -101,15 +101,26 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
             from safetensors.torch import load_file
 
             return load_file(path)
-        found: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except DAMAGE as error:
-        raise InputError(f"{path} cannot be read as weights: {str(error).splitlines()[0]}") from error
+        found: Any = read_checkpoint(path)
+    except (*DAMAGE, InputError) as error:
+        said = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        raise InputError(f"{path} cannot be read as weights: {said}.") from error
     if isinstance(found, Mapping):
         for key in ("model", "state_dict"):
             found = found[key] if isinstance(found.get(key), Mapping) else found
+    called = next((each.name for each in _values(found) if isinstance(each, NotCalled)), None)
+    if called is not None:
+        raise InputError(
+            f"{path} cannot be read as weights: it would call {called}, which is not done; save "
+            "model.state_dict() instead."
+        )
     if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
         raise InputError(f"{path} must hold tensors by name, as model.state_dict() gives them.")
     return dict(found)
+
+
+def _values(found: Any) -> Iterable[Any]:
+    return found.values() if isinstance(found, Mapping) else (found,)
 
 
 def _without_wrapper(found: dict[str, Tensor]) -> dict[str, Tensor]:

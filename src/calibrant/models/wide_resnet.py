@@ -21,7 +21,7 @@ class WideResNet(ResNet):
         width: How many times as many channels as in He et al.'s networks.
 
     Raises:
-        InputError: If a setting is out of range or the inputs are no images.
+        InputError: If a setting is out of range or the inputs are not images.
 
     References:
         Zagoruyko and Komodakis, "Wide Residual Networks", BMVC 2016; Mukhoti et al., "Calibrating Deep Neural

@@ -61,6 +61,14 @@ def as_scores(values: ArrayLike, *, name: str) -> Tensor:
     return tensor
 
 
+def of_shape(values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Refuse new values of another shape than the old."""
+    if values.shape != shape:
+        got = tuple(values.shape)
+        raise InputError(f"the new values must have the same shape {shape} as the old; got {got}.")
+    return values
+
+
 def repair_events(probs: Tensor, *, name: str) -> tuple[Tensor, tuple[str, ...]]:
     """Probabilities of events, each on its own: what exceeds one by at most 1e-3 is set to one, and noted."""
     _refuse_outside(probs, name=name, slack=ROW_SUM_TOLERANCE)

@@ -11,7 +11,9 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label
 from calibrant._math.shapes import Bool, Float, Int, UInt8
+from calibrant._math.top_k import TopK
 from calibrant.predictions.checks import Kind
+from calibrant.predictions.formats.top_k import arrays_of_top_k
 from calibrant.predictions.stores import ScoreStore
 
 Space: TypeAlias = Literal["logits", "probs", "confidence"]
@@ -43,6 +45,8 @@ class Contents:
     groups: tuple[str, ...] | None = None
     clusters: tuple[str, ...] | None = None
     source: Source | None = None
+    top_k: TopK | None = None
+    """What confidences were computed from, where that is known."""
     notes: tuple[str, ...]
 
     @property
@@ -117,6 +121,7 @@ class Contents:
             weights=weights,
             groups=_chosen(self.groups, where),
             clusters=_chosen(self.clusters, where),
+            top_k=None if self.top_k is None else self.top_k.rows(where),
         )
 
     def part(self, code: int, name: str) -> Contents:
@@ -142,6 +147,8 @@ class Contents:
             "clusters": self.clusters,
             "kind": ("multilabel",) if unsaid_kind else None,
         }
+        if self.top_k is not None and self.kind == "top_label":
+            arrays |= arrays_of_top_k(self.top_k)
         return {name: values for name, values in arrays.items() if values is not None}
 
     def description(self) -> str:

@@ -115,6 +115,23 @@ class DensePredictions:
         self.source = source
 
     @property
+    def kind(self) -> Literal["binary", "multiclass"]:
+        """Two classes are judged as one event."""
+        return "binary" if self.num_classes == 2 else "multiclass"
+
+    @property
+    def has_split(self) -> bool:
+        """Whether some images are marked to fit on, and some to judge."""
+        return self.split is not None and len(np.unique(self.split)) == 2
+
+    @property
+    def test_images(self) -> list[int]:
+        """The images to judge: those that are marked, or all."""
+        if self.split is None or not (self.split == 1).any():
+            return list(range(self.num_images))
+        return np.flatnonzero(self.split == 1).tolist()
+
+    @property
     def num_images(self) -> int:
         """How many images there are."""
         return len(self.names)
@@ -123,7 +140,7 @@ class DensePredictions:
         """The images, or some of them, one after the other; positions that are ignored are left out.
 
         Raises:
-            InputError: If a shape does not fit, a label is out of range, or a score is no number.
+            InputError: If a shape does not fit, a label is out of range, or a score is not a number.
         """
         for place in range(self.num_images) if which is None else which:
             yield self._image(place)

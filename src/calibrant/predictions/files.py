@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from calibrant.predictions.formats.names import known_kind
 from calibrant.predictions.formats.roster import FORMATS, WRITERS, Format, known_ending, npy_format
 from calibrant.predictions.percent import as_shares
 from calibrant.predictions.table import Predictions
+from calibrant.predictions.top_k import predictions_of_top_k
 
 STREAM_ABOVE = 1 << 29  # bytes of scores
 
@@ -46,7 +48,9 @@ def load_predictions(
       ``weights_val`` and so on);
     - ``confidence`` with ``correct``, or with ``true_label`` and ``pred_label``: the predicted class only
       (``confidence`` alone is enough for a calibrator to be applied);
-    - ``kind``: ``"multilabel"`` where there are no labels to say so.
+    - ``kind``: ``"multilabel"`` where there are no labels to say so;
+    - ``top_logprobs``, or ``top_k_logits`` with ``log_rest``, and ``top_k_indices``: the largest of each
+      sample only, see :func:`calibrant.predictions.predictions_of_top_k`.
 
     Such arrays may also be in separate ``.npy`` files: give the folder that holds ``logits.npy``,
     ``labels.npy`` and so on, or the file ``logits.npy``, next to which the others are looked for.
@@ -197,8 +201,9 @@ def open_predictions(
             format=ending[1:],
             path=str(path) if name is None else None,
         )
+        make = predictions_of_top_k if "top_k" in fields else partial(Predictions, kind=kind)
         with lines_named(contents.lines):
-            return Predictions(**fields, kind=kind, source=source)
+            return make(**fields, source=source)
     except (InputError, TypeError) as error:  # TypeError: an array of texts, say, where numbers belong
         raise InputError(f"{name or path}: {' '.join(str(error).split())}") from error
 

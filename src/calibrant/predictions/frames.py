@@ -33,7 +33,7 @@ def predictions_from_frame(
         Predictions of the same values.
 
     Raises:
-        TypeError: If it is no data frame.
+        TypeError: If it is not a data frame.
         InputError: If columns are missing or hold what they should not.
 
     Example:
@@ -92,7 +92,7 @@ def _numbers(name: str, columns: Mapping[str, Any]) -> np.ndarray[Any, np.dtype[
 
 
 def _texts_or_numbers(column: Any) -> Any:
-    """As the readers of files give them: texts for what is no column of numbers."""
+    """As the readers of files give them: texts for what is not a column of numbers."""
     if isinstance(column, np.ndarray):
         return column
     return ["" if each is None else str(each) for each in column]

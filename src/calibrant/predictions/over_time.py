@@ -56,7 +56,7 @@ def load_timed(
         format: As of :func:`calibrant.load_predictions`.
 
     Raises:
-        InputError: If the file is no table, has no such column, or a time is none.
+        InputError: If the file is not a table, has no such column, or a time is none.
         OSError: If it cannot be opened.
 
     Example:

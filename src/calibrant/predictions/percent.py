@@ -26,7 +26,7 @@ def as_shares(fields: dict[str, Any], percent: bool | None) -> dict[str, Any]:
     space = next((name for name in SPACES if name in fields), None)
     if space is None:
         if percent:
-            raise InputError("it holds logits, which are no percentages; leave out `percent` (--percent).")
+            raise InputError("it holds logits, which are not percentages; leave out `percent` (--percent).")
         return fields
     values = fields[space]
     if isinstance(values, list | tuple):

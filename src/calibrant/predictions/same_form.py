@@ -32,7 +32,7 @@ def save_in_form_of(
         format: As of :func:`load_predictions`.
 
     Returns:
-        Whether columns were kept; where the source is no table, or ``out`` is of another kind of file, the
+        Whether columns were kept; where the source is not a table, or ``out`` is of another kind of file, the
         predictions alone are written (for samples of lm-evaluation-harness, with what says which each is).
 
     Raises:

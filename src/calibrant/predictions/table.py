@@ -15,6 +15,7 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_logits
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Bool, Float, Int, UInt8
+from calibrant._math.top_k import TopK
 from calibrant.predictions import checks, kinds
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.contents import Contents, Source, Space
@@ -71,6 +72,7 @@ class Predictions:
             where samples of one are not independent: intervals then are those of whole clusters.
         source: The file that the numbers come from.
         notes: What a reader of the results must know about the input.
+        top_k: What ``confidence`` was computed from; see :func:`predictions_of_top_k`.
 
     Raises:
         InputError: If a value or shape is wrong; the message names the row, counted from 0, and the remedy.
@@ -104,6 +106,7 @@ class Predictions:
         clusters: ArrayLike | None = None,
         source: Source | None = None,
         notes: Iterable[str] = (),
+        top_k: TopK | None = None,
     ) -> None:
         checked = kinds.check(
             {"logits": logits, "probs": probs, "confidence": confidence},
@@ -119,6 +122,7 @@ class Predictions:
             clusters=checks.as_clusters(clusters, num_samples),
             source=source,
             notes=(*notes, *checked.notes),
+            top_k=top_k,
         )
 
     @property
@@ -170,6 +174,11 @@ class Predictions:
     def source(self) -> Source | None:
         """The file that the numbers come from."""
         return self._contents.source
+
+    @property
+    def top_k(self) -> TopK | None:
+        """The largest logits, where they are known in place of all."""
+        return self._contents.top_k
 
     @property
     def num_samples(self) -> int:
@@ -226,10 +235,7 @@ class Predictions:
 
     @property
     def correct(self) -> Bool[Tensor, " N"] | Bool[Tensor, "N C"]:
-        """Whether the predicted class is the true one.
-
-        The predicted class is the most probable one, the lowest of several equally probable ones; an event is
-        predicted where it is more probable than not.
+        """Whether the most probable class, of equals the first, is true; an event is predicted above a half.
 
         Raises:
             InputError: If there are no labels.
@@ -300,6 +306,10 @@ class Predictions:
         """The same predictions, of which nothing says that some samples belong together."""
         return self._with(groups=None)
 
+    def with_groups(self, groups: ArrayLike) -> Predictions:
+        """The same predictions in other groups."""
+        return self._with(groups=checks.as_groups(groups, self.num_samples))
+
     def with_clusters(self, clusters: ArrayLike | None) -> Predictions:
         """The same predictions in other clusters; None makes them independent."""
         return self._with(clusters=checks.as_clusters(clusters, self.num_samples))
@@ -333,7 +343,7 @@ class Predictions:
             InputError: If the shape differs or a value is NaN, or only top-label confidences are known.
         """
         self._contents.refuse_top_label("scores")
-        values = self._same_shape(checks.as_scores(scores, name="scores"))
+        values = checks.of_shape(checks.as_scores(scores, name="scores"), self._contents.store.shape)
         task = None if self.kind == "top_label" else self.kind
         logits = check_logits(values, self.labels, task=task, allow_minus_inf=True).scores
         replaced = self._with(space="logits", store=HeldScores(logits), notes=self.notes)
@@ -349,13 +359,13 @@ class Predictions:
             Predictions with the same labels, split, names, weights, groups and source; a repair is noted.
 
         Raises:
-            InputError: If the shape differs or a value is no probability.
+            InputError: If the shape differs or a value is not a probability.
         """
-        values = self._same_shape(checks.as_scores(probs, name="probs"))
+        values = checks.of_shape(checks.as_scores(probs, name="probs"), self._contents.store.shape)
         top = self.kind == "top_label"
         checked, repairs = kinds.check_scores("probs", values, None if top else self.labels, None, self.kind)
         store, space = HeldScores(checked.scores), "confidence" if top else "probs"
-        return self._with(space=space, store=store, notes=(*self.notes, *repairs))
+        return self._with(space=space, store=store, notes=(*self.notes, *repairs), top_k=None)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file that :func:`load_predictions` reads back to the same values, whole or not at all.
@@ -388,10 +398,3 @@ class Predictions:
         other = copy.copy(self)
         other._contents = contents
         return other
-
-    def _same_shape(self, values: Tensor) -> Tensor:
-        """Refuse values of another shape."""
-        if values.shape != self._contents.store.shape:
-            expected, got = self._contents.store.shape, tuple(values.shape)
-            raise InputError(f"the new values must have the same shape {expected} as the old; got {got}.")
-        return values

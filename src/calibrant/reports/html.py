@@ -201,6 +201,7 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
         "choice": choice,
         "coverage": tables.coverage_sentence(evaluation),
         "outside": tables.outside_sentence(evaluation.arms),
+        "shared_warnings": tables.shared_warnings(evaluation.arms),
         "null_sentences": _null_sentences(evaluation),
         "null_groups": _null_groups(evaluation),
         "null_pictures": pictures.error_pictures(tables.ordered_arms(evaluation), evaluation),

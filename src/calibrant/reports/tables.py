@@ -179,6 +179,15 @@ def _covered(measured: Mapping[str, result.Coverage], kind: result.Kind, *, in_s
     return ", ".join(f"{title} {share}" for title, share in shares.items())
 
 
+def shared_warnings(arms: Sequence[result.Arm]) -> dict[str, list[str]]:
+    """What the fits of two calibrators or more warned of alike, and the titles of these."""
+    titles: dict[str, list[str]] = {}
+    for arm in arms:
+        for warning in dict.fromkeys(() if arm.fit is None else arm.fit.warnings):
+            titles.setdefault(warning, []).append(arm.title)
+    return {warning: names for warning, names in titles.items() if len(names) > 1}
+
+
 def _best(key: str, kind: result.Kind, estimates: Sequence[result.Estimate]) -> set[int]:
     """The places of the best values as shown; none where all are alike or no value is better than another."""
     marks = {

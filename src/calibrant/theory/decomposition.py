@@ -31,7 +31,7 @@ def focal_losses(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C"]:
         a class of probability 0.
 
     Raises:
-        InputError: If ``gamma`` is not greater than -1 or a row is no distribution.
+        InputError: If ``gamma`` is not greater than -1 or a row is not a distribution.
 
     Example:
         >>> focal_losses([0.8], gamma=2)

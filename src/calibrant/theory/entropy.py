@@ -67,7 +67,7 @@ def entropy_bound(posterior: ArrayLike, probs: ArrayLike, *, gamma: float) -> En
         All three, their parts, in nats, float64 ``(N,)`` each.
 
     Raises:
-        InputError: If ``gamma`` is not greater than -1, shapes disagree, or rows are no probabilities.
+        InputError: If ``gamma`` is not greater than -1, shapes disagree, or rows are not probabilities.
 
     Note:
         The last step needs :math:`\gamma \ge 0`: at even odds and :math:`\gamma = -1/2` focal loss is 0.980
@@ -116,7 +116,7 @@ def entropy_shift(posterior: ArrayLike, *, gamma: float) -> Float[Tensor, " N"]:
         Float64 ``(N,)``, in nats. Positive where focal loss makes a network less certain than it should be.
 
     Raises:
-        InputError: If ``gamma`` is not greater than -1, or rows are no probabilities.
+        InputError: If ``gamma`` is not greater than -1, or rows are not probabilities.
 
     Note:
         The reference says that it is always positive. So it is for two classes and positive exponents. It is
@@ -157,7 +157,7 @@ def entropy_regularised_minimiser(posterior: ArrayLike, *, weight: float) -> Flo
         Probabilities, float64 ``(N, C)``. With a positive weight a class that cannot happen gets some too.
 
     Raises:
-        InputError: If ``weight`` is negative, or rows are no probabilities.
+        InputError: If ``weight`` is negative, or rows are not probabilities.
 
     Note:
         A strictly convex problem. As :math:`\beta` grows q tends to the uniform distribution; focal loss's

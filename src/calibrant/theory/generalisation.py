@@ -227,7 +227,7 @@ def fit_linear(
         if length == 0:
             break
         weights = weights + length * direction
-    # A gradient that vanishes because every sample is right beyond doubt is no minimum.
+    # A gradient that vanishes because every sample is right beyond doubt is not a minimum.
     separated = bool(((rows @ weights) * (2 * truth - 1) > 0).all())
     return LinearFit(weights, size <= 100 * _SETTLED and (penalty > 0 or not separated), size, steps)
 

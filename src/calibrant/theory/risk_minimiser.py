@@ -80,7 +80,7 @@ def risk_minimiser(
         The minimiser with its certificate: gradient, smallest curvature, estimated error.
 
     Raises:
-        InputError: If ``posterior`` is no distribution, or the loss gives values of another shape.
+        InputError: If ``posterior`` is not a distribution, or the loss gives values of another shape.
 
     Note:
         Converges to 1e-10 in the probabilities where the loss is differentiable twice at the minimum; for

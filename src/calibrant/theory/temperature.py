@@ -47,7 +47,7 @@ def temperature_bounds(
     :math:`S(s) / s` over :math:`|s| \le` ``max_log_odds``. At s = 0 it is
     :math:`S'(0) = \gamma + 1 - \gamma (2 \log 2 - 1) / (1 + \gamma \log 2)`; it tends to :math:`\gamma + 1`.
 
-    **More classes.** The map is no temperature, but it stretches the log-ratio of any two classes by a
+    **More classes.** The map is not a temperature, but it stretches the log-ratio of any two classes by a
     bounded factor: for :math:`\gamma \ge 0`
 
     .. math:: m(\gamma) \;\le\; \frac{\log \rho_i - \log \rho_j}{\log q_i - \log q_j} \;\le\; \gamma + 1 ,

@@ -128,7 +128,7 @@ def _temperature_by_nll(logits: Tensor, labels: Tensor, convention: Convention) 
 def struck_predictions(
     logits: Float[Tensor, "N 2"], labels: Int[Tensor, " N"], split: Int[Tensor, " N"]
 ) -> Predictions:
-    """Confidences and whether they were right: probabilities that do not sum to one are no class file."""
+    """Confidences and whether they were right: probabilities that do not sum to one are not a class file."""
     confidences, predicted = probs_of(logits, "struck").max(dim=1)
     return Predictions(confidence=confidences, correct=predicted == labels, labels=labels, split=split)
 

@@ -182,7 +182,7 @@ def load_recipe(path: str | os.PathLike[str]) -> Recipe:
     of that recipe, which may extend a third.
 
     Raises:
-        InputError: If it is no TOML, there is no recipe of that name, or a setting is unknown or has a value
+        InputError: If it is not TOML, there is no recipe of that name, or a setting is unknown or has a value
             that it cannot have.
         OSError: If the file cannot be read.
 

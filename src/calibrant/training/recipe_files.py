@@ -16,7 +16,7 @@ def read_content(path: Path) -> dict[str, Any]:
     """What a TOML file says, over what the file says that its ``extends`` names, relative to its folder.
 
     Raises:
-        InputError: If a file is no TOML, extends itself in the end, or ``extends`` names no other file.
+        InputError: If a file is not TOML, extends itself in the end, or ``extends`` names no other file.
         OSError: If a file cannot be read.
     """
     return _read(path, ())
@@ -71,7 +71,7 @@ def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no TOML file: {error}.") from error
+        raise InputError(f"{path} is not a TOML file: {error}.") from error
     if _EXTENDS not in content:
         return content
     given = content.pop(_EXTENDS)

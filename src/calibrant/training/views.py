@@ -19,7 +19,7 @@ def network_shape(recipe: Recipe, dataset: Dataset) -> tuple[int, ...]:
     """Shape of what the network sees of one sample.
 
     Raises:
-        InputError: If squares are to be cut out of what is no image, or too small.
+        InputError: If squares are to be cut out of what is not an image, or too small.
     """
     shape, side = dataset.input_shape, recipe.data.crop
     if not side:

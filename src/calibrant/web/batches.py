@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Any
 
 from calibrant.web.classifier import Classifier
@@ -58,11 +59,12 @@ class Batches:
         """Answer some together; where that fails, each alone, so that none suffers for another."""
         try:
             files = [file for file, _ in batch]
-            async for message in self._workers.run(Classifier.predictions, files, self._limits):
-                if isinstance(message, Done):
-                    for (_, future), answer in zip(batch, message.value, strict=True):
-                        if not future.done():
-                            future.set_result(answer)
+            async with aclosing(self._workers.run(Classifier.predictions, files, self._limits)) as messages:
+                async for message in messages:
+                    if isinstance(message, Done):
+                        for (_, future), answer in zip(batch, message.value, strict=True):
+                            if not future.done():
+                                future.set_result(answer)
         except Refusal as refusal:
             if len(batch) > 1:
                 for one in batch:

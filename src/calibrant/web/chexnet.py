@@ -32,8 +32,8 @@ def own_name(name: str) -> str:
 def convert_chexnet(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> int:
     """Write the weights of a checkpoint to a ``.safetensors`` file, from which nothing can run.
 
-    The checkpoint is read by torch's reader for weights alone: it knows tensors and containers, and refuses a
-    file that names anything else to be called.
+    The checkpoint is not unpickled: an interpreter of our own follows it as far as it makes containers and
+    tensors, and calls nothing. What else stands beside the weights is left out.
 
     Args:
         path: What ``torch.save`` wrote: a state dictionary, or a dictionary that holds one.

@@ -24,6 +24,7 @@ from calibrant.web.views import Seen
 
 Tell = Callable[[str, float], None]
 LIKELIEST = "likeliest"
+_KEYS = ("name", "raw", "calibrated", "low", "high", "prevalence")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,20 +142,21 @@ class Classifier:
             calibrated = _columns(repaired(given, probs).probs)
             if self.refits is not None:
                 low, high = _both(*self.refits.interval(form.scores))
+        count = len(images)
+        parts = [_rows(part, count, len(self.class_names)) for part in (raw, calibrated, low, high)]
+        prevalence = self.prevalence or [None] * len(self.class_names)
         return [
             [
-                {
-                    "name": name,
-                    "raw": float(raw[row, place]),
-                    "calibrated": float(calibrated[row, place]),
-                    "low": None if low is None else float(low[row, place]),
-                    "high": None if high is None else float(high[row, place]),
-                    "prevalence": None if self.prevalence is None else self.prevalence[place],
-                }
-                for place, name in enumerate(self.class_names)
+                dict(zip(_KEYS, row, strict=True))
+                for row in zip(self.class_names, *(part[place] for part in parts), prevalence, strict=True)
             ]
-            for row in range(len(images))
+            for place in range(count)
         ]
+
+
+def _rows(part: Tensor | None, count: int, classes: int) -> list[list[float | None]]:
+    """Numbers of each image."""
+    return [[None] * classes] * count if part is None else part[:count].tolist()
 
 
 def _of_one_shape(inputs: Sequence[tuple[int, Tensor]]) -> list[list[tuple[int, Tensor]]]:

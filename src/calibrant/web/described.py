@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from calibrant.web.wanted import OF_COMPARISONS, OPTIONS
+
 ABOUT = (
     "Judges and repairs the probabilities of classifiers. Files are held in memory while they are answered "
     'and are not kept. Errors are one sentence: {"error": "..."}.'
@@ -15,7 +17,7 @@ _ERRORS = {
     403: "It was sent by a page of another site.",
     408: "It did not come in time.",
     413: "It is too large, or what it holds would be.",
-    415: "It is no multipart form.",
+    415: "It is not a multipart form.",
     422: "The file or a field is wrong.",
     503: "The server has too much to do.",
 }
@@ -41,13 +43,6 @@ _FILE = {
     "description": "Predictions in any format that `calibrant evaluate` reads, but .npy; the ending of its "
     "name says which.",
 }
-_OPTIONS = {
-    "positive_class": {"type": "string", "description": "With two classes: the one that is judged."},
-    "bins": {"type": "integer", "default": 15, "description": "Bins of the calibration errors."},
-    "bootstrap": {"type": "integer", "default": 1000, "description": "Resamples behind the intervals."},
-    "level": {"type": "number", "default": 0.95, "description": "Level of the intervals."},
-    "seed": {"type": "integer", "default": 0, "description": "Random seed."},
-}
 _LINES = {
     "application/x-ndjson": {
         "schema": {
@@ -61,8 +56,7 @@ EVALUATE = {
         {
             "file": _FILE,
             "calibration": {**_FILE, "description": "Predictions to fit calibrators on instead."},
-            "method": {"type": "array", "items": {"type": "string"}, "description": "Calibrators to try."},
-            **_OPTIONS,
+            **{name: option.schema for name, option in OPTIONS.items()},
         },
         ["file"],
         {"file": {"name": "predictions.csv", "content": EXAMPLE_CSV}, "bootstrap": "20"},
@@ -71,7 +65,10 @@ EVALUATE = {
 }
 COMPARE = {
     "requestBody": _form(
-        {"file": {"type": "array", "items": _FILE, "minItems": 2}, **_OPTIONS},
+        {
+            "file": {"type": "array", "items": _FILE, "minItems": 2},
+            **{name: option.schema for name, option in OF_COMPARISONS.items()},
+        },
         ["file"],
         {
             "file": [{"name": f"{name}.csv", "content": EXAMPLE_CSV} for name in ("first", "second")],

@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Any, Protocol, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.uploads import Form, Receiver
-from calibrant.web.wanted import wanted_of
+from calibrant.web.wanted import OF_COMPARISONS, wanted_of
 from calibrant.web.work import Answer, compared, evaluated
 from calibrant.web.workers import Done, Progress
 
@@ -62,25 +64,25 @@ class Evaluations:
             files = form.files.get("file", [])
             if len(files) < 2:
                 raise Refusal(422, f"`file` must hold two files or more; got {len(files)}.")
-            wanted = wanted_of(form, report=_as_lines(request))
+            wanted = wanted_of(form, report=_as_lines(request), known=OF_COMPARISONS)
             return self._workers.run(compared, files, wanted, self._limits)
 
         return await self._answer(request, task)
 
     async def _answer(self, request: Request, task: Callable[[Form], Messages]) -> Response:
         messages = self._messages(request, task)
-        if not _as_lines(request):
+        if _as_lines(request):
+            return await _Lines.begun(messages)
+        async with aclosing(messages):
             async for message in messages:
                 if isinstance(message, Done):
                     return Response(message.value.json, media_type="application/json")
-            raise RuntimeError("a worker ended without a word")
-        begun = [message async for message in _until_read(messages)]  # what is wrong with a file has a status
-        return StreamingResponse(_lines(begun, messages), media_type=LINES)
+        raise RuntimeError("a worker ended without a word")
 
     async def _messages(self, request: Request, task: Callable[[Form], Messages]) -> Messages:
         """What the task says; the request's bytes are held as long."""
-        async with self._receiver.form(request) as form:
-            async for message in task(form):
+        async with self._receiver.form(request) as form, aclosing(task(form)) as messages:
+            async for message in messages:
                 yield message
 
 
@@ -88,17 +90,35 @@ def _as_lines(request: Request) -> bool:
     return LINES in request.headers.get("accept", "")
 
 
-async def _until_read(messages: Messages) -> Messages:
-    """The first messages, up to the one that shows that the input was read."""
-    while True:
-        message = await anext(messages)
-        yield message
-        if isinstance(message, Done) or message.share > 0:
-            return
+class _Lines(StreamingResponse):
+    """Messages as lines of JSON; what computes them ends with the answer, even if the visitor has left."""
+
+    def __init__(self, begun: list[Progress | Done], further: Messages) -> None:
+        super().__init__(_lines(begun, further), media_type=LINES)
+        self._further = further
+
+    @classmethod
+    async def begun(cls, messages: Messages) -> _Lines:
+        """Wait for the message that shows that the input was read: what is wrong with it has a status."""
+        found: list[Progress | Done] = []
+        try:
+            while not found or (isinstance(found[-1], Progress) and found[-1].share <= 0):
+                found.append(await anext(messages))
+        except BaseException:
+            await messages.aclose()
+            raise
+        return cls(found, messages)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._further.aclose()
 
 
 async def _lines(begun: list[Progress | Done], further: Messages) -> AsyncGenerator[str]:
-    """Messages as lines of JSON; what is refused from here on is the last of them."""
+    """A line for each message; a refusal that comes after the first ones is the last of them."""
     try:
         for message in begun:
             yield _line(message)
@@ -106,8 +126,6 @@ async def _lines(begun: list[Progress | Done], further: Messages) -> AsyncGenera
             yield _line(message)
     except Refusal as refusal:
         yield json.dumps({"error": refusal.sentence}) + "\n"
-    finally:
-        await further.aclose()  # where the visitor has left
 
 
 def _line(message: Progress | Done) -> str:

@@ -108,4 +108,4 @@ class Parts:
 
 
 def _malformed() -> Refusal:
-    return Refusal(400, "the request is no well-formed multipart/form-data.")
+    return Refusal(400, "the request is not a well-formed multipart/form-data.")

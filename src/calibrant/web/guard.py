@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -28,6 +28,7 @@ _HEADERS = {
     "cache-control": "no-store",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
+_RAW = [(name.encode("ascii"), value.encode("ascii")) for name, value in _HEADERS.items()]
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -48,9 +49,7 @@ class Guard:
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers[name] = value
+                message["headers"] = [*message.get("headers", ()), *_RAW]
                 self._counts.add(scope["path"], message["status"], time.perf_counter() - began)
             await send(message)
 

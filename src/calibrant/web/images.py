@@ -27,7 +27,7 @@ def decoded(file: Upload, limits: Limits) -> Image:
     """The first picture of a file, in grey or colour, turned as its camera was held.
 
     Raises:
-        Refusal: If it is no image, is damaged, or has too many pixels.
+        Refusal: If it is not an image, is damaged, or has too many pixels.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -45,7 +45,9 @@ def decoded(file: Upload, limits: Limits) -> Image:
             return turned.convert("L" if turned.mode in {"1", "L", "I", "F", "LA"} else "RGB")
     except (UnidentifiedImageError, Image.DecompressionBombError) as error:
         if isinstance(error, UnidentifiedImageError):
-            raise Refusal(422, f"{file.name}: it is no image of a kind that is read ({_kinds()}).") from error
+            raise Refusal(
+                422, f"{file.name}: it is not an image of a kind that is read ({_kinds()})."
+            ) from error
         raise _too_large(file, limits) from error
     except _DAMAGE as error:
         said = str(error).rstrip(".") or type(error).__name__

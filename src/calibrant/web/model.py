@@ -149,7 +149,7 @@ def _prevalence(rows: Predictions, count: int) -> tuple[float, ...]:
 
 
 def _seen(settings: ModelSettings, outputs: int, *, multilabel: bool) -> Seen:
-    """A network that is no run, with what its images go through."""
+    """A network that is not a run, with what its images go through."""
     side = settings.crop or settings.size
     if settings.ten_crop and not settings.crop:
         raise InputError("--ten-crop needs --crop, the side of the squares that are cut out.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,10 +54,10 @@ class Predicting:
         return JSONResponse({"predictions": told})
 
     async def _with_map(self, model: Model, file: Any, wanted: str) -> dict[str, Any]:
-        run = model.workers.run(Classifier.with_map, file, wanted, self._limits)
-        async for message in run:
-            if isinstance(message, Done):
-                return {"predictions": [message.value]}
+        async with aclosing(model.workers.run(Classifier.with_map, file, wanted, self._limits)) as messages:
+            async for message in messages:
+                if isinstance(message, Done):
+                    return {"predictions": [message.value]}
         raise RuntimeError("a worker ended without a word")
 
 

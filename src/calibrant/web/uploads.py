@@ -62,15 +62,16 @@ class Receiver:
         """The form of a request, whose bytes count as held until it is answered.
 
         Raises:
-            Refusal: If it is no form, too large, or comes too slowly.
+            Refusal: If it is not a form, too large, or comes too slowly.
         """
         counted = _Counted(self, self._limits)
         try:
-            async with asyncio.timeout(self._limits.receive):
-                found = await self._parsed(request, counted)
+            try:
+                async with asyncio.timeout(self._limits.receive):
+                    found = await self._parsed(request, counted)
+            except TimeoutError as error:
+                raise Refusal(408, f"the request must come within {self._limits.receive:g} s.") from error
             yield found
-        except TimeoutError as error:
-            raise Refusal(408, f"the request must come within {self._limits.receive:g} s.") from error
         finally:
             self.held -= counted.count
 

@@ -12,26 +12,14 @@ from calibrant.web.archives import check_packed
 from calibrant.web.in_memory import path_of
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.uploads import Upload
+from calibrant.web.wanted import Wanted
 
 if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
     from calibrant.predictions import Predictions
 
 Tell = Callable[[str, float], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """How predictions are judged, and what is to be answered beside the numbers."""
-
-    calibrators: tuple[str, ...] | None = None
-    positive_class: str | None = None
-    num_bins: int = 15
-    bootstrap: int = 1000
-    level: float = 0.95
-    seed: int = 0
-    report: bool = False
-    """Whether the report and the fitted calibrator are wanted, too."""
+_AS_IT_COMES = Wanted()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,20 +38,18 @@ def evaluated(file: Upload, calibration: Upload | None, wanted: Wanted, limits: 
     from calibrant.reports.commands import with_commands
 
     tell(f"reading {file.name}", 0.0)
-    predictions = predictions_of(file, limits)
-    other = None if calibration is None else predictions_of(calibration, limits)
+    predictions = predictions_of(file, limits, wanted)
+    other = None if calibration is None else predictions_of(calibration, limits, wanted)
     found = with_commands(
         evaluate(
             predictions,
             calibration=other,
-            calibrators=wanted.calibrators,
-            positive_class=wanted.positive_class,
-            num_bins=wanted.num_bins,
-            bootstrap=wanted.bootstrap,
-            level=wanted.level,
-            seed=wanted.seed,
+            calibrators=wanted.method or None,
             progress=lambda words, share: tell(words, 0.8 * share),
-        )
+            **wanted.judging,
+        ),
+        reading=wanted.words(),
+        applying=wanted.words("label_column", "group_column", "cluster"),
     )
     if not wanted.report:
         return Answer(json=found.to_json())
@@ -85,23 +71,15 @@ def compared(files: Sequence[Upload], wanted: Wanted, limits: Limits, tell: Tell
     models: list[tuple[str, Predictions]] = []
     for file, name in zip(files, _names(files), strict=True):
         tell(f"reading {file.name}", 0.0)
-        models.append((name, predictions_of(file, limits)))
-    found = compare(
-        models,
-        positive_class=wanted.positive_class,
-        num_bins=wanted.num_bins,
-        bootstrap=wanted.bootstrap,
-        level=wanted.level,
-        seed=wanted.seed,
-        progress=lambda words, share: tell(words, 0.8 * share),
-    )
+        models.append((name, predictions_of(file, limits, wanted)))
+    found = compare(models, progress=lambda words, share: tell(words, 0.8 * share), **wanted.judging)
     if not wanted.report:
         return Answer(json=found.to_json())
     tell("drawing the report", 0.85)
     return Answer(json=found.to_json(), report=_report(found))
 
 
-def predictions_of(file: Upload, limits: Limits) -> Predictions:
+def predictions_of(file: Upload, limits: Limits, wanted: Wanted = _AS_IT_COMES) -> Predictions:
     """The predictions in a file that was sent.
 
     Raises:
@@ -111,17 +89,23 @@ def predictions_of(file: Upload, limits: Limits) -> Predictions:
     from calibrant.predictions import load_predictions
     from calibrant.predictions.formats.roster import FORMATS, known_ending
 
-    ending = known_ending(Path(file.name), [each for each in FORMATS if each != ".npy"])  # which lacks labels
+    name = file.name if wanted.format is None else f"it.{wanted.format.removeprefix('.')}"
+    ending = known_ending(Path(name), [each for each in FORMATS if each != ".npy"])  # which lacks labels
     check_packed(file.content, file.name, limits)
     with path_of(file.content) as path:
         try:
-            return load_predictions(path, format=ending[1:], name=file.name)
+            found = load_predictions(path, columns=wanted.columns, format=ending[1:], name=file.name)
         except InputError as error:
             raise InputError(str(error).replace(str(path), file.name)) from error
         except MemoryError:
             raise
         except Exception as error:  # whatever else a reader says of bytes that somebody made up
             raise InputError(f"{file.name}: it cannot be read ({type(error).__name__}).") from error
+    if not wanted.clusters_are_groups:
+        return found
+    if found.groups is None:
+        raise InputError(f"{file.name}: `cluster` {wanted.cluster} needs groups, and there are none.")
+    return found.with_clusters(found.groups)
 
 
 def _calibrator(found: Evaluation, predictions: Predictions) -> bytes | None:

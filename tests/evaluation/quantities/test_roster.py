@@ -75,10 +75,13 @@ def command_line(planted: Quantity) -> Iterator[dict[str, Any]]:
     """The parameters of the commands, by command and name, as they are with the planted quantity."""
     del planted
     names = ("evaluate", "compare", "check")
-    modules: list[ModuleType] = [importlib.import_module(f"calibrant.cli.{name}") for name in names]
+    modules: list[ModuleType] = [
+        importlib.import_module(f"calibrant.cli.{name}") for name in ("terminal", *names)
+    ]
     app = typer.Typer()
-    for name, module in zip(names, modules, strict=True):
-        app.command(name)(getattr(importlib.reload(module), name))
+    for name, module in zip(("", *names), map(importlib.reload, modules), strict=True):
+        if name:
+            app.command(name)(getattr(module, name))
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     yield {name: {param.name: param for param in commands[name].params} for name in names}
     # The fixture that planted it takes it away after this one ends.

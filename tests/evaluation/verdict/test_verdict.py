@@ -423,3 +423,15 @@ def test_arrays_are_told_to_be_wrapped(made: Maker) -> None:
         evaluate(predictions, predictions)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"to read a file use `calibrant\.load_predictions"):
         evaluate("file.npz")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["top_label", "binary"])
+def test_very_few_samples_are_told_first(kind: Kind) -> None:
+    """Three sure and wrong answers are evidence, and still only three: the first words say so."""
+    wrong = Predictions(confidence=[0.99] * 3, correct=[0] * 3)
+    given = wrong if kind == "top_label" else Predictions(probs=[0.99] * 3, labels=[0] * 3)
+    verdict = judged(given).verdict
+    assert " on 3 samples: " in verdict.short
+    assert " on 3 samples: " in verdict.headline
+    assert verdict.line.startswith("Few samples: the true accuracy may be 0 %, or 70.8 %. The cal")
+    in_short(verdict)

@@ -154,7 +154,7 @@ def test_arrays_that_hugging_face_evaluate_takes(tmp_path) -> None:
     ("text", "words"),
     [
         ('{"prob": 0.5}\n{oops', "line 2 is not JSON"),
-        ("[1, 2]\n", "line 1 is no record"),
+        ("[1, 2]\n", "line 1 is not a record"),
         ("\n", "it holds no records"),
         (lines({"prob": 0.5, "label": 1}, {"prob": None, "label": 0}), r"line 2 is empty"),
     ],
@@ -251,3 +251,43 @@ def test_stated_confidences_of_generated_answers(tmp_path) -> None:
         assert (again.confidence.tolist(), again.correct.tolist()) == ([0.8, 0.3], [True, False])
     with pytest.raises(InputError, match="End with 'Confidence: N%'"):
         read(tmp_path, "s.jsonl", lines(answer(0, "4", 1.0), answer(1, "5", 0.0)))
+
+
+def test_fields_within_the_question_name_groups(tmp_path) -> None:
+    """Of samples of the harness by their path, or without ``doc``; what is not there is told with what is."""
+    samples = [
+        choice(k, [-1.0, -2.0], "0", acc=1.0) | {"doc": {"subject": "ab"[k], "meta": {"page": k}}}
+        for k in range(2)
+    ]
+    for name in ("doc.subject", "subject"):
+        columns = ColumnNames(group=name, cluster="doc.meta.page")
+        found = read(tmp_path, "s.jsonl", lines(*samples), columns=columns)
+        assert (found.groups, found.clusters) == (("a", "b"), ("0", "1"))
+    columns = ColumnNames(group=("subject", "doc_id"))
+    both = read(tmp_path, "s.jsonl", lines(*samples), columns=columns)
+    assert both.groups == ("subject=a; doc_id=0", "subject=b; doc_id=1")
+    banded = read(tmp_path, "s.jsonl", lines(*samples), columns=ColumnNames(bands=("meta.page:1",)))
+    assert banded.groups == ("meta.page=<1", "meta.page=1+")
+    with pytest.raises(InputError, match=r"no field `topic`; it holds `doc_id`, `doc.subject`, "):
+        read(tmp_path, "s.jsonl", lines(*samples), columns=ColumnNames(group="topic"))
+    with pytest.raises(InputError, match="`resps` must hold a text or a number"):
+        read(tmp_path, "s.jsonl", lines(*samples), columns=ColumnNames(group="resps"))
+    with pytest.raises(InputError, match="hold their own labels and scores"):
+        read(tmp_path, "s.jsonl", lines(*samples), columns=ColumnNames(label="target"))
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        {"logits": [0.5, 1.0, 0.0]},
+        {"prob": 0.25},
+        {"scores": [{"label": "0", "score": 0.25}, {"label": "1", "score": 0.75}]},
+    ],
+)
+def test_records_name_groups_whatever_holds_their_scores(tmp_path, scores) -> None:
+    """Cells, lists and pipelines: a label, a group and a cluster by names of their own, the last within."""
+    rows = [scores | {"truth": str(k), "topic": "xy"[k], "meta": {"page": k}} for k in range(2)]
+    columns = ColumnNames(label="truth", group="topic", cluster="meta.page")
+    found = read(tmp_path, "r.jsonl", lines(*rows), columns=columns)
+    assert (found.groups, found.clusters) == (("x", "y"), ("0", "1"))
+    assert found.labels.tolist() == [0, 1]

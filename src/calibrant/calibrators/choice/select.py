@@ -123,7 +123,7 @@ def select(
     Every candidate is fitted on all folds but one and judged on that one, in turn. Among those whose mean
     loss is within one standard error of the lowest, the one that fits the fewest numbers is taken; the
     standard error is that of the paired differences, sample by sample. Changing nothing is always a
-    candidate. Calibration error is no criterion: a calibrator that says the same of every sample can have
+    candidate. Calibration error is not a criterion: a calibrator that says the same of every sample can have
     none.
 
     Args:

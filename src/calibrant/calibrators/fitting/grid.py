@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.calibrators.fitting.focal_rows import log_odds_of_top
 from calibrant.calibrators.fitting.objectives import (
@@ -125,7 +126,7 @@ def _best_of(
         temperature, gamma = points[found[1]]
         best = Place(gamma, temperature, found[0])
     if best is None:
-        raise ValueError("the grid is empty")
+        raise InputError("the grid must hold a point or more; got none.")
     return best, computed
 
 

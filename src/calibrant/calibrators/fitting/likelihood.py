@@ -30,7 +30,7 @@ def likelihood(samples: Samples, inverse_temperature: float) -> float:
     """The same without the derivatives."""
     odds = [
         (block.second * inverse_temperature).exp_()
-        * _ratios(block, inverse_temperature, samples.room).sum(1, keepdim=True)
+        * ratios_below(block, inverse_temperature, samples.room).sum(1, keepdim=True)
         for block in samples.blocks()
     ]
     value = torch.cat(odds)[:, 0].log1p_() @ samples.shares
@@ -62,7 +62,7 @@ def _sums_below(
     block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"], room: Tensor | None = None
 ) -> _SumsBelow:
     ones = torch.ones_like(block.below[..., 0, :])  # products with it are faster than short sums
-    ratios = _ratios(block, inverse_temperature, room)
+    ratios = ratios_below(block, inverse_temperature, room)
     total = _times(ratios, ones)
     first = _times(ratios.mul_(block.below), ones)
     return _SumsBelow(total, first, _times(ratios.mul_(block.below), ones), block.second[..., 0])
@@ -72,7 +72,7 @@ def _times(table: Float[Tensor, "*M n K"], ones: Float[Tensor, "*#M K"]) -> Floa
     return torch.mv(table, ones) if table.ndim == 2 else (table @ ones[..., None])[..., 0]
 
 
-def _ratios(
+def ratios_below(
     block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"], room: Tensor | None
 ) -> Float[Tensor, "*M n K"]:
     """Odds of the others against the second class, in ``room`` if that is given."""

@@ -12,7 +12,8 @@ from calibrant._math.binning import binned, width_bin_index
 from calibrant._math.newton import Expansion
 from calibrant._math.shapes import Float
 from calibrant.calibrators.fitting.focal_rows import FocalRows, log_odds_of_top
-from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.likelihood import ratios_below
+from calibrant.calibrators.fitting.samples import Block, Samples
 
 Objective: TypeAlias = Literal["nll", "ece", "adaptive_ece", "brier", "smce", "classwise"]
 OBJECTIVES: tuple[str, ...] = get_args(Objective)
@@ -20,6 +21,7 @@ DIFFERENTIABLE = frozenset({"nll", "brier"})
 JUDGED = frozenset({"ece", "adaptive_ece", "smce"})  # errors of the confidences judged, and of nothing else
 BINNED = frozenset({"ece", "adaptive_ece", "classwise"})
 NUM_BINS = 15
+FEWEST_CLASSES = 32  # from here on compiled passes over each row are faster than tables of each term
 
 
 def objective_value(samples: Samples, objective: Objective, temperature: float, gamma: float = 0.0) -> float:
@@ -91,11 +93,23 @@ def smooth_objective(samples: Samples, objective: Objective, temperature: float,
         return Expansion(value, np.array(rest[:2]), np.array([[rest[2], rest[3]], [rest[3], rest[4]]]))
     totals = torch.zeros(6, dtype=torch.float64, device=samples.scores.device)
     for block in samples.blocks():
-        rows = FocalRows(block, temperature, gamma)
-        losses = rows.log_loss_expansion() if objective == "nll" else rows.brier_score_expansion()
-        totals += torch.stack(losses) @ block.shares
+        totals += _expansion(samples, block, objective, temperature, gamma)
     value, *rest = (totals * _scale(samples, objective)).tolist()
     return Expansion(value, np.array(rest[:2]), np.array([[rest[2], rest[3]], [rest[3], rest[4]]]))
+
+
+def _expansion(
+    samples: Samples, block: Block, objective: Objective, temperature: float, gamma: float
+) -> Float[Tensor, " D"]:
+    """The sums over a block: loss, derivatives by log T and gamma, and second ones."""
+    if objective == "nll" and block.below.shape[1] >= FEWEST_CLASSES and block.below.device.type == "cpu":
+        from calibrant.calibrators.fitting.class_objective import class_expansion  # compiled
+
+        ratios = ratios_below(block, 1 / temperature, samples.room).numpy()
+        return torch.from_numpy(class_expansion(block, ratios, temperature, gamma))
+    rows = FocalRows(block, temperature, gamma)
+    losses = rows.log_loss_expansion() if objective == "nll" else rows.brier_score_expansion()
+    return torch.stack(losses) @ block.shares
 
 
 def log_losses(samples: Samples, temperature: float, gamma: float) -> Float[Tensor, " N"]:

@@ -69,7 +69,7 @@ class DirichletCalibration(LinearScaling):
         self.intercept = float(intercept)
 
     def affine(self) -> None:
-        """None: log-probabilities are no affine function of logits."""
+        """None: log-probabilities are not an affine function of logits."""
 
     def _features(self, scores: Tensor) -> Float[Tensor, "N C"]:
         return log_softmax(scores)

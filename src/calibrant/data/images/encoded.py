@@ -93,7 +93,7 @@ class EncodedImages(LazyImages):
         try:
             return Image.open(io.BytesIO(content.numpy().tobytes()))
         except OSError as error:  # Pillow's own words name an object in memory
-            raise InputError(f"{self.name(row)} cannot be decoded: its bytes are no image.") from error
+            raise InputError(f"{self.name(row)} cannot be decoded: its bytes are not an image.") from error
 
     def name(self, row: int) -> str:
         """Its number."""

@@ -61,14 +61,14 @@ def read_pickle(content: bytes, *, source: str) -> dict[bytes, Any]:
     """A dictionary with bytes as keys.
 
     Raises:
-        InputError: If it is damaged, names anything unknown, or is no dictionary; ``source`` is named.
+        InputError: If it is damaged, names anything unknown, or is not a dictionary; ``source`` is named.
     """
     try:
         found = _Restricted(io.BytesIO(content), encoding="bytes").load()
     except DAMAGE as error:
         raise InputError(
-            f"{source} is no batch of images ({reason(error)}); get the archive again."
+            f"{source} is not a batch of images ({reason(error)}); get the archive again."
         ) from error
     if not isinstance(found, dict):
-        raise InputError(f"{source} is no batch of images: it holds a {type(found).__name__}.")
+        raise InputError(f"{source} is not a batch of images: it holds a {type(found).__name__}.")
     return {key if isinstance(key, bytes) else str(key).encode(): value for key, value in found.items()}

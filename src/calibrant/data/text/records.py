@@ -46,7 +46,7 @@ def lines_of(path: Path, needed: Sequence[str]) -> list[Record]:
     """The records of a file of JSON lines.
 
     Raises:
-        InputError: If the file is damaged, or a line is no record with the ``needed`` entries.
+        InputError: If the file is damaged, or a line is not a record with the ``needed`` entries.
     """
     records: list[Record] = []
     try:
@@ -65,7 +65,7 @@ def _record(line: str, needed: Sequence[str], place: str) -> Record:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{place} is no JSON ({reason(error)}); fetch the file again.") from error
+        raise InputError(f"{place} is not JSON ({reason(error)}); fetch the file again.") from error
     missing = [name for name in needed if not isinstance(found, dict) or name not in found]
     if missing:
         raise InputError(f"{place} has no {missing[0]!r}; every line needs {', '.join(needed)}.")
@@ -94,7 +94,7 @@ def texts_of(records: Sequence[Record], path: Path) -> list[str]:
     """The texts of records.
 
     Raises:
-        InputError: If one is no text.
+        InputError: If one is not a text.
     """
     texts = [record["text"] for record in records]
     for line, text in enumerate(texts, start=1):

@@ -106,7 +106,7 @@ def read_trees(folder: Path, *, name: str, fine: bool = False) -> RawTexts:
         fine: The task of five sentiments instead of the binary one.
 
     Raises:
-        InputError: If a file is damaged or a tree is no binary tree.
+        InputError: If a file is damaged or a tree is not a binary tree.
     """
     trees = {
         split: [parse_tree(str(record["tree"])) for record in lines_of(path, ("tree",))]

@@ -88,7 +88,7 @@ def _listed(place: Path) -> list[str]:
     try:
         names = place.read_text(encoding="utf-8").split()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{place} is no list of images ({reason(error)}); get it again.") from error
+        raise InputError(f"{place} is not a list of images ({reason(error)}); get it again.") from error
     if not names:
         raise InputError(f"{place} is empty; get it again.")
     return names

@@ -11,19 +11,16 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.reduce import reduced_images
+from calibrant.evaluation.dense.arms import judged_arms
+from calibrant.evaluation.dense.reduce import reduced_sums
 from calibrant.evaluation.dense.states import ImageSums, sums_of
 from calibrant.evaluation.fit import Fitted
-from calibrant.evaluation.fitting.recommend import UNCALIBRATED
-from calibrant.evaluation.fitting.templates import FittedCalibrator, anything_to_fit, fit_summary
+from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import Judged
-from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
-from calibrant.evaluation.judging.shapes import shapes_of_arm
 from calibrant.evaluation.prepare import Prepared, Request, prepare
 from calibrant.evaluation.resampling.clusters import FEW_CLUSTERS
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.streams import Stream, generator
-from calibrant.evaluation.result import Arm
 from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.dense import Image
 
@@ -34,7 +31,7 @@ LOOKED_AT = 20  # positions of each image to judge, for what is odd about the sc
 
 def images_to_fit_on(dense: DensePredictions, seed: int, *, fits: bool) -> tuple[Indices, Indices]:
     """The images to fit on, if anything fits, and those to judge: as they are marked, or random halves."""
-    if dense.split is not None and len(np.unique(dense.split)) == 2:
+    if dense.split is not None and dense.has_split:
         return np.flatnonzero(dense.split == 0) if fits else np.arange(0), np.flatnonzero(dense.split == 1)
     if not fits or dense.split is not None or dense.num_images < 4:
         return np.arange(0), np.arange(dense.num_images)
@@ -78,11 +75,7 @@ def prepare_images(request: Request, dense: DensePredictions) -> Prepared:
     fit, test = images_to_fit_on(dense, request.seed, fits=anything_to_fit(request.calibrators))
     marked = dense.split is not None
     notes = [note for note in prepared.notes if not note.startswith("Samples count as dependent")]
-    notes.append(
-        f"{len(test):,} images were judged, one at a time, and resampled whole: their positions are not "
-        "independent."
-        + (f" Below about {FEW_CLUSTERS} images intervals are too short." if len(test) < FEW_CLUSTERS else "")
-    )
+    notes.append(judged_note(len(test)))
     if len(fit) and not marked:
         notes.append(
             f"Calibrators were fitted on positions of {len(fit):,} other images, drawn at random (seed "
@@ -92,6 +85,15 @@ def prepare_images(request: Request, dense: DensePredictions) -> Prepared:
     split = replace(prepared.split, words=words, announce=not marked)
     procedure = replace(prepared.procedure, clusters=len(test))
     return replace(prepared, notes=tuple(notes), split=split, procedure=procedure)
+
+
+def judged_note(number: int) -> str:
+    """What a reader must know of the images that were judged."""
+    few = f" Below about {FEW_CLUSTERS} images intervals are too short." if number < FEW_CLUSTERS else ""
+    return (
+        f"{number:,} images were judged, one at a time, and resampled whole: their positions are not "
+        f"independent.{few}"
+    )
 
 
 def judge_images(fitted: Fitted, dense: DensePredictions) -> Judged:
@@ -106,52 +108,11 @@ def judge_images(fitted: Fitted, dense: DensePredictions) -> Judged:
     images = _told(dense.images(test.tolist()), len(test), prepared)
     sums_of(images, sums, calibrators, logits=dense.space == "logits")
     names = tuple(dense.class_names or map(str, range(dense.num_classes)))
-    arms: list[Arm] = []
-    first: Measured | None = None
-    for each, arm in zip(sums, (None, *fitted.calibrators), strict=True):
-        prepared.steps.next(f"judging {UNCALIBRATED if arm is None else arm.name}")
-        reduced = reduced_images(each, names, procedure.metrics)
-        measured = measure(reduced, procedure, prepared.steps.within)
-        arms.append(_arm(arm, measured, first, prepared, names))
-        first = first or measured
-    prepared.steps.finish()
-    if first is None:
-        raise RuntimeError("no arm was judged")
-    return Judged(
-        fitted=fitted,
-        arms=tuple(arms),
-        uncalibrated=first,
-        num_test=sums[0].num_positions,
-        out_of_distribution=None,
-    )
+    reduced = (reduced_sums(each, names, procedure.metrics) for each in sums)
+    return judged_arms(fitted, reduced, sums[0].num_positions)
 
 
 def _told(images: Iterator[Image], count: int, prepared: Prepared) -> Iterator[Image]:
     for place, image in enumerate(images):
         yield image
         prepared.steps.within((place + 1) / count)
-
-
-def _arm(
-    fitted: FittedCalibrator | None,
-    measured: Measured,
-    first: Measured | None,
-    prepared: Prepared,
-    names: tuple[str, ...],
-) -> Arm:
-    chance = against_chance(measured.noise, names)
-    level = prepared.procedure.level
-    return Arm(
-        name=UNCALIBRATED if fitted is None else fitted.name,
-        title="Uncalibrated" if fitted is None else fitted.title,
-        parameters={} if fitted is None else dict(fitted.calibrator.fit_result_.parameters),
-        fit=None if fitted is None else fit_summary(fitted.calibrator),
-        metrics=measured.metrics,
-        change={} if first is None else change(measured, first, level),
-        null=chance.null,
-        curves=chance.curves,
-        classes=chance.classes,
-        shapes=shapes_of_arm(measured.reduced, prepared.procedure),
-        groups=(),
-        parts=chance.parts,
-    )

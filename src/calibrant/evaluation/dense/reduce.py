@@ -1,4 +1,4 @@
-"""From the sums of each image to what an evaluation keeps of an arm; a row stands for many positions."""
+"""From sums of images or batches to what an evaluation keeps of an arm; a row stands for many positions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,11 @@ import torch
 
 from calibrant._math.binning import BinSums, width_edges
 from calibrant._math.dense_sums import BRIER, COUNT, ENTROPY, INFINITE, NLL, STATED
-from calibrant.evaluation.dense.states import ImageSums
+from calibrant.evaluation.dense.states import Sums
 from calibrant.evaluation.judging.agreement import OFFSETS, Agreement
-from calibrant.evaluation.judging.reduce import Reduced, mean_error, ratios_of
+from calibrant.evaluation.judging.reduce import Mask, Reduced, ratios_of, values_of
 from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.quantity import (
-    EVENT,
-    ClassErrors,
-    EventError,
-    EventInfluence,
-    Ratio,
-)
+from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, ClassRanks
 from calibrant.evaluation.quantities.roster import quantities
 from calibrant.evaluation.quantities.samples import Samples
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
@@ -33,10 +27,8 @@ from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.resampling.statistics import divide
 from calibrant.evaluation.result import ClassRow
 
-NO_RANKS = "not computed for images that are read one by one: it needs all positions in order"
 
-
-def reduced_images(sums: ImageSums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:
+def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:
     """What :func:`~calibrant.evaluation.judging.reduce.reduce_predictions` gives for positions in memory."""
     kind = "binary" if sums.event else "multiclass"
     wanted = quantities(kind, metrics)
@@ -63,34 +55,18 @@ def reduced_images(sums: ImageSums, class_names: tuple[str, ...], metrics: Itera
         happened=happened if sums.event else nothing,
     )
     ratios = ratios_of(wanted, samples, weights)
+
+    def denied(infinite: Mask) -> str:
+        positions = int(cells[infinite, INFINITE].sum())
+        return f"{positions:,} {sums.unit} give their true class probability 0"
+
+    values, reasons, influences = values_of(wanted, ratios, events, sums.num_bins, denied)
     classes = _Classes(sums)
-    values: dict[str, float] = {}
-    reasons: dict[str, str] = {}
-    influences: dict[str, Vector] = {}
-    infinite = int(cells[:, INFINITE].sum())
     for each in wanted:
-        key, computed = each.key, each.computed
-        if isinstance(computed, Ratio):
-            above, below = ratios[key]
-            if np.isinf(above).any():
-                reasons[key] = f"infinite: {infinite:,} positions give their true class probability 0"
-            elif below.any():
-                values[key] = float(above.sum() / below.sum())
-            else:
-                reasons[key] = each.undefined or "undefined: no position counts"
-        elif isinstance(computed, EventError):
-            values[key] = mean_error(computed, events[each.prefix], sums.num_bins)
-        elif isinstance(computed, EventInfluence):
-            lines = [computed.value(event) for event in events[each.prefix]]
-            found = [line for line in lines if not isinstance(line, str)]
-            if found:
-                values[key], influences[key] = found[0][0], found[0][1]
-            else:
-                reasons[key] = str(lines[0])
-        elif isinstance(computed, ClassErrors):
-            values[key] = values[ECE.event_key] if sums.event else float(classes.errors.mean())
-        else:
-            reasons[key] = NO_RANKS
+        if isinstance(each.computed, ClassErrors):
+            values[each.key] = values[ECE.event_key] if sums.event else float(classes.errors.mean())
+        elif isinstance(each.computed, ClassRanks):
+            reasons[each.key] = sums.no_ranks
     return Reduced(
         quantities=wanted,
         weights=weights,
@@ -107,7 +83,7 @@ def reduced_images(sums: ImageSums, class_names: tuple[str, ...], metrics: Itera
     )
 
 
-def _agreement(sums: ImageSums) -> Agreement:
+def _agreement(sums: Sums) -> Agreement:
     found = Agreement(sums.num_classes)
     count = sums.num_classes
     predicted, occurred, variance = (torch.from_numpy(each[:count].copy()) for each in sums.agreement.T[:3])
@@ -121,7 +97,7 @@ def _agreement(sums: ImageSums) -> Agreement:
 class _Classes:
     """All classes, from the sums of each image."""
 
-    sums: ImageSums
+    sums: Sums
 
     @property
     def total(self) -> float:

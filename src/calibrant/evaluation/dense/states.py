@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -29,6 +31,50 @@ def num_cells(num_bins: int) -> int:
     )
 
 
+class Sums(Protocol):
+    """What an evaluation is made of, of images or of batches of samples."""
+
+    num_classes: int
+    num_bins: int
+    unit: ClassVar[str]
+    no_ranks: ClassVar[str]
+    """Why there is no AUROC."""
+    agreement: Matrix
+
+    @property
+    def fingerprint(self) -> object:
+        """Alike where samples and labels are the same."""
+        ...
+
+    @property
+    def event(self) -> bool:
+        """Whether two classes are judged as one event."""
+        ...
+
+    @property
+    def num_positions(self) -> int:
+        """How many positions or samples there are."""
+        ...
+
+    @property
+    def confidences(self) -> Matrix:
+        """What is stated, summed up ``(C, B)``."""
+        ...
+
+    @property
+    def outcomes(self) -> Matrix:
+        """What happened ``(C, B)``."""
+        ...
+
+    def rows(self) -> tuple[Indices, Indices, Matrix]:
+        """The image or batch of each row, whether it is right (or occurs), and its sums ``(n, 6)``."""
+        ...
+
+    def of_classes(self) -> tuple[Matrix, Matrix]:
+        """Residuals and counts of each image or batch in the bins of all classes ``(G, C, B)``."""
+        ...
+
+
 @dataclass(kw_only=True)
 class ImageSums:
     """What is kept of the images of one arm.
@@ -40,18 +86,28 @@ class ImageSums:
     num_classes: int
     num_bins: int
     names: list[str] = field(default_factory=list[str])
+    labels: list[int] = field(default_factory=list[int])
+    """A checksum of those of each image."""
     agreement: Matrix = field(init=False)
-    confidences: Matrix = field(init=False)
-    outcomes: Matrix = field(init=False)
     _cells: list[Matrix] = field(default_factory=list[Matrix])
     _places: list[Indices] = field(default_factory=list[Indices])
     _masses: list[Matrix] = field(default_factory=list[Matrix])
     _residuals: list[Matrix] = field(default_factory=list[Matrix])
+    _confidences: Matrix = field(init=False)
+    _outcomes: Matrix = field(init=False)
+
+    unit: ClassVar[str] = "positions"
+    no_ranks: ClassVar[str] = "not computed for images read one by one: it needs all positions in order"
 
     def __post_init__(self) -> None:
         shape = (self.num_classes, self.num_bins)
         self.agreement = np.zeros((self.num_classes + 3, 4))
-        self.confidences, self.outcomes = np.zeros(shape), np.zeros(shape)
+        self._confidences, self._outcomes = np.zeros(shape), np.zeros(shape)
+
+    @property
+    def fingerprint(self) -> object:
+        """Alike where images and labels are the same."""
+        return tuple(zip(self.names, self.labels, strict=True))
 
     @property
     def event(self) -> bool:
@@ -64,14 +120,15 @@ class ImageSums:
 
         fine = num_cells(self.num_bins)
         cell_edges, bin_edges = np.arange(fine + 1) / fine, np.arange(self.num_bins + 1) / self.num_bins
-        cells = np.zeros((fine, 2, CELL_SUMS))
-        classes = np.zeros((self.num_classes, self.num_bins, 3))
+        cells = np.zeros((1, fine, 2, CELL_SUMS))
+        classes = np.zeros((1, self.num_classes, self.num_bins, 3))
+        one = np.zeros(POSITIONS, np.int64)  # the image is a batch
         room = np.empty(self.num_classes)
         for start in range(0, len(image.labels), POSITIONS):
             part = slice(start, start + POSITIONS)
             scores = np.ascontiguousarray(image.scores[:, part].T, dtype=np.float64)
             if calibrator is not None:
-                scores = _calibrated(scores, calibrator, logits=logits)
+                scores = calibrated(scores, calibrator, logits=logits)
             wrong = add_positions(
                 scores,
                 image.labels[part],
@@ -79,6 +136,7 @@ class ImageSums:
                 self.event,
                 cell_edges,
                 bin_edges,
+                one,
                 cells,
                 classes,
                 self.agreement,
@@ -88,19 +146,30 @@ class ImageSums:
                 values = ", ".join(f"{value:g}" for value in scores[wrong][:5])
                 kind = "finite numbers" if logits else "probabilities"
                 raise InputError(f"scores must be {kind}; image {image.name!r} holds {values} at a position.")
-        filled = np.flatnonzero(cells[:, :, 0].ravel())
+        filled = np.flatnonzero(cells[:, :, :, 0].ravel())
         self.names.append(image.name)
+        self.labels.append(zlib.crc32(np.ascontiguousarray(image.labels).data))
         self._cells.append(cells.reshape(-1, CELL_SUMS)[filled])
         self._places.append(filled)
-        self._masses.append(classes[:, :, 0])
-        self._residuals.append(classes[:, :, 2] - classes[:, :, 1])
-        self.confidences += classes[:, :, 1]
-        self.outcomes += classes[:, :, 2]
+        self._masses.append(classes[0, :, :, 0])
+        self._residuals.append(classes[0, :, :, 2] - classes[0, :, :, 1])
+        self._confidences += classes[0, :, :, 1]
+        self._outcomes += classes[0, :, :, 2]
 
     @property
     def num_positions(self) -> int:
         """How many positions were judged."""
         return int(self.agreement[: self.num_classes, 1].sum())
+
+    @property
+    def confidences(self) -> Matrix:
+        """What is stated, summed up ``(C, B)``."""
+        return self._confidences
+
+    @property
+    def outcomes(self) -> Matrix:
+        """What happened ``(C, B)``."""
+        return self._outcomes
 
     def rows(self) -> tuple[Indices, Indices, Matrix]:
         """The image of each row, whether it is right (or occurs), and its sums ``(n, 6)``."""
@@ -126,7 +195,7 @@ def sums_of(
                 each.add(image, logits=logits, calibrator=calibrator)
 
 
-def _calibrated(scores: Matrix, calibrator: Calibrator, *, logits: bool) -> Matrix:
+def calibrated(scores: Matrix, calibrator: Calibrator, *, logits: bool) -> Matrix:
     """Log-probabilities ``(P, C)``, or logits of two classes."""
     given = torch.from_numpy(scores)
     if not logits:

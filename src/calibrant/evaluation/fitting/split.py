@@ -86,7 +86,7 @@ def choose_split(
     whole = "" if predictions.clusters is None else ", in whole clusters,"
     words = (
         f"{len(chosen):,} of {num_samples:,} samples, drawn at random{whole} (seed {seed}) so that both "
-        f"halves hold {alike} alike, because {why}"
+        f"halves hold {alike} alike, because {why}; the other {num_samples - len(chosen):,} are judged"
     )
     rows = predictions.with_split(None)
     return Split(rows.rows(chosen), rows.rows(np.flatnonzero(halves == 1)), words, announce=True)

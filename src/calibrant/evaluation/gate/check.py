@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.alarms import other_notes
-from calibrant.evaluation.arguments import Cluster, as_judged, check_predictions, clusters_note, in_clusters
-from calibrant.evaluation.gate.limits_and_baseline import Gate
+from calibrant.evaluation.arguments import Cluster, in_clusters
+from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateResult
-from calibrant.evaluation.pairing import refuse_other_classes, same_samples, test_of
+from calibrant.evaluation.pairing import refuse_other_classes
+from calibrant.evaluation.parts.spread import Spread, here
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.roster import check_metrics, gated
+from calibrant.evaluation.subject import Judgeable, Subject
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
 
 
 def check(
-    predictions: Predictions,
+    predictions: Judgeable,
     limits: Mapping[str, float] | None = None,
     *,
-    baseline: Predictions | None = None,
+    baseline: Judgeable | None = None,
     baseline_metrics: Sequence[str] | None = None,
     confidence: float = 0.95,
     strict: bool = False,
@@ -30,6 +31,7 @@ def check(
     bootstrap: int = 1000,
     seed: int = 0,
     command: str | None = None,
+    spread: Spread = here,
 ) -> GateResult:
     """Hold predictions against limits, a baseline, or both, and fail only what noise does not explain.
 
@@ -56,7 +58,8 @@ def check(
     1 − ``confidence``; several checks add up.
 
     Args:
-        predictions: What to check; labels (or ``correct``) are needed.
+        predictions: What to check; labels (or ``correct``) are needed. Images and tables that are read part
+            by part are judged by their sums, as in :func:`calibrant.evaluate`.
         limits: The largest value allowed of each metric, as in ``{"ece": 0.03}``, or the smallest of
             ``"accuracy"``. The options of ``calibrant check --help`` list the metrics. For a binary model
             errors are those of the positive class, for several labels means over the labels.
@@ -73,6 +76,7 @@ def check(
         bootstrap: Resamples, and draws from models at a limit.
         seed: Random seed; the same seed gives the same result.
         command: The command line to record, if there was one.
+        spread: What shares out the parts of a table that is read part by part.
 
     Returns:
         Whether all passed, and of each check the value, what it was held against, and a sentence.
@@ -97,8 +101,10 @@ def check(
         >>> check(Predictions(logits=log_odds, labels=labels), {"ece": 0.03}).passed
         True
     """
-    check_predictions(predictions, "predictions")
-    predictions = as_judged(in_clusters(predictions, cluster), positive_class)
+    if isinstance(predictions, Predictions):
+        predictions = in_clusters(predictions, cluster)
+    elif cluster is not None:
+        raise InputError("`cluster` must not be given for images, or for tables that are read part by part.")
     if not 0.5 < confidence < 1:
         raise InputError(f"`confidence` must lie between 0.5 and 1, as in 0.95; got {confidence}.")
     wanted, known = dict(limits or {}), gated()
@@ -112,8 +118,11 @@ def check(
         raise InputError(
             'there is nothing to check: give a limit (`{"ece": 0.03}`, or --max-ece 0.03), or a baseline.'
         )
+    subject = Subject.of(
+        predictions, num_bins, name="predictions", positive_class=positive_class, spread=spread
+    )
     procedure = Procedure(
-        kind=predictions.kind,
+        kind=subject.kind,
         num_bins=num_bins,
         num_resamples=bootstrap,
         num_draws=bootstrap,
@@ -121,34 +130,32 @@ def check(
         seed=seed,
         metrics=check_metrics([*wanted, *held]),
     )
-    gate = Gate(test_of(predictions), procedure, confidence, strict)
-    checks = [gate.limit(metric, limit) for metric, limit in wanted.items()]
+    checked = CheckedSamples(subject, procedure, confidence, strict)
+    checks = [checked.limit(metric, limit) for metric, limit in wanted.items()]
     paired = None
     if baseline is not None:
-        check_predictions(baseline, "baseline")
-        baseline = as_judged(baseline, positive_class)
-        other = test_of(baseline)
-        if other.kind != predictions.kind:
-            raise InputError(f"`baseline` must be {predictions.kind} as the predictions; got {other.kind}.")
-        refuse_other_classes([("the predictions", predictions), ("the baseline", baseline)])
-        paired = same_samples(gate.test, other)
-        checks += gate.against(other, held, paired=paired)
+        other = Subject.of(baseline, num_bins, name="baseline", positive_class=positive_class, spread=spread)
+        if other.kind != subject.kind:
+            raise InputError(f"`baseline` must be {subject.kind} as the predictions; got {other.kind}.")
+        refuse_other_classes([("the predictions", subject), ("the baseline", other)])
+        paired = subject.same_as(other)
+        checks += checked.against(other, held, paired=paired)
     return GateResult(
         schema_version=CHECK_SCHEMA_VERSION,
         passed=all(each.passed for each in checks),
         strict=strict,
         confidence=confidence,
         checks=tuple(checks),
-        kind=predictions.kind,
-        num_samples=gate.test.num_samples,
+        kind=subject.kind,
+        num_samples=subject.num_samples,
         paired=paired,
         num_bins=num_bins,
         bootstrap=bootstrap,
         seed=seed,
-        source=predictions.source,
+        source=subject.source,
         baseline=None if baseline is None else baseline.source,
-        notes=(*other_notes(predictions), *clusters_note(gate.test)),
+        notes=(*subject.notes, *subject.clusters_note),
         versions=versions(),
         command=command,
-        warnings=gate.warnings,
+        warnings=checked.warnings,
     )

@@ -10,14 +10,12 @@ from typing import Literal
 import numpy as np
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.alarms import alarms
 from calibrant.evaluation.gate.power import Missed, missed_accuracy, missed_classwise_error, missed_error
 from calibrant.evaluation.gate.question import Question
 from calibrant.evaluation.gate.result import Check, Outcome
 from calibrant.evaluation.judging.classes_at_limit import draw_classes_at_limit
 from calibrant.evaluation.judging.measure import Measured, change, measure
 from calibrant.evaluation.judging.noise import Noise, draw_noise
-from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.phrases import decimals_apart, number
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.ece import ECE
@@ -25,27 +23,27 @@ from calibrant.evaluation.quantities.nll import NLL
 from calibrant.evaluation.resampling.at_limit import AtLimit, draw_at_limit
 from calibrant.evaluation.resampling.intervals import highest_share, too_few
 from calibrant.evaluation.resampling.null import ROUNDING
+from calibrant.evaluation.subject import Subject
 from calibrant.evaluation.thresholds import beyond_chance
-from calibrant.predictions import Predictions
 
 NO_BOUND = "no interval can be computed"
 
 
-class Gate:
+class CheckedSamples:
     """The samples that are checked; what takes long is done when it is first needed."""
 
-    def __init__(self, test: Predictions, procedure: Procedure, confidence: float, strict: bool) -> None:
-        self.test = test
+    def __init__(self, subject: Subject, procedure: Procedure, confidence: float, strict: bool) -> None:
+        self._subject = subject
         self._procedure = procedure
         self._confidence = confidence
         self._strict = strict
-        self._reduced = reduce_predictions(test, procedure.num_bins, metrics=procedure.metrics)
+        self._reduced = subject.reduced(procedure.num_bins, procedure.metrics)
         self._judged: Measured | None = None
-        self.warnings = alarms(test, self._reduced)
+        self.warnings = subject.warnings(self._reduced)
 
     def limit(self, metric: str, limit: float) -> Check:
         """Whether the value lies beyond its limit."""
-        asked = Question.of(metric, self.test.kind)
+        asked = Question.of(metric, self._subject.kind)
         if asked.gate.help is None:
             raise InputError(f"there is no limit for {metric}; hold it against a baseline.")
         if not limit >= 0:
@@ -74,7 +72,7 @@ class Gate:
                 missed=self._missed(asked, limit),
             )
         threshold, p = None, None
-        if asked.drawn:
+        if self._drawn(asked, limit):
             drawn = self._draw(asked, limit, value)
             threshold, p = drawn.upper, drawn.p_value
             beyond, why = beyond_chance(p, self._confidence), self._explained(limit, drawn)
@@ -95,15 +93,15 @@ class Gate:
             missed=None if beyond else self._missed(asked, limit),
         )
 
-    def against(self, other: Predictions, metrics: Sequence[str], *, paired: bool) -> Iterator[Check]:
+    def against(self, other: Subject, metrics: Sequence[str], *, paired: bool) -> Iterator[Check]:
         """Whether values are worse than those of the baseline."""
-        reduced = reduce_predictions(other, self._procedure.num_bins, metrics=self._procedure.metrics)
+        reduced = other.reduced(self._procedure.num_bins, self._procedure.metrics)
         judged = measure(reduced, self._procedure, part=0 if paired else 1)
         changes = change(self._judge(), judged, self._procedure.level, paired=paired)
         few = too_few(min(each.effective_samples for each in (self._reduced, reduced)), self._procedure.level)
-        default = [ECE.key] if self.test.kind == "top_label" else [ECE.key, NLL.key]
+        default = [ECE.key] if self._subject.kind == "top_label" else [ECE.key, NLL.key]
         for metric in metrics or default:
-            asked = Question.of(metric, self.test.kind)
+            asked = Question.of(metric, self._subject.kind)
             key, sign = asked.form.key, asked.form.sign
             if asked.is_error and not asked.drawn and not paired:
                 raise InputError(f"{metric} can be held against a baseline on the same samples only.")
@@ -123,7 +121,7 @@ class Gate:
                 bound = changes[key].low if sign > 0 else changes[key].high
                 beyond = bound is not None and sign * bound > 0
                 why = self._bounded("the difference", sign, bound)
-                if beyond and not paired and asked.drawn:
+                if beyond and not paired and self._drawn(asked, base):
                     # Chance gives more error to fewer samples, which no resampling takes away.
                     drawn = self._draw(asked, base, value)
                     beyond, why = beyond_chance(drawn.p_value, self._confidence), self._explained(base, drawn)
@@ -199,9 +197,9 @@ class Gate:
 
     def _caveat(self, asked: Question, missed: Missed, outcome: Outcome, limit: float | None) -> str:
         """Why the check says little, and what it would let through."""
-        told = f"{self.test.num_samples:,} samples cannot tell"
+        told = f"{self._subject.num_samples:,} samples cannot tell"
         draws = self._procedure.num_draws
-        if asked.drawn and limit is not None:  # a baseline's is no test by draws
+        if limit is not None and self._drawn(asked, limit):  # a baseline's is not a test by draws
             if (1 + draws) * (1 - self._confidence) < 1 - ROUNDING:
                 told = f"{draws} draws are too few to tell"
             elif missed.value <= limit + ROUNDING:
@@ -216,6 +214,10 @@ class Gate:
         )
         fails = "; the gate is strict, so that fails" if self._strict and outcome == "pass" else ""
         return f"{told}: {worse}{fails}."
+
+    def _drawn(self, asked: Question, limit: float) -> bool:
+        """Whether draws decide; classes known by their sums are drawn under calibration only."""
+        return asked.drawn and not (asked.of_classes and self._reduced.class_table is None and limit > 0)
 
     def _bound(self, asked: Question, value: float) -> float | None:
         """What a mean is at least, or at most; of a share by the binomial distribution."""
@@ -288,7 +290,7 @@ class Gate:
         sign = "≤" if drawn.p_value <= 1 / (1 + drawn.num_draws) else "="
         return (
             f"a model whose true error is {limit:.4g} shows at most {number(drawn.upper)} on "
-            f"{self.test.num_samples:,} samples in {100 * self._confidence:g} % of cases "
+            f"{self._subject.num_samples:,} samples in {100 * self._confidence:g} % of cases "
             f"(p {sign} {drawn.p_value:.2g})"
         )
 

@@ -7,7 +7,7 @@ from typing import get_args
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, EventError, Gate, Kind, Quantity
+from calibrant.evaluation.quantities.quantity import EVENT, Gate, Kind, Quantity
 from calibrant.evaluation.quantities.roster import gated
 from calibrant.evaluation.resampling.at_limit import AtLimitKernel
 
@@ -37,12 +37,16 @@ class Question:
     @property
     def is_error(self) -> bool:
         """Whether it is an error of events or classes."""
-        return isinstance(self.form.computed, EventError | ClassErrors)
+        return self.form.computed.is_error
+
+    @property
+    def _classwise(self) -> bool:
+        return self.is_error and not self.form.computed.of_events
 
     @property
     def of_classes(self) -> bool:
         """Whether it is an error of classes that exclude each other."""
-        return isinstance(self.form.computed, ClassErrors) and self.kind == "multiclass"
+        return self._classwise and self.kind == "multiclass"
 
     @property
     def drawn(self) -> bool:
@@ -52,17 +56,15 @@ class Question:
     @property
     def prefix(self) -> str:
         """Which events it is about."""
-        if isinstance(self.form.computed, ClassErrors) and self.kind == "binary":
+        if self._classwise and self.kind == "binary":
             return EVENT  # both classes are off by as much as the positive one
         return self.form.prefix
 
     @property
     def kernel(self) -> AtLimitKernel | None:
         """What draws it for the events of a model at a limit."""
-        computed = self.form.computed
-        if isinstance(computed, ClassErrors) and not self.of_classes:
-            computed = ECE.computed  # of the events that stand for the classes
-        kernel = computed.kernel if isinstance(computed, EventError) else None
+        by_events = self._classwise and not self.of_classes  # which stand for the classes
+        kernel = (ECE if by_events else self.form).computed.kernel
         return next((known for known in get_args(AtLimitKernel) if known == kernel), None)
 
     @property
@@ -73,7 +75,7 @@ class Question:
     @property
     def about(self) -> str:
         """``positive class``, ``labels``, ``top label``, ``decisions`` or ``all classes``."""
-        if isinstance(self.form.computed, ClassErrors):
+        if self._classwise:
             return "labels" if self.kind == "multilabel" else "all classes"
         if self.is_error and self.form.prefix:
             return "positive class"

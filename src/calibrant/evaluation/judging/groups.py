@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -55,7 +56,14 @@ def group_rows(reduced: Reduced, groups: Sequence[str] | None, procedure: Proced
         for part, (name, rows) in enumerate(chosen)
     ]
     adjusted = holm([row.null.p_value for row in found])
-    return tuple(replace(row, adjusted_p=value) for row, value in zip(found, adjusted, strict=True))
+    rows = [replace(row, adjusted_p=value) for row, value in zip(found, adjusted, strict=True)]
+    return tuple(sorted(rows, key=_numbers_in_order))
+
+
+def _numbers_in_order(row: GroupRow) -> list[tuple[float, str]]:
+    """The name of a group, in which 9 comes before 10."""
+    parts = re.split(r"(\d+)", row.name)
+    return [(float(part), "") if part.isdecimal() else (math.inf, part) for part in parts]
 
 
 def _part_of(reduced: Reduced, rows: Indices) -> Reduced:

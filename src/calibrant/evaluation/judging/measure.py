@@ -15,7 +15,7 @@ from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.judging.reliability import reliability_curve
 from calibrant.evaluation.judging.replicates import replicate
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.quantity import ANYTHING, ClassErrors, EventError, Quantity
+from calibrant.evaluation.quantities.quantity import ANYTHING, ClassErrors, Quantity
 from calibrant.evaluation.resampling.clusters import number_of_clusters
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector, pool
 from calibrant.evaluation.resampling.intervals import (
@@ -295,9 +295,8 @@ def against_chance(noise: Noise, label_names: tuple[str, ...]) -> Chance:
 
 
 def _set_against_chance(quantity: Quantity, noise: Noise) -> bool:
-    if isinstance(quantity.computed, EventError):
-        return quantity.computed.null
-    return isinstance(quantity.computed, ClassErrors) and noise.classes is not None
+    computed = quantity.computed
+    return computed.null or (isinstance(computed, ClassErrors) and noise.classes is not None)
 
 
 def _curves_of(

@@ -85,9 +85,9 @@ class Noise:
         errors = self.errors(quantity)
         if errors is None or quantity.key not in self.reduced.values:
             return None
-        observed, computed = self.reduced.values[quantity.key], quantity.computed
-        if isinstance(computed, EventError) and computed.kernel is not None:
-            cells, _ = self.target((quantity.prefix, computed.kernel))
+        observed, kernel = self.reduced.values[quantity.key], quantity.computed.kernel
+        if kernel is not None:
+            cells, _ = self.target((quantity.prefix, kernel))
             observed = cells.observed  # over cells, as the draws and the interval
         return null_error(quantity.key, observed, errors, self.procedure.level)
 
@@ -112,7 +112,7 @@ class Noise:
         computed = quantity.computed
         if quantity.key not in self.reduced.values or quantity.key in self.reduced.no_interval:
             return None
-        if isinstance(computed, EventError) and computed.target is not None:
+        if computed.target is not None:
             return quantity.prefix, computed.target
         if not isinstance(computed, ClassErrors):
             return None

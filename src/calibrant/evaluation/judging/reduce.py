@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from calibrant.evaluation.judging.agreement import Agreement
 from calibrant.evaluation.judging.class_table import ClassTable
@@ -37,14 +39,9 @@ from calibrant.evaluation.result import ClassRow
 from calibrant.predictions import Predictions
 
 _WHY_MISSING = "needs the probabilities of all classes; these predictions hold the predicted class's only"
-_CLASSES = ("1 sample gives its true class probability 0", "{} samples give their true class probability 0")
-_CONFIDENCES = (
-    "1 sample is wrong with a confidence of 1, or right with one of 0",
-    "{} samples are wrong with a confidence of 1, or right with one of 0",
-)
-"""What makes a score infinite, of one sample and of several."""
 
 Ratios = dict[str, tuple[Vector, Vector]]
+Mask: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +138,7 @@ def _reduce_top_label(predictions: Predictions, wanted: tuple[Quantity, ...], nu
     )
     known = [each for each in wanted if not each.needs_all_classes]
     ratios = ratios_of(known, samples, weights)
-    values, reasons, influences = _values(known, ratios, {"": (top,)}, num_bins, _CONFIDENCES)
+    values, reasons, influences = values_of(known, ratios, {"": (top,)}, num_bins, _sure_and_wrong)
     reasons |= {each.key: _WHY_MISSING for each in wanted if each.needs_all_classes}
     return Reduced(
         quantities=wanted,
@@ -176,7 +173,7 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
         happened=happened,
     )
     ratios = ratios_of(wanted, samples, weights)
-    values, reasons, influences = _values(wanted, ratios, events, num_bins)
+    values, reasons, influences = values_of(wanted, ratios, events, num_bins, _denied)
     class_errors = scan.sums.calibration_error("l1")
     areas = [area for area in ranks.areas if area is not None]
     no_interval: dict[str, str] = {}
@@ -227,38 +224,56 @@ def weighted(values: Vector, weights: Vector | None) -> Vector:
     return values if weights is None else np.where(weights > 0, values, 0.0) * weights
 
 
-def _values(
+def _denied(infinite: Mask) -> str:
+    count = int(infinite.sum())
+    give = "1 sample gives its" if count == 1 else f"{count} samples give their"
+    return f"{give} true class probability 0"
+
+
+def _sure_and_wrong(infinite: Mask) -> str:
+    count = int(infinite.sum())
+    are = "1 sample is" if count == 1 else f"{count} samples are"
+    return f"{are} wrong with a confidence of 1, or right with one of 0"
+
+
+def values_of(
     wanted: Sequence[Quantity],
     ratios: Ratios,
     events: Mapping[str, tuple[Events, ...]],
     num_bins: int,
-    denied: tuple[str, str] = _CLASSES,
+    denied: Callable[[Mask], str],
 ) -> tuple[dict[str, float], dict[str, str], dict[str, Vector]]:
-    """What the quantities are, why some are not, and the influences of the samples on some."""
+    """What the quantities are, why some are not, and the influences of the samples on some.
+
+    ``denied`` says of the rows whose score is infinite why it is.
+    """
     values: dict[str, float] = {}
     reasons: dict[str, str] = {}
     influences: dict[str, Vector] = {}
     for each in wanted:
         key = each.key
-        if isinstance(each.computed, Ratio):
-            above, below = ratios[key]
-            infinite = int(np.isinf(above).sum())
-            if infinite:
-                reasons[key] = f"infinite: {denied[0] if infinite == 1 else denied[1].format(infinite)}"
-            elif below.any():
-                values[key] = float(above.sum() / below.sum())
-            else:
-                reasons[key] = each.undefined or "undefined: no sample counts"
-        elif isinstance(each.computed, EventError):
-            values[key] = mean_error(each.computed, events[each.prefix], num_bins)
-        elif isinstance(each.computed, EventInfluence):
-            lines = [each.computed.value(event) for event in events[each.prefix]]
-            found = [line for line in lines if not isinstance(line, str)]
-            if found:
-                values[key] = float(np.mean([line[0] for line in found]))
-                influences[key] = np.mean([line[1] for line in found], axis=0)
-            else:
-                reasons[key] = str(lines[0])
+        match each.computed:
+            case Ratio():
+                above, below = ratios[key]
+                infinite = np.isinf(above)
+                if infinite.any():
+                    reasons[key] = f"infinite: {denied(infinite)}"
+                elif below.any():
+                    values[key] = float(above.sum() / below.sum())
+                else:
+                    reasons[key] = each.undefined or "undefined: no sample counts"
+            case EventError() as error:
+                values[key] = mean_error(error, events[each.prefix], num_bins)
+            case EventInfluence() as parameter:
+                lines = [parameter.value(event) for event in events[each.prefix]]
+                found = [line for line in lines if not isinstance(line, str)]
+                if found:
+                    values[key] = float(np.mean([line[0] for line in found]))
+                    influences[key] = np.mean([line[1] for line in found], axis=0)
+                else:
+                    reasons[key] = str(lines[0])
+            case ClassErrors() | ClassRanks():
+                pass  # from the table of the classes
     return values, reasons, influences
 
 

@@ -44,7 +44,7 @@ class Watched:
 
 
 @dataclass(frozen=True)
-class Part:
+class Evidence:
     """Evidence of one thing that could be wrong, ``log E[begun, ended]``."""
 
     name: str
@@ -94,7 +94,7 @@ _TRUE = _Question(
 
 def calibration_test(watched: Watched, *, decides: bool) -> SequentialTest:
     """Are the stated probabilities true?"""
-    parts = (Part(each.name, each.share, _wealth(each, watched)) for each in events_of(watched.told))
+    parts = (Evidence(each.name, each.share, _wealth(each, watched)) for each in events_of(watched.told))
     return _answer(_CALIBRATION, parts, watched, watched.false_alarms, decides=decides)
 
 
@@ -122,7 +122,7 @@ def change_tests(watched: Watched, baseline: Predictions, *, decides: bool) -> I
         yield _answer(question, parts, watched, watched.false_alarms / len(asked), decides=False)
 
 
-def _changed(watched: Watched, events: Sequence[_Binned]) -> Iterator[Part]:
+def _changed(watched: Watched, events: Sequence[_Binned]) -> Iterator[Evidence]:
     """Shares of what occurs in each bin of stated probabilities; half of the stake is on all at once."""
     for told, before, edges in events:
         old = _counts(before.probs, before.outcomes, edges, np.zeros(len(before.probs), dtype=np.int64), 1)[0]
@@ -131,26 +131,26 @@ def _changed(watched: Watched, events: Sequence[_Binned]) -> Iterator[Part]:
         share = 1 / len(events)
         prefix = f"{told.name}, " if len(events) > 1 else ""
         ends = [0.0, *edges, 1.0]
-        yield Part(f"{prefix}all stated probabilities", share / 2, log_tilted(new, old))
+        yield Evidence(f"{prefix}all stated probabilities", share / 2, log_tilted(new, old))
         for number, each in enumerate(evidence):
             where = f"stated {ends[number]:.3g} to {ends[number + 1]:.3g}"
-            yield Part(prefix + where, share / 2 / len(evidence), each)
+            yield Evidence(prefix + where, share / 2 / len(evidence), each)
 
 
-def _moved(watched: Watched, events: Sequence[_Binned]) -> list[Part]:
+def _moved(watched: Watched, events: Sequence[_Binned]) -> list[Evidence]:
     """Shares of the bins themselves."""
-    found: list[Part] = []
+    found: list[Evidence] = []
     for told, before, edges in events:
         old = np.bincount(np.searchsorted(edges, before.probs), minlength=len(edges) + 1)
         cells = np.searchsorted(edges, told.probs)
         new = _table(watched.index, cells, len(watched.windows), len(edges) + 1)
-        found.append(Part(told.name, 1 / len(events), log_change(new, old.astype(np.float64))))
+        found.append(Evidence(told.name, 1 / len(events), log_change(new, old.astype(np.float64))))
     return found
 
 
 def _other_classes(
     stream: Predictions, index: NDArray[np.int64], windows: Windows, baseline: Predictions, *, stated: bool
-) -> list[Part]:
+) -> list[Evidence]:
     """Shares of the classes; one of several labels at a time."""
     if stream.kind == "top_label" or (stated and stream.kind == "multilabel"):
         return []
@@ -161,12 +161,12 @@ def _other_classes(
     else:
         cells = 2
     names = stream.class_names or tuple(str(each) for each in range(before.shape[1]))
-    found: list[Part] = []
+    found: list[Evidence] = []
     for column in range(before.shape[1]):
         counts = np.bincount(before[:, column], minlength=cells).astype(np.float64)
         table = _table(index, now[:, column], len(windows), cells)
         name = names[column] if before.shape[1] > 1 else "classes"
-        found.append(Part(name, 1 / before.shape[1], log_change(table, counts)))
+        found.append(Evidence(name, 1 / before.shape[1], log_change(table, counts)))
     return found
 
 
@@ -190,7 +190,7 @@ def _table(rows: NDArray[np.int64], cells: NDArray[np.int64], num_rows: int, num
 
 
 def _answer(
-    question: _Question, parts: Iterable[Part], watched: Watched, false_alarms: float, *, decides: bool
+    question: _Question, parts: Iterable[Evidence], watched: Watched, false_alarms: float, *, decides: bool
 ) -> SequentialTest:
     """The evidence of all parts together; where it suffices, since when, and which part speaks loudest."""
     kept = list(parts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from calibrant.evaluation.quantities.samples import Samples
@@ -25,8 +25,26 @@ ANYTHING = (-inf, inf)
 EVENT = "event_"  # before the key of what is measured of the positive class of a binary model
 
 
+class Computed:
+    """How a quantity is computed: one of the five below."""
+
+    kernel: Kernel | None = None
+    """What computes it from residual sums."""
+    null: bool = False
+    """Whether it is set against what a calibrated model shows by chance."""
+    is_error: ClassVar[bool] = False
+    """Whether it is an error of events or of classes."""
+    of_events: ClassVar[bool] = False
+    """Whether it is about yes/no events, so that a binary model has it for the positive class too."""
+
+    @property
+    def target(self) -> Kernel | None:
+        """What an interval is about; ``None`` where it is not an error from residual sums."""
+        return None
+
+
 @dataclass(frozen=True)
-class Ratio:
+class Ratio(Computed):
     """One weighted sum over samples divided by another."""
 
     parts: Callable[[Samples], tuple[Matrix, Matrix]]
@@ -36,39 +54,43 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class EventError:
+class EventError(Computed):
     """An error of yes/no events, averaged over the labels where there are several."""
 
     value: Error
     """A function of confidences, outcomes, weights and the number of bins."""
     kernel: Kernel | None = None
-    """What computes it from residual sums."""
     estimates: Kernel | None = None
     """What it estimates, where that is another error: both have the same true value and the same interval."""
     null: bool = False
-    """Whether it is set against what a calibrated model shows by chance."""
+    is_error: ClassVar[bool] = True
+    of_events: ClassVar[bool] = True
 
     @property
     def target(self) -> Kernel | None:
-        """What an interval is about."""
+        """What it estimates, or itself."""
         return self.estimates or self.kernel
 
 
 @dataclass(frozen=True)
-class EventInfluence:
+class EventInfluence(Computed):
     """A parameter of yes/no events with the influence of each sample, averaged over the labels."""
+
+    of_events: ClassVar[bool] = True
 
     value: Callable[[Events], tuple[float, Vector] | str]
     """The value and its influences ``(N,)``, or why there is none."""
 
 
 @dataclass(frozen=True)
-class ClassErrors:
+class ClassErrors(Computed):
     """The mean over all classes of the one-vs-rest error over bins of equal width."""
+
+    is_error: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class ClassRanks:
+class ClassRanks(Computed):
     """The mean over all classes of the area under the ROC curve, with the influence of each sample."""
 
 
@@ -145,7 +167,7 @@ class Quantity:
         """What stands in the table of such predictions: nothing, itself, or first the positive class's."""
         if kind not in self.kinds:
             return ()
-        if kind != "binary" or not isinstance(self.computed, EventError | EventInfluence):
+        if kind != "binary" or not self.computed.of_events:
             return (self,)
         top = replace(self, title=f"{self.title}, top label")
         if self.event is None:

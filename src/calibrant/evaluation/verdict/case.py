@@ -11,6 +11,7 @@ from calibrant.evaluation.phrases import clearly
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.nll import NLL
 from calibrant.evaluation.result import Arm, Kind
+from calibrant.evaluation.thresholds import FEW_SAMPLES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,12 @@ class Case:
     def too_few(self) -> bool:
         """Whether calibrators were tried, but on too few samples to choose among them."""
         return self.recommendation is None and len(self.arms) > 1
+
+    @property
+    def on_few(self) -> str:
+        """`` on 3 samples`` where so few were judged that nobody should miss it; else nothing."""
+        plural = "" if self.num_test == 1 else "s"
+        return f" on {self.num_test} sample{plural}" if self.num_test < FEW_SAMPLES else ""
 
     @property
     def fitted_on(self) -> str:

@@ -40,6 +40,8 @@ def headline_of(case: Case, finding: Finding, about: str) -> str:
         first += f", as far as {case.num_test:,} samples can tell"
     elif finding.direction == "undecided":
         first += f" on {case.num_test:,} samples"
+    else:
+        first += case.on_few
     return f"{first}: {_facts(case, finding)}; {outcome}."
 
 

@@ -17,7 +17,7 @@ def short_of(case: Case, finding: Finding) -> str:
     """What a reader should remember."""
     if finding.failing and not MAIN & set(finding.failing):
         off = listed(finding.failing, "its")
-        return f"Miscalibrated in {off}." if finding.doubt else f"Calibrated, except in {off}."
+        return f"{'Miscalibrated' if finding.doubt else 'Calibrated, except'} in {off}{case.on_few}."
     if finding.direction == "calibrated":
         return f"Calibrated, as far as {case.num_test:,} samples can tell."
     if finding.direction == "undecided":
@@ -31,10 +31,14 @@ def short_of(case: Case, finding: Finding) -> str:
     if finding.subject == "events":
         given, found = (_shown(case, key) for key in (MEAN_PROBABILITY.key, PREVALENCE.key))
         first = "Over-predicts" if _excess(case) > 0 else "Under-predicts"
+        if case.on_few:
+            return f"{first}{case.on_few}: gives {given} where {found} occur."
         if case.kind == "multilabel":
             return f"{first}: labels are given {given} where {found} occur."
         return f"{first}: the positive class is given {given}, occurs in {found}."
     says, right = (_shown(case, key) for key in (MEAN_CONFIDENCE.key, ACCURACY.key))
+    if case.on_few:
+        return f"{first}{case.on_few}: says {says}, is right {right}."
     if finding.direction == "miscalibrated":
         return f"{first}: says {says}, is right {right}, but not throughout."
     return f"{first}: says {says}, is right {right} of the time."
@@ -43,7 +47,16 @@ def short_of(case: Case, finding: Finding) -> str:
 def line_of(case: Case, finding: Finding, about: str) -> str:
     """What repair does, or how large the error is; the intervals stand beside it."""
     said = outcome_of(case, finding, about, intervals=False)
-    return f"{said[:1].upper()}{said[1:]}."
+    line = f"{said[:1].upper()}{said[1:]}."
+    return f"{_how_few(case)}{line}" if case.on_few and finding.direction != "undecided" else line
+
+
+def _how_few(case: Case) -> str:
+    """What so few samples leave open, whatever the error."""
+    found = case.first.metrics[ACCURACY.key]
+    if found.low is None or found.high is None:
+        return ""
+    return f"Few samples: the true accuracy may be {percent(found.low)}, or {percent(found.high)}. "
 
 
 def _excess(case: Case) -> float:

@@ -19,7 +19,7 @@ from calibrant._math.files import said_of
 from calibrant.experiments.engines.engine import Ended, Order, Progress
 from calibrant.experiments.item import Item
 from calibrant.experiments.result import RunResult
-from calibrant.experiments.store.store import Session, Store
+from calibrant.experiments.store.store import RunSession, Store
 from calibrant.experiments.tasks.task import Outcome, Tell
 
 TellProgress = Callable[[Progress], None]
@@ -143,7 +143,7 @@ def _store(address: str) -> Store:
     return Store(address)
 
 
-def _outcome(order: Order, session: Session, tell: TellProgress) -> Outcome:
+def _outcome(order: Order, session: RunSession, tell: TellProgress) -> Outcome:
     """What becomes of the run; whatever is wrong with the run itself is an outcome too."""
     item = order.item
     try:
@@ -167,7 +167,7 @@ def _outcome(order: Order, session: Session, tell: TellProgress) -> Outcome:
     return outcome
 
 
-def _noting(run: str, session: Session, tell: TellProgress) -> Tell:
+def _noting(run: str, session: RunSession, tell: TellProgress) -> Tell:
     def noted(share: float, words: str) -> None:
         session.go_on()
         tell(Progress(run=run, share=share, words=words))

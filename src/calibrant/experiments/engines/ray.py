@@ -7,16 +7,19 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Generator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from calibrant._math.errors import InputError, without_warnings
+from calibrant.evaluation.parts.spread import Found, Item, Spread
 from calibrant.experiments.engines.cores import available_cores
 from calibrant.experiments.engines.engine import Ended, Engine, Event, Order
-from calibrant.experiments.engines.perform import absolute, pinned_threads
+from calibrant.experiments.engines.in_order import AHEAD, in_order
+from calibrant.experiments.engines.perform import absolute, pin_threads, pinned_threads
 from calibrant.experiments.engines.ray_worker import News, work
 
 _WINDOW = 500
@@ -24,6 +27,9 @@ _WINDOW = 500
 _GRACE = 30.0
 """Seconds that runs have to save what they are at."""
 _LOOK_EVERY = 0.3  # seconds
+_SUMS = 2**30
+"""The same where sums of tables go through it."""
+_RETRIES = 5  # of a part whose worker died
 _OBJECTS = 128 * 2**20
 """Bytes of a local Ray's object store; results go to the store of runs instead."""
 
@@ -54,7 +60,7 @@ class Ray(Engine):
                 'start the sweep on a node of the cluster, with address="auto".'
             )
         self._wanted, self._address = jobs, address or os.environ.get("RAY_ADDRESS", "")
-        self._gpus, self._memory = gpus, memory
+        self._gpus, self._memory, self._objects = gpus, memory, _OBJECTS
         self.jobs = jobs or 1
         self._ray: Any = None
         self._ours = False
@@ -75,6 +81,7 @@ class Ray(Engine):
         if not orders:
             return
         self._connect(max(order.item.task.threads(order.item.settings) for order in orders))
+        self._listen()
         waiting = deque(orders)
         try:
             while waiting or self._running:
@@ -98,6 +105,34 @@ class Ray(Engine):
             self._ray.shutdown()
         self._ray = self._news = None
 
+    @contextmanager
+    def spread(self) -> Generator[Spread]:
+        """Share out what is no run, such as the parts of a table; a part of a dead worker is done again."""
+        self._objects = _SUMS
+        self._connect(1)
+        workers = self._wanted or max(1, int(self._ray.cluster_resources().get("CPU", 1.0)))
+        environment = {"env_vars": pinned_threads(1)}
+        do = self._ray.remote(_done).options(num_cpus=1, max_retries=_RETRIES, runtime_env=environment)
+
+        def share(task: Callable[[Item], Found], items: Sequence[Item], /) -> Iterator[Found]:
+            kept = self._ray.put(task)  # once for all parts
+            yield from in_order(partial(do.remote, kept), items, ahead=AHEAD * workers, get=self._answer)
+
+        try:
+            yield share
+        finally:
+            self.close()
+
+    def _answer(self, task: Any) -> Any:
+        """What a worker found; what it raised is raised here."""
+        try:
+            return self._ray.get(task)
+        except self._ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        except self._ray.exceptions.RayError as error:
+            said = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise InputError(f"a part of the table could not be done: {said.rstrip('.')}.") from error
+
     def _connect(self, threads: int) -> None:
         if self._ray is not None:
             return
@@ -111,6 +146,12 @@ class Ray(Engine):
                 self._start(ray, threads)
             atexit.register(self.close)
         self._ray = ray
+
+    def _listen(self) -> None:
+        """An actor near by to which runs say how far they are."""
+        if self._news is not None:
+            return
+        ray = self._ray
         here = ray.get_runtime_context().get_node_id()
         near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=True)
         actor = ray.remote(News).options(num_cpus=0, max_restarts=-1, scheduling_strategy=near)
@@ -126,7 +167,7 @@ class Ray(Engine):
                 "address": "local",
                 "num_cpus": cores,
                 "include_dashboard": False,
-                "object_store_memory": _OBJECTS,
+                "object_store_memory": self._objects,
             }
         try:
             ray.init(**settings)
@@ -183,3 +224,9 @@ class Ray(Engine):
         finally:
             for task in running:
                 self._ray.cancel(task, force=True)
+
+
+def _done(task: Callable[[Item], Found], item: Item) -> Found:
+    """What a worker does."""
+    pin_threads(1)
+    return task(item)

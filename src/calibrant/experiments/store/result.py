@@ -69,7 +69,7 @@ def summary_of(content: bytes, source: str) -> dict[str, Any]:
     """What an index keeps of a result: all but the rows.
 
     Raises:
-        InputError: If it is no result that this version of calibrant can read.
+        InputError: If it is not a result that this version of calibrant can read.
     """
     try:
         found = json.loads(content)

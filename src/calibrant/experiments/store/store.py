@@ -151,12 +151,12 @@ class Store:
         """The right to do a run, to be entered; None if another has it."""
         return self.leases.claim(run, lost=lost)
 
-    def begin(self, run: str) -> Session:
+    def begin(self, run: str) -> RunSession:
         """The folder in which to do a run that was claimed, as an earlier session left it."""
         self.place.bring(run)
-        return Session(self.place.work(run), keep=partial(self.place.keep, run))
+        return RunSession(self.place.work(run), keep=partial(self.place.keep, run))
 
-    def finish(self, item: Item, session: Session, outcome: Outcome) -> RunResult:
+    def finish(self, item: Item, session: RunSession, outcome: Outcome) -> RunResult:
         """Write the result of a claimed run; what it needed only on the way is removed."""
         session.spend()
         ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -206,7 +206,7 @@ class Store:
         return True
 
 
-class Session:
+class RunSession:
     """One process's time at a run.
 
     Args:

@@ -14,7 +14,7 @@ from calibrant.experiments.published import Fact, facts, paper_named
 from calibrant.experiments.store.result import RunResult
 from calibrant.experiments.tables.comparisons import Comparison
 from calibrant.experiments.tables.headings import Heading
-from calibrant.experiments.tables.layout import Layout, Quantity
+from calibrant.experiments.tables.layout import Layout, TableQuantity
 from calibrant.experiments.tables.names import meant_by_lost, stand_ins
 from calibrant.experiments.tables.readings import read
 
@@ -62,7 +62,7 @@ class Cell:
 
     row: Heading
     column: Heading
-    quantity: Quantity
+    quantity: TableQuantity
     mean: Mean | None
     values: Mapping[Any, float]
     stages: tuple[str, ...] = ()
@@ -166,7 +166,7 @@ def _repeat(layout: Layout, result: RunResult) -> Any:
 
 
 def _printed(
-    layout: Layout, keys: Mapping[str, Any], quantity: Quantity, values: Mapping[Any, float]
+    layout: Layout, keys: Mapping[str, Any], quantity: TableQuantity, values: Mapping[Any, float]
 ) -> Printed | None:
     if layout.paper is None or quantity.published is None:
         return None

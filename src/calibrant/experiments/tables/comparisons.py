@@ -134,7 +134,7 @@ def adjusted(p_values: Sequence[float], correction: Correction) -> list[float]:
 
 
 def adjust(family: Sequence[Comparison], correction: Correction) -> list[Comparison]:
-    """The same comparisons with their adjusted p-values; the undecidable ones are no part of the family."""
+    """The same comparisons with their adjusted p-values; the undecidable ones are not part of the family."""
     decidable = [each.p for each in family if each.p is not None]
     values = iter(adjusted(decidable, correction))
     return [each if each.p is None else replace(each, adjusted=next(values)) for each in family]

@@ -14,7 +14,7 @@ from calibrant.experiments.means import mean_of
 from calibrant.experiments.store.result import RunResult
 from calibrant.experiments.tables.cells import check_alone
 from calibrant.experiments.tables.headings import natural
-from calibrant.experiments.tables.layout import Layout, Quantity
+from calibrant.experiments.tables.layout import Layout, TableQuantity
 from calibrant.experiments.tables.names import call_setting
 from calibrant.experiments.tables.readings import read
 from calibrant.experiments.tables.without_layout import varying
@@ -25,7 +25,7 @@ MOST_CURVES = 12
 
 def draw(
     results: Sequence[RunResult],
-    quantities: Sequence[Quantity],
+    quantities: Sequence[TableQuantity],
     across: str,
     *,
     by: str | None = None,
@@ -93,7 +93,7 @@ def _moves(name: str, across: str) -> bool:
     return name == across or (name == "loss" and across.startswith("loss."))
 
 
-def _points(points: Mapping[Any, Sequence[RunResult]], quantity: Quantity) -> list[Point]:
+def _points(points: Mapping[Any, Sequence[RunResult]], quantity: TableQuantity) -> list[Point]:
     found: list[Point] = []
     for x, runs in points.items():
         readings = [read(quantity, each).value for each in runs]
@@ -105,7 +105,7 @@ def _points(points: Mapping[Any, Sequence[RunResult]], quantity: Quantity) -> li
     return found
 
 
-def quantity_of(text: str) -> Quantity:
+def quantity_of(text: str) -> TableQuantity:
     """A quantity as the command line names it: ``ece``, ``nll@temperature``, ``parameter:temperature``.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import Any
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
 from calibrant.experiments.tables import names
-from calibrant.experiments.tables.layout import Layout, Quantity
+from calibrant.experiments.tables.layout import Layout, TableQuantity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,13 +20,13 @@ class Heading:
 
     Attributes:
         keys: What it stands for, by level: the value of a setting, or a paper's name.
-        exact: The settings that a run must have, where what it stands for is no name of a paper.
+        exact: The settings that a run must have, where what it stands for is not a name of a paper.
         quantity: What stands in its cells, where the other side does not say.
     """
 
     keys: Mapping[str, Any] = field(default_factory=dict[str, Any])
     exact: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    quantity: Quantity | None = None
+    quantity: TableQuantity | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ def _same_network(row: Heading, settings: Mapping[str, Any]) -> bool:
     )
 
 
-def _with_quantities(given: Sequence[Heading], quantities: Sequence[Quantity]) -> tuple[Heading, ...]:
+def _with_quantities(given: Sequence[Heading], quantities: Sequence[TableQuantity]) -> tuple[Heading, ...]:
     return tuple(replace(heading, quantity=quantity) for heading in given for quantity in quantities)
 
 

@@ -17,13 +17,13 @@ from calibrant.experiments.tables.names import LEVELS, networks
 from calibrant.experiments.tables.usual import usual
 
 Side: TypeAlias = Literal["rows", "columns"]
-Source: TypeAlias = Literal["metric", "parameter", "last", "setting", "more", "spent"]
-SOURCES: tuple[Source, ...] = get_args(Source)
+FoundIn: TypeAlias = Literal["metric", "parameter", "last", "setting", "more", "spent"]
+SOURCES: tuple[FoundIn, ...] = get_args(FoundIn)
 FOLDER = Path(__file__).with_name("layouts")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Quantity:
+class TableQuantity:
     """What stands in a cell.
 
     Attributes:
@@ -42,7 +42,7 @@ class Quantity:
     """
 
     title: str
-    source: Source | None
+    source: FoundIn | None
     name: str
     stage: tuple[str, ...] = ()
     scale: float = 1.0
@@ -79,7 +79,7 @@ class Layout:
     title: str
     rows: tuple[str, ...]
     columns: tuple[str, ...] = ()
-    cells: tuple[Quantity, ...]
+    cells: tuple[TableQuantity, ...]
     quantities: Side = "columns"
     compare: tuple[str, ...] = ()
     repeat: str = "seed"
@@ -152,13 +152,13 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
     """Read a layout from a TOML file.
 
     Raises:
-        InputError: If it is no TOML, or :meth:`Layout.read` refuses it.
+        InputError: If it is not TOML, or :meth:`Layout.read` refuses it.
         OSError: If the file cannot be read.
     """
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no TOML file: {error}.") from error
+        raise InputError(f"{path} is not a TOML file: {error}.") from error
     return Layout.read(content, source=str(path))
 
 
@@ -195,7 +195,7 @@ def layout_named(name: str) -> Layout:
 _IN_CELLS = (*SOURCES, "title", "stage", "scale", "unit", "digits", "better", "bracket", "published")
 
 
-def _quantity(content: Any, source: str) -> Quantity:
+def _quantity(content: Any, source: str) -> TableQuantity:
     if not isinstance(content, dict):
         raise InputError(f"{source}: write [[cells]], with double brackets, and entries below it.")
     for key in content:
@@ -205,14 +205,14 @@ def _quantity(content: Any, source: str) -> Quantity:
     printed = content.get("published")
     if len(given) > 1 or not (given or printed):
         raise InputError(f"{source}: each of [[cells]] must have one of {', '.join(SOURCES)}; got {given}.")
-    kind = cast("Source", given[0]) if given else None
+    kind = cast("FoundIn", given[0]) if given else None
     name = str(content[kind]) if kind else ""
     stage = content.get("stage", ())
     usually = usual(kind, name)
     better = content.get("better", usually["better"])
     if better not in {"lower", "higher", None, "neither"}:
         raise InputError(f"{source}: `better` must be lower, higher or neither; got {better!r}.")
-    return Quantity(
+    return TableQuantity(
         title=str(content.get("title", usually["title"])),
         source=kind,
         name=name,

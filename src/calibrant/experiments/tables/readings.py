@@ -10,7 +10,7 @@ from typing import Any
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import parse_call
 from calibrant.experiments.store.result import RunResult
-from calibrant.experiments.tables.layout import Quantity
+from calibrant.experiments.tables.layout import TableQuantity
 from calibrant.experiments.tables.names import call_setting, same
 
 _SPENT = {"wall": "wall_seconds", "cpu": "cpu_seconds"}
@@ -33,7 +33,7 @@ class Reading:
     bracket: float | None = None
 
 
-def read(quantity: Quantity, result: RunResult, stages: Sequence[str] = ()) -> Reading:
+def read(quantity: TableQuantity, result: RunResult, stages: Sequence[str] = ()) -> Reading:
     """The number of a quantity; ``stages`` take the place of the quantity's own where it has none."""
     if quantity.source is None:
         return Reading(value=None, why="only the paper has it")
@@ -86,7 +86,7 @@ def _name(call: str) -> str:
     return call.partition("(")[0].strip()
 
 
-def _of_stage(quantity: Quantity, result: RunResult, wanted: Sequence[str]) -> Reading:
+def _of_stage(quantity: TableQuantity, result: RunResult, wanted: Sequence[str]) -> Reading:
     stage = stage_of(result.metrics, wanted)
     if stage is None:
         return Reading(value=None, why=f"the run has no stage {wanted[-1] if wanted else ''}".rstrip())
@@ -102,7 +102,7 @@ def _of_stage(quantity: Quantity, result: RunResult, wanted: Sequence[str]) -> R
     return Reading(value=found.value, why=why, stage=stage, bracket=bracket)
 
 
-def _checked(value: Any, quantity: Quantity) -> Reading:
+def _checked(value: Any, quantity: TableQuantity) -> Reading:
     number = _number(value)
     if number is not None:
         return Reading(value=number)

@@ -87,6 +87,10 @@ class Task(ABC):
         """Those of the complete settings that decide the numbers; by default all of them."""
         return settings
 
+    def unrecorded(self, settings: Settings) -> Settings:
+        """The settings of a run with the same numbers that records no more than it must on the way."""
+        return settings
+
     def inputs(self, settings: Settings, fingerprints: Fingerprints) -> Mapping[str, str]:
         """Fingerprints of the data that the numbers depend on, by name; by default there are none."""
         _ = settings, fingerprints

@@ -103,6 +103,10 @@ class Training(Task):
         processes = recipe.hardware.devices * recipe.hardware.nodes
         return kept if processes == 1 else {**kept, "processes": processes}  # each sees its share of a batch
 
+    def unrecorded(self, settings: Settings) -> Settings:
+        """Without recordings of chosen epochs."""
+        return {**settings, "record.dynamics": False}
+
     def inputs(self, settings: Settings, fingerprints: Fingerprints) -> Mapping[str, str]:
         """Digests of the split data set, of out-of-distribution samples, and of weights to begin with."""
         recipe = recipe_of(settings)

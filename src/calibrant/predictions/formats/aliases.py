@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from calibrant._math.errors import InputError
+from calibrant.predictions.bands import named_bands
 from calibrant.predictions.formats.names import listing
 
 LABELS = (
@@ -41,9 +42,11 @@ FAMILIES = {
 }
 SCORES = frozenset({"prob", "logit", "confidence"})
 NO_CLASS = frozenset({"max", "pred", "predicted", "top", "top1", "true", "correct", "label", "value"})
-"""What may stand in the name of a column of scores and is no class."""
+"""What may stand in the name of a column of scores and is not a class."""
 GROUP_OF = "group="
 """What stands before the name of one of several columns of groups."""
+BANDS_OF = "bands="
+"""What stands before the name of a column of numbers whose bands are groups."""
 OTHER = "other:"
 """What stands before the name of a column that would be read, had the caller not named another."""
 
@@ -58,6 +61,8 @@ class ColumnNames:
         logits: The same for logits.
         group: The column of groups; or several, and then a sample's groups are named ``sex=f; site=north``.
         cluster: The column of clusters: patients, documents, images, within which samples hang together.
+        bands: Columns of numbers, such as positions, whose bands are groups, ``position=0–127``: eight of
+            about as many samples, or bands that begin where ``position:0:128:512`` says.
     """
 
     label: str | None = None
@@ -65,6 +70,7 @@ class ColumnNames:
     logits: tuple[str, ...] = ()
     group: str | tuple[str, ...] | None = None
     cluster: str | None = None
+    bands: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self != ColumnNames()
@@ -138,7 +144,10 @@ def _stated(columns: ColumnNames) -> Iterator[_Column]:
         yield _Column(found=columns.label, name="label", family="label")
     groups = (columns.group,) if isinstance(columns.group, str) else columns.group or ()
     for each in groups:
-        yield _Column(found=each, name="group" if len(groups) == 1 else f"{GROUP_OF}{each}", family="group")
+        alone = len(groups) == 1 and not columns.bands
+        yield _Column(found=each, name="group" if alone else f"{GROUP_OF}{each}", family="group")
+    for each in columns.bands:
+        yield _Column(found=named_bands(each)[0], name=f"{BANDS_OF}{each}", family="group")
     if columns.cluster is not None:
         yield _Column(found=columns.cluster, name="cluster", family="cluster")
     family, found = ("prob", columns.probs) if columns.probs else ("logit", columns.logits)

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
+from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.checks import as_texts, whole_numbers
-from calibrant.predictions.formats.aliases import GROUP_OF, OTHER, Header
+from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, OTHER, Header
 from calibrant.predictions.formats.contents import Arrays
 from calibrant.predictions.formats.names import Chosen, fields_of, listing, outcome_of
 
@@ -110,7 +111,7 @@ def _layout(header: Sequence[str]) -> Layout:
     names: tuple[str, ...] | None = None
     labels: tuple[str, ...] = ()
     singles = [column for name in SINGLES for column in _named(name, header)]
-    singles += [name for name in header if name.startswith(GROUP_OF)]
+    singles += [name for name in header if name.startswith((GROUP_OF, BANDS_OF))]
     if not families:
         space, scores = "confidence", ("confidence",)
         outcome = outcome_of(header, ("",))
@@ -157,18 +158,27 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
         )
     elif several:
         arrays["kind"] = "multilabel"
-    several_groups = {
-        name.removeprefix(GROUP_OF): others[name] for name in layout.singles if name.startswith(GROUP_OF)
-    }
-    if several_groups:
-        arrays["groups"] = _groups_together(several_groups)
-    taken = {*BINARY_NAMES, *(f"{GROUP_OF}{name}" for name in several_groups)}
+    taken = {*BINARY_NAMES, *(name for name in layout.singles if name.startswith((GROUP_OF, BANDS_OF)))}
+    if groups := _several_groups(layout, others):
+        arrays["groups"] = groups_together(groups)
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in taken}
     fields = fields_of(arrays, Chosen(layout.space, ("",), (), layout.unused))
     return fields | {"notes": (*layout.notes, *fields["notes"])}
 
 
-def _groups_together(columns: Mapping[str, Column]) -> list[str]:
+def _several_groups(layout: Layout, others: Mapping[str, Column]) -> dict[str, Column]:
+    """The columns of groups where they are several, or bands of numbers, by their names in the file."""
+    groups: dict[str, Column] = {
+        name.removeprefix(GROUP_OF): others[name] for name in layout.singles if name.startswith(GROUP_OF)
+    }
+    for column in layout.singles:
+        if column.startswith(BANDS_OF):
+            name, starts = named_bands(column.removeprefix(BANDS_OF))
+            groups[name] = bands_of(others[column], name=name, starts=starts)
+    return groups
+
+
+def groups_together(columns: Mapping[str, Column]) -> list[str]:
     """``sex=f; site=north`` of each sample; what is not known is left out."""
     rows = zip(
         *(as_texts(column) or [str(each) for each in column] for column in columns.values()), strict=True

@@ -168,7 +168,7 @@ def _number(text: str) -> float:
 def _not_a_number(
     line: int, header: list[str], cells: list[str], indices: list[int], number: Callable[[str], float]
 ) -> str:
-    """Which cell of a row is no number."""
+    """Which cell of a row is not a number."""
     for index in indices:
         try:
             number(cells[index])

@@ -22,6 +22,8 @@ from calibrant.predictions.formats.columns import Column, columns_of, fields_of_
 from calibrant.predictions.formats.contents import Arrays, FileContents, lines_named
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.names import choose, fields_of
+from calibrant.predictions.formats.stated import stated_fields, with_nested
+from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
 Record: TypeAlias = dict[str, Any]
 Form: TypeAlias = Literal["columns", "lists", "pipelines"]
@@ -51,7 +53,7 @@ def read(
         return FileContents(fields=_of_arrays(found))
     records, lines = found
     if lm_eval.are_samples(records):
-        return FileContents(fields=lm_eval.fields_of_samples(records, score=lm_score))
+        return FileContents(fields=lm_eval.fields_of_samples(records, score=lm_score, columns=columns))
     if lm_score != "acc":
         raise InputError("`lm_score` goes with samples of lm-evaluation-harness; these are other records.")
     with lines_named(lines):
@@ -100,12 +102,14 @@ def _parsed(text: str, what: str) -> Any:
 
 def _record(value: Any, what: str) -> Record:
     if not isinstance(value, dict):
-        raise InputError(f'{what} is no record, such as {{"label": 1, "prob": 0.9}}.')
+        raise InputError(f'{what} is not a record, such as {{"label": 1, "prob": 0.9}}.')
     return value
 
 
 def _of_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Arrays by name, as in an archive; names of others stand in for those that are absent."""
+    if holds_top_k(arrays):
+        return fields_of_top_k(list(arrays), arrays.__getitem__)
     named: dict[str, Any] = {}
     for name, values in arrays.items():
         other = _ARRAYS.get(name.lower(), name)
@@ -116,12 +120,17 @@ def _of_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 def fields_of_records(records: Sequence[Record], columns: ColumnNames | None) -> dict[str, Any]:
     """The columns that records make, or the lists that stand in their cells."""
-    names, (form, name) = names_of(records), form_of(records, columns)
+    records = with_nested(records, columns)
+    names = names_of(records)
+    if holds_top_k(names):
+        return fields_of_top_k(names, lambda each: [record.get(each) for record in records], columns)
+    form, name = form_of(records, columns)
     if form == "pipelines":
-        return _of_pipelines(records, name, names)
+        return _of_pipelines(records, name, names, stated_fields(records, columns))
     if form == "lists":
         cells = {name: [record.get(name) for record in records] for name in names}
-        return _of_arrays({{"label": "labels"}.get(name, name): each for name, each in cells.items()})
+        arrays = {{"label": "labels"}.get(name, name): each for name, each in cells.items()}
+        return _of_arrays(arrays | stated_fields(records, columns))
     header = canonical(names, columns)
     layout = layout_of(header)
     given = dict(zip(header.names, names, strict=True))
@@ -143,7 +152,8 @@ def form_of(records: Sequence[Record], columns: ColumnNames | None) -> tuple[For
     piped = [name for name in _PIPELINE_KEYS if _is_pipeline(records[0].get(name))]
     if piped:
         return "pipelines", piped[0]
-    return ("lists", lists[0]) if lists and not columns else ("columns", "")
+    named = columns is not None and bool(columns.probs or columns.logits)
+    return ("lists", lists[0]) if lists and not named else ("columns", "")
 
 
 def _is_pipeline(value: Any) -> bool:
@@ -152,7 +162,9 @@ def _is_pipeline(value: Any) -> bool:
     )
 
 
-def _of_pipelines(records: Sequence[Record], name: str, names: Sequence[str]) -> dict[str, Any]:
+def _of_pipelines(
+    records: Sequence[Record], name: str, names: Sequence[str], stated: Mapping[str, Any]
+) -> dict[str, Any]:
     """Probabilities by label, as pipelines for text classification give them with ``top_k=None``."""
     tables: list[dict[str, float]] = []
     for row, record in enumerate(records):
@@ -170,7 +182,7 @@ def _of_pipelines(records: Sequence[Record], name: str, names: Sequence[str]) ->
     }
     if truth is not None:
         arrays["labels"] = [record.get(truth) for record in records]
-    return _of_arrays(arrays)
+    return _of_arrays(arrays | stated)
 
 
 def _array(name: str, values: Any) -> Any:

@@ -18,6 +18,8 @@ import numpy as np
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
+from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.stated import stated_fields
 
 LmScore: TypeAlias = Literal["acc", "acc_norm", "acc_bytes"]
 Sample: TypeAlias = Mapping[str, Any]
@@ -41,17 +43,25 @@ def are_samples(records: Sequence[Mapping[str, Any]]) -> bool:
     return "doc_id" in records[0] and bool({"filtered_resps", "resps"} & set(records[0]))
 
 
-def fields_of_samples(samples: Sequence[Sample], *, score: LmScore = "acc") -> dict[str, Any]:
-    """The arguments of ``Predictions``.
+def fields_of_samples(
+    samples: Sequence[Sample], *, score: LmScore = "acc", columns: ColumnNames | None = None
+) -> dict[str, Any]:
+    """The arguments of ``Predictions``; ``columns`` may name fields of groups and of clusters.
 
     Raises:
         InputError: If samples do not have the form of the harness's, or no answer states a confidence.
     """
     check_choice("lm_score", score, get_args(LmScore))
+    if columns is not None and (columns.label or columns.probs or columns.logits):
+        raise InputError(
+            "samples of lm-evaluation-harness hold their own labels and scores; `columns` can name their "
+            "groups and clusters only (--group-column, --cluster)."
+        )
+    stated = stated_fields(samples_read(samples), columns, within="doc")
     samples, notes = _of_one_filter(samples)
     if _likelihoods(samples[0]) is None:
-        return _of_answers(samples, notes)
-    return _of_choices(samples, score, notes)
+        return _of_answers(samples, notes) | stated
+    return _of_choices(samples, score, notes) | stated
 
 
 def samples_read(samples: Sequence[Sample]) -> Sequence[Sample]:

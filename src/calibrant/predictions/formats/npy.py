@@ -16,6 +16,7 @@ from calibrant._math.files import DAMAGE
 from calibrant._math.shapes import Float
 from calibrant.predictions.formats.contents import UNSAFE, FileContents, damaged
 from calibrant.predictions.formats.names import Chosen, choose, fields_of
+from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
 SCORES = {"logits": "logits", "logit": "logits", "probs": "probs", "prob": "probs"}
 COMPANIONS = ("labels", "split", "weights", "groups", "clusters", "class_names")
@@ -78,6 +79,9 @@ def find_arrays(path: Path, labels: Path | None = None) -> dict[str, Path]:
 def read(path: Path, labels: Path | None = None) -> FileContents:
     """Read all arrays that go with a file, or of a folder, into memory."""
     files = find_arrays(path, labels)
+    if holds_top_k(files):
+        fields = fields_of_top_k(list(files), lambda name: _array(files[name]))
+        return FileContents(fields=fields, paths=tuple(files[name] for name in sorted(files)))
     chosen = choose(files)
     return _contents(files, chosen, {name: _array(files[name]) for name in chosen.used})
 
@@ -100,6 +104,8 @@ def stream(path: Path, labels: Path | None = None) -> FileContents:
 def size_of_scores(path: Path, labels: Path | None = None) -> int:
     """Bytes of the scores, or 0 where they can only be read whole (an event, several labels per sample)."""
     files = find_arrays(path, labels)
+    if holds_top_k(files):
+        return 0
     chosen = choose(files)
     if len(chosen.suffixes) > 1:
         return 0
@@ -120,7 +126,7 @@ def _mapped(path: Path) -> np.memmap[Any, Any]:
             raise InputError(f"{path.name} holds Python objects, {UNSAFE}.") from error
         raise InputError(damaged(f"the array {path.name}", error)) from error
     if not isinstance(found, np.memmap):
-        raise InputError(f"{path.name} is no .npy file.")
+        raise InputError(f"{path.name} is not a .npy file.")
     return found
 
 

@@ -13,6 +13,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant.predictions.formats.contents import UNSAFE, Arrays, FileContents, damaged
 from calibrant.predictions.formats.names import choose, fields_of, known_names
+from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
 BY = "numpy.savez(path, logits=..., labels=...)"
 
@@ -31,6 +32,8 @@ def read(path: Path) -> FileContents:
             raise InputError(damaged("a .npz archive", error)) from error
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise InputError(f"it holds one bare array; write it by {BY}.")
+        if holds_top_k(archive.files):
+            return FileContents(fields=fields_of_top_k(archive.files, lambda name: _member(archive, name)))
         given = known_names(archive.files)
         chosen = choose(given)
         arrays = {name: _member(archive, given[name]) for name in chosen.used}

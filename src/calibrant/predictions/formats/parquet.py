@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,18 @@ from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import Column, Layout, columns_of, fields_of_columns, layout_of
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged
 from calibrant.predictions.formats.npz import as_numpy
+from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
 BUFFER = 1 << 16  # bytes of each column that are read ahead
 
 
 def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """Read those columns that are used."""
-    with _opened(path) as file:
-        layout, given = _layout(file, columns)
+    with opened(path) as file:
+        if holds_top_k(file.schema_arrow.names):
+            names: list[str] = file.schema_arrow.names
+            return FileContents(fields=fields_of_top_k(names, lambda name: _cells(file, name), columns))
+        layout, given = layout_in(file, columns)
         found = [given[name] for name in layout.scores]
         dtypes = [_float_dtype(name, file) for name in found]
         scores = np.empty((file.metadata.num_rows, len(dtypes)), dtype=np.result_type(*dtypes))
@@ -42,7 +46,7 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
 
 def records_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     """Rows by the names of the columns; they stand on no lines."""
-    with _opened(path) as file:
+    with opened(path) as file:
         try:
             return file.read().to_pylist(), []
         except DAMAGE as error:
@@ -63,7 +67,7 @@ def write(arrays: Arrays, path: Path) -> None:
 
 def whole_table(path: Path) -> Any:
     """All columns, as pyarrow has them."""
-    with _opened(path) as file:
+    with opened(path) as file:
         return file.read()
 
 
@@ -74,8 +78,8 @@ def write_table(table: Any, path: Path) -> None:
 
 def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """The same as ``read``, with the scores left in the file."""
-    with _opened(path, BUFFER) as file:
-        layout, given = _layout(file, columns)
+    with opened(path, BUFFER) as file:
+        layout, given = layout_in(file, columns)
         others = _other_columns(layout, file, given)
     rows = ParquetRows(path, tuple(given[name] for name in layout.scores))
     return FileContents(fields=fields_of_columns(layout, rows, others))
@@ -83,8 +87,10 @@ def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
 
 def size_of_scores(path: Path, columns: ColumnNames | None = None) -> int:
     """Bytes of the scores, or 0 where they can only be read whole (an event, several labels per sample)."""
-    with _opened(path, BUFFER) as file:
-        layout, given = _layout(file, columns)
+    with opened(path, BUFFER) as file:
+        if holds_top_k(file.schema_arrow.names):
+            return 0
+        layout, given = layout_in(file, columns)
         if len(layout.scores) < 2 or len(layout.labels) > 1:
             return 0
         return file.metadata.num_rows * sum(
@@ -98,12 +104,11 @@ class ParquetRows:
     def __init__(self, path: Path, names: tuple[str, ...]) -> None:
         self._path = path
         self._names = list(names)
-        with _opened(path, BUFFER) as file:
+        with opened(path, BUFFER) as file:
             self._ends = np.cumsum(
                 [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
             )
-            dtypes = [_float_dtype(name, file) for name in names]
-        self._dtype = np.result_type(*dtypes)
+            self._dtype = dtype_of(names, file)
         self.shape: tuple[int, int] = (int(self._ends[-1]) if len(self._ends) else 0, len(names))
         self.dtype: torch.dtype = torch.from_numpy(np.empty(0, self._dtype)).dtype
         self._batches: Iterator[Any] = iter(())
@@ -120,7 +125,7 @@ class ParquetRows:
         parts: list[np.ndarray[Any, np.dtype[Any]]] = []
         while self._at < stop:
             if not len(self._held):
-                self._held = self._table(next(self._batches))
+                self._held = rows_of(next(self._batches), self._names, self._dtype)
             here = slice(max(0, start - self._at), min(len(self._held), stop - self._at))
             if here.start < here.stop:
                 parts.append(self._held[here])
@@ -132,24 +137,30 @@ class ParquetRows:
         """Batches from the beginning of a row group on."""
         size = max(1, PIECE // len(self._names))
         groups = list(range(group, len(self._ends)))
-        with _opened(self._path, BUFFER) as file:
+        with opened(self._path, BUFFER) as file:
             try:
                 yield from file.iter_batches(size, row_groups=groups, columns=self._names)
             except DAMAGE as error:
                 raise InputError(damaged("a .parquet file", error)) from error
 
-    def _table(self, batch: Any) -> np.ndarray[Any, np.dtype[Any]]:
-        """A batch of columns as rows."""
-        table = np.empty((batch.num_rows, len(self._names)), self._dtype)
-        for index, name in enumerate(self._names):
-            column = batch.column(name)
-            if column.null_count > 0:
-                raise InputError(f"`{name}` must hold a number in every row; some are empty.")
-            table[:, index] = column.to_numpy(zero_copy_only=False)
-        return table
+
+def rows_of(batch: Any, names: Sequence[str], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Some columns of a batch as rows."""
+    table = np.empty((batch.num_rows, len(names)), dtype)
+    for index, name in enumerate(names):
+        column = batch.column(name)
+        if column.null_count > 0:
+            raise InputError(f"`{name}` must hold a number in every row; some are empty.")
+        table[:, index] = column.to_numpy(zero_copy_only=False)
+    return table
 
 
-def _layout(file: Any, columns: ColumnNames | None) -> tuple[Layout, dict[str, str]]:
+def dtype_of(names: Sequence[str], file: Any) -> np.dtype[Any]:
+    """The float dtype that holds some columns of numbers."""
+    return np.result_type(*[_float_dtype(name, file) for name in names])
+
+
+def layout_in(file: Any, columns: ColumnNames | None) -> tuple[Layout, dict[str, str]]:
     """What the columns hold, and what each is called in the file."""
     given: list[str] = file.schema_arrow.names
     header = canonical(given, columns)
@@ -160,7 +171,9 @@ def _other_columns(layout: Layout, file: Any, given: Mapping[str, str]) -> dict[
     """All columns in use but those of scores."""
     weights = {name: _numbers(given[name], file) for name in layout.weights}
     others = {name: given[name] for name in layout.others}
-    return {name: _column(file.read(columns=[each]).column(each)) for name, each in others.items()} | weights
+    return {
+        name: column_of(file.read(columns=[each]).column(each)) for name, each in others.items()
+    } | weights
 
 
 def _float_dtype(name: str, file: Any) -> np.dtype[Any]:
@@ -184,7 +197,25 @@ def _numbers(name: str, file: Any) -> np.ndarray[Any, np.dtype[Any]]:
     return column.to_numpy()
 
 
-def _column(column: Any) -> Column:
+def _cells(file: Any, name: str) -> Any:
+    """A column of numbers or texts, or of lists that are as long in every row."""
+    from pyarrow import types
+
+    column = file.read(columns=[name]).column(name).combine_chunks()
+    if not (types.is_list(column.type) or types.is_large_list(column.type)):
+        return column_of(column)
+    flat = column.flatten()
+    if types.is_struct(flat.type) or column.null_count or len(column) == 0 or len(flat) % len(column):
+        return column.to_pylist()
+    sizes = np.diff(column.offsets.to_numpy())
+    if (sizes != sizes[0]).any():
+        return column.to_pylist()
+    texts = types.is_string(flat.type) or types.is_large_string(flat.type)
+    cells = np.array(flat.to_pylist()) if texts else flat.to_numpy(zero_copy_only=False)
+    return cells.reshape(len(column), -1)
+
+
+def column_of(column: Any) -> Column:
     """Numbers as an array; everything else, and what has gaps, as texts."""
     from pyarrow import types
 
@@ -194,8 +225,8 @@ def _column(column: Any) -> Column:
     return ["" if value is None else str(value) for value in column.to_pylist()]
 
 
-def _opened(path: Path, read_ahead: int = 0) -> Any:
-    """The file; a limit on what is read ahead matters where a thousand columns each have a buffer."""
+def opened(path: Any, read_ahead: int = 0) -> Any:
+    """The file, by path or as a stream; a limit on what is read ahead matters where columns are many."""
     parquet = _parquet()
     try:
         return parquet.ParquetFile(path, buffer_size=read_ahead, pre_buffer=False)

@@ -89,7 +89,7 @@ def write(arrays: Arrays, path: str | os.PathLike[str]) -> None:
 def known_ending(path: Path, known: Collection[str]) -> str:
     """The ending of a path, which must be one of those known."""
     ending = "".join(path.suffixes[-2:]).lower()
-    if ending not in known:  # .csv.gz is, and v1.npz is no ending
+    if ending not in known:  # .csv.gz is, and v1.npz is not an ending
         ending = path.suffix.lower()
     if ending not in known:
         raise InputError(f"{path} must end in one of {', '.join(known)}; got {ending or 'no ending'!r}.")

@@ -12,6 +12,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged, disk_errors
 from calibrant.predictions.formats.names import choose, fields_of
+from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
 
 def read(path: Path) -> FileContents:
@@ -23,7 +24,14 @@ def read(path: Path) -> FileContents:
             metadata: dict[str, str] = file.metadata() or {}
             named = ("class_names", "groups", "clusters", "kind")
             texts = {name: metadata[name] for name in named if name in metadata}
-            chosen = choose([*file.keys(), *texts])
+            names = [*file.keys(), *texts]
+            if holds_top_k(names):
+
+                def one(name: str) -> Any:
+                    return _from_json(name, texts[name]) if name in texts else file.get_tensor(name)
+
+                return FileContents(fields=fields_of_top_k(names, one))
+            chosen = choose(names)
             tensors = {name: file.get_tensor(name) for name in chosen.used if name not in texts}
     except InputError:
         raise

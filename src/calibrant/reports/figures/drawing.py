@@ -48,9 +48,18 @@ def drawing_style() -> Generator[None]:
         yield
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure, whole or not at all; the ending says how, and the same figure gives the same bytes."""
+def save_figure(figure: Figure, path: Path, *, width: float | None = None) -> None:
+    """Write a figure, whole or not at all; the ending says how, and the same figure gives the same bytes.
+
+    Args:
+        figure: What is drawn.
+        path: Where it goes.
+        width: In inches; the height goes with it, and letters keep their size.
+    """
     ending = path.suffix.lower()
+    if width is not None:
+        drawn, height = figure.get_size_inches().tolist()
+        figure.set_size_inches(width, height * width / drawn)
     with drawing_style(), matplotlib.rc_context({"svg.hashsalt": path.stem}), atomic_write(path) as temporary:
         figure.savefig(temporary, format=ending[1:], dpi=150, metadata=ENDINGS[ending])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -17,6 +18,7 @@ from calibrant.reports.figures import drawing
 from calibrant.reports.words import count
 
 WIDEST_JOINED = 0.3  # interval of a bin's share
+HOLLOW = "too few samples to tell"
 ABOVE, BELOW, WITHIN = "above it: not sure enough", "below it: too sure", "within its band"
 
 
@@ -78,7 +80,7 @@ def reliability_comparison(
     """Several reliability diagrams in one picture, each with a colour, a shape and a line of its own.
 
     A point's area grows with the bin's share of the samples, its bar is the interval of the share. Bins that
-    hold too few samples to tell their share to within 15 points are faint, without a bar and not joined.
+    hold too few samples to tell their share to within 15 points are hollow, without a bar and not joined.
 
     Args:
         curves: What each curve shall be called, and the curve.
@@ -106,6 +108,7 @@ def reliability_comparison(
     ax = drawing.new_axes(ax, width=4.2, height=4.2)
     _square(ax, next(iter(curves.values())))
     entries: list[tuple[str, Artist]] = [("calibrated", drawing.diagonal(ax))]
+    any_few = False
     for position, (name, curve) in enumerate(curves.items()):
         colour, shape, dashes = drawing.series(position)
         stated, found = drawing.floats(curve.confidence), drawing.floats(curve.accuracy)
@@ -116,10 +119,17 @@ def reliability_comparison(
         _intervals(ax, curve, known, colour, alpha=0.5)
         ax.plot(stated[known], found[known], color=colour, linewidth=1, linestyle=dashes, alpha=0.6)
         area = _areas(curve.counts) / 3
-        for chosen, alpha in ((known, 1.0), (~known & ~np.isnan(found), 0.3)):
-            _points(ax, curve, chosen, area, colour, shape, alpha=alpha)
+        few = ~known & ~np.isnan(found)
+        _points(ax, curve, known, area, colour, shape)
+        _points(ax, curve, few, area, colour, shape, hollow=True)
+        any_few |= bool(few.any())
         line = Line2D([], [], color=colour, linewidth=1, linestyle=dashes, marker=shape, markersize=4)
         entries.append((name, line))
+    if any_few:
+        mark = Line2D(
+            [], [], linestyle="none", marker="o", markersize=4, color=drawing.GREY, fillstyle="none"
+        )
+        entries.append((HOLLOW, mark))
     return drawing.add_legend(ax, entries, shown=legend)
 
 
@@ -265,27 +275,27 @@ def _points(
     curve: Curve,
     chosen: Bool[ndarray, " B"],
     area: Float[ndarray, " B"],
-    colour: object,
+    colour: Any,
     shape: str,
     *,
-    alpha: float | None = None,
+    hollow: bool = False,
 ) -> None:
     """A mark in every chosen bin."""
     ax.scatter(
         drawing.floats(curve.confidence)[chosen],
         drawing.floats(curve.accuracy)[chosen],
         s=area[chosen],
-        color=colour,
+        facecolors="none" if hollow else colour,
+        edgecolors=colour,
         marker=shape,
-        linewidths=0,
+        linewidths=0.8 if hollow else 0,
         clip_on=False,
         zorder=3,
-        alpha=alpha,
     )
 
 
 def _intervals(
-    ax: Axes, curve: Curve, chosen: Bool[ndarray, " B"], colour: object, *, alpha: float = 1.0
+    ax: Axes, curve: Curve, chosen: Bool[ndarray, " B"], colour: Any, *, alpha: float = 1.0
 ) -> None:
     """A vertical bar from low to high in every chosen bin that has an interval."""
     low, high = drawing.floats(curve.low), drawing.floats(curve.high)

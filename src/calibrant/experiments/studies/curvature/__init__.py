@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calibrant.experiments.studies.curvature.claims import claims
 from calibrant.experiments.studies.curvature.numbers import kept_of, numbers_of, swapped
@@ -12,16 +12,7 @@ from calibrant.experiments.studies.curvature.settings import setting_named
 from calibrant.experiments.studies.curvature.words import words
 from calibrant.experiments.study import ADDED, SEEDS_OF_GRID, SETTING, STORE, Page, Session, Study
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 GRID = Path(__file__).with_name("grid.toml")
-
-
-def _draw(numbers: Any) -> list[Figure]:
-    from calibrant.experiments.studies.curvature.figures import draw_figures
-
-    return draw_figures(numbers)
 
 
 PAGE = Page(
@@ -34,7 +25,6 @@ PAGE = Page(
     kept=lambda result: kept_of({**result.settings, **result.rows[0]}),
     numbers=numbers_of,
     digits=4,
-    draw=_draw,
     departs="Small networks; only the paper's abstract was at hand, so that all settings are ours.",
 )
 

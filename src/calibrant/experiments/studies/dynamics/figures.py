@@ -24,7 +24,7 @@ _PANELS = (
 )
 
 
-def draw_figure(numbers: Mapping[str, Any]) -> Figure:
+def draw_figures(numbers: Mapping[str, Any]) -> list[Figure]:
     """A row for each way: likelihoods, entropy and weight norm by epoch; means over the seeds."""
     with drawing_style():
         figure = Figure(figsize=(10.4, 5.6), layout="constrained")
@@ -51,7 +51,7 @@ def draw_figure(numbers: Mapping[str, Any]) -> Figure:
             ax.set_xlabel("epoch")
         handles, labels = axes[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
-    return figure
+    return [figure]
 
 
 def _course(run: Run, name: str) -> list[float]:

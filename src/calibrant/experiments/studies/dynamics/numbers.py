@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from calibrant.experiments.claims import exchanged
-from calibrant.experiments.kept_runs import shortened
 from calibrant.experiments.matching import matches
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.dynamics.settings import (
@@ -19,47 +17,20 @@ from calibrant.experiments.studies.dynamics.settings import (
     TRAINING,
     WAYS,
 )
-from calibrant.experiments.studies.losses.numbers import DIGITS, ArmRuns, Pick, Run
-from calibrant.experiments.studies.losses.paired import USUAL, arms_among, by_seed
+from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, Run, arms_among, runs_by_arm
 
 Numbers = Mapping[str, Any]
-_WHERE = {**USUAL, "data.train": 10000, "training.epochs": EPOCHS}
+_FOUND = ("held_out", "norms", "train", "gradient_norms")
 
 
-def numbers_of(results: Sequence[RunResult], *, wanted: int) -> dict[str, Any]:
-    """The results file.
-
-    Args:
-        results: Finished trainings, among them those of the grid.
-        wanted: How many runs the grid has.
-    """
-    mine = [
-        each
-        for each in results  # earlier versions recorded less after each epoch
-        if matches(each.settings, _WHERE) and f"calibration_{HELD_OUT[0]}" in each.rows[-1]
-    ]
-    found = {
-        way: {
-            key: by_seed(each for each in mine if matches(each.settings, {"reduction": way, "loss": loss}))
-            for key, (loss, _) in LOSSES.items()
-        }
-        for way in WAYS
-    }
-    ways = [{"way": way, "arms": _arms(arms)} for way, arms in found.items()]
-    seconds = sum(each.cpu_seconds for arms in found.values() for runs in arms.values() for each in runs)
-    numbers = {"wanted": wanted, "cpu_seconds": seconds, "ways": [way for way in ways if way["arms"]]}
-    return shortened(numbers, DIGITS)
-
-
-def _arms(found: Mapping[str, Sequence[RunResult]]) -> list[dict[str, Any]]:
-    return [{"arm": key, "runs": [_run(each) for each in runs]} for key, runs in found.items() if runs]
-
-
-def _run(result: RunResult) -> dict[str, Any]:
+def kept_of(result: RunResult) -> dict[str, Any] | None:
+    """The courses of a run; None of one of earlier versions, which recorded less after each epoch."""
     rows = result.rows
+    if f"calibration_{HELD_OUT[0]}" not in rows[-1]:
+        return None
     followed = {str(row["epoch"]): row["dynamics"]["train"] for row in rows if "dynamics" in row}
     found: dict[str, Any] = {
-        "seed": result.settings["seed"],
+        "cpu_seconds": result.cpu_seconds,
         "held_out": {name: [row[f"calibration_{name}"] for row in rows] for name in HELD_OUT},
         "norms": [row["last_layer_norm"] for row in rows],
     }
@@ -69,6 +40,17 @@ def _run(result: RunResult) -> dict[str, Any]:
             "gradient_norms": {epoch: each["mean"] for epoch, each in result.more["gradient_norms"].items()},
         }
     return found
+
+
+def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
+    """The runs by way and loss, and what they took."""
+    losses = {key: {"loss": loss} for key, (loss, _) in LOSSES.items()}
+    found = {way: [run for run in runs if matches(run, {"reduction": way})] for way in WAYS}
+    return {
+        **also,
+        "cpu_seconds": sum(run["cpu_seconds"] for run in runs),
+        "ways": [{"way": way, "arms": runs_by_arm(own, losses, _FOUND)} for way, own in found.items() if own],
+    }
 
 
 def arms_of(numbers: Numbers, way: str) -> dict[str, ArmRuns]:
@@ -109,14 +91,3 @@ def share_of(group: str, first: int, last: int = EPOCHS) -> Pick:
         return (error if group == "incorrect" else 1 - error) * at(f"nll_{group}", epoch)(run)
 
     return lambda run: part_of(run, last) - part_of(run, first)
-
-
-def swapped(numbers: Numbers, first: str, second: str) -> dict[str, Any]:
-    """The numbers with the results of two losses exchanged, in every way that has both."""
-    ways = [
-        {**way, "arms": exchanged(way["arms"], "arm", first, second)}
-        if {first, second} <= {row["arm"] for row in way["arms"]}
-        else way
-        for way in numbers["ways"]
-    ]
-    return {**numbers, "ways": ways}

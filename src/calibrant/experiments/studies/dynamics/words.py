@@ -15,14 +15,7 @@ from calibrant.experiments.studies.dynamics.numbers import (
     train_change,
 )
 from calibrant.experiments.studies.dynamics.settings import EPOCHS, LOSSES, QUESTIONS, START, WAYS
-from calibrant.experiments.studies.losses.paired import (
-    FEWEST_SEEDS,
-    Quantity,
-    arms_table,
-    claims_table,
-    counted,
-    in_short,
-)
+from calibrant.experiments.studies.losses.paired import Quantity, arms_table, usual_words
 from calibrant.experiments.studies.losses.settings import DROP
 
 RISES: Mapping[str, Quantity] = {
@@ -60,9 +53,8 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs beyond the numbers."""
     by_way = {WAYS[way]: arms_of(numbers, way) for way in WAYS}
     done = sum(len(arm.runs) for arms in by_way.values() for arm in arms.values())
-    per_run = numbers["cpu_seconds"] / done
-    found = claims(numbers)
     return {
+        **usual_words(numbers, done, claims(numbers), QUESTIONS),
         "rises": {
             way: arms_table([*RISES], arms.values(), [*RISES.values()]) for way, arms in by_way.items()
         },
@@ -72,16 +64,8 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
             for way, arms in by_way.items()
             if (some := [each for arm in arms.values() if (each := followed(arm))])
         },
-        "done": done,
-        "minutes": numbers["cpu_seconds"] / 60,
-        "per_run": per_run,
-        "left_hours": (numbers["wanted"] - done) * per_run / 3600,
         "losses": len(LOSSES),
         "drop": DROP,
         "start": START,
         "last": EPOCHS,
-        "fewest": FEWEST_SEEDS,
-        "counted": counted(found),
-        "in_short": in_short(found, QUESTIONS),
-        "claim_table": claims_table(found),
     }

@@ -2,48 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from calibrant._math.errors import InputError
+from calibrant.experiments.claims import arms_exchanged
+from calibrant.experiments.grid_study import grid_study
+from calibrant.experiments.kept_runs import shortened
 from calibrant.experiments.studies.fcl_weights.claims import claims
-from calibrant.experiments.studies.fcl_weights.numbers import numbers_of, swapped
+from calibrant.experiments.studies.fcl_weights.numbers import kept_of, numbers_of
 from calibrant.experiments.studies.fcl_weights.settings import BOUNDARIES, BOUNDARY_SEEDS
 from calibrant.experiments.studies.fcl_weights.words import words
-from calibrant.experiments.study import OUT, PAGES, Page, Session, Study
+from calibrant.experiments.studies.losses.numbers import DIGITS
+from calibrant.experiments.study import Page, Runs
+
+
+def _boundaries(_runs: Runs, known: Mapping[str, Any]) -> dict[str, Any]:
+    """What small networks on two half-moons learn, by loss and seed."""
+    if "boundaries" in known:
+        return {"boundaries": known["boundaries"]}
+    from calibrant.experiments.studies.fcl_boundaries.measure import boundary_numbers
+
+    found = [
+        {"arm": key, "runs": [boundary_numbers(*of, seed=seed) for seed in range(BOUNDARY_SEEDS)]}
+        for key, of in BOUNDARIES.items()
+    ]
+    return {"boundaries": shortened(found, DIGITS)}
+
 
 PAGE = Page(
     name="fcl-weights",
     template=Path(__file__).with_name("page.md.j2"),
     words=words,
     claims=claims,
-    exchanged=swapped,
+    exchanged=arms_exchanged,
     departs="A small network on Fashion-MNIST, and half-moons; the paper has ResNets on CIFAR.",
+    kept=kept_of,
+    numbers=numbers_of,
+    digits=DIGITS,
+    counts=True,
+    also=_boundaries,
 )
 
 
-def _run(session: Session, *, out: Path, table: Path | None) -> Sequence[Path]:
-    from calibrant.experiments.grid import load_grid
-    from calibrant.experiments.store.store import Store
-    from calibrant.experiments.studies.fcl_boundaries.measure import boundary_numbers
-
-    session.progress("reading runs", 0.0)
-    results = list(Store(out, create=False).results(task="training"))
-    boundaries = {
-        key: [boundary_numbers(gamma, weight, seed=seed) for seed in range(BOUNDARY_SEEDS)]
-        for key, (gamma, weight) in BOUNDARIES.items()
-    }
-    wanted = len(load_grid(Path(__file__).with_name("grid.toml")).points)
-    numbers = numbers_of(results, boundaries, wanted=wanted)
-    if not numbers["arms"]:
-        raise InputError(f"{out} holds no finished run of grids/fcl-weights.toml; sweep it first.")
-    return PAGE.write(numbers, table or out)
-
-
-FCL_WEIGHTS = Study(
-    name="fcl-weights",
-    summary="Focal calibration loss by exponent and weight, from a store; boundaries over ten seeds.",
-    run=_run,
-    options=(OUT, PAGES),
-    pages=(PAGE,),
+FCL_WEIGHTS = grid_study(
+    PAGE, summary="Focal calibration loss by exponent and weight; decision boundaries over ten seeds."
 )

@@ -23,9 +23,7 @@ from calibrant.experiments.studies.losses.paired import (
     FEWEST_SEEDS,
     Quantity,
     arms_table,
-    claims_table,
-    counted,
-    in_short,
+    usual_words,
 )
 
 TEMPERATURE = Quantity(pick=lambda run: run["temperature"], digits=2)
@@ -61,9 +59,8 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs beyond the numbers."""
     arms = arms_of(numbers)
     done = sum(len(arm.runs) for arm in arms.values())
-    per_run = numbers["cpu_seconds"] / done
-    found = claims(numbers)
     return {
+        **usual_words(numbers, done, claims(numbers), QUESTIONS),
         "grids": {title: _grid(arms, what) for title, what in GRIDS.items()},
         "every": arms_table([*COLUMNS], arms.values(), [*COLUMNS.values()]),
         "boundaries": arms_table(
@@ -72,16 +69,8 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "absent": [TITLES[key] for key in LOSSES if key not in arms],
         "fixed": _fixed(arms),
         "few": [arm.title for arm in arms.values() if len(arm.runs) < FEWEST_SEEDS],
-        "done": done,
-        "minutes": numbers["cpu_seconds"] / 60,
-        "per_run": per_run,
-        "left_hours": (numbers["wanted"] - done) * per_run / 3600,
         "near": f"{NEAR - 1:.0%}",
         "seeds": BOUNDARY_SEEDS,
-        "fewest": FEWEST_SEEDS,
-        "counted": counted(found),
-        "in_short": in_short(found, QUESTIONS),
-        "claim_table": claims_table(found),
     }
 
 

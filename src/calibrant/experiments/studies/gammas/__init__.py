@@ -2,46 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from calibrant._math.errors import InputError
+from calibrant.experiments.claims import arms_exchanged
+from calibrant.experiments.grid_study import grid_study
+from calibrant.experiments.means import rounded
 from calibrant.experiments.studies.gammas.claims import claims
-from calibrant.experiments.studies.gammas.numbers import numbers_of, swapped
+from calibrant.experiments.studies.gammas.numbers import numbers_of
 from calibrant.experiments.studies.gammas.settings import CLASSES, FOCAL
 from calibrant.experiments.studies.gammas.words import words
-from calibrant.experiments.study import OUT, PAGES, Page, Session, Study
+from calibrant.experiments.studies.losses.numbers import DIGITS
+from calibrant.experiments.study import Page, Runs
+
+if TYPE_CHECKING:
+    from calibrant.experiments.result import RunResult
+
+
+def _kept(result: RunResult) -> Mapping[str, Any]:
+    from calibrant.experiments.studies.gammas.measure import kept_of
+
+    return kept_of(result)
+
+
+def _closest(_runs: Runs, _known: Mapping[str, Any]) -> dict[str, Any]:
+    """The temperature closest to the focal map of each exponent."""
+    from calibrant.theory import closest_temperature
+
+    found = {str(gamma): closest_temperature(gamma, CLASSES).temperature for gamma in FOCAL.values()}
+    return {"closest": {gamma: rounded(value, DIGITS) for gamma, value in found.items()}}
+
 
 PAGE = Page(
     name="gammas",
     template=Path(__file__).with_name("page.md.j2"),
     words=words,
     claims=claims,
-    exchanged=swapped,
+    exchanged=arms_exchanged,
     departs="A small network on Fashion-MNIST; the paper has ResNet-50 on CIFAR and Tiny-ImageNet.",
+    kept=_kept,
+    numbers=numbers_of,
+    digits=DIGITS,
+    counts=True,
+    also=_closest,
 )
 
 
-def _run(session: Session, *, out: Path, table: Path | None) -> Sequence[Path]:
-    from calibrant import theory
-    from calibrant.experiments.grid import load_grid
-    from calibrant.experiments.store.store import Store
-    from calibrant.experiments.studies.gammas.measure import fits_of
-
-    session.progress("reading runs", 0.0)
-    results = list(Store(out, create=False).results(task="training"))
-    closest = {str(gamma): theory.closest_temperature(gamma, CLASSES).temperature for gamma in FOCAL.values()}
-    wanted = len(load_grid(Path(__file__).with_name("grid.toml")).points)
-    numbers = numbers_of(results, fits_of, closest=closest, wanted=wanted)
-    if not numbers["rows"]:
-        raise InputError(f"{out} holds no finished run of grids/gammas.toml; sweep it first.")
-    return PAGE.write(numbers, table or out)
-
-
-GAMMAS = Study(
-    name="gammas",
-    summary="Exponents from 0 to 7, scaling on the paper's grids, training against new images, from a store.",
-    run=_run,
-    options=(OUT, PAGES),
-    pages=(PAGE,),
+GAMMAS = grid_study(
+    PAGE, summary="Exponents from 0 to 7, scaling on the paper's grids, training against new images."
 )

@@ -10,8 +10,17 @@ from calibrant.calibrators.fitting.objectives import objective_value
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.evaluation.fitting.templates import Labelled
 from calibrant.experiments.result import RunResult
-from calibrant.experiments.studies.gammas.settings import OBJECTIVES
+from calibrant.experiments.studies.gammas.numbers import sides
+from calibrant.experiments.studies.gammas.settings import OBJECTIVES, ROWS_SIZE
 from calibrant.predictions import Predictions, load_predictions
+
+
+def kept_of(result: RunResult) -> dict[str, Any]:
+    """What the results file keeps of a run."""
+    found: dict[str, Any] = {"cpu_seconds": result.cpu_seconds, **sides(result)}
+    if result.settings["data.train"] == ROWS_SIZE:
+        found |= {"error": result.metrics["uncalibrated"]["error"], **fits_of(result)}
+    return found
 
 
 def fits_of(result: RunResult) -> dict[str, Any]:

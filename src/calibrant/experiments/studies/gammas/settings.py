@@ -23,6 +23,8 @@ SIZES = (1000, 3000, 10000, 50000)
 OF_SIZES = ("cross-entropy", "focal-1", "focal-3", "focal-5")
 OBJECTIVES: Mapping[Criterion, str] = {"nll": "NLL", "adaptive_ece": "AdaECE"}
 """By what temperatures and exponents are chosen; the paper's ECE has bins of equal mass."""
+FITS = ("before", *(f"{method}-{by}" for by in OBJECTIVES for method in ("temperature", "focal")))
+"""What is done to a run: nothing, and either method by either criterion."""
 CALIBRATED = 0.01
 """Mean confidence and accuracy that are no farther apart count as calibrated: one percentage point."""
 SAME_RATIO = math.log(1.1)

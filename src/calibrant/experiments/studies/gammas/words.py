@@ -27,7 +27,7 @@ from calibrant.experiments.studies.gammas.settings import (
     TITLES,
 )
 from calibrant.experiments.studies.losses.numbers import ArmRuns
-from calibrant.experiments.studies.losses.paired import FEWEST_SEEDS, claims_table, counted, in_short
+from calibrant.experiments.studies.losses.paired import usual_words
 
 _SEPARATED = "all right"
 
@@ -36,9 +36,8 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs beyond the numbers."""
     rows = rows_of(numbers)
     sizes = {size: arms for size in SIZES if (arms := of_size(numbers, size))}
-    found = claims(numbers)
-    per_run = numbers["cpu_seconds"] / numbers["done"]
     return {
+        **usual_words(numbers, numbers["done"], claims(numbers), QUESTIONS),
         "rows": {title: _of_rows(rows, objective) for objective, title in OBJECTIVES.items()},
         "sizes": {f"{size:,}": _of_size(arms) for size, arms in sizes.items()},
         "missing": [f"{size:,}" for size in SIZES if size not in sizes],
@@ -51,14 +50,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "map_table": _map_table(numbers, sizes),
         "size": f"{ROWS_SIZE:,}",
-        "minutes": numbers["cpu_seconds"] / 60,
-        "per_run": per_run,
-        "left_hours": (numbers["wanted"] - numbers["done"]) * per_run / 3600,
         "losses": len(LOSSES),
-        "fewest": FEWEST_SEEDS,
-        "counted": counted(found),
-        "in_short": in_short(found, QUESTIONS),
-        "claim_table": claims_table(found),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calibrant.experiments.grid_study import grid_study
 from calibrant.experiments.studies.generalisation_gap.claims import claims, swapped
@@ -12,20 +12,11 @@ from calibrant.experiments.studies.generalisation_gap.numbers import by_quantity
 from calibrant.experiments.studies.generalisation_gap.words import words
 from calibrant.experiments.study import Page, Runs
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 def _theory(runs: Runs, known: Mapping[str, Any]) -> Mapping[str, Any]:
     from calibrant.experiments.studies.generalisation_gap.measure import theory_of
 
     return theory_of(runs, known)
-
-
-def _draw(numbers: Any) -> list[Figure]:
-    from calibrant.experiments.studies.generalisation_gap.figures import draw_figure
-
-    return [draw_figure(numbers)]
 
 
 PAGE = Page(
@@ -38,7 +29,6 @@ PAGE = Page(
     kept=lambda result: by_quantity(result.rows[0]["arms"]),
     numbers=numbers_of,
     also=_theory,
-    draw=_draw,
     departs="A linear model in a simulated world, where the paper has networks.",
 )
 

@@ -17,7 +17,7 @@ from calibrant.reports.figures import GREY, series
 from calibrant.reports.figures.drawing import drawing_style
 
 
-def draw_figure(numbers: Mapping[str, Any]) -> Figure:
+def draw_figures(numbers: Mapping[str, Any]) -> list[Figure]:
     """Over-confidence by sample size, by capacity and after the map; and the exponent that calibrates."""
     with drawing_style():
         figure = Figure(figsize=(9.6, 7.0), layout="constrained")
@@ -37,7 +37,7 @@ def draw_figure(numbers: Mapping[str, Any]) -> Figure:
             each.set_ylabel("over-confidence on new samples (points)")
         _calibrating(numbers, fourth)
         first.legend(fontsize="x-small", loc="upper right", edgecolor="none", framealpha=1)
-    return figure
+    return [figure]
 
 
 def _curves(numbers: Mapping[str, Any], cells: Sequence[Cell], ax: Axes, along: str, name: str) -> None:

@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from calibrant.experiments.grid_study import grid_study
 from calibrant.experiments.studies.linear_model.claims import claims, swapped
 from calibrant.experiments.studies.linear_model.numbers import numbers_of, words
 from calibrant.experiments.study import Page
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-def _draw(numbers: Any) -> list[Figure]:
-    from calibrant.experiments.studies.linear_model.figures import draw_figure
-
-    return [draw_figure(numbers)]
-
 
 PAGE = Page(
     name="linear-model",
@@ -28,7 +17,6 @@ PAGE = Page(
     exchanged=swapped,
     figures=("linear-model.svg",),
     numbers=numbers_of,
-    draw=_draw,
     departs="Number of points, their spread and the learning rate are not in the paper and are ours.",
 )
 

@@ -22,7 +22,7 @@ DASHES = ("-", "--", "-.", ":")
 _POINTS = 300
 
 
-def draw_figure(numbers: Mapping[str, Any]) -> Figure:
+def draw_figures(numbers: Mapping[str, Any]) -> list[Figure]:
     """Four panels: norms of logits and weights, confidence of mistakes, boundaries of the first seed."""
     runs = numbers["runs"]
     with drawing_style():
@@ -32,7 +32,7 @@ def draw_figure(numbers: Mapping[str, Any]) -> Figure:
         _norms(runs, "norms", "norm of the weights", axes[0][1])
         _mistakes(runs, axes[1][0])
         _boundaries(runs[0], Setting(**numbers["setting"]), axes[1][1])
-    return figure
+    return [figure]
 
 
 def _norms(runs: Sequence[Mapping[str, Any]], name: str, title: str, ax: Axes) -> None:

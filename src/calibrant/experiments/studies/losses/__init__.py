@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calibrant.experiments.published import FOLDER as PUBLISHED_TABLES
 from calibrant.experiments.studies.losses import settings
@@ -23,9 +23,6 @@ from calibrant.experiments.study import (
     Session,
     Study,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 GRID = Path(__file__).with_name("grid.toml")
 
@@ -51,7 +48,6 @@ def page_of(setting: settings.Setting, published: Path = PUBLISHED_TABLES) -> Pa
         digits=DIGITS,
         numbers=numbers,
         also=_counts,
-        draw=_draw,
     )
 
 
@@ -59,12 +55,6 @@ def _counts(runs: Runs, known: Mapping[str, Any]) -> Mapping[str, Any]:
     from calibrant.experiments.studies.losses.measure import training_counts
 
     return known or {"training_counts": training_counts(runs[0])}
-
-
-def _draw(numbers: Any) -> list[Figure]:
-    from calibrant.experiments.studies.losses.figures import draw_figures
-
-    return draw_figures(numbers)
 
 
 def _run(

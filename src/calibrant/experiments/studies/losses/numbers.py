@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from calibrant.evaluation.quantities.roster import ROSTER
 from calibrant.experiments.claims import exchanged
-from calibrant.experiments.matching import matches
+from calibrant.experiments.matching import Wanted, matches
 from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.studies.losses.settings import Setting
 from calibrant.training.recipe_files import nested
@@ -76,16 +76,26 @@ def shared(*arms: ArmRuns) -> list[ArmRuns]:
 
 def arms_of(numbers: Mapping[str, Any]) -> list[ArmRuns]:
     """The arms of a results file."""
-    return [
-        ArmRuns(key=arm["arm"], title=arm["title"], runs={run["seed"]: run for run in arm["runs"]})
-        for arm in numbers["arms"]
-    ]
+    titles = {arm["arm"]: arm["title"] for arm in numbers["arms"]}
+    return [*arms_among(numbers["arms"], titles).values()]
 
 
-def shown(result: RunResult) -> dict[str, Any]:
-    """What the results file keeps of a run."""
+def arms_among(rows: Iterable[Mapping[str, Any]], titles: Mapping[str, str]) -> dict[str, ArmRuns]:
+    """The arms of a list of such, by key."""
+    return {
+        row["arm"]: ArmRuns(
+            key=row["arm"], title=titles[row["arm"]], runs={run["seed"]: run for run in row["runs"]}
+        )
+        for row in rows
+    }
+
+
+def shown(result: RunResult) -> dict[str, Any] | None:
+    """What the results file keeps of a run; None where fewer calibrators were tried."""
     of_stage = dict(zip(STAGES, ("uncalibrated", *STAGES[1:]), strict=True))
     fitted = result.parameters
+    if "classes" not in result.more or not {PAPERS, *STAGES[1:]} <= fitted.keys():
+        return None
     return {
         "train_accuracy": result.rows[-1]["train_accuracy"],
         "stages": {
@@ -103,28 +113,23 @@ def shown(result: RunResult) -> dict[str, Any]:
     }
 
 
-def runs_by_arm(runs: Iterable[Run], setting: Setting) -> list[dict[str, Any]]:
-    """The runs of every arm that has some, by seed, without their settings."""
-    of_arm = {
-        arm: [run for run in runs if matches(run, {**setting.where, **arm.where})] for arm in setting.arms
-    }
+def runs_by_arm(
+    runs: Iterable[Run], arms: Mapping[str, Wanted], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The runs of every arm that has some, by seed: of each run what is named, as far as it has it."""
+    ordered = sorted(runs, key=lambda run: run["seed"])
+    found = {key: [run for run in ordered if matches(run, wanted)] for key, wanted in arms.items()}
     return [
-        {
-            "arm": arm.key,
-            "title": arm.title,
-            "runs": [
-                {name: run[name] for name in ("seed", *KEPT)}
-                for run in sorted(own, key=lambda run: run["seed"])
-            ],
-        }
-        for arm, own in of_arm.items()
+        {"arm": key, "runs": [{name: run[name] for name in ("seed", *names) if name in run} for run in own]}
+        for key, own in found.items()
         if own
     ]
 
 
 def numbers_of(setting: Setting, runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
     """The runs by arm; the recipe that arms start from, and the training samples of each class."""
-    arms = runs_by_arm(runs, setting)
+    titles = {arm.key: arm.title for arm in setting.arms}
+    arms = [{**each, "title": titles[each["arm"]]} for each in runs_by_arm(runs, setting.wanted, KEPT)]
     return {
         "setting": setting.key,
         "title": setting.title,
@@ -132,11 +137,12 @@ def numbers_of(setting: Setting, runs: Sequence[Run], also: Mapping[str, Any]) -
         **also,
         "seeds_wanted": max(len(arm["runs"]) for arm in arms),
         "arms": arms,
-        "absent": [arm.title for arm in setting.arms if arm.key not in {each["arm"] for each in arms}],
+        "absent": [title for key, title in titles.items() if key not in {each["arm"] for each in arms}],
     }
 
 
 def swapped(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, Any]:
-    """The numbers with the results of two arms exchanged; names and seeds stay."""
-    arms = zip(numbers["arms"], exchanged(numbers["arms"], "arm", first, second), strict=True)
-    return {**numbers, "arms": [{**turned, "title": arm["title"]} for arm, turned in arms]}
+    """The numbers with the results of two arms exchanged; names and titles stay."""
+    titles = {arm["arm"]: {"title": arm["title"]} for arm in numbers["arms"]}
+    arms = exchanged(numbers["arms"], "arm", first, second)
+    return {**numbers, "arms": [arm | titles[arm["arm"]] for arm in arms]}

@@ -10,20 +10,8 @@ from typing import Any
 from calibrant.experiments.claims import Claim, Verdict, below, within
 from calibrant.experiments.means import Mean, plus_minus
 from calibrant.experiments.pages import table
-from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, difference, shared
-from calibrant.experiments.studies.losses.settings import DECAY
 
-USUAL: Mapping[str, Any] = {
-    "model": "calibrant.experiments.studies.losses.network:StridedCNN(width=8)",
-    "data.name": "fashion_mnist",
-    "data.imbalance": 1.0,
-    "optimiser.learning_rate": 0.1,
-    "optimiser.weight_decay": DECAY,
-    "optimiser.clip_norm": 2.0,
-    "training.class_weights": "none",
-}
-"""The settings of the study of losses that others share, whichever grid a run was swept for."""
 FEWEST_SEEDS = 3
 """With fewer in common nothing is decided, and a claim is not asked yet."""
 
@@ -105,24 +93,6 @@ def _gaps(
     yield gap, values, (first.key, second.key)
 
 
-def arms_among(rows: Iterable[Mapping[str, Any]], titles: Mapping[str, str]) -> dict[str, ArmRuns]:
-    """The arms of a list in a results file, by key."""
-    return {
-        row["arm"]: ArmRuns(
-            key=row["arm"], title=titles[row["arm"]], runs={run["seed"]: run for run in row["runs"]}
-        )
-        for row in rows
-    }
-
-
-def by_seed(results: Iterable[RunResult]) -> list[RunResult]:
-    """A run for each seed, in their order; of several one of which more was recorded."""
-    found: dict[int, RunResult] = {}
-    for each in sorted(results, key=lambda each: "train_side" in each.more):
-        found[each.settings["seed"]] = each
-    return [found[seed] for seed in sorted(found)]
-
-
 def arms_table(heads: Sequence[str], arms: Iterable[ArmRuns], columns: Sequence[Quantity]) -> str:
     """A row for each arm: title, number of runs, means."""
     return table(
@@ -181,3 +151,27 @@ def in_short(claims: Iterable[Claim], questions: Mapping[str, str]) -> str:
         for start, question in questions.items()
     }
     return "\n".join(f"- {question} {answer}." for question, answer in answers.items() if answer)
+
+
+def usual_words(
+    numbers: Mapping[str, Any], done: int, claims: Sequence[Claim], questions: Mapping[str, str]
+) -> dict[str, Any]:
+    """What every page of a grid that is not finished says: what was run, what is left, and the claims.
+
+    Args:
+        numbers: With the ``cpu_seconds`` that the runs took, and how many runs are ``wanted``.
+        done: How many runs the page has.
+        claims: All of them.
+        questions: As :func:`in_short` has them.
+    """
+    per_run = numbers["cpu_seconds"] / done
+    return {
+        "done": done,
+        "minutes": numbers["cpu_seconds"] / 60,
+        "per_run": per_run,
+        "left_hours": (numbers["wanted"] - done) * per_run / 3600,
+        "fewest": FEWEST_SEEDS,
+        "counted": counted(claims),
+        "in_short": in_short(claims, questions),
+        "claim_table": claims_table(claims),
+    }

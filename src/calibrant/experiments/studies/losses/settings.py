@@ -89,6 +89,11 @@ class Setting:
         """The settings that tell its runs from those of others."""
         return {"data.imbalance": self.imbalance}
 
+    @property
+    def wanted(self) -> Mapping[str, Mapping[str, Any]]:
+        """The settings of the runs of every arm."""
+        return {arm.key: {**self.where, **arm.where} for arm in self.arms}
+
 
 def _weighted(arm: Arm) -> Arm:
     """The same arm with class weights, which no paper has."""

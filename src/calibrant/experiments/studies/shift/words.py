@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibrant.experiments.means import mean_of, plus_minus
 from calibrant.experiments.pages import table
+from calibrant.experiments.studies.losses.paired import claims_table
 from calibrant.experiments.studies.shift.claims import TEMPERATURE, claims, key_of
 from calibrant.experiments.studies.shift.numbers import auroc, effect, foreign_sets, largest, runs_of_loss
 from calibrant.experiments.studies.shift.settings import (
@@ -26,9 +28,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     done = sum(len(arm["runs"]) for arm in numbers["arms"])
     per_run = numbers["cpu_seconds"] / done
     counts = [len(arm["runs"]) for arm in numbers["arms"]]
-    verdicts: dict[str, int] = {}
-    for claim in claims(numbers):
-        verdicts[claim.verdict] = verdicts.get(claim.verdict, 0) + 1
+    found = claims(numbers)
     return {
         "done": done,
         "seeds": max(counts),
@@ -45,8 +45,8 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "gaps": _gaps(numbers),
         "worst": _worst(numbers),
         "told": {title: _told(numbers, score) for score, title in SCORES.items()},
-        "verdicts": verdicts,
-        "claim_table": _claim_table(numbers),
+        "verdicts": Counter(str(claim.verdict) for claim in found),
+        "claim_table": claims_table(found),
     }
 
 
@@ -190,9 +190,3 @@ def _told(numbers: Mapping[str, Any], score: str) -> str:
         for arm in numbers["arms"]
     ]
     return table(heads, rows)
-
-
-def _claim_table(numbers: Mapping[str, Any]) -> str:
-    heads = ["claim", "of", "here", "numbers"]
-    rows = [[f"{claim.statement}.", claim.source, claim.verdict, claim.evidence] for claim in claims(numbers)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *rows))

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from calibrant.experiments.grid_study import grid_study
+from calibrant.experiments.studies.losses.numbers import DIGITS
 from calibrant.experiments.studies.sst.claims import claims
-from calibrant.experiments.studies.sst.numbers import swapped
+from calibrant.experiments.studies.sst.numbers import numbers_of, swapped
 from calibrant.experiments.studies.sst.words import words
-from calibrant.experiments.study import OUT, PAGES, Page, Session, Study
+from calibrant.experiments.study import Page, Runs
+
+if TYPE_CHECKING:
+    from calibrant.experiments.result import RunResult
+
+
+def _kept(result: RunResult) -> Mapping[str, Any]:
+    from calibrant.experiments.studies.sst.measure import kept_of
+
+    return kept_of(result)
+
+
+def _theory(_runs: Runs, _known: Mapping[str, Any]) -> dict[str, Any]:
+    from calibrant.experiments.studies.sst.measure import predictions_of_theory
+
+    return {"theory": predictions_of_theory()}
+
 
 PAGE = Page(
     name="sst",
@@ -18,22 +36,14 @@ PAGE = Page(
     claims=claims,
     exchanged=swapped,
     departs="Word vectors of 100 dimensions, where theirs have 300 and are trained on more text.",
+    kept=_kept,
+    numbers=numbers_of,
+    digits=DIGITS,
+    counts=True,
+    also=_theory,
 )
 
 
-def _run(session: Session, *, out: Path, table: Path | None) -> Sequence[Path]:
-    from calibrant.experiments.studies.sst.measure import results
-
-    session.progress("reading runs", 0.0)
-    kept = (table or out) / PAGE.files[1]
-    known = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else None
-    return PAGE.write(results(out, known), table or out)
-
-
-SST = Study(
-    name="sst",
-    summary="The SST row of the papers, from a store of runs, published numbers beside ours.",
-    run=_run,
-    options=(OUT, PAGES),
-    pages=(PAGE,),
+SST = grid_study(
+    PAGE, summary="The SST row of the papers: a Tree-LSTM with all losses, published numbers too."
 )

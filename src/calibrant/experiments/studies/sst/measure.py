@@ -1,9 +1,8 @@
-"""From the store of the SST sweep: every finished run's numbers under both conventions."""
+"""The numbers of a run under both conventions, and what theory predicts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,62 +13,16 @@ from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import Calibrator, FocalTemperatureScaling, TemperatureScaling
 from calibrant.experiments.means import rounded
-from calibrant.experiments.published import facts
-from calibrant.experiments.store.result import RunResult
-from calibrant.experiments.store.store import Store
-from calibrant.experiments.studies.sst.settings import (
-    DATASET,
-    GAMMAS,
-    LOSSES,
-    METRICS,
-    PAPER,
-    PRINTED,
-    RENORMALISED,
-    SEEDS,
-    STRUCK,
-)
-from calibrant.experiments.tasks.training import canonical_call
+from calibrant.experiments.result import RunResult
+from calibrant.experiments.studies.sst.settings import GAMMAS, METRICS, RENORMALISED, STRUCK
+from calibrant.predictions import load_predictions
 from calibrant.training.neutral import Convention, probs_of, with_neutral
 
-DIGITS = 6
 _GRID = torch.arange(1, 101, dtype=torch.float64) / 10  # temperatures that Mukhoti et al. (2020) try
 
 
-def results(store: Path, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The results file, of the store's finished runs and of those that an earlier results file holds.
-
-    Raises:
-        InputError: If there is neither.
-    """
-    runs: dict[str, dict[str, Any]] = {each["run"]: each for each in (known or {}).get("runs", ())}
-    keys = {canonical_call(loss.text): loss.key for loss in LOSSES}
-    for result in Store(store, create=False).results(task="training") if store.is_dir() else ():
-        settings = result.settings
-        key = keys.get(canonical_call(settings["loss"]))
-        if settings["data.name"] == "sst_trees" and key is not None and result.run not in runs:
-            runs[result.run] = {"run": result.run, "loss": key, **run_numbers(result)}
-    if not runs:
-        raise InputError(f"{store} holds no finished run of grids/sst-losses.toml; sweep it first.")
-    order = [loss.key for loss in LOSSES]
-    return {
-        "seeds_wanted": SEEDS,
-        "runs": sorted(runs.values(), key=lambda each: (order.index(each["loss"]), each["seed"])),
-        "published": _published(),
-        "theory": [
-            {
-                "gamma": float(gamma),
-                "binary": rounded(theory.closest_temperature(gamma).temperature),
-                "three": rounded(theory.closest_temperature(gamma, 3).temperature),
-            }
-            for gamma in GAMMAS
-        ],
-    }
-
-
-def run_numbers(result: RunResult) -> dict[str, Any]:
-    """What a finished run shows."""
-    from calibrant.predictions import load_predictions
-
+def kept_of(result: RunResult) -> dict[str, Any]:
+    """What the results file keeps of a run."""
     predictions = load_predictions(result.file("predictions.npz"))
     held_out, test = predictions.calibration, predictions.test
     if held_out.labels is None or test.labels is None:
@@ -77,13 +30,12 @@ def run_numbers(result: RunResult) -> dict[str, Any]:
     accuracies = [row["calibration_accuracy"] for row in result.rows]
     logits = {"calibration": _stored(held_out.scores), "test": _stored(test.scores)}
     return {
-        "seed": result.settings["seed"],
-        "cpu_seconds": rounded(result.cpu_seconds, DIGITS),
-        "train_accuracy": rounded(result.rows[-1]["train_accuracy"], DIGITS),
+        "cpu_seconds": result.cpu_seconds,
+        "train_accuracy": result.rows[-1]["train_accuracy"],
         "kept_epoch": accuracies.index(max(accuracies)) + 1,
-        "temperatures": [rounded(row["calibration_temperature"], DIGITS) for row in result.rows],
+        "temperatures": [row["calibration_temperature"] for row in result.rows],
         "conventions": {
-            convention: _rounded(judged(logits, held_out.labels, test.labels, convention))
+            convention: judged(logits, held_out.labels, test.labels, convention)
             for convention in (STRUCK, RENORMALISED)
         },
     }
@@ -189,25 +141,13 @@ def measured(probs: Float[Tensor, "N 2"], labels: Int[Tensor, " N"]) -> dict[str
     return {name: found[name] for name in METRICS}
 
 
-def _published() -> list[dict[str, str]]:
-    """The printed numbers of the row."""
-    names = {loss.published: loss.key for loss in LOSSES if loss.published}
-    found: list[dict[str, str]] = []
-    for place, printed in enumerate(PRINTED):
-        for fact in facts(PAPER):
-            asked = fact.table in printed.tables and (fact.metric, fact.stage) == (
-                printed.metric,
-                printed.stage,
-            )
-            if asked and fact.dataset == DATASET and fact.method in names and fact.value:
-                row = {"column": str(place), "loss": names[fact.method], "value": fact.value}
-                row |= {"table": fact.table, "temperature": fact.temperature}
-                if not any((each["column"], each["loss"]) == (row["column"], row["loss"]) for each in found):
-                    found.append(row)
-    return found
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return rounded(value, DIGITS)
-    return {key: _rounded(each) for key, each in value.items()}
+def predictions_of_theory() -> list[dict[str, float | None]]:
+    """The temperature closest to the focal map of two classes, and of three."""
+    return [
+        {
+            "gamma": float(gamma),
+            "binary": rounded(theory.closest_temperature(gamma).temperature),
+            "three": rounded(theory.closest_temperature(gamma, 3).temperature),
+        }
+        for gamma in GAMMAS
+    ]

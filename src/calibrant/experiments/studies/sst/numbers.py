@@ -2,16 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibrant.experiments.means import Mean, mean_of
-from calibrant.experiments.studies.losses.numbers import ArmRuns
-from calibrant.experiments.studies.sst.settings import CONVENTIONS, LOSSES, PRINTED
+from calibrant.experiments.published import facts
+from calibrant.experiments.studies.losses.numbers import ArmRuns, Run
+from calibrant.experiments.studies.sst.settings import CONVENTIONS, DATASET, LOSSES, PAPER, PRINTED
 
 Numbers = Mapping[str, Any]
+_FOUND = ("seed", "cpu_seconds", "train_accuracy", "kept_epoch", "temperatures", "conventions")
 SCALE = 100
 """The scale of the published tables: per cent, and NLL in hundredths of a nat."""
+
+
+def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
+    """The runs by loss and seed, and the printed numbers of the row."""
+    keys = {loss.text: loss.key for loss in LOSSES}
+    order = [*keys.values()]
+    found = [{**{name: run[name] for name in _FOUND}, "loss": keys[run["loss"]]} for run in runs]
+    return {
+        **also,
+        "runs": sorted(found, key=lambda run: (order.index(run["loss"]), run["seed"])),
+        "published": _published(),
+    }
+
+
+def _published() -> list[dict[str, str]]:
+    """The printed numbers of the row."""
+    names = {loss.published: loss.key for loss in LOSSES if loss.published}
+    found: list[dict[str, str]] = []
+    for place, printed in enumerate(PRINTED):
+        for fact in facts(PAPER):
+            asked = fact.table in printed.tables and (fact.metric, fact.stage) == (
+                printed.metric,
+                printed.stage,
+            )
+            if asked and fact.dataset == DATASET and fact.method in names and fact.value:
+                row = {"column": str(place), "loss": names[fact.method], "value": fact.value}
+                row |= {"table": fact.table, "temperature": fact.temperature}
+                if not any((each["column"], each["loss"]) == (row["column"], row["loss"]) for each in found):
+                    found.append(row)
+    return found
 
 
 def arms_of(numbers: Numbers, convention: str) -> dict[str, ArmRuns]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-GRID = "sst-losses.toml"
 PAPER = "mukhoti-2020"
 DATASET = "SST-Binary"
-SEEDS = 5
 FEWEST_SEEDS = 3
 """With fewer in common nothing is decided, and a claim that rests on seeds is not asked yet."""
 STRUCK, RENORMALISED = "struck", "renormalised"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from calibrant.experiments.means import mean_of, plus_minus
 from calibrant.experiments.pages import table
 from calibrant.experiments.studies.losses.numbers import ArmRuns
+from calibrant.experiments.studies.losses.paired import claims_table
 from calibrant.experiments.studies.sst.claims import claims
 from calibrant.experiments.studies.sst.numbers import arms_of, of_printed, printed, ratios, ratios_at
 from calibrant.experiments.studies.sst.settings import (
@@ -28,7 +30,8 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     counts = {loss.key: 0 for loss in LOSSES}
     for run in numbers["runs"]:
         counts[run["loss"]] += 1
-    done, wanted = len(numbers["runs"]), len(LOSSES) * numbers["seeds_wanted"]
+    done, wanted = len(numbers["runs"]), numbers["wanted"]
+    found = claims(numbers)
     spent = sum(run["cpu_seconds"] for run in numbers["runs"])
     per_run = spent / done
     return {
@@ -45,8 +48,8 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "kept": _kept(numbers),
         "theory": _theory(numbers),
         "fewest": FEWEST_SEEDS,
-        "verdicts": _verdicts(numbers),
-        "claim_table": _claim_table(numbers),
+        "verdicts": Counter(str(claim.verdict) for claim in found),
+        "claim_table": claims_table(found),
     }
 
 
@@ -139,17 +142,3 @@ def _published_ratio(numbers: Mapping[str, Any], gamma: float) -> str:
     if focal is None or plain is None:
         return "–"
     return f"{float(focal['temperature']) / float(plain['temperature']):.2f}"
-
-
-def _verdicts(numbers: Mapping[str, Any]) -> dict[str, int]:
-    """How many claims have which verdict."""
-    found: dict[str, int] = {}
-    for claim in claims(numbers):
-        found[claim.verdict] = found.get(claim.verdict, 0) + 1
-    return found
-
-
-def _claim_table(numbers: Mapping[str, Any]) -> str:
-    heads = ["claim", "of", "here", "numbers"]
-    rows = [[f"{claim.statement}.", claim.source, claim.verdict, claim.evidence] for claim in claims(numbers)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *rows))

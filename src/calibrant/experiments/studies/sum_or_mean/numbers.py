@@ -6,66 +6,45 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibrant.experiments.claims import exchanged
-from calibrant.experiments.kept_runs import shortened
-from calibrant.experiments.studies.losses.numbers import DIGITS, ArmRuns
-from calibrant.experiments.studies.sum_or_mean.settings import FEWEST_SEEDS, LOSSES, TITLES
+from calibrant.experiments.matching import matches
+from calibrant.experiments.result import RunResult
+from calibrant.experiments.studies.losses.numbers import ArmRuns, Run, arms_among, runs_by_arm, shown
+from calibrant.experiments.studies.sum_or_mean.settings import FEWEST_SEEDS, LOSSES, TITLES, WAYS
 
 Numbers = Mapping[str, Any]
-_KEPT = ("seed", "train_accuracy", "stages", "parameters", "norms")
+_FOUND = ("train_accuracy", "stages", "parameters", "norms")
 
 
-def numbers_of(
-    found: Mapping[str, Sequence[Mapping[str, Any]]], *, wanted: int, seconds: float
-) -> dict[str, Any]:
-    """The results file.
+def kept_of(result: RunResult) -> dict[str, Any] | None:
+    """What the results file keeps of a run, if all calibrators were tried."""
+    found = shown(result)
+    return found and {"cpu_seconds": result.cpu_seconds, **{name: found[name] for name in _FOUND}}
 
-    Args:
-        found: Arms with their runs, by way.
-        wanted: How many runs the grid has.
-        seconds: Processor time of the runs that were made for this study.
-    """
-    numbers = {
-        "wanted": wanted,
-        "cpu_seconds": seconds,
-        "ways": [
-            {
-                "way": way,
-                "arms": [
-                    {
-                        "arm": arm["arm"],
-                        "runs": [{name: run[name] for name in _KEPT} for run in arm["runs"]],
-                    }
-                    for arm in found[way]
-                ],
-            }
-            for way in TITLES
-            if found.get(way)
-        ],
+
+def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
+    """The runs by way and loss, and what they took."""
+    found = {
+        way.key: runs_by_arm([run for run in runs if matches(run, way.where)], way.losses.wanted, _FOUND)
+        for way in WAYS
     }
-    return shortened(numbers, DIGITS)
+    return {
+        **also,
+        "cpu_seconds": sum(run["cpu_seconds"] for run in runs),
+        "ways": [{"way": way, "arms": arms} for way, arms in found.items() if arms],
+    }
 
 
 def arms_of(numbers: Numbers, way: str, *, enough: bool = False) -> dict[str, ArmRuns]:
     """The losses of a way, by key; with ``enough`` those with as many seeds as decide anything."""
     titles = {arm.key: arm.title for arm in LOSSES.arms}
     rows = next((each["arms"] for each in numbers["ways"] if each["way"] == way), [])
-    arms = {
-        row["arm"]: ArmRuns(
-            key=row["arm"], title=titles[row["arm"]], runs={run["seed"]: run for run in row["runs"]}
-        )
-        for row in rows
+    return {
+        key: arm
+        for key, arm in arms_among(rows, titles).items()
+        if not enough or len(arm.runs) >= FEWEST_SEEDS
     }
-    return {key: arm for key, arm in arms.items() if not enough or len(arm.runs) >= FEWEST_SEEDS}
 
 
 def swapped(numbers: Numbers, first: str, second: str) -> dict[str, Any]:
     """The numbers with the results of two ways, or of two losses, exchanged."""
-    if first in TITLES:
-        return {**numbers, "ways": exchanged(numbers["ways"], "way", first, second)}
-    ways = [
-        {**way, "arms": exchanged(way["arms"], "arm", first, second)}
-        if {first, second} <= {row["arm"] for row in way["arms"]}
-        else way
-        for way in numbers["ways"]
-    ]
-    return {**numbers, "ways": ways}
+    return exchanged(numbers, "way" if first in TITLES else "arm", first, second)

@@ -9,11 +9,10 @@ from typing import Any
 from calibrant.experiments.pages import table
 from calibrant.experiments.studies.losses.claims import on_grid, shown
 from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick
-from calibrant.experiments.studies.losses.paired import claims_table
+from calibrant.experiments.studies.losses.paired import usual_words
 from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, claims, equal_steps
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
 from calibrant.experiments.studies.sum_or_mean.settings import (
-    FEWEST_SEEDS,
     HARDLY_LEARNED,
     LIGHT,
     LONG,
@@ -44,17 +43,12 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     by_way = {way: arms_of(numbers, way) for way in TITLES}
     ours = sum(len(arm.runs) for arms in by_way.values() for arm in arms.values())
     tried = {key for arms in by_way.values() for key in arms}
-    per_run = numbers["cpu_seconds"] / ours
     found = {claim.key: claim for claim in claims(numbers)}
     equal = [found[key] for way, _ in EQUAL_STEPS if (key := equal_steps(way, "temperature")) in found]
     return {
+        **usual_words(numbers, ours, [*found.values()], {}),
         "tables": {TITLES[way]: _table(arms) for way, arms in by_way.items() if arms},
-        "done": ours,
-        "minutes": numbers["cpu_seconds"] / 60,
-        "per_run": per_run,
-        "left_hours": (numbers["wanted"] - ours) * per_run / 3600,
         "absent": [arm.title for arm in LOSSES.arms if arm.key not in tried],
-        "fewest": FEWEST_SEEDS,
         "equal": equal,
         "equal_holds": sum(claim.verdict == "holds" for claim in equal),
         "equal_fails": sum(claim.verdict == "does not hold" for claim in equal),
@@ -71,7 +65,6 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "summed": _of_focal(by_way[SUM]),
         "verdicts": Counter(str(claim.verdict) for claim in found.values()),
         "departures": dict.fromkeys(one.what for claim in found.values() for one in claim.departures),
-        "claim_table": claims_table(found.values()),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calibrant.experiments.studies.temperature_line.claims import claims, swapped
 from calibrant.experiments.studies.temperature_line.numbers import kept_of, numbers_of, words
@@ -19,16 +19,7 @@ from calibrant.experiments.study import (
     data_folder,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 GRID = Path(__file__).with_name("grid.toml")
-
-
-def _draw(numbers: Any) -> list[Figure]:
-    from calibrant.experiments.studies.temperature_line.figures import draw_figure
-
-    return [draw_figure(numbers)]
 
 
 PAGE = Page(
@@ -40,7 +31,6 @@ PAGE = Page(
     figures=("temperature-line.svg",),
     kept=lambda result: {"arms": [kept_of(arm) for arm in result.rows[0]["arms"]]},
     numbers=numbers_of,
-    draw=_draw,
     departs="Outputs of networks that others trained, and small networks of ours.",
 )
 

@@ -15,7 +15,7 @@ from calibrant.reports.figures import GREY, series
 from calibrant.reports.figures.drawing import drawing_style
 
 
-def draw_figure(numbers: Mapping[str, Any]) -> Figure:
+def draw_figures(numbers: Mapping[str, Any]) -> list[Figure]:
     """T over its value at exponent 0 for every file, by either criterion, and T of the networks by loss."""
     files = file_curves(numbers)
     worlds = list(dict.fromkeys(world for world, _ in arms(numbers)))
@@ -37,7 +37,7 @@ def draw_figure(numbers: Mapping[str, Any]) -> Figure:
             )
         for ax, world in zip(axes[panels - len(worlds) :], worlds, strict=True):
             _networks(ax, numbers, world)
-    return figure
+    return [figure]
 
 
 def _files(ax: Axes, curves: Sequence[Curve], by: Criterion, title: str) -> None:

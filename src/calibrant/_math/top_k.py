@@ -1,0 +1,256 @@
+r"""The largest logits of each sample, with the log-sum-exp of the others: what they say of the whole row.
+
+A temperature T changes that sum from :math:`\sum_j e^{z_j}` to :math:`\sum_j e^{z_j / T}`, which is no
+function of it. None of the others exceeds the last logit that is known, so the new sum has bounds: it is
+furthest to one side where the others are alike, to the other where as few of them as possible have any mass.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal, Self, TypeAlias, get_args
+
+import torch
+from torch import Tensor
+
+from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row
+from calibrant._math.checks import check_choice
+from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float, Int
+
+Spread: TypeAlias = Literal["power-law", "even", "narrow"]
+"""How the others may be spread: a power law that goes on from the last known one, all alike, or in as few as
+possible."""
+
+_SLACK = 2e-3  # of sums of rounded probabilities, and of logits
+_STEEPEST = 1e4  # exponent of a power law
+_HALVINGS = 60
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TopK:
+    """The k largest logits of each of N samples, falling, and the log-sum-exp of all others.
+
+    ``logits`` may be log-probabilities. Made and checked by :func:`top_k_of`.
+    """
+
+    logits: Float[Tensor, "N k"]
+    indices: Int[Tensor, "N k"]
+    log_rest: Float[Tensor, " N"]
+    num_classes: int | None = None
+    label_logits: Float[Tensor, " N"] | None = None
+    """Logit of the true class, also where it is not among the largest; NaN where it is not known."""
+
+    @property
+    def predicted(self) -> Int[Tensor, " N"]:
+        """The most probable class."""
+        return self.indices[:, 0]
+
+    @property
+    def log_total(self) -> Float[Tensor, " N"]:
+        """Log-sum-exp of all classes."""
+        return torch.logaddexp(self.logits.logsumexp(dim=1), self.log_rest)
+
+    @property
+    def confidence(self) -> Float[Tensor, " N"]:
+        """Probability of the most probable class; exact."""
+        return (self.logits[:, 0] - self.log_total).exp()
+
+    def log_probs_of(self, labels: Int[Tensor, " M"]) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+        """Log-probability of the true class, NaN where it is not known; and the most that it can be."""
+        total = self.log_total
+        known = self.logits_of(labels) - total
+        most = torch.minimum(self.logits[:, -1], self.log_rest) - total
+        return known, torch.where(known.isnan(), most, known)
+
+    def logits_of(self, labels: Int[Tensor, " M"]) -> Float[Tensor, " N"]:
+        """Logit of the true class; NaN where it is not known.
+
+        Raises:
+            InputError: If there is not one label for each sample.
+        """
+        if labels.shape != self.log_rest.shape:
+            shape, got = tuple(self.log_rest.shape), tuple(labels.shape)
+            raise InputError(f"`labels` must have shape {shape}, one per sample; got {got}.")
+        found = self.indices == labels[:, None]
+        unknown = torch.full_like(self.log_rest, math.nan) if self.label_logits is None else self.label_logits
+        inside = torch.where(found, self.logits, -math.inf).amax(dim=1)
+        return torch.where(found.any(dim=1), inside, unknown)
+
+    def rows(self, where: slice | Tensor) -> Self:
+        """Some of the samples."""
+        own = None if self.label_logits is None else self.label_logits[where]
+        return replace(
+            self,
+            logits=self.logits[where],
+            indices=self.indices[where],
+            log_rest=self.log_rest[where],
+            label_logits=own,
+        )
+
+    def at(self, temperature: float, spread: Spread = "power-law") -> Self:
+        """The logits over a temperature. What the others add up to then depends on how they are spread.
+
+        Raises:
+            InputError: If the number of classes is not known, or the spread is none.
+        """
+        beta = 1 / temperature
+        return replace(
+            self,
+            logits=self.logits * beta,
+            log_rest=self.log_rest_at(torch.tensor(beta, dtype=torch.float64), spread),
+            label_logits=None if self.label_logits is None else self.label_logits * beta,
+        )
+
+    def confidence_bounds(self, temperature: float) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+        """The least and the greatest that the confidence can be at a temperature.
+
+        Raises:
+            InputError: If the number of classes is not known.
+        """
+        ends = torch.stack([self.at(temperature, spread).confidence for spread in ("even", "narrow")])
+        return ends.amin(dim=0), ends.amax(dim=0)
+
+    def log_rest_at(self, beta: Float[Tensor, ""], spread: Spread = "power-law") -> Float[Tensor, " N"]:
+        """Log-sum-exp of the others times an inverse temperature; differentiable by it."""
+        check_choice("spread", spread, get_args(Spread))
+        if self.num_classes is None:
+            raise InputError(
+                "`num_classes` must be known for a temperature, which acts on all classes; write it beside "
+                "the logits."
+            )
+        num_rest = self.num_classes - self.logits.shape[1]
+        empty = self.log_rest == -math.inf
+        last = self.logits[:, -1]
+        rest = torch.where(empty, last, self.log_rest)  # any number: its row is set below
+        even = beta * rest + (1 - beta) * math.log(max(num_rest, 1))
+        narrow = beta * rest + (1 - beta) * (rest - last).clamp(min=0.0)
+        if spread == "power-law" and num_rest > 0:
+            known, ratio = self.logits.shape[1], (rest - last).clamp(max=math.log(num_rest))
+            exponent = _exponent(ratio, known, num_rest)
+            along = beta * last + _log_power_sum(beta * exponent, known, num_rest)
+            low, high = torch.minimum(even, narrow), torch.maximum(even, narrow)
+            found = torch.minimum(torch.maximum(along, low), high)
+        else:
+            found = narrow if spread == "narrow" else even
+        return torch.where(empty, -math.inf, found)
+
+
+def top_k_of(
+    logits: ArrayLike,
+    indices: ArrayLike,
+    log_rest: ArrayLike | None = None,
+    *,
+    num_classes: int | None = None,
+    label_logits: ArrayLike | None = None,
+) -> TopK:
+    """Check the k largest logits or log-probabilities of each sample, and sort them.
+
+    Args:
+        logits: The k largest of each sample, in any order, shape ``(N, k)``.
+        indices: Their classes, shape ``(N, k)``.
+        log_rest: Log-sum-exp of all other logits, shape ``(N,)``. Not needed of log-probabilities, whose sum
+            over all classes is one.
+        num_classes: How many classes there are.
+        label_logits: Logit of each sample's true class, shape ``(N,)``; NaN where it is not known.
+
+    Raises:
+        InputError: If shapes disagree, a class is named twice, or the sums cannot be.
+
+    Example:
+        >>> found = top_k_of([[-1.0, -0.5]], [[7, 3]], num_classes=50)
+        >>> found.predicted.tolist(), round(found.confidence.item(), 4)
+        ([3], 0.6065)
+    """
+    values = as_float_tensor(logits, name="top_k_logits").cpu().to(torch.float64)
+    classes = as_label_tensor(indices, name="top_k_indices").cpu()
+    if values.ndim != 2 or values.shape[1] < 1 or classes.shape != values.shape:
+        raise InputError(
+            "`top_k_logits` and `top_k_indices` must have one shape (N, k); "
+            f"got {tuple(values.shape)} and {tuple(classes.shape)}."
+        )
+    if bool((bad := ~values.isfinite()).any()):
+        raise InputError(f"`top_k_logits` must be finite; row {first_row(bad.any(dim=1))} is not.")
+    ranked = classes.sort(dim=1).values
+    if bool((twice := (ranked.diff(dim=1) == 0).any(dim=1)).any()):
+        raise InputError(
+            f"`top_k_indices` must name different classes; row {first_row(twice)} names one twice."
+        )
+    top = int(classes.max())
+    if num_classes is not None and (top >= num_classes or values.shape[1] > num_classes):
+        raise InputError(f"`num_classes` must be above every class; got {num_classes}, and class {top}.")
+    order = values.argsort(dim=1, descending=True, stable=True)
+    values, classes = values.gather(1, order), classes.gather(1, order)
+    rest = _implied_rest(values) if log_rest is None else _stated_rest(log_rest, values)
+    _refuse_too_much(values, rest, num_classes)
+    own = None if label_logits is None else as_float_tensor(label_logits, name="label_logits").cpu()
+    if own is not None and own.shape != rest.shape:
+        raise InputError(f"`label_logits` must have shape {tuple(rest.shape)}; got {tuple(own.shape)}.")
+    return TopK(
+        logits=values,
+        indices=classes,
+        log_rest=rest,
+        num_classes=num_classes,
+        label_logits=None if own is None else own.to(torch.float64),
+    )
+
+
+def _implied_rest(log_probs: Float[Tensor, "N k"]) -> Float[Tensor, " N"]:
+    """What log-probabilities leave to the others."""
+    sums = log_probs.exp().sum(dim=1)
+    if bool((bad := sums > 1 + _SLACK).any()):
+        row = first_row(bad)
+        raise InputError(
+            "`top_logprobs` must be log-probabilities, which sum to at most 1; those of row "
+            f"{row} sum to {float(sums[row]):.4g}; of logits give `top_k_logits` with `log_rest`, the "
+            "log-sum-exp of all others."
+        )
+    return torch.log1p(-sums.clamp(max=1.0))
+
+
+def _stated_rest(given: ArrayLike, values: Float[Tensor, "N k"]) -> Float[Tensor, " N"]:
+    rest = as_float_tensor(given, name="log_rest").cpu().to(torch.float64)
+    if rest.shape != values.shape[:1]:
+        raise InputError(f"`log_rest` must have shape ({len(values)},); got {tuple(rest.shape)}.")
+    if bool((bad := rest.isnan() | (rest == math.inf)).any()):
+        row = first_row(bad)
+        raise InputError(f"`log_rest` must be finite or -inf; row {row} holds {float(rest[row])}.")
+    return rest
+
+
+def _refuse_too_much(values: Tensor, rest: Tensor, num_classes: int | None) -> None:
+    """None of the others exceeds the last that is known, so they cannot add up to more than so many of it."""
+    if num_classes is None:
+        return
+    count = num_classes - values.shape[1]
+    most = values[:, -1] + (math.log(count) if count else -math.inf)
+    slack = _SLACK if count else 0.0
+    bad = (rest > most + slack) & (rest > values[:, 0] + math.log(_SLACK))
+    if bool(bad.any()):
+        row = first_row(bad)
+        raise InputError(
+            f"`log_rest` must be at most the last of the largest logits plus log({count}), as none of the "
+            f"{count} others exceeds it; row {row} holds {float(rest[row]):.6g}; it is the log-sum-exp of "
+            "the logits that are not listed."
+        )
+
+
+def _exponent(log_ratio: Float[Tensor, " N"], known: int, num_rest: int) -> Float[Tensor, " N"]:
+    r"""Exponents s of which :math:`\sum_{r > k} (r / k)^{-s}` is this, by halving."""
+    low, high = torch.zeros_like(log_ratio), torch.full_like(log_ratio, _STEEPEST)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        above = _log_power_sum(middle, known, num_rest) > log_ratio
+        low, high = torch.where(above, middle, low), torch.where(above, high, middle)
+    return (low + high) / 2
+
+
+def _log_power_sum(exponent: Tensor, known: int, num_rest: int) -> Tensor:
+    """Logarithm of the sum of (r / k)^-s over the ranks r above k, as an integral from half to half."""
+    start, stop = (known + 0.5) / known, (known + num_rest + 0.5) / known
+    length, q = math.log(stop / start), 1 - exponent
+    near = q.abs() < 1e-9
+    safe = torch.where(near, 1.0, q)
+    grown = torch.where(near, length, torch.expm1(safe * length) / safe)
+    return math.log(known) + q * math.log(start) + grown.log()

@@ -1,0 +1,131 @@
+"""Tables of any size on the command line, read part by part, by this process or by workers."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from calibrant._math.errors import InputError
+from calibrant.cli.dense import opened_dense
+from calibrant.cli.reading import Reading, is_pipe
+
+if TYPE_CHECKING:
+    from calibrant.calibrators import Calibrator
+    from calibrant.evaluation.parts.spread import Spread
+    from calibrant.predictions import DensePredictions
+    from calibrant.predictions.partitioned import PartitionedPredictions
+
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help='For Parquet: what reads its parts, serial, pool, ray, or ray(address="auto") for a cluster.',
+    ),
+]
+JobsOption = Annotated[
+    int | None, typer.Option("--jobs", min=1, metavar="N", help="With --engine, parts read at once.")
+]
+MOST_HELD = 1 << 22
+"""Rows of a Parquet file of which some numbers each are kept; larger ones are judged by sums."""
+
+
+def opened_parts(path: Path, reading: Reading, engine: str | None) -> PartitionedPredictions | None:
+    """The table to be read part by part: many files, an address, a large file, or what an engine reads."""
+    from calibrant.predictions.partitioned import PartitionedPredictions, is_partitioned
+
+    if is_pipe(path):
+        return None
+    if is_partitioned(path):
+        return PartitionedPredictions(path, columns=reading.columns)
+    parquet = (reading.form or path.suffix).lower().removeprefix(".") == "parquet"
+    if engine is not None:
+        if not parquet:
+            raise InputError(
+                f"--engine is for Parquet: a file, a folder of them, or an address; {path} is none; "
+                f"`calibrant convert {path} FILE.parquet` makes one."
+            )
+        return PartitionedPredictions(path, columns=reading.columns)
+    if not parquet or not _is_large(path):
+        return None
+    try:
+        return PartitionedPredictions(path, columns=reading.columns)
+    except InputError:  # what cannot be read part by part: weights, several labels, ...
+        return None
+
+
+def opened_large(
+    path: Path,
+    reading: Reading,
+    *,
+    engine: str | None = None,
+    labels: Path | None = None,
+    ignore_index: int | None = None,
+    images: Path | None = None,
+    others: bool = False,
+) -> DensePredictions | PartitionedPredictions | None:
+    """A table to be read part by part, or images; None where all is held."""
+    table = opened_parts(path, reading, engine)
+    if table is not None:
+        return table
+    typed = reading.words if labels is None else f"--labels {labels} {reading.words}".rstrip()
+    return opened_dense(path, ignore_index=ignore_index, images=images, tabular=typed, others=others)
+
+
+@contextmanager
+def shared_out(engine: str | None, jobs: int | None) -> Generator[Spread]:
+    """What shares out the parts."""
+    from calibrant.evaluation.parts.spread import here
+
+    if engine is None:
+        yield here
+        return
+    from calibrant.experiments.engines.spread import spreading
+
+    with spreading(engine, jobs=jobs) as spread:
+        yield spread
+
+
+def fit_in_parts(
+    table: PartitionedPredictions, method: str | None, *, every_row: bool, spread: Spread
+) -> tuple[Calibrator, list[str]]:
+    """A fitted calibrator, and what to say of it: temperature from all rows, others from a sample."""
+    from dataclasses import replace
+
+    from calibrant.calibrators import TemperatureScaling, build
+    from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+    from calibrant.evaluation.parts.dealing import Deal
+    from calibrant.evaluation.parts.judge import MOST_FITTED
+    from calibrant.evaluation.parts.tasks import sample
+    from calibrant.evaluation.parts.temperature import fit_temperature_in_parts
+    from calibrant.predictions.repair_form import to_repair
+
+    if not every_row and not table.has_split:
+        raise InputError(
+            f"{table.address} has no calibration split; add `split` (0 = calibration, 1 = test), "
+            "or fit on every row with --all."
+        )
+    deal = Deal.of(table, 15, fits=False)
+    deal = replace(deal, rule="all") if every_row else deal
+    some = sample(table, deal, "fit", MOST_FITTED // table.num_classes, seed=0, spread=spread)
+    if some is None:
+        raise InputError(f"{table.address} has no two samples to fit on.")
+    calibrator = build(method or "temperature")
+    if isinstance(calibrator, TemperatureScaling) and calibrator.text == "temperature":
+        fitted = fit_temperature_in_parts(table, some, deal, spread=spread)
+        return fitted, [f"{fitted.fit_result_.steps} passes over the table"]
+    form = to_repair(some) if "binary" in calibrator.kinds else some
+    fit_quietly(calibrator, Labelled.of(form))
+    return calibrator, [f"fitted on {some.num_samples:,} random rows of {table.num_samples:,}"]
+
+
+def _is_large(path: Path) -> bool:
+    """Whether a file has more rows than are kept one by one."""
+    from calibrant.predictions.formats.parquet import opened
+
+    with opened(path) as file:
+        return file.metadata.num_rows > MOST_HELD

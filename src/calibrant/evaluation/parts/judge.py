@@ -1,0 +1,105 @@
+"""The stages of an evaluation of a table that is read part by part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant.evaluation.dense.arms import judged_arms
+from calibrant.evaluation.dense.reduce import reduced_sums
+from calibrant.evaluation.fit import Fitted
+from calibrant.evaluation.fitting.templates import anything_to_fit
+from calibrant.evaluation.judge import Judged
+from calibrant.evaluation.parts.dealing import Deal
+from calibrant.evaluation.parts.spread import Spread, here
+from calibrant.evaluation.parts.tasks import sample, summed
+from calibrant.evaluation.prepare import Prepared, Request, prepare
+from calibrant.evaluation.resampling.clusters import FEW_CLUSTERS
+from calibrant.predictions import Predictions
+from calibrant.predictions.partitioned import PartitionedPredictions
+
+MOST_FITTED = 1 << 22  # scores that calibrators are fitted on
+LOOKED_AT = 2000  # samples to judge, for what is odd about the scores
+
+
+def sampled_parts(
+    table: PartitionedPredictions, request_seed: int, *, num_bins: int, fits: bool, spread: Spread = here
+) -> Predictions:
+    """Rows to fit on, and a few of those to judge, as predictions with a split.
+
+    Raises:
+        InputError: If there are fewer than two rows to judge.
+    """
+    deal = Deal.of(table, num_bins, fits=fits)
+    few = sample(table, deal, "test", LOOKED_AT, seed=request_seed, spread=spread)
+    if few is None:
+        raise InputError(f"`predictions` must hold two samples or more to judge; {table.address} does not.")
+    most = MOST_FITTED // table.num_classes
+    some = sample(table, deal, "fit", most, seed=request_seed, spread=spread) if fits else None
+    if some is None:
+        return few.with_split([1] * few.num_samples) if fits else few
+    values: dict[str, Any] = {table.space: torch.cat([some.values, few.values])}
+    labels = [each.labels for each in (some, few) if each.labels is not None]
+    return Predictions(
+        **values,
+        labels=torch.cat(labels),
+        split=[0] * some.num_samples + [1] * few.num_samples,
+        clusters=None if few.clusters is None else [*(some.clusters or ()), *few.clusters],
+        class_names=table.class_names,
+        source=table.source,
+    )
+
+
+def prepare_parts(request: Request, table: PartitionedPredictions) -> Prepared:
+    """As of the samples drawn, with what a reader must know of the table in place of them."""
+    prepared = prepare(request)
+    fits = anything_to_fit(request.calibrators)
+    deal = Deal.of(table, request.num_bins, fits=fits)
+    notes = [note for note in prepared.notes if not note.startswith("Samples count as dependent")]
+    notes += table.notes
+    notes.append(dealt_note(table, deal))
+    words, number = "none", prepared.split.num_calibration
+    if number:
+        words = f"{number:,} samples, drawn at random from the calibration split"
+        if not table.has_split:
+            words = f"{number:,} samples, drawn at random from half of the table"
+        notes.append(f"Calibrators were fitted on {words} (seed {request.seed}).")
+    split = replace(prepared.split, words=words, announce=not table.has_split)
+    return replace(prepared, notes=tuple(notes), split=split)
+
+
+def dealt_note(table: PartitionedPredictions, deal: Deal) -> str:
+    """How memory is kept from growing, and what that means for the intervals."""
+    note = (
+        f"The table was read part by part. Samples were dealt out to {deal.num_batches} batches, whose sums "
+        "are kept and resampled; adaptive ECE, smCE, slope and intercept see mean confidences of cells."
+    )
+    if table.has_clusters:
+        note += " A cluster is in one batch, so samples of one need not be independent."
+    if deal.num_batches < FEW_CLUSTERS:
+        note += " So few batches make intervals too short."
+    return note
+
+
+def judge_parts(fitted: Fitted, table: PartitionedPredictions, spread: Spread = here) -> Judged:
+    """Judge every arm in one pass over the table."""
+    prepared = fitted.prepared
+    deal = Deal.of(table, prepared.procedure.num_bins, fits=anything_to_fit(prepared.request.calibrators))
+    calibrators = (None, *(each.calibrator for each in fitted.calibrators))
+    prepared.steps.next("reading the table")
+    found = summed(
+        table,
+        deal,
+        prepared.procedure.num_bins,
+        calibrators,
+        spread=spread,
+        tell=prepared.steps.within,
+    )
+    procedure = replace(prepared.procedure, clusters=len(found.arms[0].filled))
+    prepared = replace(prepared, procedure=procedure, notes=(*prepared.notes, *found.repairs))
+    names = tuple(table.class_names or map(str, range(table.num_classes)))
+    reduced = [reduced_sums(each, names, procedure.metrics) for each in found.arms]
+    return judged_arms(replace(fitted, prepared=prepared), reduced, found.arms[0].num_positions)

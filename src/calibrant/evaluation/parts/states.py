@@ -1,0 +1,127 @@
+"""Sums of batches of samples, of which an evaluation is made: of one size, however many samples there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from calibrant._math.dense_sums import CELL_SUMS, COUNT
+from calibrant._math.errors import InputError
+from calibrant.calibrators import Calibrator
+from calibrant.evaluation.dense.states import POSITIONS, calibrated, num_cells
+from calibrant.evaluation.resampling.events import Indices, Matrix
+from calibrant.predictions.partitioned import Piece
+
+
+@dataclass(kw_only=True)
+class BatchSums:
+    """What is kept of one arm: cells of confidence ``(G, K, 2, 6)`` and bins of classes ``(G, C, B, 3)``.
+
+    Sums of two parts add up to those of both. The order in which parts are added is fixed, so the last bit
+    does not depend on who made them.
+    """
+
+    num_classes: int
+    num_bins: int
+    num_batches: int
+    agreement: Matrix = field(init=False)
+    fingerprint: int = 0
+    """Alike where rows and labels are the same, in whatever order they are added."""
+    _cells: Matrix = field(init=False)
+    _classes: Matrix = field(init=False)
+
+    unit: ClassVar[str] = "samples"
+    no_ranks: ClassVar[str] = "not computed for tables read part by part: it needs all samples in order"
+
+    def __post_init__(self) -> None:
+        self.agreement = np.zeros((self.num_classes + 3, 4))
+        self._cells = np.zeros((self.num_batches, num_cells(self.num_bins), 2, CELL_SUMS))
+        self._classes = np.zeros((self.num_batches, self.num_classes, self.num_bins, 3))
+
+    @property
+    def event(self) -> bool:
+        """Whether two classes are judged as one event."""
+        return self.num_classes == 2
+
+    @property
+    def num_positions(self) -> int:
+        """How many samples were judged."""
+        return int(self.agreement[: self.num_classes, 1].sum())
+
+    def add(
+        self, piece: Piece, rows: Indices, batches: Indices, *, logits: bool, calibrator: Calibrator | None
+    ) -> None:
+        """Add some rows, as their scores are or after a calibrator."""
+        from calibrant._math.dense_sums import add_positions  # compiled
+
+        fine = num_cells(self.num_bins)
+        cell_edges, bin_edges = np.arange(fine + 1) / fine, np.arange(self.num_bins + 1) / self.num_bins
+        room = np.empty(self.num_classes)
+        self.fingerprint ^= _mixed(piece.first_row + rows, piece.labels[rows])
+        whole = len(rows) == len(piece.labels)
+        step = max(1, POSITIONS * 16 // self.num_classes)
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step) if whole else rows[start : start + step]
+            scores = np.ascontiguousarray(piece.scores[part], dtype=np.float64)
+            if calibrator is not None:
+                scores = calibrated(scores, calibrator, logits=logits)
+            wrong = add_positions(
+                scores,
+                piece.labels[part],
+                logits or calibrator is not None,
+                self.event,
+                cell_edges,
+                bin_edges,
+                batches[start : start + step],
+                self._cells,
+                self._classes,
+                self.agreement,
+                room,
+            )
+            if wrong >= 0:
+                row = piece.first_row + int(rows[start + wrong])
+                values = ", ".join(f"{value:g}" for value in scores[wrong][:5])
+                raise InputError(f"scores must be finite; row {row:,} of all holds {values}.")
+
+    def merge(self, other: BatchSums) -> None:
+        """Add the sums of another part."""
+        self.agreement += other.agreement
+        self.fingerprint ^= other.fingerprint
+        self._cells += other._cells
+        self._classes += other._classes
+
+    @property
+    def confidences(self) -> Matrix:
+        """What is stated, summed up ``(C, B)``."""
+        return self._classes[..., 1].sum(axis=0)
+
+    @property
+    def outcomes(self) -> Matrix:
+        """What happened ``(C, B)``."""
+        return self._classes[..., 2].sum(axis=0)
+
+    @property
+    def filled(self) -> Indices:
+        """The batches with samples in them."""
+        return np.flatnonzero(self._cells[..., COUNT].any(axis=(1, 2)))
+
+    def rows(self) -> tuple[Indices, Indices, Matrix]:
+        """The batch of each row, whether it is right (or occurs), and its sums ``(n, 6)``."""
+        cells = self._cells[self.filled]
+        batch, place = np.nonzero(cells[..., COUNT].reshape(len(cells), -1))
+        return batch, place % 2, cells.reshape(len(cells), -1, CELL_SUMS)[batch, place]
+
+    def of_classes(self) -> tuple[Matrix, Matrix]:
+        """Residuals and counts of each batch in the bins of all classes ``(G, C, B)``."""
+        classes = self._classes[self.filled]
+        return classes[..., 2] - classes[..., 1], classes[..., 0]
+
+
+def _mixed(rows: Indices, labels: Indices) -> int:
+    """A number that is another one if a row has another label."""
+    mixed = (rows.astype(np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * (2 * labels.astype(np.uint64) + 1)
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
+    return int(np.bitwise_xor.reduce(mixed ^ (mixed >> np.uint64(31)))) if len(rows) else 0

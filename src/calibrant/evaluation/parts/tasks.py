@@ -1,0 +1,143 @@
+"""What is done with each part of a table, by whoever reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from calibrant.calibrators import Calibrator
+from calibrant.evaluation.parts.dealing import Deal, Half
+from calibrant.evaluation.parts.spread import Spread, here
+from calibrant.evaluation.parts.states import BatchSums
+from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.predictions import Predictions
+from calibrant.predictions.partitioned import Part, PartitionedPredictions
+
+SAMPLED_PARTS = 32  # at most, spread evenly over the table
+
+
+@dataclass(frozen=True)
+class Summed:
+    """The sums of a part, for each arm, and what had to be repaired in it."""
+
+    arms: tuple[BatchSums, ...]
+    repairs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SumPart:
+    """Sums up a part: every arm in one pass."""
+
+    table: PartitionedPredictions
+    deal: Deal
+    num_bins: int
+    calibrators: tuple[Calibrator | None, ...]
+
+    def nothing(self) -> tuple[BatchSums, ...]:
+        """The sums of no rows."""
+        sizes = {
+            "num_classes": self.table.num_classes,
+            "num_bins": self.num_bins,
+            "num_batches": self.deal.num_batches,
+        }
+        return tuple(BatchSums(**sizes) for _ in self.calibrators)
+
+    def __call__(self, part: Part) -> Summed:
+        """The sums of the rows to judge."""
+        table, arms = self.table, self.nothing()
+        repairs: list[str] = []
+        with one_thread():
+            for piece in table.pieces(part):
+                rows, batches = self.deal.rows(piece, "test")
+                for each, calibrator in zip(arms, self.calibrators, strict=True):
+                    each.add(piece, rows, batches, logits=table.space == "logits", calibrator=calibrator)
+                repairs += piece.repairs
+        return Summed(arms, tuple(repairs))
+
+
+def summed(
+    table: PartitionedPredictions,
+    deal: Deal,
+    num_bins: int,
+    calibrators: tuple[Calibrator | None, ...],
+    *,
+    spread: Spread = here,
+    tell: Callable[[float], None] = lambda _: None,
+) -> Summed:
+    """The sums of all parts, added in their order."""
+    task = SumPart(table, deal, num_bins, calibrators)
+    arms, repairs = task.nothing(), list[str]()
+    for done, found in enumerate(spread(task, table.parts), start=1):
+        repairs += found.repairs
+        for one, other in zip(arms, found.arms, strict=True):
+            one.merge(other)
+        tell(done / len(table.parts))
+    said = () if not repairs else (f"{repairs[0]} So it is in {len(repairs):,} pieces of the table.",)
+    return Summed(arms, said)
+
+
+@dataclass(frozen=True)
+class SamplePart:
+    """Draws rows of a part."""
+
+    table: PartitionedPredictions
+    deal: Deal
+    half: Half
+    per_row: float
+    """How many rows are drawn, as a share of those of the part."""
+    seed: int
+
+    def __call__(self, part: Part) -> tuple[NDArray[Any], NDArray[np.int64], tuple[str, ...]]:
+        """Scores, labels, and clusters if there are any."""
+        rng = generator(self.seed, Stream.SAMPLE, 2 * part.number + (self.half == "fit"))
+        scores: list[NDArray[Any]] = []
+        labels: list[NDArray[np.int64]] = []
+        clusters: list[str] = []
+        for piece in self.table.pieces(part):
+            rows, _ = self.deal.rows(piece, self.half)
+            number = min(len(rows), int(rng.poisson(self.per_row * len(piece.labels))))
+            chosen = np.sort(rng.choice(rows, number, replace=False)) if number else rows[:0]
+            scores.append(piece.scores[chosen])
+            labels.append(piece.labels[chosen])
+            if piece.clusters is not None:
+                clusters += [piece.clusters[k] for k in chosen.tolist()]
+        return np.concatenate(scores), np.concatenate(labels), tuple(clusters)
+
+
+def sample(
+    table: PartitionedPredictions, deal: Deal, half: Half, number: int, *, seed: int, spread: Spread = here
+) -> Predictions | None:
+    """About so many random rows, of parts that are spread over the table; None where there are hardly any."""
+    step = -(-len(table.parts) // SAMPLED_PARTS)
+    parts = table.parts[::step]
+    share = number / sum(part.num_rows for part in parts)
+    found = list(spread(SamplePart(table, deal, half, share, seed), parts))
+    labels = np.concatenate([labels for _, labels, _ in found])
+    if len(labels) < 2:
+        return None
+    values: dict[str, Any] = {
+        table.space: torch.from_numpy(np.concatenate([scores for scores, _, _ in found]))
+    }
+    return Predictions(
+        **values,
+        labels=torch.from_numpy(labels),
+        class_names=table.class_names,
+        clusters=[name for _, _, names in found for name in names] if table.has_clusters else None,
+        source=table.source,
+    )
+
+
+class one_thread:  # noqa: N801
+    """Within this torch has one thread: sums by several are not the same to the last bit."""
+
+    def __enter__(self) -> None:
+        self._threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+
+    def __exit__(self, *_: object) -> None:
+        torch.set_num_threads(self._threads)

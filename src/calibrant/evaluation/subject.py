@@ -1,0 +1,175 @@
+"""What is held against a limit or another model as it is: samples in memory, images, or a table in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from calibrant._math.errors import InputError
+from calibrant.evaluation.alarms import alarms, other_notes
+from calibrant.evaluation.arguments import as_judged, check_predictions, clusters_note
+from calibrant.evaluation.dense.judge import judged_note
+from calibrant.evaluation.dense.reduce import reduced_sums
+from calibrant.evaluation.dense.states import ImageSums, Sums, sums_of
+from calibrant.evaluation.fitting.split import has_both_parts
+from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
+from calibrant.evaluation.pairing import same_samples, test_of
+from calibrant.evaluation.parts.dealing import Deal
+from calibrant.evaluation.parts.judge import dealt_note
+from calibrant.evaluation.parts.spread import Spread, here
+from calibrant.evaluation.parts.tasks import summed
+from calibrant.evaluation.result import Kind
+from calibrant.predictions import DensePredictions, Predictions, Source
+from calibrant.predictions.partitioned import PartitionedPredictions
+
+Judgeable: TypeAlias = Predictions | DensePredictions | PartitionedPredictions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """One model's test samples: predictions, or sums of images or of batches of a table."""
+
+    kind: Kind
+    num_samples: int
+    num_classes: int | None
+    class_names: tuple[str, ...] | None
+    source: Source | None
+    notes: tuple[str, ...]
+    has_split: bool
+    """Whether some samples are marked for fitting and some for testing."""
+    test: Predictions | None
+    sums: Sums | None
+
+    @classmethod
+    def of(
+        cls,
+        given: object,
+        num_bins: int,
+        *,
+        name: str,
+        positive_class: int | str | None,
+        spread: Spread = here,
+    ) -> Subject:
+        """The test samples, or all where there is no test split; images and tables in parts are read here.
+
+        Raises:
+            TypeError: If it is no predictions.
+            InputError: If there is nothing to judge.
+        """
+        if isinstance(given, DensePredictions | PartitionedPredictions):
+            if positive_class is not None:
+                raise InputError(
+                    "`positive_class` must not be given for images or for tables that are read part by part: "
+                    "of two classes, class 1 is judged."
+                )
+            return (
+                _of_images(given, num_bins)
+                if isinstance(given, DensePredictions)
+                else _of_parts(given, num_bins, spread)
+            )
+        check_predictions(given, name)
+        if not isinstance(given, Predictions):
+            raise TypeError(name)
+        predictions = as_judged(given, positive_class)
+        test = test_of(predictions)
+        return cls(
+            kind=test.kind,
+            num_samples=test.num_samples,
+            num_classes=test.num_classes,
+            class_names=test.class_names,
+            source=given.source,
+            notes=tuple(other_notes(predictions)),
+            has_split=has_both_parts(given),
+            test=test,
+            sums=None,
+        )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What classes or labels are called."""
+        return tuple(str(label) for label in self.class_names or range(self.num_classes or 0))
+
+    @property
+    def clusters(self) -> int | None:
+        """How many are resampled; None where samples are."""
+        if self.sums is not None:
+            return len({*self.sums.rows()[0].tolist()})
+        names = None if self.test is None else self.test.clusters
+        return None if names is None else len(set(names))
+
+    @property
+    def clusters_note(self) -> tuple[str, ...]:
+        """What a reader must know of groups and clusters."""
+        return () if self.test is None else clusters_note(self.test)
+
+    def reduced(self, num_bins: int, metrics: Iterable[str]) -> Reduced:
+        """What is measured."""
+        if self.test is not None:
+            return reduce_predictions(self.test, num_bins, metrics=metrics)
+        if self.sums is None:
+            raise RuntimeError("neither samples nor sums")
+        return reduced_sums(self.sums, self.labels, metrics)
+
+    def warnings(self, reduced: Reduced) -> tuple[str, ...]:
+        """What looks wrong with the data."""
+        return alarms(self.test, reduced)
+
+    def same_as(self, other: Subject) -> bool:
+        """Whether both were judged on the same samples."""
+        if self.test is not None and other.test is not None:
+            return same_samples(self.test, other.test)
+        if self.sums is None or other.sums is None:
+            return False
+        return self.sums.fingerprint == other.sums.fingerprint
+
+
+def in_same_clusters(subjects: Sequence[Subject]) -> list[Subject]:
+    """The same samples are in the same clusters; one of the files may say which for all."""
+    known = {
+        each.test.clusters for each in subjects if each.test is not None and each.test.clusters is not None
+    }
+    if len(known) > 1:
+        raise InputError("`models` must have the same clusters where they are judged on the same samples.")
+    return [
+        replace(each, test=each.test.with_clusters(clusters))
+        for clusters in known
+        for each in subjects
+        if each.test is not None
+    ] or list(subjects)
+
+
+def _of_images(dense: DensePredictions, num_bins: int) -> Subject:
+    test = dense.test_images
+    if len(test) < 2:
+        raise InputError(
+            "there must be two images or more to judge, as positions of one image are not independent; got "
+            f"{len(test)}."
+        )
+    sums = ImageSums(num_classes=dense.num_classes, num_bins=num_bins)
+    sums_of(dense.images(test), [sums], [None], logits=dense.space == "logits")
+    if len(sums.names) < 2:
+        raise InputError("there must be two images or more with positions that count.")
+    return _in_sums(dense, sums, (judged_note(len(test)),))
+
+
+def _of_parts(table: PartitionedPredictions, num_bins: int, spread: Spread) -> Subject:
+    deal = Deal.of(table, num_bins, fits=False)
+    found = summed(table, deal, num_bins, (None,), spread=spread)
+    if found.arms[0].num_positions < 2:
+        raise InputError(f"{table.address} must hold two samples or more to judge.")
+    return _in_sums(table, found.arms[0], (*table.notes, dealt_note(table, deal), *found.repairs))
+
+
+def _in_sums(given: DensePredictions | PartitionedPredictions, sums: Sums, notes: tuple[str, ...]) -> Subject:
+    return Subject(
+        kind=given.kind,
+        num_samples=sums.num_positions,
+        num_classes=given.num_classes,
+        class_names=given.class_names,
+        source=given.source,
+        notes=notes,
+        has_split=given.has_split,
+        test=None,
+        sums=sums,
+    )

@@ -1,0 +1,282 @@
+"""What ``torch.save`` wrote, read without unpickling: an interpreter of our own, which can call nothing.
+
+A checkpoint is a pickle, a small program, beside the bytes of its tensors. The program is followed here as
+far as it makes dictionaries, lists, tuples, numbers, texts and tensors. What else it would have called is
+remembered by its name alone (:class:`NotCalled`), so that weights can be taken from a file that holds more.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import pickletools
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from torch import Tensor
+
+from calibrant._math.errors import InputError
+
+_DTYPES = {
+    "DoubleStorage": torch.float64,
+    "FloatStorage": torch.float32,
+    "HalfStorage": torch.float16,
+    "BFloat16Storage": torch.bfloat16,
+    "LongStorage": torch.int64,
+    "IntStorage": torch.int32,
+    "ShortStorage": torch.int16,
+    "CharStorage": torch.int8,
+    "ByteStorage": torch.uint8,
+    "BoolStorage": torch.bool,
+}
+_OLD = 0x1950A86A20F9469CFC6C  # the number that files without a ZIP archive begin with
+_KEYS = (str, int, float, bytes, type(None))  # of dictionaries
+
+
+@dataclass(frozen=True)
+class NotCalled:
+    """What a checkpoint names, and would have called had it been unpickled."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class _Storage:
+    """The numbers behind tensors; in old files they come after the program."""
+
+    dtype: torch.dtype
+    key: str
+    count: int
+
+
+@dataclass(frozen=True)
+class _View:
+    """A tensor before its numbers are read."""
+
+    storage: _Storage
+    offset: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+
+    def tensor(self, numbers: Tensor) -> Tensor:
+        """The tensor; a view that reaches beyond its numbers, or shows one of them twice, is refused."""
+        sides = (*self.size, *self.stride, self.offset)
+        if len(self.size) != len(self.stride) or not all(type(each) is int and each >= 0 for each in sides):
+            raise ValueError("a tensor has no shape")
+        last = self.offset + sum((n - 1) * step for n, step in zip(self.size, self.stride, strict=True))
+        if math.prod(self.size) > len(numbers) or (math.prod(self.size) and last >= len(numbers)):
+            raise ValueError("a tensor is larger than what the file holds of it")
+        return numbers.as_strided(self.size, self.stride, self.offset)
+
+
+def read_checkpoint(path: Path) -> Any:
+    """Containers, numbers, texts and tensors of a file that ``torch.save`` wrote.
+
+    Raises:
+        ValueError, TypeError, KeyError, IndexError, OSError, EOFError: If it is damaged.
+        InputError: If it is something else.
+    """
+    with path.open("rb") as file:
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                return _of_archive(archive)
+        file.seek(0)
+        return _of_old(file)
+
+
+def _of_archive(archive: zipfile.ZipFile) -> Any:
+    names = archive.namelist()
+    (program,) = (name for name in names if name.endswith("/data.pkl") or name == "data.pkl")
+    folder = program.removesuffix("data.pkl")
+    order = f"{folder}byteorder"
+    if order in names and archive.read(order) != b"little":
+        raise ValueError("its numbers begin with their largest byte")
+
+    def content(storage: _Storage) -> bytes:
+        info = archive.getinfo(f"{folder}data/{storage.key}")
+        expected = storage.count * storage.dtype.itemsize
+        if info.file_size != expected:
+            raise ValueError(f"the numbers of a tensor must be {expected} bytes; there are {info.file_size}")
+        return _stored(archive, info.filename)
+
+    return _filled(_result(io.BytesIO(_stored(archive, program))), content)
+
+
+def _stored(archive: zipfile.ZipFile, name: str) -> bytes:
+    """A member as it lies there: torch compresses none, and what unpacks to more than the file is no such."""
+    if archive.getinfo(name).compress_type != zipfile.ZIP_STORED:
+        raise ValueError("its members must not be compressed")
+    return archive.read(name)
+
+
+def _of_old(file: BinaryIO) -> Any:
+    """The form of before 2020: a number, versions, the program, and the storages one after the other."""
+    try:
+        begins = _result(file)
+    except ValueError:
+        begins = None
+    if begins != _OLD:
+        raise InputError("it is not what torch.save writes.")
+    _version, _system, found, keys = (_result(file) for _ in range(4))
+    storages = {
+        view.storage.key: view.storage
+        for each in _containers([found])
+        for view in (each.values() if isinstance(each, dict) else each)
+        if isinstance(view, _View)
+    }
+    contents: dict[str, bytes] = {}
+    for key in keys:
+        count, storage = int.from_bytes(file.read(8), "little"), storages[key]
+        if count != storage.count:
+            raise ValueError(f"a tensor must have {storage.count} numbers; there are {count}")
+        contents[key] = file.read(count * storage.dtype.itemsize)
+    return _filled(found, lambda storage: contents[storage.key])
+
+
+def _containers(value: Any) -> Iterator[dict[Any, Any] | list[Any] | tuple[Any, ...]]:
+    """All containers of a tree, each once: a file may hold one in itself, or many times."""
+    rest, seen = [value], set[int]()
+    while rest:
+        each = rest.pop()
+        if isinstance(each, dict | list | tuple) and id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            rest += each.values() if isinstance(each, dict) else each
+
+
+def _filled(value: Any, content: Callable[[_Storage], bytes]) -> Any:
+    """The tree of dictionaries with tensors in place of views; other containers are left as they are."""
+    read: dict[_Storage, Tensor] = {}
+
+    def tensor(view: _View) -> Tensor:
+        if view.storage not in read:
+            found = bytearray(content(view.storage))
+            dtype = view.storage.dtype
+            read[view.storage] = (
+                torch.frombuffer(found, dtype=dtype) if found else torch.empty(0, dtype=dtype)
+            )
+        return view.tensor(read[view.storage])
+
+    for each in _containers(value):
+        if isinstance(each, dict):
+            each |= {key: tensor(inner) for key, inner in each.items() if isinstance(inner, _View)}
+    return tensor(value) if isinstance(value, _View) else value
+
+
+def _result(file: BinaryIO) -> Any:
+    """What the next program in a file makes."""
+    machine = _Machine()
+    for opcode, given, _ in pickletools.genops(file):
+        if opcode.name == "STOP":
+            return machine.stack.pop()
+        step = machine.steps.get(opcode.name)
+        if step is not None:
+            step(given)
+        elif isinstance(given, str | int | float | bytes) and not opcode.stack_before:
+            machine.stack.append(given)
+        else:
+            raise ValueError(f"it is no file of weights ({opcode.name})")
+    raise ValueError("it was cut off")
+
+
+class _Machine:
+    """The stack of a program, and what each of its steps does there."""
+
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+        self._marks: list[int] = []
+        self._memo: dict[int, Any] = {}
+        push, pop = self.stack.append, self.stack.pop
+        self.steps: dict[str, Callable[[Any], object]] = {
+            "PROTO": lambda _: None,
+            "FRAME": lambda _: None,
+            "MARK": lambda _: self._marks.append(len(self.stack)),
+            "NONE": lambda _: push(None),
+            "NEWTRUE": lambda _: push(True),
+            "NEWFALSE": lambda _: push(False),
+            "EMPTY_TUPLE": lambda _: push(()),
+            "EMPTY_LIST": lambda _: push([]),
+            "EMPTY_DICT": lambda _: push({}),
+            "TUPLE": lambda _: push(tuple(self._above_mark())),
+            "TUPLE1": lambda _: push(self._last(1)),
+            "TUPLE2": lambda _: push(self._last(2)),
+            "TUPLE3": lambda _: push(self._last(3)),
+            "LIST": lambda _: push(self._above_mark()),
+            "DICT": lambda _: push(_put({}, self._above_mark())),
+            "MEMOIZE": lambda _: self._keep(len(self._memo)),
+            "APPEND": lambda _: self._onto(_extend, self._last(1)),
+            "APPENDS": lambda _: self._onto(_extend, self._above_mark()),
+            "SETITEM": lambda _: self._onto(_put, self._last(2)),
+            "SETITEMS": lambda _: self._onto(_put, self._above_mark()),
+            "GLOBAL": lambda given: push(NotCalled(given.replace(" ", "."))),
+            "STACK_GLOBAL": lambda _: push(NotCalled(".".join(map(str, self._last(2))))),
+            "BINPERSID": lambda _: push(_storage(pop())),
+            "BUILD": lambda _: pop(),  # attributes, such as the versions of modules
+            "REDUCE": lambda _: push(_made(*self._last(2))),
+            "NEWOBJ": lambda _: push(_made(*self._last(2))),
+        }
+        self.steps |= dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), self._keep)
+        self.steps |= dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), lambda given: push(self._memo[given]))
+
+    def _keep(self, place: int) -> None:
+        self._memo[place] = self.stack[-1]
+
+    def _last(self, count: int) -> tuple[Any, ...]:
+        found = tuple(self.stack[-count:])
+        del self.stack[-count:]
+        return found
+
+    def _above_mark(self) -> list[Any]:
+        start = self._marks.pop()
+        found = self.stack[start:]
+        del self.stack[start:]
+        return found
+
+    def _onto(self, put: Callable[[Any, Sequence[Any]], object], added: Sequence[Any]) -> None:
+        put(self.stack[-1], added)
+
+
+def _extend(target: Any, items: Sequence[Any]) -> None:
+    if not isinstance(target, list):
+        raise TypeError("something is appended to what is no list")
+    target.extend(items)
+
+
+def _put(target: Any, items: Sequence[Any]) -> Any:
+    """Put keys and values, which take turns, into a dictionary."""
+    for key, value in zip(items[::2], items[1::2], strict=True):
+        if not isinstance(key, _KEYS):
+            raise TypeError(f"a key must be a text or a number; got {type(key).__name__}")
+        if isinstance(target, dict):
+            target[key] = value
+        elif not isinstance(target, NotCalled):
+            raise TypeError("items are put into what is no dictionary")
+    return target
+
+
+def _storage(given: Any) -> _Storage:
+    kind, named, key, _, count = given[:5]
+    dtype = _DTYPES.get(named.name.rpartition(".")[2]) if isinstance(named, NotCalled) else None
+    if kind != "storage" or dtype is None or not isinstance(key, str) or type(count) is not int or count < 0:
+        raise ValueError("it holds numbers of a kind that is not read")
+    return _Storage(dtype, key, count)
+
+
+def _made(function: Any, args: Any) -> Any:
+    """A tensor or a dictionary, where that is meant; all else is remembered by its name."""
+    name = function.name if isinstance(function, NotCalled) else "?"
+    match name, args:
+        case "torch._utils._rebuild_tensor" | "torch._utils._rebuild_tensor_v2", (_Storage() as storage, *_):
+            return _View(storage, args[1], tuple(args[2]), tuple(args[3]))
+        case "torch._utils._rebuild_parameter", (_View() as view, *_):
+            return view
+        case "collections.OrderedDict", ():
+            return {}
+        case "collections.OrderedDict", (list() as pairs,):  # as Python 2 wrote it
+            return _put({}, [each for pair in pairs for each in pair])
+        case _:
+            return NotCalled(name)

@@ -1,0 +1,200 @@
+"""Files that hold the k largest logits or log-probabilities of each sample, as LM servers return them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant._math.top_k import TopK, top_k_of
+from calibrant.predictions.bands import bands_of, named_bands
+from calibrant.predictions.checks import as_labels, as_texts
+from calibrant.predictions.formats.aliases import LABELS, ColumnNames
+from calibrant.predictions.formats.columns import groups_together
+from calibrant.predictions.formats.names import listing
+
+LOGITS = ("top_k_logits", "top_logits")
+LOG_PROBS = ("top_logprobs", "top_k_logprobs", "top_log_probs")
+INDICES = ("top_k_indices", "top_indices", "top_k_ids", "top_ids", "top_tokens", "top_k_tokens")
+REST = ("log_rest",)
+OWN = ("label_logit", "label_logits", "label_logprob", "label_logprobs", "logprob", "logprobs")
+SIZE = ("num_classes", "vocab_size")
+TRUTH = ("labels", "label", "token", "tokens", "token_id", "token_ids", *LABELS)
+COMPANIONS = ("split", "weights", "groups", "clusters")
+"""Names by which arrays and columns go; the first is calibrant's."""
+
+_SINGULAR = {"weights": "weight", "groups": "group", "clusters": "cluster"}
+
+
+def holds_top_k(found: Collection[str]) -> bool:
+    """Whether a file names the largest logits or log-probabilities."""
+    return any(name in found for name in (*LOGITS, *LOG_PROBS))
+
+
+def fields_of_top_k(
+    found: Sequence[str], read: Callable[[str], Any], columns: ColumnNames | None = None
+) -> dict[str, Any]:
+    """The arguments of ``Predictions`` from arrays or columns of these names.
+
+    Args:
+        found: What the file holds.
+        read: Gives one of these.
+        columns: Names that the caller states.
+
+    Raises:
+        InputError: If something is missing or does not fit.
+    """
+    columns = columns or ColumnNames()
+    if columns.probs or columns.logits:
+        raise InputError("columns of probabilities or logits do not go with the largest of each sample.")
+    used: list[str] = []
+
+    def one_of(names: Sequence[str], stated: str | None = None) -> Any:
+        if stated is not None and stated not in found:
+            raise InputError(f"it holds no column `{stated}`; it holds {listing(found)}.")
+        name = stated or next((each for each in names if each in found), None)
+        if name is None:
+            return None
+        used.append(name)
+        return read(name)
+
+    logits, log_probs = one_of(LOGITS), None
+    if logits is None:
+        log_probs = one_of(LOG_PROBS)
+    rest, indices, own, size = (one_of(names) for names in (REST, INDICES, OWN, SIZE))
+    labels = one_of(TRUTH, columns.label)
+    if logits is not None and rest is None:
+        raise InputError(
+            f"`{used[0]}` needs `log_rest`, the log-sum-exp of the logits that are not listed; "
+            "log-probabilities, called `top_logprobs`, need none."
+        )
+    values, listed = _split_pairs(logits if log_probs is None else log_probs)
+    indices = listed if indices is None else indices
+    if indices is None:
+        raise InputError(f"`{used[0]}` needs `top_k_indices`, the classes of its columns; {listing(found)}.")
+    classes, true = _numbered(_matrix(indices, "top_k_indices"), labels)
+    top_k = top_k_of(
+        _floats(values, used[0]),
+        classes,
+        None if rest is None else _floats(rest, "log_rest"),
+        num_classes=_size(size),
+        label_logits=None if own is None else _floats(own, "label_logit"),
+    )
+    fields: dict[str, Any] = {"top_k": top_k, "labels": true}
+    for name in COMPANIONS:
+        stated = columns.cluster if name == "clusters" else None
+        if name == "groups" and (columns.group or columns.bands):
+            fields[name] = _groups(columns, lambda each: one_of((), each))
+        elif (values := one_of((name, _SINGULAR.get(name, name)), stated)) is not None:
+            fields[name] = values
+    unused = [name for name in found if name not in used]
+    notes = (f"Not used: {listing(unused)}.",) if unused else ()
+    return fields | {"notes": (*notes, *notes_of(top_k, true))}
+
+
+def arrays_of_top_k(top_k: TopK) -> dict[str, Any]:
+    """Arrays that say the same, by the names above."""
+    arrays: dict[str, Any] = {
+        "top_k_logits": top_k.logits,
+        "top_k_indices": top_k.indices,
+        "log_rest": top_k.log_rest,
+        "label_logits": top_k.label_logits,
+        "num_classes": None if top_k.num_classes is None else torch.tensor(top_k.num_classes),
+    }
+    return {name: values for name, values in arrays.items() if values is not None}
+
+
+def notes_of(top_k: TopK, labels: torch.Tensor | None) -> tuple[str, ...]:
+    """What is known of the classes that are not listed, and what is not."""
+    known = top_k.logits.shape[1]
+    of = "" if top_k.num_classes is None else f" of {top_k.num_classes:,}"
+    said = f"The file holds the {known} most probable{of} classes of each sample and the sum of the others"
+    if labels is None:
+        return (f"{said}.",)
+    exact, most = top_k.log_probs_of(labels)
+    missing = int(exact.isnan().sum())
+    loss = -float(most.mean())
+    if not missing:
+        return (f"{said}; the negative log-likelihood of the true classes is {loss:.4g}.",)
+    unknown = (
+        f"{said}. In {missing:,} of {len(labels):,} samples the probability of the true class is not among "
+        f"them, so that the mean negative log-likelihood of the true classes is at least {loss:.4g}; "
+        "`label_logprob` beside them would give it."
+    )
+    return (unknown,)
+
+
+def _split_pairs(values: Any) -> tuple[Any, Any]:
+    """``[{"token": ..., "logprob": ...}, ...]`` of each sample, or ``{token: logprob}``, as two lists."""
+    first = values[0] if isinstance(values, list) and values else None
+    if isinstance(first, dict):
+        values = [[{"token": key, "logprob": value} for key, value in row.items()] for row in values]
+        values = [
+            [
+                {"token": each["token"], **each["logprob"]} if isinstance(each["logprob"], dict) else each
+                for each in row
+            ]
+            for row in values
+        ]
+        first = values[0]
+    if not (isinstance(first, list) and first and isinstance(first[0], dict)):
+        return values, None
+    fewest = min(map(len, values))
+    rows = [sorted(row, key=lambda each: -float(each["logprob"]))[:fewest] for row in values]
+    name = "token_id" if all("token_id" in each for row in rows for each in row) else "token"
+    return [[each["logprob"] for each in row] for row in rows], [[each[name] for each in row] for row in rows]
+
+
+def _numbered(indices: Any, labels: Any) -> tuple[Any, torch.Tensor | None]:
+    """Classes as numbers; tokens that are texts are numbered in alphabetical order."""
+    flat = as_texts(indices.reshape(-1)) if isinstance(indices, np.ndarray) else None
+    if flat is None:
+        return indices, None if labels is None else as_labels(labels, None)
+    true = None if labels is None else as_texts(labels)
+    if labels is not None and true is None:
+        raise InputError("`labels` must be texts where `top_tokens` are; got numbers.")
+    number = {name: k for k, name in enumerate(sorted({*flat, *(true or ())}))}
+    classes = np.array([number[each] for each in flat]).reshape(indices.shape)
+    return classes, None if true is None else torch.tensor([number[each] for each in true])
+
+
+def _matrix(values: Any, name: str) -> Any:
+    """Lists of equal length as an array."""
+    if isinstance(values, torch.Tensor):
+        return values
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"`{name}` must hold as many entries in every row.") from error
+
+
+def _floats(values: Any, name: str) -> Any:
+    if isinstance(values, torch.Tensor):
+        return values
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`{name}` must hold numbers, as many in every row.") from error
+
+
+def _size(given: Any) -> int | None:
+    """How many classes there are: one number, or the same in every row."""
+    if given is None:
+        return None
+    numbers = np.unique(np.asarray(given))
+    if len(numbers) != 1 or numbers.dtype.kind not in "iuf" or not 1 < numbers[0] == int(numbers[0]):
+        raise InputError("`num_classes` must be one whole number.")
+    return int(numbers[0])
+
+
+def _groups(columns: ColumnNames, read: Callable[[str], Any]) -> list[str]:
+    names = (columns.group,) if isinstance(columns.group, str) else columns.group or ()
+    banded: dict[str, Any] = {}
+    for name, starts in map(named_bands, columns.bands):
+        banded[name] = bands_of(read(name), name=name, starts=starts)
+    if len(names) == 1 and not banded:
+        return [str(each) for each in np.asarray(read(names[0])).tolist()]
+    return groups_together({**{name: read(name) for name in names}, **banded})

@@ -1,0 +1,310 @@
+"""Tables in Parquet files of any number and size, read part by part, wherever the files lie."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import DAMAGE
+from calibrant.predictions import checks
+from calibrant.predictions.contents import Source
+from calibrant.predictions.file_scores import PIECE
+from calibrant.predictions.formats import parquet
+from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.columns import Layout, fields_of_columns
+from calibrant.predictions.formats.contents import damaged
+from calibrant.predictions.formats.top_k import holds_top_k
+from calibrant.predictions.kinds import check_scores
+
+PART = 1 << 24
+"""Scores of a part, at least; whole row groups of one file."""
+_ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/])")
+_WHOLE = "give a single file, which is read whole without --engine"
+_KINDS = "classes that exclude each other, or a single event"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some consecutive rows: row groups of one file that are read and judged together."""
+
+    number: int
+    file: str
+    row_groups: tuple[int, ...]
+    first_row: int
+    num_rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """Checked rows in memory; an event has two columns."""
+
+    first_row: int
+    scores: NDArray[np.floating[Any]]
+    labels: NDArray[np.int64]
+    split: NDArray[np.uint8] | None
+    clusters: tuple[str, ...] | None
+    repairs: tuple[str, ...]
+    class_names: tuple[str, ...] | None
+
+
+class PartitionedPredictions:
+    """Predictions in one Parquet file or many, of which only pieces are ever in memory.
+
+    The parts are whole row groups and depend on the files alone, so whatever is summed part by part, in their
+    order, is the same to the last bit wherever the parts are read. Row groups should be small: memory holds
+    a piece of one at a time, but what is shared out is at least a row group.
+
+    Args:
+        address: A Parquet file, a folder of them (also of folders, as ``day=1/``), or any address that
+            fsspec knows, with ``*`` where it is meant: ``s3://bucket/predictions/*.parquet``.
+        columns: What the columns are called, where they have names of their own.
+
+    Raises:
+        InputError: If there is no such file, files differ in their columns, labels are missing, or samples
+            have several labels, weights or confidences alone.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from calibrant import Predictions
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for day in ("1", "2"):
+        ...         (pathlib.Path(folder) / f"day={day}").mkdir()
+        ...         p = Predictions(logits=[[2.0, 0.0, 1.0], [0.0, 1.0, 0.0]], labels=[0, 1])
+        ...         p.save(pathlib.Path(folder) / f"day={day}" / "a.parquet")
+        ...     found = PartitionedPredictions(folder)
+        >>> found.num_samples, found.num_classes, len(found.parts)
+        (4, 3, 2)
+    """
+
+    def __init__(self, address: str | Path, *, columns: ColumnNames | None = None) -> None:
+        self.address = restored(str(address))
+        files = _files(self.address)
+        digest = hashlib.sha256()
+        parts: list[Part] = []
+        first: tuple[Layout, dict[str, str]] | None = None
+        start = 0
+        for name in files:
+            with _opened(name) as file:
+                if holds_top_k(file.schema_arrow.names):
+                    raise InputError(f"{name} holds the largest logits of each sample only; {_WHOLE}.")
+                layout, given = parquet.layout_in(file, columns)
+                if first is None:
+                    first = layout, given
+                elif (layout.scores, layout.labels) != (first[0].scores, first[0].labels):
+                    raise InputError(f"{name} must have the columns of {files[0]}; they differ.")
+                counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
+                digest.update(f"{name.removeprefix(self.address)} {counts} {_sizes(file)} ".encode())
+            width = max(2, len(layout.scores))
+            for groups in _together(counts, width):
+                rows = sum(counts[k] for k in groups)
+                parts.append(Part(len(parts), name, groups, start, rows))
+                start += rows
+        if first is None or not start:
+            raise InputError(f"{self.address}: it holds no rows.")
+        self._layout, self._given = first
+        self._refuse_other_kinds()
+        self.parts: tuple[Part, ...] = tuple(parts)
+        self.num_samples = start
+        self.space: Literal["logits", "probs"] = "logits" if self._layout.space == "logits" else "probs"
+        self.num_classes = max(2, len(self._layout.scores))
+        self.has_split = "split" in self._layout.singles
+        self.has_clusters = any(name in {"cluster", "clusters"} for name in self._layout.singles)
+        self.class_names = next(iter(self.pieces(self.parts[0]))).class_names
+        self.source = Source(
+            name=Path(self.address.rstrip("/*")).name,
+            sha256=digest.hexdigest(),  # of names and sizes: the content would take a pass of its own
+            format="parquet",
+            path=self.address,
+        )
+
+    @property
+    def kind(self) -> Literal["binary", "multiclass"]:
+        """Two classes are judged as one event."""
+        return "binary" if self.num_classes == 2 else "multiclass"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of the columns."""
+        unused = [name for name in self._layout.singles if name.startswith("group")]
+        said = f"Groups ({', '.join(unused)}) are not judged where a table is read part by part."
+        return (*self._layout.notes, *((said,) if unused else ()))
+
+    def pieces(self, part: Part) -> Iterator[Piece]:
+        """The rows of a part, some at a time.
+
+        Raises:
+            InputError: If a score or label is wrong; it names file and rows.
+        """
+        names = [self._given[each] for each in (*self._layout.scores, *self._used)]
+        size, at = max(1, PIECE // self.num_classes), part.first_row
+        with _opened(part.file) as file:
+            dtype = parquet.dtype_of([self._given[each] for each in self._layout.scores], file)
+            try:
+                for batch in file.iter_batches(size, row_groups=list(part.row_groups), columns=names):
+                    try:
+                        piece = self._piece(batch, at, dtype)
+                    except InputError as error:
+                        rows = f"in rows {at:,} to {at + batch.num_rows - 1:,} of all, counted from {at:,}"
+                        raise InputError(f"{part.file}: {rows}: {error}") from error
+                    at += batch.num_rows
+                    yield piece
+            except DAMAGE as error:
+                if isinstance(error, InputError):
+                    raise
+                raise InputError(f"{part.file}: {damaged('a .parquet file', error)}") from error
+
+    @property
+    def _used(self) -> tuple[str, ...]:
+        return tuple(each for each in self._layout.others if not each.startswith("group"))
+
+    def _piece(self, batch: Any, first_row: int, dtype: np.dtype[Any]) -> Piece:
+        scores = [self._given[each] for each in self._layout.scores]
+        table = parquet.rows_of(batch, scores, dtype)
+        others = {each: parquet.column_of(batch.column(self._given[each])) for each in self._used}
+        fields = fields_of_columns(self._layout, table, others)
+        given = fields.get("class_names")
+        names = None if given is None else checks.as_names(given, name="class_names")
+        event = len(scores) == 1
+        if fields.get("labels") is None:
+            raise InputError("`labels` must be given to judge predictions; got none.")
+        if event and names is None:
+            names = checks.yes_and_no(fields["labels"])
+        labels = checks.as_labels(fields["labels"], names, binary=event)
+        values = torch.from_numpy(np.ascontiguousarray(fields[self.space]))
+        checked, repairs = check_scores(self.space, values, labels, None, None)
+        found = checked.scores.numpy()
+        if event:
+            found = np.stack([1 - found if self.space == "probs" else np.zeros_like(found), found], axis=1)
+        split, clusters = fields.get("split"), fields.get("clusters")
+        return Piece(
+            first_row=first_row,
+            scores=found,
+            labels=labels.numpy(),
+            split=None if split is None else checks.as_split(split, len(labels)).numpy(),
+            clusters=checks.as_clusters(clusters, len(labels)),
+            repairs=repairs,
+            class_names=None if names is None else checks.check_class_names(names, self.num_classes),
+        )
+
+    def _refuse_other_kinds(self) -> None:
+        layout = self._layout
+        refused = {
+            "weights": layout.weights,
+            "several labels for each sample": layout.labels[1:],
+            "confidences alone": () if layout.space in {"logits", "probs"} else layout.scores,
+        }
+        for what, found in refused.items():
+            if found:
+                raise InputError(
+                    f"{self.address}: it holds {what} (`{found[0]}`); read part by part are {_KINDS}, "
+                    f"unweighted; {_WHOLE}."
+                )
+        if not layout.labels:
+            raise InputError(f"{self.address}: `labels` must be given; there is no such column.")
+
+    def __repr__(self) -> str:
+        return (
+            f"PartitionedPredictions({self.num_samples:,} samples, {self.num_classes} classes, {self.space}, "
+            f"{len(self.parts)} parts)"
+        )
+
+
+def restored(text: str) -> str:
+    """An address as it was typed: paths take one of two slashes from it.
+
+    Example:
+        >>> restored("s3:/bucket/day=1"), restored("/tmp/a.parquet")
+        ('s3://bucket/day=1', '/tmp/a.parquet')
+    """
+    found = _ADDRESS.match(text)
+    if found is None:
+        return text
+    rest = text[found.end() :]
+    return f"{found[1]}://{'/' if found[1] == 'file' else ''}{rest}"
+
+
+def is_address(path: str | Path) -> bool:
+    """Whether it names a place that fsspec knows, not a path of this machine."""
+    return _ADDRESS.match(str(path)) is not None
+
+
+def is_partitioned(path: str | Path) -> bool:
+    """Whether it is such an address, or a folder with Parquet files in it."""
+    if is_address(path):
+        return True
+    folder = Path(path)
+    try:
+        return folder.is_dir() and next(folder.rglob("*.parquet"), None) is not None
+    except OSError:  # said by who opens it
+        return False
+
+
+def _files(address: str) -> list[str]:
+    """All files, in the order of their names."""
+    if not is_address(address):
+        path = Path(address)
+        if not path.exists():
+            raise FileNotFoundError(f"there is no file {path}.")
+        found = [str(each) for each in path.rglob("*.parquet")] if path.is_dir() else [str(path)]
+    else:
+        system, place = _place(address)
+        if "*" in place:
+            names: Sequence[str] = system.glob(place)
+        elif system.isdir(place):
+            names = [each for each in system.find(place) if each.endswith(".parquet")]
+        else:
+            names = [place] if system.exists(place) else []
+        found = [str(system.unstrip_protocol(each)) for each in names]
+    if not found:
+        raise InputError(f"there is no Parquet file at {address}.")
+    return sorted(found)
+
+
+def _place(address: str) -> tuple[Any, str]:
+    try:
+        import fsspec
+    except ImportError as error:
+        raise InputError(f"{address} needs fsspec: pip install 'calibrant[store]'.") from error
+    try:
+        return fsspec.core.url_to_fs(address)
+    except (ImportError, ValueError) as error:  # the package of a protocol is missing, or there is none such
+        raise InputError(f"{address} cannot be opened: {' '.join(str(error).split())}.") from error
+
+
+@contextmanager
+def _opened(name: str) -> Generator[Any]:
+    if not is_address(name):
+        with parquet.opened(Path(name)) as file:
+            yield file
+        return
+    system, place = _place(name)
+    with system.open(place, "rb") as stream, parquet.opened(stream) as file:
+        yield file
+
+
+def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ...]]:
+    """Neighbouring row groups that make parts."""
+    groups: list[int] = []
+    rows = 0
+    for number, count in enumerate(counts):
+        groups.append(number)
+        rows += count
+        if rows * num_classes >= PART:
+            yield tuple(groups)
+            groups, rows = [], 0
+    if rows:
+        yield tuple(groups)
+
+
+def _sizes(file: Any) -> list[int]:
+    return [file.metadata.row_group(k).total_byte_size for k in range(file.metadata.num_row_groups)]

@@ -1,0 +1,121 @@
+"""Predictions of which only the largest logits of each sample are known, as LM servers return them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import torch
+
+from calibrant._math.arrays import ArrayLike, as_label_tensor
+from calibrant._math.errors import InputError
+from calibrant._math.top_k import Spread, TopK
+from calibrant.predictions.contents import Source
+from calibrant.predictions.file_scores import PIECE
+from calibrant.predictions.table import Predictions
+
+
+def predictions_of_top_k(
+    top_k: TopK,
+    labels: ArrayLike | None = None,
+    *,
+    split: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    source: Source | None = None,
+    notes: Iterable[str] = (),
+) -> Predictions:
+    """Top-label predictions from the largest logits and the log-sum-exp of the others.
+
+    The probability of the most probable class is exact, and so is whether it is the true one. What needs the
+    other probabilities, such as the class-wise error, has no value.
+
+    Args:
+        top_k: The largest logits or log-probabilities, by :func:`calibrant.predictions.top_k_of`.
+        labels: True classes, shape ``(N,)``; may be absent.
+        split: As in :class:`Predictions`.
+        weights: As in :class:`Predictions`.
+        groups: As in :class:`Predictions`.
+        clusters: As in :class:`Predictions`.
+        source: As in :class:`Predictions`.
+        notes: As in :class:`Predictions`.
+
+    Returns:
+        Predictions of the kind ``"top_label"``; their ``top_k`` is what they were made of.
+
+    Raises:
+        InputError: If shapes disagree, or a label is not among the classes.
+
+    Example:
+        >>> from calibrant.predictions import top_k_of
+        >>> top_k = top_k_of([[-0.1, -3.0], [-1.0, -1.2]], [[4, 2], [9, 4]], num_classes=50)
+        >>> p = predictions_of_top_k(top_k, labels=[4, 30])
+        >>> p, p.correct.tolist()
+        (Predictions(top_label, 2 samples, confidence float64), [True, False])
+    """
+    true = None if labels is None else as_label_tensor(labels, name="labels").cpu()
+    if true is not None:
+        if top_k.num_classes is not None and bool((true >= top_k.num_classes).any()):
+            raise InputError(f"`labels` must be below {top_k.num_classes}; got {int(true.max())}.")
+        top_k = replace(top_k, label_logits=top_k.logits_of(true))
+    return Predictions(
+        confidence=top_k.confidence,
+        correct=None if true is None else top_k.predicted == true,
+        labels=true,
+        split=split,
+        weights=weights,
+        groups=groups,
+        clusters=clusters,
+        source=source,
+        notes=notes,
+        top_k=top_k,
+    )
+
+
+def at_temperature(predictions: Predictions, temperature: float, spread: Spread = "power-law") -> Predictions:
+    """The same predictions with their logits over a temperature; the others as :meth:`TopK.at` takes them.
+
+    Raises:
+        InputError: If these are no predictions of the largest logits.
+    """
+    if predictions.top_k is None:
+        raise InputError("`predictions` must be made of the largest logits of each sample.")
+    scaled = predictions.top_k.at(temperature, spread)
+    return predictions_of_top_k(
+        scaled,
+        predictions.labels if predictions.kind == "top_label" else None,
+        split=predictions.split,
+        weights=predictions.weights,
+        groups=predictions.groups,
+        clusters=predictions.clusters,
+        source=predictions.source,
+        notes=predictions.notes,
+    )
+
+
+def has_row_temperature(method: str, predictions: Predictions) -> bool:
+    """Whether a calibrator of this name acts on the logits of whole rows, though only the largest are known.
+
+    Others, and all where the number of classes is not known, act on the confidence.
+    """
+    known = predictions.top_k is not None and predictions.top_k.num_classes is not None
+    return known and method == "temperature"
+
+
+def predicted_classes(predictions: Predictions) -> torch.Tensor:
+    """The most probable class of each sample, in one pass.
+
+    Raises:
+        InputError: If it is not known.
+    """
+    if predictions.top_k is not None:
+        return predictions.top_k.predicted
+    if predictions.kind != "multiclass":
+        raise InputError(
+            "which class is predicted must be known; these predictions say only how sure of it they are; "
+            "give the scores of all classes, or `top_logprobs` with `top_k_indices`."
+        )
+    step = max(1, PIECE // (predictions.num_classes or 1))
+    starts = range(0, predictions.num_samples, step)
+    return torch.cat([predictions.scores_of(slice(at, at + step)).argmax(dim=1) for at in starts])

@@ -1,0 +1,68 @@
+"""Results files and stores: which run of several with the same numbers is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from calibrant.experiments.engines.serial import Serial
+from calibrant.experiments.grid import Grid
+from calibrant.experiments.kept_runs import KeptRun, united
+from calibrant.experiments.store import Store
+from calibrant.experiments.study_runs import kept_results, size_of
+from calibrant.experiments.sweep import sweep
+from calibrant.experiments.tasks.task import RESULT, Outcome, Settings, Task, Tell
+
+
+class Drawn(Task):
+    """A number, of which more may be recorded."""
+
+    name: ClassVar[str] = "drawn"
+    version: ClassVar[int] = 1
+
+    def complete(self, settings: Settings) -> Settings:
+        """Both settings."""
+        return {"seed": 0, "recorded": False, **settings}
+
+    def unrecorded(self, settings: Settings) -> Settings:
+        """The same number."""
+        return {**settings, "recorded": False}
+
+    def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
+        """The number."""
+        _ = folder, tell
+        return Outcome(metrics={RESULT: {"number": settings["seed"]}})
+
+
+def grid(seeds: list[int], *, recorded: bool) -> Grid:
+    """All seeds."""
+    return Grid.read({"settings": {"recorded": recorded}, "axes": {"seed": seeds}}, task=Drawn())
+
+
+def run(seed: int, *, recorded: bool, ece: float) -> KeptRun:
+    """A run of a results file."""
+    return KeptRun(settings={"seed": seed, "recorded": recorded}, found={"ece": ece})
+
+
+def test_of_two_runs_the_new_one_counts_unless_it_recorded_less() -> None:
+    """A store's run takes the place of the committed one; of the same numbers the fuller run stays."""
+    plain, fuller, again = (
+        run(0, recorded=recorded, ece=ece) for recorded, ece in ((False, 0.1), (True, 0.2), (False, 0.3))
+    )
+    other = run(1, recorded=False, ece=0.4)
+    assert united([plain, other], [again], Drawn()) == [again, other]
+    assert united([plain], [fuller, other], Drawn()) == [fuller, other]
+    assert united([fuller], [again, other], Drawn()) == [fuller, other]
+
+
+def test_a_run_that_recorded_less_stands_in(tmp_path: Path) -> None:
+    """Until the grid's own run is done; the other way round it does not."""
+    fuller = grid([0, 1], recorded=True)
+    assert size_of(fuller) == {"wanted": 2, "seeds": 2}
+    assert kept_results(fuller, tmp_path / "nothing") == []
+    store = Store(tmp_path)
+    sweep(grid([0], recorded=False).items(), store, Serial())
+    assert [each.settings["recorded"] for each in kept_results(fuller, tmp_path)] == [False]
+    sweep(grid([0, 1], recorded=True).items(), store, Serial())
+    assert [each.settings["recorded"] for each in kept_results(fuller, tmp_path)] == [True, True]
+    assert len(kept_results(grid([0, 1], recorded=False), tmp_path)) == 1

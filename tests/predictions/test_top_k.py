@@ -1,0 +1,178 @@
+"""Predictions of which only the largest logits of each sample are known, and their files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant import InputError, evaluate, load_calibrator, load_predictions
+from calibrant.calibrators import TemperatureScaling, fit_top_k_temperature
+from calibrant.predictions import ColumnNames, Predictions, predictions_of_top_k, top_k_of
+from calibrant.predictions.top_k import predicted_classes
+from command_line import call
+
+NUM, V, K = 300, 40, 6
+_DRAWS = np.random.default_rng(0)
+_TRUE = -1.1 * np.log(np.arange(1, V + 1)) + _DRAWS.normal(0, 2, (NUM, V))
+LABELS = np.array([_DRAWS.choice(V, p=np.exp(row) / np.exp(row).sum()) for row in _TRUE])
+LOGITS = 2.5 * _TRUE
+LOG_PROBS = LOGITS - np.log(np.exp(LOGITS).sum(axis=1, keepdims=True))
+INDICES = np.argsort(-LOGITS, axis=1)[:, :K]
+TOP = np.take_along_axis(LOG_PROBS, INDICES, axis=1)
+WHOLE = Predictions(logits=LOGITS, labels=LABELS)
+DOCUMENTS = np.arange(NUM) // 10
+
+
+def as_npz(folder) -> str:
+    """Raw logits, whose rest is stated."""
+    raw = np.take_along_axis(LOGITS, INDICES, axis=1)
+    rest = np.log(np.exp(LOGITS).sum(axis=1) - np.exp(raw).sum(axis=1))
+    given = {"top_k_logits": raw, "top_k_indices": INDICES, "log_rest": rest, "num_classes": V}
+    np.savez(folder / "t.npz", labels=LABELS, **given)
+    return "t.npz"
+
+
+def as_records(folder) -> str:
+    """Tokens by name with their log-probabilities, as servers of language models return them."""
+    lines = [
+        {
+            "token": f"w{LABELS[i]}",
+            "top_logprobs": [
+                {"token": f"w{j}", "logprob": p} for j, p in zip(INDICES[i], TOP[i], strict=True)
+            ],
+            "document": int(DOCUMENTS[i]),
+            "position": i % 10,
+        }
+        for i in range(NUM)
+    ]
+    (folder / "t.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return "t.jsonl"
+
+
+def as_parquet(folder) -> str:
+    """Columns of lists."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {"top_logprobs": list(TOP), "top_ids": list(INDICES), "token_id": LABELS}
+    more = {"document": DOCUMENTS, "position": np.arange(NUM) % 10, "vocab_size": np.full(NUM, V)}
+    pq.write_table(pa.table(columns | more), folder / "t.parquet")
+    return "t.parquet"
+
+
+def as_safetensors(folder) -> str:
+    """Written by ``save``."""
+    load_predictions(folder / as_npz(folder)).save(folder / "t.safetensors")
+    return "t.safetensors"
+
+
+@pytest.mark.parametrize("write", [as_npz, as_records, as_parquet, as_safetensors])
+def test_every_form_says_the_same(write, tmp_path) -> None:
+    """Confidences, outcomes and the least log-likelihood are those of the whole rows."""
+    found = load_predictions(tmp_path / write(tmp_path))
+    assert found.kind == "top_label"
+    torch.testing.assert_close(found.confidence, WHOLE.confidence, atol=1e-9, rtol=0)
+    assert torch.equal(found.correct, WHOLE.correct)
+    exact = -LOG_PROBS[np.arange(NUM), LABELS].mean()
+    (note,) = [each for each in found.notes if each.startswith("The file holds the 6 most probable")]
+    assert float(note.split("at least ")[1].split(";")[0]) < exact
+
+
+def test_log_likelihood_is_exact_where_the_true_class_has_its_own(tmp_path) -> None:
+    """``logprob`` beside the largest, as OpenAI's interface calls it."""
+    own = LOG_PROBS[np.arange(NUM), LABELS]
+    given = {"top_logprobs": TOP, "top_k_indices": INDICES, "labels": LABELS, "logprob": own}
+    np.savez(tmp_path / "t.npz", **given)
+    notes = load_predictions(tmp_path / "t.npz").notes
+    assert f"of the true classes is {-own.mean():.4g}." in " ".join(notes)
+
+
+def test_temperature_is_near_that_of_the_whole_rows(tmp_path) -> None:
+    """Within six per cent at T = 2.6 with six of forty classes listed; the ends that it says hold it."""
+    found = load_predictions(tmp_path / as_npz(tmp_path))
+    assert found.top_k is not None
+    part = fit_top_k_temperature(found.top_k, LABELS)
+    whole = TemperatureScaling().fit(LOGITS, LABELS).fit_result_.parameters["temperature"]
+    assert part.fit_result_.parameters["temperature"] == pytest.approx(whole, rel=0.06)
+    low, high = (
+        float(each.strip(",")) for each in part.fit_result_.message.split("between ")[1].split()[:3:2]
+    )
+    assert low < whole < high
+    listed_all = top_k_of(LOGITS, np.tile(np.arange(V), (NUM, 1)), np.full(NUM, -np.inf), num_classes=V)
+    exact = fit_top_k_temperature(listed_all, LABELS, weights=np.ones(NUM)).fit_result_
+    assert exact.parameters["temperature"] == pytest.approx(whole, rel=1e-7)
+    assert exact.converged
+
+
+def test_commands(tmp_path) -> None:
+    """Evaluate, fit and apply take such a file; what needs all classes is refused with its reason."""
+    file = as_npz(tmp_path)
+    shown = call("evaluate", file, "--bootstrap", "20", "--method", "temperature", folder=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert "6 most probable of 40 classes" in " ".join(shown.stdout.split())
+    fitted = call("fit", file, "--all", "--method", "temperature", "-o", "c.safetensors", folder=tmp_path)
+    assert fitted.returncode == 0, fitted.stderr
+    assert "by how the classes are spread" in fitted.stdout
+    calibrator = load_calibrator(tmp_path / "c.safetensors")
+    assert (calibrator.kind_, calibrator.num_classes_) == ("multiclass", V)
+    done = call("apply", "c.safetensors", file, "-o", "u.npz", folder=tmp_path)
+    assert "it moves no confidence by more than" in done.stdout
+    repaired = load_predictions(tmp_path / "u.npz").confidence
+    near = calibrator.predict_proba(torch.from_numpy(LOGITS)).amax(dim=1)
+    assert float((repaired - near).abs().max()) < 0.1
+    event = call("fit", file, "--all", "--method", "platt", "-o", "p.safetensors", folder=tmp_path)
+    assert event.returncode == 0, event.stderr
+    assert call("apply", "p.safetensors", file, "-o", "v.jsonl", folder=tmp_path).returncode == 0
+    wrong = call("apply", "c.safetensors", as_records(tmp_path), "-o", "w.npz", folder=tmp_path)
+    assert wrong.returncode == 2
+    assert "it must hold `num_classes`" in wrong.stderr
+
+
+def test_evaluation_scales_the_logits(tmp_path) -> None:
+    """The arm of temperature scaling is that of the rows, cross-fitted; the class-wise error has no value."""
+    found = load_predictions(tmp_path / as_npz(tmp_path))
+    judged = evaluate(found, calibrators=["temperature"], bootstrap=20, null_draws=40)
+    arm = judged.arm("temperature")
+    assert arm.parameters["temperature"] == pytest.approx(
+        fit_top_k_temperature(found.top_k, LABELS).fit_result_.parameters["temperature"]
+    )
+    before, after = (each.metrics["ece"].value for each in (judged.arm("uncalibrated"), arm))
+    assert after < before / 2
+
+
+def test_bands_and_clusters_of_tokens(tmp_path) -> None:
+    """Positions become groups, and documents clusters, in every table."""
+    names = ColumnNames(cluster="document", bands=("position:0:5",))
+    for write in (as_records, as_parquet):
+        found = load_predictions(tmp_path / write(tmp_path), columns=names)
+        assert set(found.groups or ()) == {"position=0–4", "position=5+"}
+        assert found.clusters == tuple(map(str, DOCUMENTS))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"top_k_logits": TOP, "top_k_indices": INDICES}, "needs `log_rest`"),
+        ({"top_logprobs": TOP}, "needs `top_k_indices`"),
+        ({"top_logprobs": TOP, "top_k_indices": INDICES, "num_classes": [3, 4]}, "one whole number"),
+        (
+            {"top_logprobs": TOP, "top_k_indices": INDICES, "labels": LABELS[:9]},
+            "one per sample",
+        ),
+        ({"top_logprobs": TOP, "top_tokens": INDICES.astype(str), "labels": LABELS}, "must be texts"),
+    ],
+)
+def test_what_is_missing_is_said(arrays, said, tmp_path) -> None:
+    """In one sentence, with the name of what to add."""
+    np.savez(tmp_path / "t.npz", **arrays)
+    with pytest.raises(InputError, match=said):
+        load_predictions(tmp_path / "t.npz")
+
+
+def test_which_class_is_predicted() -> None:
+    """Of whole rows and of the largest logits; confidences alone do not say it."""
+    top = predictions_of_top_k(top_k_of(TOP, INDICES), LABELS)
+    assert torch.equal(predicted_classes(top), predicted_classes(WHOLE))
+    with pytest.raises(InputError, match="which class is predicted must be known"):
+        predicted_classes(Predictions(confidence=[0.5, 0.9], correct=[0, 1]))
