@@ -39,6 +39,8 @@ def main() -> None:
         calibrant_command("study", "--list", folder=folder)
         if "digits" not in calibrant_command("train", "--list", folder=folder).split():
             sys.exit("the recipes did not come with the wheel")
+        if "60 runs" not in calibrant_command("sweep", "digits-losses", "--dry-run", folder=folder):
+            sys.exit("the grids did not come with the wheel")
         calibrant_command("demo", "--out", "demo", folder=folder)
     sys.stdout.write(f"calibrant {version('calibrant')} works from {installed}.\n")
 

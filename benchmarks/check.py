@@ -158,6 +158,37 @@ def growth(content: dict[str, Any]) -> Iterator[Held]:
         yield Held("growth", f"{name}, exponent of N", f"{fitted:.2f}", "≤ 1.2", fitted <= 1.2)
 
 
+def scale(content: dict[str, Any]) -> Iterator[Held]:
+    """Tables read part by part: time against decoding and one pass, and memory that does not grow."""
+    tables = sorted(content["tables"].values(), key=lambda row: (row["num_classes"], row["rows"]))
+    for row in tables:
+        work = f"{row['rows']:,} rows of {row['num_classes']} classes, time of decoding and one pass"
+        yield Held("scale", work, f"{row['of_the_limit']:.2f}", "≤ 1.5", row["of_the_limit"] <= 1.5)
+    for num_classes in sorted({row["num_classes"] for row in tables}):
+        first, *_, last = [row for row in tables if row["num_classes"] == num_classes] * 2
+        grown = last["megabytes_peak"] / first["megabytes_peak"]
+        work = f"peak memory of {last['rows']:,} rows against {first['rows']:,}, {num_classes} classes"
+        yield Held("scale", work, f"{grown:.2f}", "≤ 1.5", grown <= 1.5)
+
+
+def dense_peers(content: dict[str, Any]) -> Iterator[Held]:
+    """Errors of segmentation: as exact as float64, and no slower than the peers."""
+    for task in ("top label", "each class of each image"):
+        found = content[task]
+        yield Held(
+            "dense",
+            f"ECE of positions, {task}",
+            f"{found['off']['calibrant']:.0e} off",
+            "≤ 1e-12",
+            found["off"]["calibrant"] <= 1e-12,
+        )
+        ours, *theirs = found["cpu_milliseconds"].values()
+        if theirs:
+            times, peer = min(theirs) / ours, list(found["cpu_milliseconds"])[1]
+            work = f"ECE of positions, {task}, beside {peer}"
+            yield Held("dense", work, f"{ours:.0f} ms, {times:.2f} × faster", "≥ 1 ×", times >= 1)
+
+
 def curvature(content: dict[str, Any]) -> Iterator[Held]:
     """Errors of eigenvalue and trace, and the CPU time, against what the peers reach."""
     for task, found in content["tasks"].items():
@@ -245,6 +276,10 @@ def serve(content: dict[str, Any]) -> Iterator[Held]:
     wrong, work = len(harm["not_refused"]), f"{harm['sent']} hostile files"
     met = wrong <= bar["hostile_not_refused"] and harm["healthy"]
     yield Held("serve", work, f"{wrong} not refused", f"{bar['hostile_not_refused']}", met)
+    page = content["maps"].get("slowest_page")
+    if page is not None:
+        said, met = f"{page:.2f} s, the slowest of some", page < bar["page_seconds"]
+        yield Held("serve", "page in a browser", said, f"< {bar['page_seconds']} s", met)
     disk = content["bytes_written"]
     yield Held(
         "serve", work, f"{disk} bytes written", f"{bar['bytes_written']}", disk <= bar["bytes_written"]
@@ -263,6 +298,8 @@ READERS: dict[str, Callable[[dict[str, Any]], Iterator[Held]]] = {
     "sweep": sweep,
     "training": training,
     "serve": serve,
+    "scale": scale,
+    "dense_peers": dense_peers,
 }
 
 

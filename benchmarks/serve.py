@@ -3,8 +3,10 @@
 Run: ``python benchmarks/serve.py``, some minutes; ``--requests`` and ``--hostile`` set how much is sent.
 200 visitors ask ``/predict`` at the same time, over and over, about images of 64 × 64 pixels; a network of
 three layers answers. Beside it stands the same work without a server: decoding, network and calibrator on
-batches of 32 in one process. Then hostile files are sent, each of which must be refused in one sentence
-while the server stays as it is.
+batches of 32 in one process. Visitors, server and network share two cores, so the results also say what each
+of them used for one request. Then hostile files are sent, each of which must be refused in one sentence while
+the server stays as it is. In the end the time from an image to its map is taken: without a server, over HTTP
+and in a browser, if there is one.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ import sys
 import tempfile
 import time
 import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +40,14 @@ from calibrant.web.settings import ModelSettings
 from calibrant.web.uploads import Upload
 
 VISITORS, SIDE, BATCH = 200, 64, 32
-BAR = {"lost": 0, "share_of_bare": 0.25, "grown_megabytes": 64, "hostile_not_refused": 0, "bytes_written": 0}
+BAR = {
+    "lost": 0,
+    "share_of_bare": 0.25,
+    "grown_megabytes": 64,
+    "hostile_not_refused": 0,
+    "bytes_written": 0,
+    "page_seconds": 1,
+}
 NETWORK = """
 from torch import nn
 
@@ -160,16 +171,126 @@ async def harm(address: str, count: int) -> dict[str, Any]:
     }
 
 
+MAPS, LABELS = 15, 14
+
+
+def maps(folder: Path, tests: Path) -> dict[str, Any]:
+    """Seconds from an upload to its map: DenseNet-121, 14 labels, 224 pixels; and until the page is there."""
+    import torch
+
+    generator = np.random.default_rng(0)
+    labels = (generator.random((500, LABELS)) < 0.3).astype(int)
+    names = [f"label {number}" for number in range(LABELS)]
+    Predictions(logits=generator.normal(size=(500, LABELS)), labels=labels, class_names=names).save(
+        folder / "labels.npz"
+    )
+    picture = Image.fromarray(generator.integers(0, 255, (512, 512, 3), dtype=np.uint8))
+    picture.save(folder / "x-ray.png")
+    content = (folder / "x-ray.png").read_bytes()
+    options = {"model": "densenet(depth=121)", "size": 224}
+    classifier = load_classifier(ModelSettings(**options, predictions=folder / "labels.npz", resamples=20))
+    pixels = torch.rand(1, 3, 224, 224)
+
+    def forward() -> None:
+        with torch.no_grad():
+            classifier.seen.network(pixels)
+
+    def mapped() -> None:
+        classifier.with_map(Upload("x-ray.png", content), "likeliest", Limits(), lambda *_: None)
+
+    found: dict[str, Any] = {"network_alone": median_of(forward), "map_without_a_server": median_of(mapped)}
+    with (
+        serving(folder, [*_typed(options), "--predictions", "labels.npz"]) as (address, _),
+        httpx.Client() as client,
+    ):
+
+        def asked() -> None:
+            files = {"file": ("x-ray.png", content)}
+            client.post(f"{address}predict", files=files, data={"map": "likeliest"}, timeout=60)
+
+        found["map_over_http"] = median_of(asked)
+        return found | in_browser(address, folder, tests)
+
+
+def _typed(options: dict[str, Any]) -> list[str]:
+    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+
+
+def in_browser(address: str, folder: Path, tests: Path) -> dict[str, float]:
+    """Seconds from a choice of file to the map on the screen, and to the page; nothing without Chromium."""
+    sys.path.insert(0, str(tests))
+    from chromium import CHROMIUM, Browser
+
+    if CHROMIUM is None:
+        return {}
+    ready, shown = "document.getElementById('image-file')", "document.getElementById('image-map').complete"
+    (folder / "profile").mkdir()
+    browser, pages, found = Browser(folder / "profile"), list[float](), list[float]()
+    try:
+        for _ in range(MAPS):
+            browser.show("about:blank")
+            began = time.perf_counter()
+            browser.send("Page.navigate", url=address)
+            browser.wait(ready)
+            pages.append(time.perf_counter() - began)
+            began = time.perf_counter()
+            browser.choose("#image-file", folder / "x-ray.png")
+            browser.wait(f"document.getElementById('image-map').src && {shown}")
+            found.append(time.perf_counter() - began)
+    finally:
+        browser.close()
+    return {
+        "map_on_the_page": float(np.median(found)),
+        "page": float(np.median(pages)),
+        "slowest_page": max(pages),
+    }
+
+
+def median_of(work: Callable[[], None]) -> float:
+    """Seconds, the first time not counted."""
+    took: list[float] = []
+    for _ in range(MAPS + 1):
+        began = time.perf_counter()
+        work()
+        took.append(time.perf_counter() - began)
+    return float(np.median(took[1:]))
+
+
+@contextmanager
+def serving(folder: Path, options: list[str]) -> Iterator[tuple[str, int]]:
+    """The address and the process of a server."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "calibrant", "serve", "--port", "0", *options],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        assert server.stdout is not None  # noqa: S101
+        yield re.findall(r"http://\S+", server.stdout.readline())[0], server.pid
+    finally:
+        server.terminate()
+        server.wait()
+
+
 def bare(folder: Path, files: list[bytes], count: int) -> float:
-    """Images a second without a server: decoding, network, calibrator, intervals."""
+    """Images a second without a server, on one thread or two: decoding, network, calibrator, intervals."""
+    import torch
+
     sys.path.insert(0, str(folder))
     settings = ModelSettings(model="own_network:small", predictions=folder / "p.npz", size=SIDE)
-    classifier, limits = load_classifier(settings), Limits()
-    began = time.perf_counter()
-    for start in range(0, count, BATCH):
-        batch = [Upload("image.png", files[number % len(files)]) for number in range(start, start + BATCH)]
-        classifier.predictions(batch, limits, lambda *_: None)
-    return count / (time.perf_counter() - began)
+    classifier, limits, found = load_classifier(settings), Limits(), list[float]()
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        began = time.perf_counter()
+        for start in range(0, count, BATCH):
+            batch = [
+                Upload("image.png", files[number % len(files)]) for number in range(start, start + BATCH)
+            ]
+            classifier.predictions(batch, limits, lambda *_: None)
+        found.append(count / (time.perf_counter() - began))
+    return max(found)
 
 
 def main() -> None:
@@ -179,7 +300,7 @@ def main() -> None:
     parser.add_argument("--no-write", action="store_true", help="Print only.")
     given = parser.parse_args()
     files = images(64)
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "own_network.py").write_text(NETWORK, encoding="utf-8")
         generator = np.random.default_rng(0)
@@ -187,33 +308,23 @@ def main() -> None:
         labels = (scores + generator.gumbel(size=scores.shape)).argmax(1)
         Predictions(logits=3 * scores, labels=labels).save(folder / "p.npz")
         network = ["--model", "own_network:small", "--predictions", "p.npz", "--size", str(SIDE)]
-        server = subprocess.Popen(
-            [sys.executable, "-m", "calibrant", "serve", "--port", "0", *network],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        )
-        try:
-            assert server.stdout is not None  # noqa: S101
-            address = re.findall(r"http://\S+", server.stdout.readline())[0]
-            print(loaded(address, server.pid, files, 400))  # until all is loaded and compiled
+        content: dict[str, Any] = {
+            "environment": environment("calibrant", "fastapi", "uvicorn", "httptools", "torch", "pillow"),
+            "load_before": os.getloadavg()[0],
+            "bare_per_second": bare(folder, files, max(BATCH, given.requests // 10)),
+        }
+        with serving(folder, network) as (address, server):
+            print(loaded(address, server, files, 400))  # until all is loaded and compiled
             asyncio.run(harm(address, 40))
-            before, disk = megabytes(server.pid), written(server.pid)
-            content: dict[str, Any] = {
-                "environment": environment("calibrant", "fastapi", "uvicorn", "torch", "pillow"),
-                "load_before": os.getloadavg()[0],
-                "load": loaded(address, server.pid, files, given.requests),
-                "after_load_megabytes": megabytes(server.pid) - before,
+            before, disk = megabytes(server), written(server)
+            content |= {
+                "load": loaded(address, server, files, given.requests),
+                "after_load_megabytes": megabytes(server) - before,
                 "harm": asyncio.run(harm(address, given.hostile)),
-                "grown_megabytes": megabytes(server.pid) - before,
-                "bytes_written": written(server.pid) - disk,
-                "bar": BAR,
+                "grown_megabytes": megabytes(server) - before,
+                "bytes_written": written(server) - disk,
             }
-        finally:
-            server.terminate()
-            server.wait()
-        content["bare_per_second"] = bare(folder, files, max(BATCH, given.requests // 4))
+        content |= {"maps": maps(folder, Path(__file__).parents[1] / "tests"), "bar": BAR}
     print(content)
     if not given.no_write:
         print("written:", write("serve", content))

@@ -33,6 +33,31 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
+def axe_source(folder: Path) -> str | None:
+    """The script of axe-core, which finds what keeps people out of a page; None where npm cannot fetch it."""
+    installed = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
+    if not installed.is_file():
+        npm = shutil.which("npm")
+        if npm is None:
+            return None
+        install = [
+            npm,
+            "install",
+            "--silent",
+            "--no-fund",
+            "--no-audit",
+            "--prefix",
+            str(folder),
+            "axe-core@4",
+        ]
+        try:
+            subprocess.run(install, check=True, capture_output=True, timeout=60)
+        except (subprocess.SubprocessError, OSError):
+            return None
+        installed = folder / "node_modules" / "axe-core" / "axe.min.js"
+    return installed.read_text(encoding="utf-8")
+
+
 class Browser:
     """One page of one browser, which is ended by ``close``."""
 

@@ -125,6 +125,22 @@ def law_labels_are_joint(metric: Metric) -> None:
     assert abs(value(metric, problem) - sum(each) / 3) > 1e-4
 
 
+def law_ignored(metric: Metric) -> None:
+    """Rows with the label that is ignored do not exist, whatever they hold; positions neither."""
+    task = metric.tasks[0]
+    problem = draw_problem(task, 12, 3, 1, dyadic=True)
+    junk = Problem(
+        task,
+        np.concatenate([np.full_like(problem.probs[:3], np.nan), problem.probs]),
+        np.concatenate([np.full_like(problem.labels[:3], 255), problem.labels]),
+    )
+    plain = value(metric, problem)
+    assert same(metric, value(metric, junk, ignore_index=255), plain)
+    if task == "multiclass":
+        image = metric(junk.probs.T[None], junk.labels[None], ignore_index=255)
+        assert close(metric, float(image), plain)
+
+
 # ------------------------------------------------------------------------------------------------ weights
 
 

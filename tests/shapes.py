@@ -63,7 +63,7 @@ def checking(path: Path) -> Iterator[None]:
 
 def _is_due(function: FunctionType) -> bool:
     """Whether this call is to be checked."""
-    if torch.compiler.is_compiling() or _calls is None:
+    if _calls is None or torch.compiler.is_compiling():
         return False
     _calls[function] = _calls.get(function, 0) + 1
     return _calls[function] <= MOST

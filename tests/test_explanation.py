@@ -6,6 +6,8 @@ import ast
 import doctest
 import fnmatch
 import functools
+import importlib
+import json
 import re
 from pathlib import Path
 
@@ -29,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "explanation"
 RESULTS = ROOT / "docs" / "results"
 PAGES = sorted(path.name for path in FOLDER.glob("*.md"))
-WITHOUT_CODE = {"README.md", "claims.md", "what-to-use.md"}
+WITHOUT_CODE = {"README.md", "claims.md", "scale.md", "what-to-use.md"}
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)")
@@ -115,6 +117,14 @@ def test_pictures_are_those_of_the_script() -> None:
     shown = {name for page in PAGES for name in re.findall(r"\(figures/([\w-]+)\.svg\)", text_of(page))}
     assert len(listed) == len(set(listed))
     assert set(listed) == shown == {path.stem for path in (FOLDER / "figures").glob("*.svg")}
+
+
+def test_costs_are_those_of_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables of the page are made from the benchmark's results."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    scale = importlib.import_module("scale")
+    measured = json.loads((scale.RESULTS / "scale.json").read_text(encoding="utf-8"))["tables"]
+    assert f"{scale.START}\n{scale.tables(list(measured.values()))}\n{scale.END}" in text_of("scale.md")
 
 
 def test_every_page_is_in_the_index() -> None:

@@ -19,6 +19,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from calibrant.calibrators import load_calibrator
 from calibrant.data.table import RawData, RawPart
 from calibrant.evaluation import Evaluation, evaluate
 from calibrant.models import build as build_model
@@ -395,6 +396,22 @@ def test_segmentation_and_detection(tmp_path, monkeypatch, capsys) -> None:
             more += ["--method", "temperature" if "streets" in command else "platt"]
         done = call(*shlex.split(command, comments=True), *more, folder=tmp_path)
         assert done.returncode == int("exits with 1" in command), (command, done.stderr)
+
+
+def test_language_model_tokens(tmp_path, monkeypatch, capsys) -> None:
+    """Commands end well; the largest log-probabilities give nearly the temperature of whole rows, 1.6."""
+    run_page("language-model-tokens.md", tmp_path, monkeypatch)
+    text = (PAGES / "language-model-tokens.md").read_text(encoding="utf-8")
+    monkeypatch.setattr("calibrant.evaluation.evaluate", lambda *_, **__: FOUND)
+    for command in re.findall(r"^\$ calibrant (.*)$", text, re.MULTILINE):
+        done = call(*shlex.split(command), folder=tmp_path)
+        assert done.returncode == 0, (command, done.stderr)
+    part, whole = (
+        load_calibrator(tmp_path / f"{name}.safetensors").fit_result_.parameters["temperature"]
+        for name in ("temperature", "whole")
+    )
+    assert whole == pytest.approx(1.6, rel=0.05)
+    assert part == pytest.approx(whole, rel=0.03)
 
 
 def test_every_page_is_run() -> None:

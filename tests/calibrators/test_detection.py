@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from calibrant import InputError
-from calibrant.calibrators import DetectionCalibration, fit_detections
+from calibrant import CalibrantWarning, InputError, load_calibrator
+from calibrant.calibrators import (
+    DetectionCalibration,
+    fit_detections,
+    load_detection_calibration,
+    save_detection_calibration,
+)
 
 NETCAL = {
     "logistic": [0.26414046888923753, 0.05974264006429542, 0.032804778206505285, 0.018901994167215493],
@@ -38,6 +45,25 @@ def test_it_is_netcal_s(detections, method) -> None:
     again = DetectionCalibration.from_json(found.to_json())
     assert again == found
     assert found.loss < fit_detections(*detections[:2], method=method).loss
+
+
+def test_a_file_holds_all_and_nothing_else_is_taken_for_one(detections, tmp_path) -> None:
+    """Saved and loaded it is the same; a file of another calibrator, or a damaged one, is refused."""
+    found = fit_detections(*detections, method="beta", names=("x", "y"))
+    save_detection_calibration(found, tmp_path / "c.safetensors")
+    assert load_detection_calibration(tmp_path / "c.safetensors") == found
+    with pytest.raises(InputError, match="load_detection_calibration reads it"):
+        load_calibrator(tmp_path / "c.safetensors")
+    save_detection_calibration(replace(found, weights=found.weights[:2]), tmp_path / "d.safetensors")
+    with pytest.raises(InputError, match="is damaged"):
+        load_detection_calibration(tmp_path / "d.safetensors")
+
+
+def test_separable_detections_are_warned_of() -> None:
+    """Right ones state more than .5, wrong ones less: no weight is large enough, and that is said."""
+    stated = np.linspace(0.01, 0.99, 40)
+    with pytest.warns(CalibrantWarning, match="all 40 are told apart"):
+        fit_detections(stated, stated > 0.5)
 
 
 def test_a_planted_dependence_is_recovered() -> None:

@@ -280,3 +280,11 @@ def test_options_that_images_would_not_heed_are_refused(run, tmp_path) -> None:
         assert f"each image is a cluster; leave out {' '.join(options)}." in done.stderr
     done = run("fit", "i.npz", "-o", "c.safetensors", "--label-column", "y")
     assert "leave out --label-column y." in done.stderr
+
+
+def test_helps_show_no_types_beside_flags(run) -> None:
+    """``<bool>`` beside a flag would have people type one."""
+    for command in ((), ("study", "coverage")):
+        text = run(*command, "--help").stdout
+        assert "--version" in text
+        assert "bool" not in text

@@ -33,7 +33,7 @@ def test_every_command_takes_the_column(run, visits, tmp_path) -> None:
     (tmp_path / "other.csv").write_text((tmp_path / "visits.csv").read_text())
     both = run("compare", "visits.csv", "other.csv", "--cluster", "patient", "--bootstrap", "40")
     assert both.returncode == 0, both.stderr
-    assert "other: Samples count as dependent within 20 clusters" in " ".join(both.stdout.split())
+    assert "all models: Samples count as dependent within 20 clusters" in " ".join(both.stdout.split())
     fitted = run("fit", "visits.csv", "--cluster", "patient", "--out", "c.safetensors")
     assert fitted.returncode == 0, fitted.stderr
 

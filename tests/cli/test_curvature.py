@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from calibrant.curvature import HessianOperator
 from calibrant.training import Recipe, load_run, train
 from calibrant.training import curvature_measurement as core
 from calibrant.training import curvature_subject as subjects
+from undrawn import drawing_no_diagrams
 
 RECIPE = Recipe.read(
     {
@@ -30,7 +32,14 @@ RECIPE = Recipe.read(
         "evaluation": {"calibrators": ["temperature"], "bootstrap": 10},
     }
 )
-SMALL = ("--samples", "60", "--products", "60")
+SMALL = ("--samples", "40", "--products", "30")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_diagrams() -> Iterator[None]:
+    """Reports are whole but for the pictures of training and evaluation."""
+    with drawing_no_diagrams():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -89,27 +98,34 @@ def test_a_run_s_curvature_is_the_dense_hessian_s(folder: Path) -> None:
         assert f"{each['eigenvalues'][0]:.4g}" in result.output
 
 
-def test_the_report_gets_a_section_and_keeps_the_rest(folder: Path) -> None:
-    """Both splits stand in one section; all else of the report is as training wrote it."""
-    before = (folder / "report.html").read_text(encoding="utf-8")
-    for split in ("test", "train", "train"):
+@pytest.fixture(scope="module")
+def measured(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, bytes]]:
+    """The run's files before and after the command: on the training split, on it again, on the test split."""
+    folder = tmp_path_factory.mktemp("measured") / "run"
+    shutil.copytree(trained, folder)
+    found = [{"report.html": (folder / "report.html").read_bytes()}]
+    for split in ("train", "train", "test"):
         assert call(folder, "--split", split, *SMALL).exit_code == 0
-    page = (folder / "report.html").read_text(encoding="utf-8")
+        found.append({name: (folder / name).read_bytes() for name in ("curvature.json", "report.html")})
+    assert load_run(folder).evaluation is not None
+    return found
+
+
+def test_the_report_gets_a_section_and_keeps_the_rest(measured: list[dict[str, bytes]]) -> None:
+    """Both splits stand in one section; all else of the report is as training wrote it."""
+    before, page = (each["report.html"].decode() for each in (measured[0], measured[-1]))
     assert len(re.findall(r"<h2[^>]*>Curvature</h2>", page)) == 1
     assert page.count('aria-label="Spectrum on ') == 2
-    said = json.loads((folder / "curvature.json").read_text(encoding="utf-8"))["measurements"]
+    said = json.loads(measured[-1]["curvature.json"])["measurements"]
     assert [each["split"] for each in said] == ["train", "train", "test", "test"]
     kept = set(before.splitlines()) - set(page.splitlines())
     assert len(kept) <= 3, kept  # the order of the contents may name the new section
-    assert load_run(folder).evaluation is not None
 
 
-def test_the_same_call_gives_the_same_bytes(folder: Path) -> None:
+def test_the_same_call_gives_the_same_bytes(measured: list[dict[str, bytes]]) -> None:
     """Samples, probes and pictures are seeded."""
-    assert call(folder, *SMALL).exit_code == 0
-    first = [(folder / name).read_bytes() for name in ("curvature.json", "report.html")]
-    assert call(folder, *SMALL).exit_code == 0
-    assert first == [(folder / name).read_bytes() for name in ("curvature.json", "report.html")]
+    _, first, again, _ = measured
+    assert first == again
 
 
 def test_a_network_of_one_s_own(trained: Path, tmp_path: Path) -> None:

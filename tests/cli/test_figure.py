@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,16 @@ from typer.testing import CliRunner
 
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
-from calibrant.experiments.figure_roster import FIGURES
+from calibrant.experiments import figure_roster
+from calibrant.experiments.figure_roster import FIGURES, figure_named
+from few_points import few_points
+
+
+@pytest.fixture
+def quick_searches() -> Iterator[None]:
+    """Landscapes of a search at few points: what is asked here is what the command makes of it."""
+    with few_points():
+        yield
 
 
 def test_list_names_every_figure() -> None:
@@ -21,17 +32,28 @@ def test_list_names_every_figure() -> None:
     assert names == [figure.name for figure in FIGURES]
 
 
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """One figure in every format."""
+    folder, found = tmp_path_factory.mktemp("drawn"), {}
+    for ending in (".svg", ".png", ".pdf"):
+        path = folder / f"once{ending}"
+        result = CliRunner().invoke(app, ["figure", "focal-decomposition", "-o", str(path)])
+        assert result.exit_code == 0, result.output
+        found[ending] = path.read_bytes()
+    return found
+
+
 @pytest.mark.parametrize(("ending", "start"), [(".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")])
-def test_the_ending_says_what(tmp_path: Path, ending: str, start: bytes) -> None:
+def test_the_ending_says_what(drawn: dict[str, bytes], ending: str, start: bytes) -> None:
     """SVG, PNG and PDF."""
-    path = tmp_path / f"drawn{ending}"
-    result = CliRunner().invoke(app, ["figure", "focal-decomposition", "-o", str(path)])
-    assert result.exit_code == 0, result.output
-    assert path.read_bytes().startswith(start)
+    assert drawn[ending].startswith(start)
 
 
-def test_what_the_caption_gets_wrong_is_said(tmp_path: Path) -> None:
+def test_what_the_caption_gets_wrong_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A figure that differs from the published one says where."""
+    regions, quicker = (figure_named(name) for name in ("confidence-regions", "focal-decomposition"))
+    monkeypatch.setattr(figure_roster, "FIGURES", (replace(regions, panels=quicker.panels),))
     noted = CliRunner().invoke(app, ["figure", "confidence-regions", "-o", str(tmp_path / "drawn.svg")])
     assert "proposition 5" in noted.output
 
@@ -51,6 +73,7 @@ def test_refusals_are_sentences(arguments: list[str], message: str) -> None:
     assert message in str(result.exception)
 
 
+@pytest.mark.usefixtures("quick_searches")
 def test_landscape_of_a_file(tmp_path: Path) -> None:
     """Of the calibration split; the picture is written and a sentence tells what one sees."""
     rng = np.random.default_rng(7)
@@ -82,6 +105,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("quick_searches")
 def test_landscape_of_one_label(files: Path) -> None:
     """By name or number; a file without a split says that all of it is used."""
     path = files / "label.svg"
@@ -107,6 +131,7 @@ def test_landscape_of_one_label(files: Path) -> None:
     assert by_number.output == by_name.output
 
 
+@pytest.mark.usefixtures("quick_searches")
 def test_landscape_of_confidences(files: Path) -> None:
     """That of the same numbers as log-odds, with what was right as labels."""
     given = np.load(files / "top.npz")
@@ -156,13 +181,11 @@ def test_landscape_refusals(files: Path, arguments: list[str], message: str) -> 
 
 
 @pytest.mark.parametrize("ending", [".svg", ".pdf"])
-def test_the_same_bytes_again(tmp_path: Path, ending: str) -> None:
+def test_the_same_bytes_again(tmp_path: Path, drawn: dict[str, bytes], ending: str) -> None:
     """A figure drawn twice is the same file, so a committed one changes only if what it shows does."""
-    first, second = tmp_path / f"once{ending}", tmp_path / "again" / f"once{ending}"
-    second.parent.mkdir()
-    for path in (first, second):
-        assert CliRunner().invoke(app, ["figure", "focal-decomposition", "-o", str(path)]).exit_code == 0
-    assert first.read_bytes() == second.read_bytes()
+    path = tmp_path / f"once{ending}"
+    assert CliRunner().invoke(app, ["figure", "focal-decomposition", "-o", str(path)]).exit_code == 0
+    assert path.read_bytes() == drawn[ending]
 
 
 @pytest.mark.parametrize(

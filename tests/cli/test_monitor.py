@@ -131,3 +131,21 @@ def test_other_tables(stream: Path, tmp_path: Path, ending: str) -> None:
     texts = [call("monitor", str(each), *given, folder=tmp_path).stdout for each in (stream, path)]
     one, other = map(json.loads, texts)
     assert one["tests"] == other["tests"]
+
+
+def test_a_page_shows_the_stream_and_patients_are_clusters(stream: Path, tmp_path: Path) -> None:
+    """The page says what the alarm says, window by window; a page of something else is not replaced."""
+    lines = stream.read_text(encoding="utf-8").splitlines()
+    rows = [f"{line},p{row // 3}" for row, line in enumerate(lines[1:])]
+    stream.write_text("\n".join([f"{lines[0]},patient", *rows]), encoding="utf-8")
+    given = ["--time", "when", "--window", "3d", "--bootstrap", "4", "--cluster", "patient"]
+    code, said = run(tmp_path, str(stream), *given, "--report", "page.html", "--title", "Ward 7")
+    assert (code, "share one stake" in said) == (1, True)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert all(
+        each in page for each in ("Ward 7", "Alarm at 2026-11-", "Window by window", "<svg", "patient")
+    )
+    assert str(tmp_path) not in page
+    (tmp_path / "mine.html").write_text("my own", encoding="utf-8")
+    code, said = run(tmp_path, str(stream), *given, "--report", "mine.html")
+    assert (code, "--force" in said) == (2, True)

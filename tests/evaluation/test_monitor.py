@@ -46,6 +46,35 @@ def test_a_bet_pays_one_on_average(prob) -> None:
         np.testing.assert_allclose(mean, 1, rtol=1e-9)
 
 
+@pytest.mark.parametrize("prob", [0.03, 0.5, 0.9])
+def test_bets_on_a_cluster_pay_one_on_average_whatever_hangs_together(prob) -> None:
+    """Three samples that are all alike: the mean wealth is one, where the product of three bets pays more."""
+    probs, windows = np.full(3, prob), np.zeros(3, dtype=np.int64)
+    pays = [
+        log_wealth(probs, np.full(3, outcome), windows, 1, GAMBLERS, clusters=np.zeros(3, dtype=np.int64))[0]
+        for outcome in (0.0, 1.0)
+    ]
+    np.testing.assert_allclose((1 - prob) * np.exp(pays[0]) + prob * np.exp(pays[1]), 1, rtol=1e-9)
+    apart = log_wealth(probs, np.ones(3), windows, 1, GAMBLERS)[0]
+    np.testing.assert_allclose(apart, 3 * pays[1], rtol=1e-9, atol=1e-12)
+
+
+def test_copies_of_a_stream_in_clusters_tell_as_much_as_the_stream() -> None:
+    """Each sample four times, the copies in one cluster: the same evidence, and no more of a change."""
+    rng = np.random.default_rng(0)
+    stream, when = _stream(rng, 6, change=0.2, at=3)
+    baseline, _ = _stream(rng, 4)
+    copies = np.repeat(np.arange(stream.num_samples), 4)
+    many = stream.rows(copies).with_clusters([str(each) for each in copies])
+    given = {"window": 1, "baseline": baseline, "bootstrap": 4}
+    once, again = monitor(stream, when, **given), monitor(many, when[copies], **given)
+    assert any("share one stake" in note for note in again.notes)
+    for mine, theirs in zip(again.tests, once.tests, strict=True):
+        assert mine.log10_evidence == pytest.approx(theirs.log10_evidence)
+    blind = monitor(many.with_clusters(None), when[copies], **given)
+    assert blind.tests[0].log10_evidence[-1] > 2 * once.tests[0].log10_evidence[-1]
+
+
 def test_gamblers_win_where_they_are_right() -> None:
     """Who bets on the truth gains on average; the mean logarithm is the divergence of stated from true."""
     stated, truth = 0.8, expit(0.5 * np.log(4))

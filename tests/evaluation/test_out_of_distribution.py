@@ -58,6 +58,23 @@ def test_every_arm_is_judged_and_changes_are_paired(made: Maker) -> None:
     assert Evaluation.from_json(found.to_json()) == found
 
 
+def test_copies_in_clusters_tell_as_much_as_the_samples(made: Maker) -> None:
+    """Each sample three times, the copies in one cluster: the same values and intervals."""
+    predictions, others = made(num_samples=200), foreign(100)
+    plain = evaluate(predictions, ood=others, calibrators=[], **FEW).out_of_distribution
+    found = [each.rows(np.repeat(np.arange(len(each)), 3)) for each in (predictions, others)]
+    names = [[f"{row:03d}" for row in np.repeat(np.arange(len(each) // 3), 3)] for each in found]
+    mine, theirs = (each.with_clusters(name) for each, name in zip(found, names, strict=True))
+    copied = evaluate(mine, ood=theirs, calibrators=[], **FEW).out_of_distribution
+    assert plain is not None
+    assert copied is not None
+    for key, wanted in plain.arms[0].metrics.items():
+        got = copied.arms[0].metrics[key]
+        assert (got.value, got.low, got.high) == pytest.approx(
+            (wanted.value, wanted.low, wanted.high), rel=0.02
+        )
+
+
 def test_scores_that_need_logits_have_no_calibrated_arms(made: Maker) -> None:
     """Energy of the predictions as they came only; of probabilities it is refused."""
     predictions = made(num_samples=200, split=np.arange(200) % 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +16,19 @@ from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.quantities.kolmogorov_smirnov import value as largest_sum
 from calibrant.evaluation.verdict.finding import find
 from calibrant.experiments.studies.coverage import COVERAGE, PAGE
-from calibrant.experiments.studies.coverage.claims import Share, claims
+from calibrant.experiments.studies.coverage.claims import (
+    Share,
+    claims,
+    covered,
+    gate_alarms,
+    mean_coverage,
+    verdict_alarms,
+)
 from calibrant.experiments.studies.coverage.measure import RECORDS, judged, procedure_of, run_coverage
 from calibrant.experiments.studies.coverage.numbers import numbers_of
 from calibrant.experiments.studies.coverage.populations import Normal, draw_labels, smoothed, stated
 from calibrant.experiments.studies.coverage.settings import Method, Setting
-from calibrant.experiments.studies.coverage.truth import event_errors, normal_truth
+from calibrant.experiments.studies.coverage.truth import event_errors, normal_gaps, normal_truth
 from calibrant.experiments.studies.coverage.verdicts import judged_parts, word
 from calibrant.experiments.study import Session
 
@@ -29,6 +37,7 @@ SMALL = Setting(
     classes=(3,),
     samples=(60,),
     scales=(1.0, 1.3),
+    alarm_sets=2,
     changed_classes=(),
 )
 
@@ -136,6 +145,48 @@ def test_what_is_counted() -> None:
     assert cell["verdict"]["alarms"] == pytest.approx(2 / 3)
     assert cell["verdict"]["words"]["undecided: few samples"] == pytest.approx(1 / 3)
     assert cell["verdict"]["parts"] == pytest.approx({"top label": 1 / 3, "slope": 2 / 3})
+
+
+def test_the_largest_gap_is_that_of_bins_with_samples() -> None:
+    """Its true value is another for each set, also for the centred bootstrap on the first one."""
+    lists = {"value": [0.3, 0.2], "low": [0.2, 0.0], "high": [0.4, 0.3], "without_chance": [0.3, 0.1]}
+    record = {
+        "seed": 0,
+        "cell": {"classes": 3, "samples": 60, "scale": 1.3, "file": None, "stated": None, "after": None},
+        "truth": {"mce": 0.9},
+        "errors": {"mce": {**lists, "p": [0.01, 0.2], "truth": [0.3, 0.5]}},
+        "centred": {"mce": {"low": [0.25], "high": [0.35]}},
+        "parts": {"slope": [0.9, 0.9]},
+        "words": [],
+    }
+    (cell,) = numbers_of([record], SMALL)["cells"]
+    error = cell["errors"]["mce"]
+    assert [error[name] for name in ("covered", "above", "below", "truth")] == [0.5, 0.0, 0.5, 0.4]
+    assert error["centred"]["covered"] == 1.0
+
+
+def test_true_gaps_of_bins_are_those_of_the_largest_one() -> None:
+    """The largest of them is the true MCE; a calibrated population has none."""
+    method = Method(truth_samples=4000)
+    gaps = normal_gaps(3, 1.6, method)
+    assert np.abs(gaps).max() == pytest.approx(normal_truth(3, 1.6, method)["mce"], abs=1e-12)
+    assert not normal_gaps(3, 1.0, method).any()
+
+
+def test_sets_without_intervals_speak_for_alarms_and_coverage() -> None:
+    """Where the truth is stated they are added to both, but not to the mean coverage of all cells."""
+    cell: dict[str, Any] = {
+        "scale": 1.0,
+        "stated": None,
+        "sets": 100,
+        "errors": {"ece": {"covered": 0.9, "real": 0.1, "sets": 100}},
+        "verdict": {"alarms": 0.1},
+        "further": {"sets": 300, "real": {"ece": 6}, "verdict": 6},
+    }
+    (real,), (blamed,), covers = gate_alarms([cell], "ece"), verdict_alarms([cell]), covered(cell, "ece")
+    assert (real.value, blamed.value, covers.value) == pytest.approx((16 / 400, 16 / 400, 384 / 400))
+    assert (real.sets, blamed.sets, covers.sets) == (400, 400, 400)
+    assert mean_coverage({"cells": [cell]}, "ece") == Share(value=0.9, sets=100)
 
 
 def test_an_aim_is_decided_by_an_interval() -> None:

@@ -13,6 +13,7 @@ from calibrant.experiments.matching import matches, read_wanted
 from calibrant.experiments.studies.generalisation_gap.measure import GeneralisationGap
 from calibrant.experiments.studies.linear_model.measure import LinearModel
 from calibrant.experiments.tasks.training import Training, recipe_of
+from calibrant.training import load_recipe
 from toy_task import toy_grid
 
 GRIDS = Path(__file__).parents[2] / "grids"
@@ -62,13 +63,16 @@ def test_settings_that_come_twice_count_once() -> None:
 
 
 def test_recipes_by_path_and_as_tables(tmp_path) -> None:
-    """A path is relative to the grid; a table is the recipe itself; a point gives a whole recipe."""
+    """A path is relative to the grid, a name is a recipe of calibrant's, a table the recipe itself."""
     (tmp_path / "base.toml").write_text("[training]\nepochs = 7\n")
     (tmp_path / "grid.toml").write_text('recipe = "base.toml"\n[axes]\n"data.seed" = [3]\n')
     recipe = recipe_of(load_grid(tmp_path / "grid.toml").points[0].settings)
     assert (recipe.training.epochs, recipe.data.seed) == (7, 3)
     inline = Grid.read({"recipe": {"training": {"epochs": 7}}, "axes": {"data": {"seed": [3]}}})
     assert recipe_of(inline.points[0].settings) == recipe
+    named = Grid.read({"recipe": "digits", "axes": {"seed": [1]}})
+    wanted = load_recipe("digits").with_settings(["seed=1"])
+    assert not recipe_of(named.points[0].settings).differences(wanted)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +133,7 @@ def test_the_grids_of_the_project_are_valid() -> None:
     """Each can be read; the digits' holds 60 runs."""
     grids = {path.stem: load_grid(path) for path in sorted(GRIDS.glob("*.toml"))}
     assert len(grids["digits-losses"].points) == 60
+    assert load_grid("digits-losses").points == grids["digits-losses"].points
 
 
 def test_a_small_budget() -> None:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from calibrant import metrics
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
+from calibrant.experiments.arms import ArmRuns, difference, runs_by_arm
 from calibrant.experiments.engines.serial import Serial
 from calibrant.experiments.grid import Grid, load_grid
 from calibrant.experiments.matching import matches
@@ -23,7 +24,7 @@ from calibrant.experiments.store import Store
 from calibrant.experiments.studies.losses import GRID, LOSSES, page_of
 from calibrant.experiments.studies.losses.claims import claims, on_grid
 from calibrant.experiments.studies.losses.measure import by_class
-from calibrant.experiments.studies.losses.numbers import KEPT, PAPERS, ArmRuns, difference, runs_by_arm
+from calibrant.experiments.studies.losses.numbers import KEPT, PAPERS
 from calibrant.experiments.studies.losses.numbers import shown as shown_of
 from calibrant.experiments.studies.losses.published import quotes
 from calibrant.experiments.studies.losses.settings import SETTINGS, Setting, setting_named

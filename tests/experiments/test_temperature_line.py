@@ -145,8 +145,8 @@ def test_what_is_followed(runs: Runs) -> None:
         reached = curve.found["nll"]
         assert reached["range"] <= reached["line"] <= reached["plain"]
         assert reached["full"] <= reached["range"] + 1e-9
-        assert curve.lost_by_line >= 0
-        assert curve.lost_by_range >= 0
+        assert curve.lost_by() >= 0
+        assert curve.fall_from("range") >= 0
         assert curve.at_zero > 0
 
 

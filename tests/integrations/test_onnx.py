@@ -28,6 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 
 EVENTS = ("binary", "multilabel")
 KINDS = ("binary", "multiclass", "multilabel")
+NUM_SAMPLES = 60  # searching bins is unrolled: the more there are, the longer an export takes
 LATE = dict.fromkeys(("platt", "beta", "quadratic"), ("multilabel",))
 
 
@@ -88,7 +89,7 @@ def hard(scores: Tensor) -> Tensor:
 )
 def test_onnxruntime_agrees(name: str, kind: str, tmp_path: Path) -> None:
     """Probabilities are those of ``predict_proba`` to 1e-6, of any number of samples, hard ones included."""
-    scores, labels = draw(kind, 300)
+    scores, labels = draw(kind, NUM_SAMPLES)
     calibrator = build(name).fit(scores, labels)
     exported = export_onnx(calibrator, tmp_path / "c.onnx")
     assert exported.inputs == ("logits",)
@@ -106,7 +107,7 @@ def test_onnxruntime_agrees(name: str, kind: str, tmp_path: Path) -> None:
 )
 def test_doubles_and_scores(name: str, kind: str, output: str, tmp_path: Path) -> None:
     """float64 in is float64 out; log-probabilities, or log-odds, are those of the forward pass."""
-    scores, labels = draw(kind, 300)
+    scores, labels = draw(kind, NUM_SAMPLES)
     calibrator = build(name).fit(scores, labels)
     exported = export_onnx(calibrator, tmp_path / "c.onnx", output="scores", dtype=torch.float64)
     assert exported.output == output

@@ -88,6 +88,11 @@ def test_perfect_predictor(metric: Metric) -> None:
     laws.law_perfect(metric)
 
 
+def test_ignored_labels(metric: Metric) -> None:
+    """A label that is ignored: its rows and positions count for nothing."""
+    laws.law_ignored(metric)
+
+
 def test_worst_predictor(metric: Metric) -> None:
     """Certain and always wrong: the declared value."""
     laws.law_worst(metric)

@@ -140,3 +140,32 @@ def test_wrong_files_are_named(files, tmp_path) -> None:
         load_detections(tmp_path / "wrong.json", truth)
     with pytest.raises(InputError, match="`iou` must be above 0"):
         load_detections(results, truth, iou=0)
+
+
+def test_a_calibrator_by_place_is_fitted_and_applied_on_the_command_line(tmp_path) -> None:
+    """Cars on the left state too much: after it the scores there are lower, all other fields are kept."""
+    rng = np.random.default_rng(0)
+    truth = {"images": [{"id": k, "width": 200, "height": 100} for k in range(300)], "annotations": []}
+    truth["categories"] = [{"id": 1, "name": "car"}]
+    found = []
+    for k in range(300):
+        left, score = bool(k % 2), 0.3 + 0.6 * rng.random()
+        box = [10 if left else 150, 10, 30, 30]
+        found.append({"image_id": k, "category_id": 1, "bbox": box, "score": score, "mine": k})
+        if rng.random() < score * (0.3 if left else 1.0):
+            truth["annotations"].append({"image_id": k, "category_id": 1, "bbox": box})
+    for name, content in (("truth", truth), ("found", found)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    beside = ("--annotations", "truth.json")
+    fit = ("fit", "found.json", *beside, "--method", "detection-logistic", "-o", "c.safetensors")
+    assert "fit on every detection with --all" in call(*fit, folder=tmp_path).stderr
+    done = call(*fit, "--all", folder=tmp_path)
+    assert (done.returncode, "300 detections in 300 images by confidence, x, y" in done.stdout) == (0, True)
+    done = call("apply", "c.safetensors", "found.json", *beside, "-o", "better.json", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    after = json.loads((tmp_path / "better.json").read_text())
+    assert [each["mine"] for each in after] == list(range(300))
+    means = [np.mean([each["score"] for each in after[side::2]]) for side in (0, 1)]
+    assert means[1] < 0.35 < 0.5 < means[0]
+    without = call("apply", "c.safetensors", "found.json", "-o", "worse.json", folder=tmp_path)
+    assert (without.returncode, "--annotations must name the images" in without.stderr) == (2, True)

@@ -121,6 +121,8 @@ def test_commands(tmp_path) -> None:
     repaired = load_predictions(tmp_path / "u.npz").confidence
     near = calibrator.predict_proba(torch.from_numpy(LOGITS)).amax(dim=1)
     assert float((repaired - near).abs().max()) < 0.1
+    choice = call("fit", file, "--all", "-o", "chosen.safetensors", folder=tmp_path)
+    assert "  temperature                 1  " in choice.stdout or "* temperature" in choice.stdout
     event = call("fit", file, "--all", "--method", "platt", "-o", "p.safetensors", folder=tmp_path)
     assert event.returncode == 0, event.stderr
     assert call("apply", "p.safetensors", file, "-o", "v.jsonl", folder=tmp_path).returncode == 0
@@ -137,6 +139,8 @@ def test_evaluation_scales_the_logits(tmp_path) -> None:
     assert arm.parameters["temperature"] == pytest.approx(
         fit_top_k_temperature(found.top_k, LABELS).fit_result_.parameters["temperature"]
     )
+    assert judged.choice is not None
+    assert judged.choice.chosen == "temperature"  # far better than the confidences as they came
     before, after = (each.metrics["ece"].value for each in (judged.arm("uncalibrated"), arm))
     assert after < before / 2
 

@@ -691,5 +691,5 @@ def test_a_missing_folder_is_named(tmp_path: Path, evaluation_of: Callable[..., 
 
 def test_only_evaluations_and_comparisons_are_reported() -> None:
     """Anything else is a TypeError that says what it was."""
-    with pytest.raises(TypeError, match="must be an Evaluation or a Comparison; got dict"):
+    with pytest.raises(TypeError, match="an Evaluation, a Comparison or a Monitoring; got dict"):
         report_text({})

@@ -12,6 +12,7 @@ import torch
 
 from calibrant.calibrators import Landscape, Place, TemperatureRidge
 from calibrant.reports.figures.landscape import landscape_heat_map, landscape_key, landscape_sentence
+from few_points import few_points
 
 _ZERO = "Exponent 0, which is temperature scaling, lies"
 
@@ -55,8 +56,7 @@ def written(ax: Any) -> Any:
     ],
     ids=["nll", "ece", "classwise", "logarithmic", "flat", "all zero"],
 )
-@pytest.mark.parametrize("ending", ["svg", "png"])
-def test_it_is_drawn(changes: dict[str, Any], ending: str) -> None:
+def test_it_is_drawn(changes: dict[str, Any]) -> None:
     """Heat map, ridge, line and anchors, cloud, temperature scaling, the chosen point; and it is written."""
     landscape = made(**changes)
     ax = landscape_heat_map(landscape)
@@ -64,9 +64,10 @@ def test_it_is_drawn(changes: dict[str, Any], ending: str) -> None:
     drawn = [np.column_stack(line.get_data()) for line in ax.lines]
     for wanted in (landscape.cloud, landscape.line, [[0.8, 1.8]], [[0.0, 1.0]]):
         assert any(np.shape(each) == np.shape(wanted) and np.allclose(each, wanted) for each in drawn)
-    buffer = io.BytesIO()
-    written(ax).savefig(buffer, format=ending)
-    assert buffer.getbuffer().nbytes > 5000
+    for ending in ("svg",) if changes else ("svg", "png"):
+        buffer = io.BytesIO()
+        written(ax).savefig(buffer, format=ending)
+        assert buffer.getbuffer().nbytes > 5000
 
 
 def test_colours_say_where_the_objective_is_low() -> None:
@@ -165,5 +166,6 @@ def test_drawing_real_landscapes() -> None:
     logits = 3 * torch.randn(80, 4, generator=generator)
     labels = torch.multinomial(torch.softmax(logits / 2, dim=1), 1, generator=generator)[:, 0]
     for objective in ("nll", "adaptive_ece"):
-        ax = landscape_heat_map(objective_landscape(logits, labels, objective=objective, num_resamples=3))
-        written(ax).savefig(io.BytesIO(), format="png")
+        with few_points():
+            landscape = objective_landscape(logits, labels, objective=objective, num_resamples=3)
+        written(landscape_heat_map(landscape)).savefig(io.BytesIO(), format="png")

@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from calibrant.evaluation import evaluate
 from calibrant.training import Recipe, train
 from calibrant.training.learner import Learner
+from undrawn import drawing_little, drawing_nothing
 
 
 class Killed(BaseException):
     """Stands for a process that dies: nothing catches it."""
-
-
-@contextmanager
-def drawing_little() -> Iterator[None]:
-    """Leave out the pictures of a training and most null draws."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("calibrant.training.results.evaluate", functools.partial(evaluate, null_draws=20))
-        patch.setattr("calibrant.training.run_report.dynamics_sections", lambda _rows, _snapshots: ())
-        yield
-
-
-@contextmanager
-def drawing_nothing() -> Iterator[None]:
-    """And the report, on all of which so small a run spends nearly all of its time."""
-    with drawing_little(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("calibrant.reports.html.report_text", lambda *_given, **_sections: "<!doctype html>")
-        yield
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from calibrant.predictions import Predictions
-from chromium import CHROMIUM, Browser
+from chromium import CHROMIUM, Browser, axe_source
 
 pytestmark = [
     pytest.mark.slow,
@@ -148,6 +148,47 @@ def test_image(width: int, dark: bool, browser: Browser, address: str, folder: P
     browser.wait("!document.getElementById('image-error').hidden")
     assert "not an image" in browser.run("document.getElementById('image-error').textContent")
     check_page(browser, address)
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The script of axe-core."""
+    found = axe_source(tmp_path_factory.mktemp("axe"))
+    return found or pytest.skip("axe-core is not installed, and npm cannot fetch it")
+
+
+@pytest.mark.parametrize(("width", "dark"), WIDTHS)
+def test_nothing_keeps_people_out(
+    width: int, dark: bool, browser: Browser, address: str, folder: Path, axe: str
+) -> None:
+    """axe-core finds nothing on either view, before and after an answer, in light and dark."""
+
+    def check(what: str) -> None:
+        browser.run(axe)
+        found = browser.run(
+            "axe.run(document, {iframes: false}).then((found) => found.violations.map("
+            "(each) => [each.id, each.impact, each.nodes.map((node) => node.html)]))"
+        )
+        assert found == [], what
+
+    browser.show(address, width=width, dark=dark)
+    browser.wait("document.getElementById('image-file')")
+    check("the view of images")
+    browser.choose("#image-file", folder / "image.png")
+    browser.wait("document.getElementById('image-map')?.naturalWidth")
+    check("an answer")
+    browser.choose("#image-file", folder / "wrong.csv")
+    browser.wait("!document.getElementById('image-error').hidden")
+    check("an error")
+    browser.run("location.hash = '#predictions'")
+    browser.wait("!document.getElementById('predictions').hidden")
+    browser.run("document.querySelector('details').open = true")
+    check("the view of predictions")
+    browser.choose("#predictions-files", folder / "p.npz")
+    browser.wait("!document.getElementById('status').hidden")
+    check("progress")
+    browser.wait("!document.getElementById('result').hidden")
+    check("a report")
 
 
 def test_keyboard(browser: Browser, address: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from calibrant.web import workers
 from calibrant.web.limits import Limits, Refusal
-from calibrant.web.workers import Done, Workers
+from calibrant.web.workers import Done, Ready, Workers
 
 
 def sleeps(tell: Callable[[str, float], None]) -> None:
@@ -47,6 +47,36 @@ async def said(by: Workers, function: Callable[..., Any], *args: Any) -> list[An
         return [message async for message in by.run(function, *args)]
     except Refusal as refusal:
         return [refusal.status]
+
+
+def test_the_start_of_a_process_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is slow to start is waited for; its time begins when it is ready."""
+
+    class Slow:
+        """Says nothing for a while, then that it is ready, and the value."""
+
+        ready = False
+
+        def __init__(self) -> None:
+            self.said = iter([None, None, Ready(), Done(3)])
+
+        def send(self, _: object) -> None:
+            """Nothing."""
+
+        def next(self) -> Any:
+            """The next word, a hundred seconds later."""
+            clock[0] += 100
+            return next(self.said)
+
+    clock = [0.0]
+    monkeypatch.setattr(workers.time, "monotonic", lambda: clock[0])
+
+    async def answered() -> list[Any]:
+        by: Any = Workers(Limits(compute=150))
+        by._free.put_nowait(Slow())
+        return [message async for message in by.run(adds, 1, 2)]
+
+    assert asyncio.run(answered()) == [Done(3)]
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
 from calibrant._math.errors import InputError
 from calibrant._math.large_tables import is_large, read_table
-from calibrant._math.positions import positions_of
+from calibrant._math.positions import counted, positions_of
 from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.table_rows import read_rows
 
@@ -73,12 +73,13 @@ def check_probs(
     *,
     task: Task | None = None,
     find_top: bool = False,
+    ignore_index: int | None = None,
 ) -> Checked:
     """Check class probabilities ``(N, C)`` or probabilities of an event ``(N,)``.
 
     ``find_top`` reads from the same rows what is most probable and whether it is true, which takes less time
     than to read them again. In a table ``(N, C, d1, ...)`` with labels ``(N, d1, ...)`` every position is a
-    row.
+    row. Rows whose label is ``ignore_index`` are left out, whatever they hold.
     Rows of a multiclass table may miss one by ``row_sum_tolerance``; they are left as they are.
     """
     scores = as_float_tensor(probs, name="probs")
@@ -86,6 +87,8 @@ def check_probs(
         target = as_label_tensor(labels, name="labels").to(scores.device)
         mass = None if weights is None else as_float_tensor(weights, name="weights").to(scores.device)
         scores, labels, weights = positions_of("probs", scores, target, mass)
+    if ignore_index is not None and labels is not None:
+        scores, labels, weights = counted(scores, labels, weights, ignore_index)
     checked = _check_shapes("probs", scores, labels, weights, task)
     if checked.task == "multiclass":
         return replace(checked, top=_check_class_probs(checked.scores, checked.labels if find_top else None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 
@@ -37,3 +38,20 @@ def positions_of(
     flat = scores.movedim(1, -1).reshape(-1, scores.shape[1])
     target = labels.movedim(1, -1).reshape(-1, scores.shape[1]) if several else labels.reshape(-1)
     return flat, target, weights
+
+
+def counted(
+    scores: Tensor, labels: ArrayLike, weights: ArrayLike | None, ignore_index: int
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The rows whose label, or every label, is another one than ``ignore_index``.
+
+    Raises:
+        InputError: If no row is left.
+    """
+    target = as_label_tensor(labels, name="labels").to(scores.device)
+    mass = None if weights is None else as_float_tensor(weights, name="weights").to(scores.device)
+    kept = target != ignore_index
+    kept = kept if kept.ndim == 1 else kept.all(dim=1)
+    if not bool(kept.any()):
+        raise InputError(f"`labels` must not all be {ignore_index}; no position is left.")
+    return scores[kept], target[kept], None if mass is None else mass[kept]

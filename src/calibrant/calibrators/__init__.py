@@ -44,6 +44,8 @@ from calibrant.calibrators.cohorts.multicalibration import Multicalibrator as Mu
 from calibrant.calibrators.cohorts.multicalibration import multicalibrate as multicalibrate
 from calibrant.calibrators.detection import DetectionCalibration as DetectionCalibration
 from calibrant.calibrators.detection import fit_detections as fit_detections
+from calibrant.calibrators.detection_files import load_detection_calibration as load_detection_calibration
+from calibrant.calibrators.detection_files import save_detection_calibration as save_detection_calibration
 from calibrant.calibrators.drift.label_shift import (
     PriorEstimate as PriorEstimate,
 )

@@ -14,14 +14,16 @@ from torch import Tensor, nn
 from calibrant._math.arrays import ArrayLike, as_float_tensor, row_slices
 from calibrant._math.checks import Task, check_logits
 from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import back_to, working_dtype
 from calibrant._math.threads import threads_for
 from calibrant.calibrators.affine import Affine, merged, of_two_logits
 from calibrant.calibrators.fitting.cross_validation import held_out, over_correction
-from calibrant.calibrators.fitting.data import CalibrationData
+from calibrant.calibrators.fitting.data import CalibrationData, zeros_said
 from calibrant.calibrators.fitting.doubts import with_degeneracy
-from calibrant.calibrators.fitting.results import FitResult, Solution
+from calibrant.calibrators.fitting.results import FitResult, Solution, join
 from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.stored import ScoreRows, StoredSamples
 from calibrant.calibrators.fitting.tables import stack_tables
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities, floored
 from calibrant.calibrators.inputs import at_positions, check_like_fit, check_shape_like_fit, counted_positions
@@ -122,6 +124,47 @@ class Calibrator(FittedModule):
         if result.warnings:
             warnings.warn(f"{self.name}: {'; '.join(result.warnings)}.", CalibrantWarning, stacklevel=2)
         return self
+
+    def fit_in_pieces(
+        self, source: ScoreRows, labels: Int[Tensor, " N"], *, weights: Float[Tensor, " N"] | None = None
+    ) -> Self:
+        """Fit on scores that are read in pieces, some times over; nothing of their size is held.
+
+        Args:
+            source: Predictions of several classes, held or on file.
+            labels: Their classes ``(N,)``.
+            weights: Sample weights ``(N,)``, none of which is zero.
+
+        Returns:
+            The calibrator itself; ``fit_result_`` keeps no profile of the data.
+
+        Raises:
+            InputError: If a value is NaN or infinite, or this calibrator must see all scores at once.
+        """
+        if not self.fits_in_pieces:
+            raise InputError(f"{self.text} needs all scores at once; temperature scaling does not.")
+        samples = StoredSamples.of(source, labels, weights)
+        with threads_for(samples.scores.numel()):
+            solution = with_degeneracy(self._solve(samples), samples)
+        result = join(
+            [solution],
+            objective=self.objective,
+            notes=zeros_said(samples.num_zeros, "multiclass"),
+            num_samples=samples.num_samples,
+            data_sha256=samples.sha256,
+            profile=None,
+        )
+        parameters = {
+            name: torch.tensor(result.parameters[name], dtype=torch.float64) for name in self.parameter_ranges
+        }
+        num_classes = samples.scores.shape[1]
+        self.restore(parameters, result, kind="multiclass", num_classes=num_classes, class_names=None)
+        return self
+
+    @property
+    def fits_in_pieces(self) -> bool:
+        """Whether :meth:`fit_in_pieces` is for it, as its settings are."""
+        return False
 
     def refit(self, logits: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None) -> Self:
         """Another calibrator of the same settings, fitted to similar data: a fold, a resample, next week's.

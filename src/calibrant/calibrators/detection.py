@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrant._math.checks import check_choice
-from calibrant._math.errors import ConvergenceError, InputError
+from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
 
 Method: TypeAlias = Literal["logistic", "dependent-logistic", "beta"]
 METHODS: tuple[Method, ...] = ("logistic", "dependent-logistic", "beta")
@@ -31,6 +32,8 @@ class DetectionCalibration:
     num_covariates: int
     loss: float
     """Mean log-loss on the detections that it was fitted on."""
+    covariates: tuple[str, ...] = ()
+    """What the covariates are called, if they have names."""
 
     def predict_proba(self, confidences: ArrayLike, covariates: ArrayLike | None = None) -> Matrix:
         """Calibrated confidences ``(N,)``.
@@ -62,15 +65,24 @@ class DetectionCalibration:
             InputError: If it is no such text.
         """
         try:
-            given: dict[str, Any] = json.loads(text)
-            check_choice("method", given["method"], METHODS)
-            given["weights"] = tuple(given["weights"])
-            found = cls(**given)
-            if not np.isfinite((*found.weights, found.bias)).all():
-                raise InputError("its numbers must be finite")
-            found.predict_proba([0.5], np.full((1, found.num_covariates), 0.5))  # as many weights as terms
+            return cls.of(json.loads(text))
         except (ValueError, TypeError, KeyError) as error:
             raise InputError(f"it is not a calibrator of detections ({error}).") from error
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> DetectionCalibration:
+        """What stands in a file, by name.
+
+        Raises:
+            InputError: If a number is none, or there are not as many weights as terms.
+        """
+        check_choice("method", given["method"], METHODS)
+        kept = dict(given)
+        kept |= {name: tuple(given.get(name, ())) for name in ("weights", "covariates")}
+        found = cls(**kept)
+        if not np.isfinite((*found.weights, found.bias)).all():
+            raise InputError("its numbers must be finite.")
+        found.predict_proba([0.5], np.full((1, found.num_covariates), 0.5))  # as many weights as terms
         return found
 
 
@@ -80,6 +92,7 @@ def fit_detections(
     covariates: ArrayLike | None = None,
     *,
     method: Method = "logistic",
+    names: Sequence[str] = (),
 ) -> DetectionCalibration:
     r"""Fit a calibrator of detections by maximum likelihood.
 
@@ -96,9 +109,11 @@ def fit_detections(
         correct: Whether each is right, ``(N,)``.
         covariates: Columns ``(N, k)`` in 0..1, as :meth:`Detections.covariates` gives.
         method: The form.
+        names: What the covariates are called.
 
     Returns:
-        The calibrator.
+        The calibrator. A :class:`~calibrant.CalibrantWarning` says where the detections are separable: right
+        and wrong ones lie apart, so that no weights are large enough, and all confidences become 0 or 1.
 
     Raises:
         InputError: If shapes disagree, a value lies outside 0..1, or all detections are right or all wrong.
@@ -127,8 +142,20 @@ def fit_detections(
     if method == "beta":
         least[[0, axes.shape[1]]] = 0.0
     weights, bias, loss = _fitted(terms, right, least)
+    if (((terms @ weights + bias) > 0) == (right > 0)).all():
+        warnings.warn(
+            f"{method}: right and wrong detections are separable: all {len(right)} are told apart, so "
+            "the fit states near 0 or 1; take more detections, fewer covariates, or a simpler method.",
+            CalibrantWarning,
+            stacklevel=2,
+        )
     return DetectionCalibration(
-        method=method, weights=tuple(weights.tolist()), bias=bias, num_covariates=axes.shape[1] - 1, loss=loss
+        method=method,
+        weights=tuple(weights.tolist()),
+        bias=bias,
+        num_covariates=axes.shape[1] - 1,
+        loss=loss,
+        covariates=tuple(names),
     )
 
 

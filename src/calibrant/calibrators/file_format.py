@@ -20,6 +20,7 @@ FORMAT_VERSION = 1
 SINGLE_KEY = "calibrant.calibrator"
 GROUPS_KEY = "calibrant.group_calibrator"
 MULTI_KEY = "calibrant.multicalibrator"
+DETECTION_KEY = "calibrant.detection_calibration"
 _ENDING = ".safetensors"
 
 
@@ -107,6 +108,8 @@ def _or_else(metadata: Mapping[str, str]) -> str:
         return "; it holds those of groups: calibrant.calibrators.load_group_calibrator reads it"
     if MULTI_KEY in metadata:
         return "; it holds a multicalibrator: calibrant.calibrators.load_multicalibrator reads it"
+    if DETECTION_KEY in metadata:
+        return "; it holds one of detections: calibrant.calibrators.load_detection_calibration reads it"
     return "; it holds a single one: calibrant.load_calibrator reads it" if SINGLE_KEY in metadata else ""
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor
 from calibrant._math.checks import Checked, Task, check_logits
 from calibrant._math.errors import InputError
-from calibrant._math.positions import positions_of
+from calibrant._math.positions import counted, positions_of
 
 
 def check_like_fit(
@@ -46,13 +46,7 @@ def counted_positions(
     mass = None if weights is None else as_float_tensor(weights, name="weights").to(scores.device)
     if scores.ndim > 2:
         scores, target, mass = positions_of("logits", scores, target, mass)
-    if ignore_index is None:
-        return scores, target, mass
-    kept = target != ignore_index
-    kept = kept if kept.ndim == 1 else kept.all(dim=1)
-    if not bool(kept.any()):
-        raise InputError(f"`labels` must not all be {ignore_index}; no position is left.")
-    return scores[kept], target[kept], None if mass is None else mass[kept]
+    return (scores, target, mass) if ignore_index is None else counted(scores, target, mass, ignore_index)
 
 
 def at_positions(logits: ArrayLike, kind: Task, function: Callable[[Tensor], Tensor]) -> Tensor | None:

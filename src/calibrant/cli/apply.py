@@ -13,6 +13,7 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.dense import apply_to_images
+from calibrant.cli.detection import apply_to_boxes
 from calibrant.cli.reading import Reading, check_inputs, is_pipe, reads
 from calibrant.cli.terminal import Force, check_output, progress, write_unless_other
 from calibrant.cli.top_k import apply_to_top_k
@@ -64,6 +65,9 @@ def apply(
     from calibrant.predictions.repair_form import repaired, to_repair
     from calibrant.predictions.same_form import save_in_form_of
 
+    if (said := apply_to_boxes(calibrator, file, reading, out, force=force)) is not None:
+        typer.echo(said)
+        return
     with progress(f"reading {file.name}") as tell, one_sample_allowed():
         try:
             loaded = load_either(calibrator)

@@ -46,7 +46,7 @@ def evaluate(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...",
+            metavar="FILE",
             help="Predictions: .npz, .csv, .tsv, .jsonl, .parquet, .safetensors, .pt, or logits.npy "
             "(probs.npy) with labels.npy beside it; - for a pipe. Several are judged one after another. "
             "Large .npy and .parquet files are read in pieces, folders or .npz of segmentation by images; a "

@@ -73,7 +73,7 @@ def figure(
     width: Annotated[
         float | None,
         typer.Option(
-            min=2,
+            min=3,
             max=20,
             metavar="INCHES",
             help="Width of the figure; its height goes with it, and letters keep their size. A column of a "

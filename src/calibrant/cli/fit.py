@@ -10,13 +10,13 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.dense import IgnoreIndex, opened_dense, positions_to_fit
+from calibrant.cli.detection import fit_boxes, is_for_detections
 from calibrant.cli.parts import EngineOption, JobsOption, fit_in_parts, opened_parts, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import METHODS, Force, check_output, progress, write_unless_other
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
-    from calibrant.evaluation.fitting.templates import Labelled
     from calibrant.predictions import Predictions
 
 
@@ -32,8 +32,9 @@ def fit(
     method: Annotated[
         str | None,
         typer.Option(
-            help=f"{METHODS}; or {MULTICALIBRATION}, which mends groups that overlap. Default: chosen by "
-            "cross-validation; what and why is printed."
+            help=f"{METHODS}; or {MULTICALIBRATION}, which mends groups that overlap; or, for COCO "
+            "detections, detection-logistic, detection-dependent-logistic, detection-beta. Default: chosen "
+            "by cross-validation; what and why is printed."
         ),
     ] = None,
     every_row: Annotated[
@@ -55,33 +56,34 @@ def fit(
     check_inputs(file)
     check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
 
-    from calibrant.calibrators import build, fit_top_k_temperature
-    from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+    from calibrant.calibrators import build
     from calibrant.predictions.repair_form import to_repair
-    from calibrant.predictions.top_k import has_row_temperature
 
+    if is_for_detections(method):
+        if not force:
+            refuse_to_replace_another_file(out)
+        typer.echo("\n".join(fit_boxes(file, reading, method or "", out, every_row=every_row, force=force)))
+        return
     several = method == MULTICALIBRATION
     calibrator = None if method is None or several else build(method)
     with progress(f"reading {file.name}") as tell:
         table = None if by_group or several else opened_parts(file, reading, engine)
         if table is not None:
-            if not force:
-                refuse_to_replace_another_file(out)
+            tell(f"fitting on {table.num_samples:,} rows", 0.1)
             with shared_out(engine, jobs) as spread:
-                tell(f"fitting on {table.num_samples:,} rows", 0.1)
                 fitted, said = fit_in_parts(table, method, every_row=every_row, spread=spread)
-            fitted.class_names_ = table.class_names
-            write_unless_other(out, fitted.save, option="--out", force=force)
+            _save(fitted, out, table.class_names, force=force)
             typer.echo("\n".join([*summary(fitted, [*table.notes, *said]), f"calibrator: {out}"]))
             return
         dense = opened_dense(file, ignore_index=ignore_index, tabular=reading.words)
-        predictions = reading.load(file) if dense is None else positions_to_fit(dense)
+        predictions = reading.open(file) if dense is None else positions_to_fit(dense)
         rows = rows_to_fit(
             predictions,
             file,
             every_row=every_row,
             needs_groups=f"--method {method}" if several else "--by-group" if by_group else None,
         )
+        rows = rows if reads_pieces(None if by_group else calibrator, rows) else rows.loaded()
         if calibrator is None or "binary" in calibrator.kinds:
             rows = to_repair(rows)
         elif rows.kind == "top_label":
@@ -103,14 +105,10 @@ def fit(
             return
         if calibrator is None:
             tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
-            calibrator = chosen(Labelled.of(rows), rows.clusters)
-        elif rows.top_k is not None and not by_group and has_row_temperature(calibrator.text, rows):
-            tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
-            calibrator = fit_top_k_temperature(rows.top_k, weights=rows.weights)
+            calibrator = chosen(rows)
         elif not by_group:
             tell(f"fitting {calibrator.name} on {rows.num_samples} samples", 0.3)
-            # Warnings stand in the fit's own summary, which is printed below.
-            fit_quietly(calibrator, Labelled.of(rows))
+            calibrator = fit_to_all(calibrator, rows)
         if by_group:
             tell(f"fitting {calibrator.name} by group", 0.5)
             said = fit_by_group(calibrator, rows, out, force=force)
@@ -120,6 +118,14 @@ def fit(
         write_unless_other(out, calibrator.save, option="--out", force=force)
 
     typer.echo("\n".join([*summary(calibrator, predictions.notes), f"calibrator: {out}"]))
+
+
+def _save(calibrator: Calibrator, out: Path, class_names: tuple[str, ...] | None, *, force: bool) -> None:
+    """Write it; only a calibrator is replaced."""
+    if not force:
+        refuse_to_replace_another_file(out)
+    calibrator.class_names_ = class_names
+    write_unless_other(out, calibrator.save, option="--out", force=force)
 
 
 def summary(calibrator: Calibrator, notes: Sequence[str]) -> list[str]:
@@ -152,6 +158,28 @@ def rows_to_fit(
             "holds them."
         )
     return predictions if every_row else predictions.calibration
+
+
+def reads_pieces(calibrator: Calibrator | None, rows: Predictions) -> bool:
+    """Whether the calibrator is fitted on scores that are read in pieces; such are many, or on file."""
+    from calibrant.evaluation.fitting.split import is_wide
+
+    several = rows.kind == "multiclass" and (rows.num_classes or 0) > 2
+    large = rows.streamed or is_wide(rows)
+    return calibrator is not None and calibrator.fits_in_pieces and several and large
+
+
+def fit_to_all(calibrator: Calibrator, rows: Predictions) -> Calibrator:
+    """Fitted on all rows; warnings stand in the fit's own summary."""
+    from calibrant.calibrators import fit_top_k_temperature
+    from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+    from calibrant.predictions.top_k import has_row_temperature
+
+    if rows.top_k is not None and has_row_temperature(calibrator.text, rows):
+        return fit_top_k_temperature(rows.top_k, weights=rows.weights)
+    if rows.labels is not None and reads_pieces(calibrator, rows):
+        return calibrator.fit_in_pieces(rows, rows.labels, weights=rows.weights)
+    return fit_quietly(calibrator, Labelled.of(rows))
 
 
 def fit_by_group(calibrator: Calibrator, rows: Predictions, out: Path, *, force: bool) -> list[str]:
@@ -204,31 +232,36 @@ def fit_overlapping(rows: Predictions, out: Path, *, force: bool) -> list[str]:
     return [said, *lines, f"calibrator: {out}"]
 
 
-def chosen(data: Labelled, clusters: tuple[str, ...] | None = None) -> Calibrator:
+def chosen(rows: Predictions) -> Calibrator:
     """The best by cross-validation, which is printed; temperature scaling where none is clearly better."""
     from calibrant.calibrators import build, select
     from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE
-    from calibrant.evaluation.fitting.templates import fit_quietly
+    from calibrant.evaluation.fitting.templates import Labelled
+    from calibrant.evaluation.fitting.top_k import held_out
+    from calibrant.predictions.top_k import has_row_temperature
 
+    data = Labelled.of(rows)
     if len(data.labels) < LEAST_TO_CHOOSE:
         typer.echo(
             f"note: {len(data.labels)} samples are too few to choose a calibrator by (at least "
             f"{LEAST_TO_CHOOSE}): temperature scaling was fitted; --method takes another."
         )
-        return fit_quietly(build("temperature"), data)
-    selection = select(data.scores, data.labels, weights=data.weights, clusters=clusters)
+        return fit_to_all(build("temperature"), rows)
+    others = {"temperature": held_out(rows, 0)} if has_row_temperature("temperature", rows) else None
+    selection = select(data.scores, data.labels, weights=data.weights, clusters=rows.clusters, others=others)
     typer.echo(f"{selection}\n")
     if selection.calibrator is not None:
         return selection.calibrator
     typer.echo("note: to have a calibrator all the same, temperature scaling was fitted.")
-    return fit_quietly(build("temperature"), data)
+    return fit_to_all(build("temperature"), rows)
 
 
 def refuse_to_replace_another_file(out: Path) -> None:
     """Predictions may end in .safetensors too; only a calibrator may be replaced by a calibrator."""
     from calibrant.calibrators.cohorts.files import load_either
+    from calibrant.calibrators.file_format import DETECTION_KEY, holds
 
-    if not out.exists():
+    if not out.exists() or holds(out, DETECTION_KEY):
         return
     try:
         load_either(out)

@@ -31,7 +31,7 @@ from calibrant.cli.serve import serve
 from calibrant.cli.study import app as study
 from calibrant.cli.sweep import sweep
 from calibrant.cli.table import table
-from calibrant.cli.terminal import Command, errors
+from calibrant.cli.terminal import Command, Commands, errors
 from calibrant.cli.train import train
 
 EPILOG = (
@@ -41,6 +41,7 @@ EPILOG = (
 
 app = typer.Typer(
     name="calibrant",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -10,14 +10,17 @@ import typer
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
     Bins,
+    Force,
     Json,
     PositiveClass,
     Seed,
+    Title,
     check_json,
     check_output,
     command_line,
     deliver_json,
     progress,
+    refuse_to_replace_report,
     to_stdout,
 )
 
@@ -49,6 +52,8 @@ def monitor(
         typer.Option(min=1e-6, max=0.5, help="Probability of an alarm, ever, where nothing is wrong."),
     ] = 0.05,
     positive_class: PositiveClass = None,
+    report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
+    title: Title = None,
     json: Json = None,
     prometheus: Annotated[
         Path | None, typer.Option(help="Write metrics for Prometheus's node exporter to this .prom file.")
@@ -56,6 +61,7 @@ def monitor(
     bins: Bins = 15,
     bootstrap: Annotated[int, typer.Option(min=2, help="Resamples for the intervals of a window.")] = 200,
     seed: Seed = 0,
+    force: Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only an alarm.")] = False,
 ) -> None:
     """Is a model in use still calibrated? Exit with 1 if not; run it again whenever new predictions came.
@@ -66,6 +72,8 @@ def monitor(
     inputs = [stream] if baseline is None else [stream, baseline]
     check_inputs(*inputs)
     check_json(json, inputs)
+    check_output(report, endings=(".html",), option="--report", inputs=inputs)
+    refuse_to_replace_report(report, inputs, force=force)
     check_output(prometheus, endings=(".prom",), option="--prometheus", inputs=inputs)
 
     from calibrant._math.files import write_text
@@ -89,6 +97,10 @@ def monitor(
             command=command_line(),
             progress=lambda done: tell("judging the windows", done),
         )
+        if report is not None:
+            from calibrant.reports import write_report  # with matplotlib, half a second
+
+            write_report(found, report, title=title, files=inputs)
         deliver_json(json, found.to_json())
         if prometheus is not None:
             write_text(prometheus, prometheus_text(found))
@@ -129,34 +141,18 @@ def _table(found: Monitoring) -> Table:
     from rich.table import Table
 
     from calibrant.evaluation.monitoring.questions import said_times
-    from calibrant.evaluation.quantities.accuracy import ACCURACY
-    from calibrant.evaluation.quantities.ece import ECE
-    from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
-    from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
-    from calibrant.evaluation.quantities.prevalence import PREVALENCE
-    from calibrant.reports.words import MISSING, count, interval, number
+    from calibrant.reports.over_time import deciding, titles, window_cells
+    from calibrant.reports.words import count
 
-    events = found.kind in {"binary", "multilabel"}
-    means = (MEAN_PROBABILITY, PREVALENCE) if events else (MEAN_CONFIDENCE, ACCURACY)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    titles = ("window", "labelled", "stated", "positive" if events else "right", "ECE", "95 %", "evidence")
-    for title in titles:
+    for title in (*titles(found), "evidence"):
         table.add_column(title, justify="left" if title == "window" else "right", no_wrap=True)
-    deciding = next(test for test in found.tests if test.decides)
-    windows = list(zip(found.windows, deciding.log10_evidence, strict=True))
-    table.caption = f"an alarm from evidence {said_times(deciding.log10_threshold)} on"
+    test = deciding(found)
+    windows = list(zip(found.windows, test.log10_evidence, strict=True))
+    table.caption = f"an alarm from evidence {said_times(test.log10_threshold)} on"
     if len(windows) > _MOST_SHOWN:
         table.caption += f"; the last {_MOST_SHOWN} of {len(windows)} windows, --json has all"
     for each, evidence in windows[-_MOST_SHOWN:]:
-        metrics = each.metrics
-        both = [number(metrics[each.key].value) if each.key in metrics else MISSING for each in means]
-        error = metrics.get(ECE.key)
-        ece = [MISSING, ""] if error is None else [number(error.value), interval(error, between="–")]
-        table.add_row(
-            each.start,
-            f"{count(each.num_labelled)}/{count(each.num_samples)}",
-            *both,
-            *ece,
-            said_times(evidence),
-        )
+        labelled = f"{count(each.num_labelled)}/{count(each.num_samples)}"
+        table.add_row(each.start, labelled, *window_cells(each, found), said_times(evidence))
     return table

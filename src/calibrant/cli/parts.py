@@ -40,6 +40,10 @@ def opened_parts(path: Path, reading: Reading, engine: str | None) -> Partitione
 
     if is_pipe(path):
         return None
+    if reading.bands:
+        if engine is not None or is_partitioned(path):
+            raise InputError(f"--bands is for one file that is read here, without --engine; got {path}.")
+        return None
     if is_partitioned(path):
         return PartitionedPredictions(path, columns=reading.columns)
     parquet = (reading.form or path.suffix).lower().removeprefix(".") == "parquet"

@@ -30,7 +30,10 @@ def predict(
     ] = None,
     split: Annotated[
         Literal["train", "calibration", "test", "all"] | None,
-        typer.Option(help="Which split. Default: test, or all where there is none."),
+        typer.Option(
+            metavar="SPLIT",
+            help="Which split: train, calibration, test or all. Default: test, or all where there is none.",
+        ),
     ] = None,
     calibration: Annotated[
         float,
@@ -56,7 +59,10 @@ def predict(
         str, typer.Option(help="cpu, cuda, cuda:1 or mps; auto: a GPU if there is one.")
     ] = "auto",
     precision: Annotated[
-        Literal["float32", "bfloat16", "float16"], typer.Option(help="Precision of the network's arithmetic.")
+        Literal["float32", "bfloat16", "float16"],
+        typer.Option(
+            metavar="TYPE", help="Precision of the network's arithmetic: float32, bfloat16 or float16."
+        ),
     ] = "float32",
     no_network: Annotated[bool, typer.Option("--offline", help="Download no data.")] = False,
     force: Force = False,

@@ -95,12 +95,18 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "kind": (
         AnyKind | None,
-        typer.Option(help="What FILE holds, where that is not clear: multilabel without labels."),
+        typer.Option(
+            metavar="KIND",
+            help="What FILE holds, where that is not clear: binary, multiclass, multilabel (without labels) "
+            "or top_label.",
+        ),
     ),
     "lm_score": (
         LmScore,
         typer.Option(
-            help="Samples of lm-evaluation-harness: softmax of log-likelihoods, or per character or byte."
+            metavar="SCORE",
+            help="Samples of lm-evaluation-harness: softmax of log-likelihoods (acc), or of those per "
+            "character (acc_norm) or byte (acc_bytes).",
         ),
     ),
 }
@@ -147,6 +153,10 @@ class Reading:
         )
         if FREQUENCY in self.bands:
             found = by_frequency(found)
+        return self._in_clusters(found, path)
+
+    def _in_clusters(self, found: Predictions, path: Path) -> Predictions:
+        """The predictions, whose groups may be their clusters."""
         if not self._clusters_are_groups:
             return found
         if found.groups is None:
@@ -209,7 +219,8 @@ class Reading:
         """Predictions with a column of times, in which labels may be missing."""
         from calibrant.predictions.over_time import load_timed
 
-        return load_timed(path, time=time, columns=self.columns, format=self.form)
+        found = load_timed(path, time=time, columns=self.columns, format=self.form)
+        return replace(found, predictions=self._in_clusters(found.predictions, path))
 
     @property
     def words(self) -> str:

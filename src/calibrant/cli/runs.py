@@ -31,8 +31,10 @@ def runs(
         Literal["failed", "diverged", "unfinished", "predictions", "old", "chosen"] | None,
         typer.Option(
             "--prune",
+            metavar="WHICH",
             help="Remove failed or diverged runs, unfinished ones that no sweep is at, predictions (the "
-            "numbers stay), runs of older versions of the numbers, or all that --where chooses.",
+            "numbers stay), old ones (of earlier versions of the numbers), or all that --where has chosen: "
+            "failed, diverged, unfinished, predictions, old or chosen.",
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking.")] = False,

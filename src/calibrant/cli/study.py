@@ -7,16 +7,15 @@ from contextlib import ExitStack
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from calibrant._math.errors import InputError
 from calibrant.cli.manner import QUIET, Version, mannered
-from calibrant.cli.terminal import Report, command_line, errors, progress
+from calibrant.cli.terminal import Command, Commands, Report, command_line, errors, progress
 from calibrant.experiments.studies.roster import STUDIES, study_named
 from calibrant.experiments.study import Option, Session, Study
 
 
-class _Studies(TyperGroup):
+class _Studies(Commands):
     """A wrong name is answered by the nearest."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -95,6 +94,7 @@ def _add(study: Study) -> None:
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     app.command(
         study.name,
+        cls=Command,
         help=f"{study.summary}\n\nWrites {', '.join(study.files)}.",
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     )(mannered(command))

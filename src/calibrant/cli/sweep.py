@@ -27,7 +27,12 @@ STORE = typer.Option(
 
 
 def sweep(
-    grid: Annotated[Path, typer.Argument(help="A grid (.toml): a recipe and the settings to vary.")],
+    grid: Annotated[
+        Path,
+        typer.Argument(
+            help="A grid (.toml): a recipe and the settings to vary. Or the name of one that comes along."
+        ),
+    ],
     store: Annotated[str, STORE] = "store",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say how many runs there are, and how long they will take.")
@@ -58,7 +63,9 @@ def sweep(
 
     Exit code 1 says that runs failed; diverged ones have not.
     """
-    check_inputs(grid)
+    from calibrant.training.recipe_shelf import file_on_shelf
+
+    check_inputs(file_on_shelf(grid, "grid"))
 
     from calibrant.experiments.engines.roster import build_engine
     from calibrant.experiments.estimates import Estimates

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from calibrant._math.errors import InputError
 from calibrant.cli.manner import QUIET, VERBOSE
@@ -83,11 +83,21 @@ Json = Annotated[
 ]
 
 
+class Commands(TyperGroup):
+    """A group of commands, whose help has no types beside flags."""
+
+    def get_help(self, ctx: Any) -> str:
+        """The help without what nobody is to type."""
+        _leave_out_types(self.get_params(ctx))
+        return super().get_help(ctx)
+
+
 class Command(TyperCommand):
     """A command whose help names the calibrators, or the objectives, of their roster."""
 
     def get_help(self, ctx: Any) -> str:
-        """The help with the names filled in."""
+        """The help with the names filled in, and without what nobody is to type."""
+        _leave_out_types(self.get_params(ctx))
         for each in self.params:
             text = getattr(each, "help", None) or ""
             if METHODS in text:
@@ -99,6 +109,13 @@ class Command(TyperCommand):
 
                 vars(each)["help"] = text.replace("OBJECTIVES", alternatives(OBJECTIVES))
         return super().get_help(ctx)
+
+
+def _leave_out_types(params: Iterable[Any]) -> None:
+    """Flags take no value, so ``<bool>`` beside them would mislead."""
+    for each in params:
+        if getattr(each, "is_flag", False) and each.metavar is None:
+            each.metavar = ""
 
 
 def alternatives(names: Iterable[str]) -> str:

@@ -61,9 +61,9 @@ def train(
     from calibrant.training import at_budget, load_recipe
 
     if listed:
-        from calibrant.training.recipe_shelf import recipe_names
+        from calibrant.training.recipe_shelf import names_on_shelf
 
-        typer.echo("\n".join(recipe_names()))
+        typer.echo("\n".join(names_on_shelf()))
         return
     if recipe is None:
         raise InputError("which recipe? `calibrant train --list` lists those that come with calibrant.")

@@ -9,11 +9,14 @@ from calibrant.evaluation.fitting.split import has_both_parts
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.measured_coverage import coverage_of
 from calibrant.evaluation.prepare import Prepared
-from calibrant.evaluation.result import SCHEMA_VERSION, Evaluation, Repair, Verdict
+from calibrant.evaluation.result import SCHEMA_VERSION, Arm, ClassRow, Evaluation, Repair, Verdict
+from calibrant.evaluation.thresholds import WIDE
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.group_sentence import with_groups
 from calibrant.evaluation.verdict.verdict import reach_verdict
 from calibrant.evaluation.versions import versions
+
+MOST_LISTED = 200  # classes, of very many
 
 
 def conclude(judged: Judged) -> Evaluation:
@@ -21,23 +24,48 @@ def conclude(judged: Judged) -> Evaluation:
     fitted, prepared = judged.fitted, judged.fitted.prepared
     request, split, procedure = prepared.request, prepared.split, prepared.procedure
     predictions = request.predictions
+    arms, names, notes = _listed(judged.arms, split.test.class_names)
     return Evaluation(
         schema_version=SCHEMA_VERSION,
         kind=procedure.kind,
         num_classes=split.test.num_classes,
-        class_names=split.test.class_names,
+        class_names=names,
         num_calibration=split.num_calibration,
         num_test=judged.num_test,
         source=predictions.source,
         settings=procedure.settings(split.words, tuple(template.name for template in fitted.templates)),
-        arms=judged.arms,
+        arms=arms,
         verdict=_verdict(judged),
-        notes=(*prepared.notes, *fitted.failures),
+        notes=(*prepared.notes, *fitted.failures, *notes),
         versions=versions(),
         command=request.command,
         out_of_distribution=judged.out_of_distribution,
         coverage=coverage_of(procedure, judged.arms[0].metrics),
         choice=None if fitted.recommendation is None else fitted.recommendation.choice,
+    )
+
+
+def _listed(
+    arms: tuple[Arm, ...], names: tuple[str, ...] | None
+) -> tuple[tuple[Arm, ...], tuple[str, ...] | None, tuple[str, ...]]:
+    """Of very many classes those furthest off, and what to say of it; tables of all would be no use."""
+    rows = arms[0].classes
+    if len(rows) <= WIDE:
+        return arms, names, ()
+    worst = sorted(range(len(rows)), key=lambda k: _distance(rows[k]))[:MOST_LISTED]
+    kept = sorted(worst)
+    listed = tuple(replace(arm, classes=tuple(arm.classes[k] for k in kept)) for arm in arms)
+    note = (
+        f"Of {len(rows):,} classes the {MOST_LISTED} are listed whose mean probability is furthest from the "
+        "share of samples that they have, by p-value and then by distance."
+    )
+    return listed, None, (note,)
+
+
+def _distance(row: ClassRow) -> tuple[float, float]:
+    return (
+        1.0 if row.adjusted_p is None else row.adjusted_p,
+        -abs(row.mean_probability - row.prevalence),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,7 @@ from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Indices, Vector, width_bins
 from calibrant.evaluation.resampling.inversion import invert
 from calibrant.evaluation.resampling.null import ROUNDING
+from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
 
 
@@ -71,6 +73,11 @@ def detection_calibration_error(
     Raises:
         InputError: If shapes disagree or a value lies outside 0..1.
 
+    Note:
+        Without ``images``, chance is outcomes drawn from the confidences. With them it is the signs of the
+        residuals of whole images, and never less than for independent detections: where bins hold a handful
+        of detections or images, p-values are then too large and intervals too wide, not too small.
+
     References:
         Küppers, Kronenberger, Shantia and Haselhoff, "Multivariate Confidence Calibration for Object
         Detection", CVPR Workshops 2020.
@@ -102,7 +109,7 @@ def detection_calibration_error(
     place = np.zeros(len(stated), np.int64)
     for column, number in zip(axes.T, counts, strict=True):
         place = place * number + width_bins(np.ascontiguousarray(column), number)
-    codes = np.arange(len(stated)) if images is None else cluster_codes(images)
+    codes = None if images is None else cluster_codes(images)
     cells, noise = _cells(stated, happened, place, codes, least, num_draws, seed)
     drawn = cells.error(noise)
     ends = invert(cells, noise, level, seed=seed)
@@ -117,9 +124,15 @@ def detection_calibration_error(
 
 
 def _cells(
-    stated: Vector, happened: Vector, place: Indices, codes: Indices, least: int, num_draws: int, seed: int
+    stated: Vector,
+    happened: Vector,
+    place: Indices,
+    codes: Indices | None,
+    least: int,
+    num_draws: int,
+    seed: int,
 ) -> tuple[Cells, NDArray[np.float64]]:
-    """The bins that count, and noise in their residual sums by the signs of whole images."""
+    """The bins that count, and noise in their residual sums: drawn outcomes, or the signs of whole images."""
     _, index, sizes = np.unique(place, return_inverse=True, return_counts=True)
     enough = np.flatnonzero(sizes >= least)
     kept = np.flatnonzero(np.isin(index, enough))
@@ -133,12 +146,18 @@ def _cells(
         return np.bincount(bins, values, number).astype(np.float64)
 
     of_bins = indicator(bins)
-    own = codes[kept]
-    residuals, masses = (of_bins.T @ indicator(own, each) for each in (residual, np.ones(len(kept))))
     variance = summed(p * (1 - p))
     rng = np.random.default_rng((*stream_seed(seed, Stream.NULL), 13))
-    independent = np.sqrt(variance)[:, None] * rng.standard_normal((number, num_draws))
-    drawn, signs = SignedSums(residuals.tocsr(), variance, stream_seed(seed, Stream.NULL)).draw(independent)
+    clustered = None
+    if codes is None:
+        drawn = _drawn(p, of_bins, num_draws, rng)
+    else:
+        own = codes[kept]
+        residuals, masses = (of_bins.T @ indicator(own, each) for each in (residual, np.ones(len(kept))))
+        independent = np.sqrt(variance)[:, None] * rng.standard_normal((number, num_draws))
+        flips = SignedSums(residuals.tocsr(), variance, stream_seed(seed, Stream.NULL))
+        drawn, signs = flips.draw(independent)
+        clustered = Clustered.of(residuals / total, masses / total, (masses @ signs).T / total)
     where = np.arange(number)
     cells = Cells(
         cell=where,
@@ -152,6 +171,15 @@ def _cells(
         num_bins=number,
         total_squares=1 / total,
         error=lambda sums: np.abs(sums).sum(axis=1),
-        clustered=Clustered.of(residuals / total, masses / total, (masses @ signs).T / total),
+        clustered=clustered,
     )
     return cells, np.ascontiguousarray(drawn.T / total)
+
+
+def _drawn(stated: Vector, of_bins: Any, num_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Residual sums ``(M, D)`` of outcomes that are drawn from what is stated."""
+    found = np.empty((of_bins.shape[1], num_draws))
+    for start, stop in block_bounds(num_draws, SMALL_BLOCK // len(stated)):
+        outcomes = rng.random((len(stated), stop - start)) < stated[:, None]
+        found[:, start:stop] = of_bins.T @ (outcomes - stated[:, None])
+    return found

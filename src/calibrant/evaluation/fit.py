@@ -45,6 +45,8 @@ def fit(prepared: Prepared) -> Fitted:
         others = [] if request.calibrators is not None else further(split.calibration, wanted)
         recommendation = recommend([*wanted, *others], split.calibration, request.seed)
         wanted += [template for template in others if template.name == recommendation.name]
+    if split.in_pieces is not None:
+        split.in_pieces.watch(prepared.steps.within)  # once for each pass
     fitted: list[FittedCalibrator] = []
     failures: list[str] = []
     for template in wanted:
@@ -71,6 +73,8 @@ def _fit(
 ) -> FittedCalibrator:
     if split.calibration is None:
         raise InputError("there are no samples to fit on.")
+    if split.in_pieces is not None and template.calibrator.fits_in_pieces:
+        return FittedCalibrator(template, template.fit_in_pieces(split.in_pieces), None)
     data = Labelled.of(split.calibration)
     calibrator = known.get(template.name) or template.fit(data)
     if split.folds is None:

@@ -17,7 +17,8 @@ from calibrant.evaluation.judging.labelled_probs import ROW_BLOCK
 from calibrant.evaluation.judging.shapes import thinned_roc
 from calibrant.evaluation.phrases import span
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.resampling.events import Vector
+from calibrant.evaluation.resampling.clusters import cluster_codes
+from calibrant.evaluation.resampling.events import Indices, Vector
 from calibrant.evaluation.resampling.intervals import centred_interval, normal_interval
 from calibrant.evaluation.resampling.ranking import auroc_influence, standard_error
 from calibrant.evaluation.resampling.resamples import block_bounds
@@ -28,6 +29,7 @@ from calibrant.metrics.out_of_distribution import OutOfDistributionScore, Rankin
 from calibrant.predictions import Predictions
 from calibrant.predictions.repair_form import to_repair
 
+Clusters: TypeAlias = tuple[Indices | None, Indices | None]
 Masses: TypeAlias = tuple[Vector, Vector]  # weights of the test samples, and of the foreign ones
 
 TRUE_POSITIVE_RATE = 0.95
@@ -50,7 +52,8 @@ def detect(
     """Score both kinds of samples, as they came and after each calibrator where that leaves a score.
 
     The AUROC has DeLong's interval, the other numbers bootstrap intervals from resamples of each kind apart;
-    all arms are resampled alike, so changes are paired.
+    all arms are resampled alike, so changes are paired. A kind that has clusters is resampled by them, and
+    influences on the AUROC are summed over them.
 
     Raises:
         InputError: If the kinds or the classes differ, or the score needs what the files do not hold.
@@ -66,10 +69,11 @@ def detect(
             inside = _scores(test, score, each.calibrator) if turn is None else _scores(turn, score)
             arms.append((each.name, each.title, inside, _scores(foreign, score, each.calibrator)))
     masses = (_masses(test), _masses(foreign))
+    clusters = (_clusters(test), _clusters(foreign))
     found: list[Detection] = []
     first: _Detected | None = None
     for name, title, inside, outside in arms:
-        judged = _Detected.of(inside, outside, masses, procedure)
+        judged = _Detected.of(inside, outside, masses, clusters, procedure)
         found.append(
             Detection(
                 name=name,
@@ -166,10 +170,13 @@ class _Detected:
     replicates: dict[str, Vector]
     influence: Vector  # of each sample, test before foreign, on the AUROC
     weights: Vector
+    clusters: Indices | None  # of each sample, test before foreign
     roc: RocCurve
 
     @classmethod
-    def of(cls, inside: Vector, outside: Vector, masses: Masses, procedure: Procedure) -> _Detected:
+    def of(
+        cls, inside: Vector, outside: Vector, masses: Masses, clusters: Clusters, procedure: Procedure
+    ) -> _Detected:
         """Judge the scores of both kinds."""
         scores, weights = np.concatenate([inside, outside]), np.concatenate(masses)
         is_foreign = np.repeat([False, True], [len(inside), len(outside)])
@@ -178,13 +185,14 @@ class _Detected:
             raise InputError("`weights` must leave samples of both kinds.")
         sample = _Sample.of(scores)
         rng = generator(procedure.seed, Stream.BOOTSTRAP)
-        drawn = [sample.rates(*_resampled(masses, rng)) for _ in range(procedure.num_resamples)]
+        drawn = [sample.rates(*_resampled(masses, clusters, rng)) for _ in range(procedure.num_resamples)]
         own = _padded(*masses)
         return cls(
             values={"auroc": area[0], **sample.rates(*own)},
             replicates={name: np.array([each[name] for each in drawn]) for name in drawn[0]},
             influence=area[1],
             weights=weights,
+            clusters=_together(clusters, masses),
             roc=thinned_roc(sample.foreign.detection(*own)),
         )
 
@@ -203,7 +211,9 @@ class _Detected:
         bounds = (0.0, 1.0) if other is None else (-1.0, 1.0)
         if name == "auroc":
             influence = self.influence if other is None else self.influence - other.influence
-            low, high = normal_interval(value, standard_error(influence, self.weights), level, bounds)
+            low, high = normal_interval(
+                value, standard_error(influence, self.weights, self.clusters), level, bounds
+            )
             return Estimate(value=value, low=low, high=high)
         replicates = self.replicates[name] - (0.0 if other is None else other.replicates[name])
         interval = centred_interval(value, replicates, level, bounds)
@@ -212,14 +222,35 @@ class _Detected:
         return Estimate(value=value, low=interval[0], high=interval[1])
 
 
-def _resampled(masses: Masses, rng: np.random.Generator) -> Masses:
+def _resampled(masses: Masses, clusters: Clusters, rng: np.random.Generator) -> Masses:
     """Weights of a resample of each kind; one that would leave a kind without weight is drawn again."""
     while True:
         inside, outside = (
-            mass * np.bincount(rng.integers(0, len(mass), len(mass)), minlength=len(mass)) for mass in masses
+            mass * _drawn(len(mass), codes, rng) for mass, codes in zip(masses, clusters, strict=True)
         )
         if inside.any() and outside.any():
             return _padded(inside, outside)
+
+
+def _drawn(num_samples: int, codes: Indices | None, rng: np.random.Generator) -> Indices:
+    """How often each sample is drawn, with all of its cluster."""
+    number = num_samples if codes is None else int(codes.max()) + 1
+    drawn = np.bincount(rng.integers(0, number, number), minlength=number)
+    return drawn if codes is None else drawn[codes]
+
+
+def _clusters(predictions: Predictions) -> Indices | None:
+    return None if predictions.clusters is None else cluster_codes(predictions.clusters)
+
+
+def _together(clusters: Clusters, masses: Masses) -> Indices | None:
+    """Clusters of both kinds; a sample of a kind without any is one by itself."""
+    if clusters[0] is None and clusters[1] is None:
+        return None
+    inside, outside = (
+        np.arange(len(mass)) if codes is None else codes for codes, mass in zip(clusters, masses, strict=True)
+    )
+    return np.concatenate([inside, outside + inside.max() + 1])
 
 
 def _padded(inside: Vector, outside: Vector) -> Masses:

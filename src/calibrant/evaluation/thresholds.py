@@ -1,9 +1,10 @@
-"""Thresholds: which p-values count, and which gaps are tolerable."""
+"""Thresholds: which p-values count, which gaps are tolerable, and how many classes are very many."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+WIDE = 10_000  # classes; of more, none is ranked or drawn, and few are listed
 TOLERABLE_GAP = 0.05  # where a larger one cannot be excluded, nothing is decided
 
 FEW_SAMPLES = 30  # a verdict on fewer says so in its first words

@@ -225,3 +225,18 @@ def exchanged(value: Any, name: str, first: object, second: object) -> Any:
 def arms_exchanged(numbers: Any, first: str, second: str) -> Any:
     """The numbers with the results of two arms exchanged, in every list that has both."""
     return exchanged(numbers, "arm", first, second)
+
+
+def sides_exchanged(value: Any, first: str, second: str) -> Any:
+    """Wherever both names stand side by side, their contents exchanged.
+
+    Example:
+        >>> sides_exchanged({"n": 2, "T": {"ece": 1.0, "nll": 2.0}}, "ece", "nll")
+        {'n': 2, 'T': {'ece': 2.0, 'nll': 1.0}}
+    """
+    if isinstance(value, Mapping):
+        partner = {first: second, second: first} if first in value and second in value else {}
+        return {key: sides_exchanged(value[partner.get(key, key)], first, second) for key in value}
+    if isinstance(value, list) and value and isinstance(value[0], Mapping):
+        return [sides_exchanged(each, first, second) for each in value]
+    return value

@@ -20,6 +20,7 @@ from calibrant.experiments.tasks.task import Settings, Task
 from calibrant.training import Recipe
 from calibrant.training.budget import Budget, settings_at
 from calibrant.training.recipe_files import flat, read_content
+from calibrant.training.recipe_shelf import file_on_shelf, names_on_shelf, shelf
 
 _SHOWN = 6
 """Values of a setting in a message."""
@@ -157,13 +158,13 @@ class Grid:
 
 
 def load_grid(path: str | os.PathLike[str], *, budget: Budget = "full") -> Grid:
-    """Read a grid from a TOML file, with a budget as in :meth:`Grid.read`.
+    """Read a grid from a TOML file, or by the name of one that comes along, as :meth:`Grid.read` does.
 
     Raises:
-        InputError: If it is not TOML, or :meth:`Grid.read` refuses it.
+        InputError: If there is no grid of that name, it is not TOML, or :meth:`Grid.read` refuses it.
         OSError: If the file cannot be read.
     """
-    path = Path(path)
+    path = file_on_shelf(Path(path), "grid")
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -217,11 +218,14 @@ def _given(content: Mapping[str, Any], *, source: str, folder: Path) -> dict[str
     if not isinstance(base, str) or given[0] != "recipe":
         raise InputError(f"{source}: `{given[0]}` must be a table{' or a path' * (given[0] == 'recipe')}.")
     path = folder / base
+    if not path.exists() and base in names_on_shelf():
+        path = shelf() / f"{base}.toml"
     try:
         return read_content(path)
     except FileNotFoundError as error:
         raise InputError(
-            f"{source}: there is no recipe {path}; its path is relative to the grid's folder."
+            f"{source}: there is no recipe {path}; its path is relative to the grid's folder, or its name "
+            "one that `calibrant train --list` has."
         ) from error
 
 

@@ -105,12 +105,13 @@ def binned_error(
     probs: ArrayLike,
     labels: ArrayLike,
     weights: ArrayLike | None,
+    ignore_index: int | None,
     average: Average,
     num_bins: int,
     binning: Binning,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """An error made of the sums of each bin; their mean, or one per column if asked."""
-    checked = check_probs(probs, labels, weights, find_top=True)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=True)
     check_average(average, checked)
     return averaged(error(calibration_sums(checked, num_bins, binning)), average)
 

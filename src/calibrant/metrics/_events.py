@@ -28,9 +28,10 @@ def over_events(
     classwise: bool,
     average: Average,
     weights: ArrayLike | None,
+    ignore_index: int | None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """The measure of the one event there is, or of every column (several labels, or ``classwise``)."""
-    checked = check_probs(probs, labels, weights, find_top=not classwise)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=not classwise)
     check_events_average(average, checked, classwise=classwise)
     mass = None if checked.weights is None else vector(checked.weights)
     values = torch.tensor(
@@ -42,10 +43,10 @@ def over_events(
 
 
 def one_event(
-    probs: ArrayLike, labels: ArrayLike, weights: ArrayLike | None
+    probs: ArrayLike, labels: ArrayLike, weights: ArrayLike | None, ignore_index: int | None = None
 ) -> tuple[Vector, Vector, Vector | None]:
     """Scores, outcomes and weights of the event (binary) or of the top label being right."""
-    checked = check_probs(probs, labels, weights, find_top=True)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=True)
     if checked.task == "multilabel":
         raise InputError(
             "`labels` must have shape (N,) for one event; pass one column: `probs[:, k], labels[:, k]`."

@@ -14,7 +14,12 @@ __all__ = ["brier_score"]
 
 
 def brier_score(
-    probs: ArrayLike, labels: ArrayLike, *, average: Average = "macro", weights: ArrayLike | None = None
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Mean squared distance between the probabilities and what happened.
 
@@ -32,6 +37,7 @@ def brier_score(
         average: ``"macro"`` for the mean over the labels where samples have several (each an event),
             ``"none"`` for one value per label.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, 2]`` for classes, in ``[0, 1]`` for events; shape ``(C,)`` for
@@ -54,4 +60,4 @@ def brier_score(
         >>> round(brier_score(torch.stack([1 - probs, probs], dim=1), labels).item(), 4)
         0.13
     """
-    return mean_score(brier_scores, check_probs(probs, labels, weights), average)
+    return mean_score(brier_scores, check_probs(probs, labels, weights, ignore_index=ignore_index), average)

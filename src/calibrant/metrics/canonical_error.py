@@ -26,6 +26,7 @@ def canonical_calibration_error(
     bandwidth: float | None = None,
     average: Average = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Calibration error of the whole vector of probabilities, by a Dirichlet kernel (ECE-KDE).
 
@@ -50,6 +51,7 @@ def canonical_calibration_error(
             value per label.
         weights: Weights of the samples, shape ``(N,)``, not negative: of each sample as a neighbour, and in
             the mean over j.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64: for classes in ``[0, 2]`` (``"l1"``) or :math:`[0, \sqrt 2]`, for events in ``[0,
@@ -77,7 +79,7 @@ def canonical_calibration_error(
         >>> round(canonical_calibration_error(probs, labels, bandwidth=0.1).item(), 6)
         0.16
     """
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
     check_choice("norm", norm, ("l1", "l2"))
     check_average(average, checked)
     check_bandwidth(bandwidth)

@@ -26,6 +26,7 @@ def classwise_calibration_error(
     norm: Literal["l1", "l2"] = "l1",
     average: Average | Literal["weighted"] = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Calibration error of each class against all others, averaged over the classes.
 
@@ -48,6 +49,7 @@ def classwise_calibration_error(
         average: ``"macro"`` for the mean over the classes, ``"weighted"`` for the mean by how often (with
             weights, by what weight) each occurs, ``"none"`` for one value per class.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
@@ -72,7 +74,7 @@ def classwise_calibration_error(
         >>> round(classwise_calibration_error(probs, labels, average="weighted").item(), 3)
         0.25
     """
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
     check_choice("norm", norm, ("l1", "l2"))
     check_choice("average", average, ("macro", "weighted", "none"))
     if average == "none":

@@ -25,7 +25,12 @@ class HighConfidence:
 
 
 def high_confidence(
-    probs: ArrayLike, labels: ArrayLike, *, threshold: float = 0.99, weights: ArrayLike | None = None
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    threshold: float = 0.99,
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> HighConfidence:
     r"""Share and accuracy of the predictions whose confidence is at least ``threshold``.
 
@@ -39,6 +44,7 @@ def high_confidence(
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         threshold: The least confidence that counts, in ``[0, 1]``.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``share``, a scalar float64 in ``[0, 1]``, and ``accuracy``, likewise, or ``None`` where no sample of
@@ -58,7 +64,7 @@ def high_confidence(
         >>> high_confidence(torch.tensor([0.5]), torch.tensor([1])).accuracy is None
         True
     """
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
     check_share("threshold", threshold)
     several = checked.task == "multilabel"
     problems = list(columns(checked)) if several else [(checked.scores, checked.target)]

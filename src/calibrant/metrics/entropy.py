@@ -23,6 +23,7 @@ def predictive_entropy(
     *,
     among: Literal["all", "correct", "incorrect"] = "all",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""]:
     r"""Mean entropy of the predicted distributions, in nats.
 
@@ -38,6 +39,7 @@ def predictive_entropy(
         among: Which samples to average over: all, or those whose most probable class is the true one
             (``"correct"``) or is not (``"incorrect"``).
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, log C]`` (``[0, log 2]`` for events).
@@ -60,7 +62,7 @@ def predictive_entropy(
         >>> round(predictive_entropy(probs, labels, among="incorrect").item(), 4)
         0.6931
     """
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
     check_choice("among", among, ("all", "correct", "incorrect"))
     if among == "all":
         events = checked.task != "multiclass"

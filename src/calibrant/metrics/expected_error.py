@@ -28,6 +28,7 @@ def expected_calibration_error(
     debias: bool = False,
     average: Average = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Expected calibration error: of the top label, or of an event.
 
@@ -67,6 +68,7 @@ def expected_calibration_error(
         average: With several labels per sample: ``"macro"`` for the mean over the labels, ``"none"`` for one
             value per label.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, 1]`` (a fraction, not per cent) on the device of ``probs``; shape ``(C,)`` for
@@ -104,9 +106,16 @@ def expected_calibration_error(
     check_choice("norm", norm, ("l1", "l2"))
     if not debias:
         return binned_error(
-            lambda sums: sums.calibration_error(norm), probs, labels, weights, average, num_bins, binning
+            lambda sums: sums.calibration_error(norm),
+            probs,
+            labels,
+            weights,
+            ignore_index,
+            average,
+            num_bins,
+            binning,
         )
-    checked = check_probs(probs, labels, weights, find_top=True)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=True)
     check_average(average, checked)
     return averaged(_debiased_errors(checked, num_bins, binning, norm), average)
 
@@ -120,14 +129,15 @@ def adaptive_calibration_error(
     debias: bool = False,
     average: Average = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     """Expected calibration error in bins of equal mass (adaptive ECE).
 
     The same as :func:`expected_calibration_error` with ``binning="mass"``.
 
     ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
-    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative. All other
-    arguments, the errors and the conventions are as there.
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative; labels
+    ``ignore_index`` are left out. All other arguments, the errors and the conventions are as there.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
@@ -157,6 +167,7 @@ def adaptive_calibration_error(
         debias=debias,
         average=average,
         weights=weights,
+        ignore_index=ignore_index,
     )
 
 

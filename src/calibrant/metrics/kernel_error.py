@@ -29,6 +29,7 @@ def smooth_ece(
     classwise: bool = False,
     average: Average = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Smoothed expected calibration error (smECE), at the bandwidth that equals it.
 
@@ -44,7 +45,8 @@ def smooth_ece(
     value is :math:`\mathrm{smECE}_\sigma`.
 
     ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
-    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative.
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative; labels
+    ``ignore_index`` are left out.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
@@ -70,7 +72,15 @@ def smooth_ece(
         smoothed = SmoothedResiduals(scores, outcomes, mass)
         return smoothed.fixed_point() if bandwidth is None else smoothed.error(bandwidth)
 
-    return over_events(measure, probs, labels, classwise=classwise, average=average, weights=weights)
+    return over_events(
+        measure,
+        probs,
+        labels,
+        classwise=classwise,
+        average=average,
+        weights=weights,
+        ignore_index=ignore_index,
+    )
 
 
 @dataclass(frozen=True)
@@ -91,6 +101,7 @@ def smooth_reliability_curve(
     bandwidth: float | None = None,
     num_points: int = 201,
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> SmoothReliabilityCurve:
     r"""The curve of a smooth reliability diagram: outcome against confidence, both smoothed by one kernel.
 
@@ -109,6 +120,7 @@ def smooth_reliability_curve(
         bandwidth: σ, positive; by default the smECE of the sample. Below 0.001 it is taken as 0.001.
         num_points: Number of positions, equally spaced from 0 to 1; at least 2.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``positions`` t, ``density`` δ (integrates to one), ``confidence`` and ``outcome`` in ``[0, 1]``
@@ -130,7 +142,7 @@ def smooth_reliability_curve(
     """
     check_bandwidth(bandwidth)
     check_at_least("num_points", num_points, 2)
-    scores, outcomes, mass = one_event(probs, labels, weights)
+    scores, outcomes, mass = one_event(probs, labels, weights, ignore_index)
     if bandwidth is None:
         bandwidth = SmoothedResiduals(scores, outcomes, mass).fixed_point()
     bandwidth = max(bandwidth, NARROWEST_CURVE)

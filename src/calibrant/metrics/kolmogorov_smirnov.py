@@ -39,6 +39,7 @@ def kolmogorov_smirnov_test(
     *,
     classwise: bool = False,
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
     p_value: PValue = "auto",
     num_draws: int = 9999,
     seed: int = 0,
@@ -61,6 +62,7 @@ def kolmogorov_smirnov_test(
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         classwise: Whether every class is tested, not only the top label.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
         p_value: ``"asymptotic"`` for the limit law; ``"simulation"`` for ``num_draws`` draws of the outcomes
             from these very probabilities, exact for any size; ``"auto"``: the limit law from 1000 different
             probabilities on, draws below.
@@ -95,7 +97,15 @@ def kolmogorov_smirnov_test(
         True
     """
     return _test(
-        probs, labels, classwise, weights, _Law("excursion", 0, excursion_tail), p_value, num_draws, seed
+        probs,
+        labels,
+        classwise,
+        weights,
+        ignore_index,
+        _Law("excursion", 0, excursion_tail),
+        p_value,
+        num_draws,
+        seed,
     )
 
 
@@ -105,6 +115,7 @@ def kuiper_test(
     *,
     classwise: bool = False,
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
     p_value: PValue = "auto",
     num_draws: int = 9999,
     seed: int = 0,
@@ -118,8 +129,8 @@ def kuiper_test(
     one at its ends. Over :math:`\sigma` it tends to the range of a Brownian motion.
 
     ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
-    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative. All other
-    arguments and the errors are as there.
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative; labels
+    ``ignore_index`` are left out. All other arguments and the errors are as there.
 
     Returns:
         ``statistic`` in ``[0, 1]``, ``scaled`` and ``p_value`` as in :func:`kolmogorov_smirnov_test`.
@@ -137,7 +148,17 @@ def kuiper_test(
         >>> kuiper_test(probs, labels).statistic.item()
         0.375
     """
-    return _test(probs, labels, classwise, weights, _Law("range", 1, range_tail), p_value, num_draws, seed)
+    return _test(
+        probs,
+        labels,
+        classwise,
+        weights,
+        ignore_index,
+        _Law("range", 1, range_tail),
+        p_value,
+        num_draws,
+        seed,
+    )
 
 
 @dataclass(frozen=True)
@@ -154,6 +175,7 @@ def _test(
     labels: ArrayLike,
     classwise: bool,
     weights: ArrayLike | None,
+    ignore_index: int | None,
     law: _Law,
     p_value: PValue,
     num_draws: int,
@@ -161,7 +183,7 @@ def _test(
 ) -> CumulativeTest:
     check_choice("p_value", p_value, ("auto", "asymptotic", "simulation"))
     check_at_least("num_draws", num_draws, 1)
-    checked = check_probs(probs, labels, weights, find_top=not classwise)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=not classwise)
     each: list[tuple[float, float, float]] = []
     for scores, outcomes, mass in checked_events(checked, classwise=classwise):
         sample = CumulativeDifferences.of(scores, outcomes, mass)

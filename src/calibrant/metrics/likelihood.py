@@ -14,7 +14,12 @@ __all__ = ["negative_log_likelihood"]
 
 
 def negative_log_likelihood(
-    probs: ArrayLike, labels: ArrayLike, *, average: Average = "macro", weights: ArrayLike | None = None
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Mean negative log-likelihood (log-loss, cross-entropy) in nats.
 
@@ -29,6 +34,7 @@ def negative_log_likelihood(
         average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one
             value per label.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, inf]``; shape ``(C,)`` for ``average="none"``. (Rows that sum to slightly more
@@ -51,4 +57,6 @@ def negative_log_likelihood(
         >>> negative_log_likelihood(probs, torch.tensor([0, 0])).item()
         inf
     """
-    return mean_score(negative_log_likelihoods, check_probs(probs, labels, weights), average)
+    return mean_score(
+        negative_log_likelihoods, check_probs(probs, labels, weights, ignore_index=ignore_index), average
+    )

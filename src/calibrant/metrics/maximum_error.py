@@ -20,6 +20,7 @@ def maximum_calibration_error(
     binning: Binning = "width",
     average: Average = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Largest gap between confidence and accuracy over the bins.
 
@@ -29,8 +30,8 @@ def maximum_calibration_error(
     :func:`~calibrant.metrics.expected_calibration_error`.
 
     ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
-    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative. All other
-    arguments and the errors are as there.
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative; labels
+    ``ignore_index`` are left out. All other arguments and the errors are as there.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
@@ -49,5 +50,12 @@ def maximum_calibration_error(
         0.4
     """
     return binned_error(
-        lambda sums: sums.calibration_error("max"), probs, labels, weights, average, num_bins, binning
+        lambda sums: sums.calibration_error("max"),
+        probs,
+        labels,
+        weights,
+        ignore_index,
+        average,
+        num_bins,
+        binning,
     )

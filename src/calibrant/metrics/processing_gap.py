@@ -23,6 +23,7 @@ def post_processing_gap(
     classwise: bool = False,
     average: Average = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Squared loss or log loss less the least that a gentle, Lipschitz change can reach.
 
@@ -83,4 +84,5 @@ def post_processing_gap(
         classwise=classwise,
         average=average,
         weights=weights,
+        ignore_index=ignore_index,
     )

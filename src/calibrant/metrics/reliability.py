@@ -41,6 +41,7 @@ def reliability_table(
     num_bins: int = 15,
     binning: Binning = "width",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> ReliabilityTable:
     r"""Count, mean confidence and accuracy of each bin.
 
@@ -54,6 +55,7 @@ def reliability_table(
         num_bins: Number of bins.
         binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``edges`` (``num_bins + 1`` numbers; with ``binning="mass"`` the minimum, then the largest confidence
@@ -81,7 +83,7 @@ def reliability_table(
           0.0000–0.5000          1      0.2000    0.0000
           0.5000–1.0000          2      0.8500    0.5000
     """
-    checked = check_probs(probs, labels, weights, find_top=True)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=True)
     if checked.task == "multilabel":
         raise InputError(
             "`labels` must have shape (N,) for one table; pass one column: `probs[:, k], labels[:, k]`."

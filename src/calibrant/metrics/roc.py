@@ -25,10 +25,16 @@ def auroc(
     *,
     average: Literal["macro"] = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""]: ...
 @overload
 def auroc(
-    probs: ArrayLike, labels: ArrayLike, *, average: Literal["none"], weights: ArrayLike | None = None
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    average: Literal["none"],
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> tuple[Float[Tensor, ""] | None, ...]: ...
 def auroc(
     probs: ArrayLike,
@@ -36,6 +42,7 @@ def auroc(
     *,
     average: Literal["macro", "none"] = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | tuple[Float[Tensor, ""] | None, ...]:
     r"""Area under the ROC curve: of an event, of each label, or of each class against all others.
 
@@ -51,6 +58,7 @@ def auroc(
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         average: ``"macro"`` for the unweighted mean over classes or labels, ``"none"`` for one value each.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, 1]``; for ``average="none"`` a tuple of ``C``, each such a scalar or ``None``.
@@ -71,7 +79,7 @@ def auroc(
         >>> auroc(torch.tensor([0.1, 0.4, 0.4, 0.8]), torch.tensor([0, 0, 1, 1])).item()
         0.875
     """
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
     check_average(average, checked, per_class=True)
     each = areas(checked)
     if average == "none":

@@ -50,6 +50,7 @@ def score_decomposition(
     classwise: bool = False,
     average: Average = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> ScoreDecomposition:
     r"""Miscalibration, discrimination and uncertainty in a proper score, by isotonic regression (CORP).
 
@@ -76,6 +77,7 @@ def score_decomposition(
             ``"none"`` for one value per column. (C times the means of the classwise Brier parts are the parts
             of :func:`~calibrant.metrics.brier_score`.)
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``score``, ``miscalibration``, ``discrimination`` and ``uncertainty``, float64, each a scalar or, for
@@ -105,7 +107,7 @@ def score_decomposition(
         >>> parts.uncertainty.item()
         0.25
     """
-    checked = check_probs(probs, labels, weights, find_top=not classwise)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=not classwise)
     check_choice("score", score, tuple(_SCORES))
     check_events_average(average, checked, classwise=classwise)
     each = torch.stack(
@@ -130,7 +132,7 @@ class CorpReliabilityCurve:
 
 
 def corp_reliability_curve(
-    probs: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None
+    probs: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None, ignore_index: int | None = None
 ) -> CorpReliabilityCurve:
     """The curve of a CORP reliability diagram: the isotonic regression of the outcomes on the probabilities.
 
@@ -142,6 +144,7 @@ def corp_reliability_curve(
         probs: Probabilities of the classes ``(N, C)`` (the top label counts) or of an event ``(N,)``.
         labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``lower`` and ``upper`` (the lowest and the highest probability in each step), ``values`` (the mean
@@ -165,7 +168,7 @@ def corp_reliability_curve(
         >>> curve.lower, curve.upper, curve.values, curve.counts
         ((0.25, 0.5, 0.875), (0.25, 0.625, 0.875), (0.0, 0.5, 1.0), (1.0, 2.0, 1.0))
     """
-    blocks = _blocks(*one_event(probs, labels, weights))
+    blocks = _blocks(*one_event(probs, labels, weights, ignore_index))
     return CorpReliabilityCurve(
         lower=tuple(blocks.lower.tolist()),
         upper=tuple(blocks.upper.tolist()),
@@ -190,6 +193,7 @@ def refinement_decomposition(
     *,
     score: Score = "nll",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> RefinementDecomposition:
     r"""What recalibration takes off a proper score, and what is left ("refine, then calibrate").
 
@@ -210,6 +214,7 @@ def refinement_decomposition(
         score: ``"nll"`` (:func:`~calibrant.metrics.negative_log_likelihood`) or ``"brier"``
             (:func:`~calibrant.metrics.brier_score`).
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``score``, ``calibration`` and ``refinement``, scalars, float64; with several labels per sample means
@@ -237,8 +242,8 @@ def refinement_decomposition(
         >>> round(parts.calibration.item(), 4), round(parts.refinement.item(), 4)
         (0.0225, 0.1875)
     """
-    checked = check_probs(probs, labels, weights)
-    after = check_probs(recalibrated, labels, weights)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
+    after = check_probs(recalibrated, labels, weights, ignore_index=ignore_index)
     check_choice("score", score, tuple(_SCORES))
     if after.scores.shape != checked.scores.shape:
         shapes = tuple(checked.scores.shape), tuple(after.scores.shape)

@@ -83,7 +83,7 @@ def selective_risk_curve(
 
 
 def risk_coverage_curve(
-    probs: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None
+    probs: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None, ignore_index: int | None = None
 ) -> RiskCoverageCurve:
     """The error rate among the samples with the highest confidence, against the share of samples kept.
 
@@ -95,6 +95,7 @@ def risk_coverage_curve(
         probs: Probabilities of the classes ``(N, C)`` or of an event ``(N,)``.
         labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``thresholds``, ``coverage`` and ``risk``, one entry per distinct confidence, and the two areas.
@@ -111,7 +112,7 @@ def risk_coverage_curve(
         >>> [round(share, 3) for share in curve.coverage], [round(risk, 3) for risk in curve.risk]
         ([0.333, 0.667, 1.0], [0.0, 0.0, 0.333])
     """
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
     if checked.task == "multilabel":
         raise InputError(
             "`labels` must have shape (N,) for one curve; pass one column: `probs[:, k], labels[:, k]`."
@@ -127,6 +128,7 @@ def risk_coverage_area(
     excess: bool = False,
     average: Average = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Area under the risk–coverage curve (AURC), or what is left of it beyond the best order (E-AURC).
 
@@ -146,6 +148,7 @@ def risk_coverage_area(
         average: With several labels per sample: ``"macro"`` for the mean over the labels, ``"none"`` for one
             value per label.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, 1]``, lower is better; shape ``(C,)`` for ``average="none"``.
@@ -170,7 +173,7 @@ def risk_coverage_area(
         >>> round(risk_coverage_area(probs, labels, excess=True).item(), 4)
         0.0481
     """
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
     check_average(average, checked)
     mass = None if checked.weights is None else checked.weights.cpu().numpy()
     several = checked.task == "multilabel"

@@ -20,6 +20,7 @@ def over_confidence_error(
     binning: Binning = "width",
     average: Average = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""The part of the expected calibration error that comes from bins where confidence exceeds accuracy.
 
@@ -31,8 +32,8 @@ def over_confidence_error(
     count here, on whichever side of one half.
 
     ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
-    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative. All other
-    arguments and the errors are as there.
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative; labels
+    ``ignore_index`` are left out. All other arguments and the errors are as there.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
@@ -52,7 +53,9 @@ def over_confidence_error(
         >>> round(over_confidence_error(probs, labels).item(), 6)
         0.2
     """
-    return binned_error(lambda sums: sums.excess_error(1), probs, labels, weights, average, num_bins, binning)
+    return binned_error(
+        lambda sums: sums.excess_error(1), probs, labels, weights, ignore_index, average, num_bins, binning
+    )
 
 
 def under_confidence_error(
@@ -63,6 +66,7 @@ def under_confidence_error(
     binning: Binning = "width",
     average: Average = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""The part of the expected calibration error that comes from bins where accuracy exceeds confidence.
 
@@ -71,8 +75,8 @@ def under_confidence_error(
     The other half of :func:`over_confidence_error`, by the same bins.
 
     ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
-    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative. All other
-    arguments, the errors and the conventions are those of
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative; labels
+    ``ignore_index`` are left out. All other arguments, the errors and the conventions are those of
     :func:`~calibrant.metrics.expected_calibration_error`.
 
     Returns:
@@ -91,5 +95,5 @@ def under_confidence_error(
         0.1
     """
     return binned_error(
-        lambda sums: sums.excess_error(-1), probs, labels, weights, average, num_bins, binning
+        lambda sums: sums.excess_error(-1), probs, labels, weights, ignore_index, average, num_bins, binning
     )

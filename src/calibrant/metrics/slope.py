@@ -46,6 +46,7 @@ def calibration_slope(
     interval: Interval = "wald",
     level: float = 0.95,
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> CalibrationSlope:
     r"""Slope and intercept of the logistic recalibration, and calibration-in-the-large.
 
@@ -64,6 +65,7 @@ def calibration_slope(
             weights only).
         level: Level of the intervals.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Three estimates; ``value`` is ``None``, with the ``reason``, where none exists: all outcomes alike (no
@@ -96,7 +98,7 @@ def calibration_slope(
     check_level(level)
     if interval == "profile" and weights is not None:
         raise InputError('`interval` must be "wald" with weights; got "profile".')
-    scores, outcomes, mass = one_event(probs, labels, weights)
+    scores, outcomes, mass = one_event(probs, labels, weights, ignore_index)
     sample = Sample.of(scores, outcomes, mass)
     shares = None if mass is None else sample.shares
     z = NormalDist().inv_cdf((1 + level) / 2)

@@ -23,6 +23,7 @@ def smooth_calibration_error(
     classwise: bool = False,
     average: Average = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Smooth calibration error: the most that a bounded Lipschitz function can see of the residuals.
 
@@ -43,6 +44,7 @@ def smooth_calibration_error(
         average: With ``classwise`` or several labels per sample: ``"macro"`` for the mean over the columns,
             ``"none"`` for one value per column.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
@@ -76,6 +78,7 @@ def smooth_calibration_error(
         classwise=classwise,
         average=average,
         weights=weights,
+        ignore_index=ignore_index,
     )
 
 
@@ -97,7 +100,7 @@ class SmoothCalibrationWitness:
 
 
 def smooth_calibration_witness(
-    probs: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None
+    probs: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None, ignore_index: int | None = None
 ) -> SmoothCalibrationWitness:
     r"""The function w that attains the smooth calibration error.
 
@@ -113,6 +116,7 @@ def smooth_calibration_witness(
         probs: Probabilities of the classes ``(N, C)`` (the top label counts) or of an event ``(N,)``.
         labels: Classes ``(N,)``, or outcomes in {0, 1}, shape ``(N,)``.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``value`` and ``upper_bound`` in ``[0, 1]``, equal up to rounding; on the CPU in float64, shape
@@ -139,7 +143,7 @@ def smooth_calibration_witness(
     """
     from calibrant._math.lipschitz import SortedResiduals
 
-    points, residuals, best = SortedResiduals.of(*one_event(probs, labels, weights)).solve()
+    points, residuals, best = SortedResiduals.of(*one_event(probs, labels, weights, ignore_index)).solve()
     return SmoothCalibrationWitness(
         value=best.value,
         upper_bound=best.upper_bound,

@@ -25,7 +25,12 @@ class SpiegelhalterTest:
 
 
 def spiegelhalter_test(
-    probs: ArrayLike, labels: ArrayLike, *, classwise: bool = False, weights: ArrayLike | None = None
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    classwise: bool = False,
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> SpiegelhalterTest:
     r"""Brier score less its expectation under the probabilities stated, in standard deviations.
 
@@ -42,6 +47,7 @@ def spiegelhalter_test(
         labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
         classwise: Whether every class is tested, not only the top label.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         ``statistic`` and two-sided ``p_value``: float64 scalars, or of shape ``(C,)`` for several labels or
@@ -65,7 +71,7 @@ def spiegelhalter_test(
         >>> round(found.statistic.item(), 6), round(found.p_value.item(), 4)
         (3.0, 0.0027)
     """
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
     each: list[tuple[float, float]] = []
     for scores, outcomes, mass in checked_events(checked, classwise=classwise):
         slopes = (1 - 2 * scores) if mass is None else mass * (1 - 2 * scores)

@@ -24,6 +24,7 @@ def squared_calibration_error(
     binning: Literal["width", "mass"] = "width",
     average: Average = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Unbiased estimate of the squared (binned) calibration error; it may be negative.
 
@@ -46,6 +47,7 @@ def squared_calibration_error(
             value per label.
         weights: Weights of the samples, shape ``(N,)``, not negative. They weigh independent samples: a
             weight of two is not the same as the sample twice, whose copies would not be independent.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[-1, 1]``; shape ``(C,)`` for ``average="none"``.
@@ -74,7 +76,7 @@ def squared_calibration_error(
         >>> squared_calibration_error(probs, labels).item()
         -0.0625
     """
-    checked = check_probs(probs, labels, weights, find_top=True)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=True)
     check_average(average, checked)
     errors = torch.stack([sums.squared_error() for sums in judged_pairs(checked, num_bins, binning)])
     return averaged(errors, average)

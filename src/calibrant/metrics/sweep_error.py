@@ -25,6 +25,7 @@ def sweep_calibration_error(
     norm: Literal["l1", "l2"] = "l1",
     average: Average = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Calibration error with the most bins whose mean outcomes ascend (ECE sweep).
 
@@ -44,6 +45,7 @@ def sweep_calibration_error(
             of bins), ``"none"`` for one value per label.
         weights: Weights of the samples, shape ``(N,)``, not negative. (A weight of two is not the same as two
             copies: bins end at whole samples, and there are at most as many.)
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
@@ -79,7 +81,9 @@ def sweep_calibration_error(
         )
         return float(sums.calibration_error(norm))
 
-    return over_events(measure, probs, labels, classwise=False, average=average, weights=weights)
+    return over_events(
+        measure, probs, labels, classwise=False, average=average, weights=weights, ignore_index=ignore_index
+    )
 
 
 def monotone_num_bins(
@@ -88,11 +92,13 @@ def monotone_num_bins(
     *,
     binning: Literal["mass", "width"] = "mass",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> int:
     """The number of bins that :func:`sweep_calibration_error` takes; ``probs`` hold classes or one event.
 
     ``probs`` have shape ``(N, C)`` with classes ``labels`` ``(N,)``, or ``(N,)`` with outcomes in {0, 1};
-    ``weights`` have shape ``(N,)``. Otherwise arguments and errors are as there; several
+    ``weights`` have shape ``(N,)``, labels ``ignore_index`` are left out. Otherwise arguments and errors are
+    as there; several
     labels per sample are refused (pass one column of each:
     ``probs[:, k], labels[:, k]``).
 
@@ -105,7 +111,7 @@ def monotone_num_bins(
         4
     """
     check_choice("binning", binning, ("mass", "width"))
-    return _most_bins(*one_event(probs, labels, weights), binning)
+    return _most_bins(*one_event(probs, labels, weights, ignore_index), binning)
 
 
 def _most_bins(scores: Vector, outcomes: Vector, weights: Vector | None, binning: str) -> int:

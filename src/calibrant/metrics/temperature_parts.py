@@ -30,7 +30,12 @@ class TemperatureDecomposition:
 
 
 def temperature_decomposition(
-    probs: ArrayLike, labels: ArrayLike, *, score: Score = "nll", weights: ArrayLike | None = None
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    score: Score = "nll",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> TemperatureDecomposition:
     r"""What one temperature takes off a proper score, and what is left.
 
@@ -43,7 +48,8 @@ def temperature_decomposition(
     weighed against :math:`(1 - p)^{1/T}`, one T for all.
 
     ``probs`` are probabilities of shape ``(N, C)`` or ``(N,)``; ``labels`` are classes ``(N,)``, or outcomes
-    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative.
+    in {0, 1} of the shape of ``probs``; ``weights`` have shape ``(N,)`` and are not negative; labels
+    ``ignore_index`` are left out.
 
     Returns:
         ``score``, ``calibration`` and ``refinement``, float64 scalars, and the temperature. The calibration
@@ -64,7 +70,7 @@ def temperature_decomposition(
         >>> round(parts.temperature, 6), round(parts.refinement.item(), 6)  # log 9 / log 3, entropy of 3/4
         (2.0, 0.562335)
     """
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
     check_choice("score", score, ("brier", "nll"))
     temperature = 1 / convex_minimum(lambda beta: _slopes(checked, beta), 1 / HIGHEST, 1 / LOWEST)
     after = torch.empty(checked.scores.shape, dtype=torch.float64, device=checked.scores.device)

@@ -25,6 +25,7 @@ def thresholded_calibration_error(
     norm: Literal["l1", "l2"] = "l1",
     average: Average = "macro",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""] | Float[Tensor, " C"]:
     r"""Classwise error in bins of equal mass, of the probabilities that are not negligible (TACE).
 
@@ -46,6 +47,7 @@ def thresholded_calibration_error(
         norm: ``"l1"`` or ``"l2"``, within each class.
         average: ``"macro"`` for the mean over the classes, ``"none"`` for one value per class.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
@@ -67,7 +69,7 @@ def thresholded_calibration_error(
         >>> [round(e, 4) for e in thresholded_calibration_error(probs, labels, average="none").tolist()]
         [0.4025, 0.4, 0.0]
     """
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
     check_choice("norm", norm, ("l1", "l2"))
     check_average(average, checked, per_class=True)
     check_num_bins(num_bins)

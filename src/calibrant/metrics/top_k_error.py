@@ -26,6 +26,7 @@ def top_k_calibration_error(
     binning: Binning = "width",
     norm: Literal["l1", "l2"] = "l1",
     weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
 ) -> Float[Tensor, ""]:
     r"""Calibration error of the k most probable classes, as a set or the k-th alone.
 
@@ -48,6 +49,7 @@ def top_k_calibration_error(
         binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
         norm: ``"l1"`` or ``"l2"``.
         weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
 
     Returns:
         Scalar float64 in ``[0, 1]``.
@@ -71,7 +73,7 @@ def top_k_calibration_error(
         >>> round(top_k_calibration_error(probs, labels, k=2, num_bins=1).item(), 6)
         0.35
     """
-    checked = check_probs(probs, labels, weights)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
     check_choice("judge", judge, ("set", "rank"))
     check_choice("norm", norm, ("l1", "l2"))
     check_choice("binning", binning, ("width", "mass", "mukhoti"))

@@ -162,21 +162,44 @@ def _matched(found: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], iou: 
                 outcome[place] = -1
     kept = np.flatnonzero(outcome >= 0)
     chosen = [found[place] for place in kept.tolist()]
-    boxes = _boxes(chosen)
-    sizes = np.array(
-        [[images[each["image_id"]]["width"], images[each["image_id"]]["height"]] for each in chosen], float
-    ).reshape(-1, 2)
-    if not (sizes > 0).all():
-        raise InputError("`images` must have a `width` and a `height` above 0.")
-    shares = np.concatenate([(boxes[:, :2] + boxes[:, 2:] / 2) / sizes, boxes[:, 2:] / sizes], axis=1)
     return {
         "confidences": np.array([float(each["score"]) for each in chosen]),
         "correct": outcome[kept] == 1,
         "classes": tuple(names.get(each["category_id"], str(each["category_id"])) for each in chosen),
         "images": tuple(str(each["image_id"]) for each in chosen),
-        "boxes": np.clip(shares, 0.0, 1.0),
+        "boxes": _shares(chosen, images),
         "num_left_out": len(found) - len(kept),
     }
+
+
+def boxes_of(
+    entries: Sequence[Mapping[str, Any]], annotations: str | os.PathLike[str]
+) -> NDArray[np.float64]:
+    """Centres and sizes of detected boxes ``(N, 4)``, as shares of their images' sizes.
+
+    Args:
+        entries: As a COCO results file holds them.
+        annotations: Of which `images` have the sizes.
+
+    Raises:
+        InputError: If an entry has no box, or its image no size.
+    """
+    truth = _json(Path(annotations))
+    try:
+        return _shares(entries, {each["id"]: each for each in truth["images"]})
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{annotations}: a box or the size of its image is missing ({error}).") from error
+
+
+def _shares(entries: Sequence[Mapping[str, Any]], images: Mapping[Any, Any]) -> NDArray[np.float64]:
+    boxes = _boxes(entries)
+    sizes = np.array(
+        [[images[each["image_id"]]["width"], images[each["image_id"]]["height"]] for each in entries], float
+    ).reshape(-1, 2)
+    if not (sizes > 0).all():
+        raise InputError("`images` must have a `width` and a `height` above 0.")
+    shares = np.concatenate([(boxes[:, :2] + boxes[:, 2:] / 2) / sizes, boxes[:, 2:] / sizes], axis=1)
+    return np.clip(shares, 0.0, 1.0)
 
 
 def _boxes(entries: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:

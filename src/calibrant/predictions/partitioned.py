@@ -26,7 +26,7 @@ from calibrant.predictions.formats.contents import damaged
 from calibrant.predictions.formats.top_k import holds_top_k
 from calibrant.predictions.kinds import check_scores
 
-PART = 1 << 24
+PART = 1 << 25
 """Scores of a part, at least; whole row groups of one file."""
 _ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/])")
 _WHOLE = "give a single file, which is read whole without --engine"
@@ -88,6 +88,7 @@ class PartitionedPredictions:
 
     def __init__(self, address: str | Path, *, columns: ColumnNames | None = None) -> None:
         self.address = restored(str(address))
+        self._footer: tuple[str, Any] = ("", None)  # of the file that was read last
         files = _files(self.address)
         digest = hashlib.sha256()
         parts: list[Part] = []
@@ -100,6 +101,7 @@ class PartitionedPredictions:
                 layout, given = parquet.layout_in(file, columns)
                 if first is None:
                     first = layout, given
+                    self._dtype = parquet.dtype_of([given[each] for each in layout.scores], file)
                 elif (layout.scores, layout.labels) != (first[0].scores, first[0].labels):
                     raise InputError(f"{name} must have the columns of {files[0]}; they differ.")
                 counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
@@ -147,12 +149,13 @@ class PartitionedPredictions:
         """
         names = [self._given[each] for each in (*self._layout.scores, *self._used)]
         size, at = max(1, PIECE // self.num_classes), part.first_row
-        with _opened(part.file) as file:
-            dtype = parquet.dtype_of([self._given[each] for each in self._layout.scores], file)
+        name, footer = self._footer
+        with _opened(part.file, footer if name == part.file else None) as file:
+            self._footer = part.file, file.metadata
             try:
                 for batch in file.iter_batches(size, row_groups=list(part.row_groups), columns=names):
                     try:
-                        piece = self._piece(batch, at, dtype)
+                        piece = self._piece(batch, at)
                     except InputError as error:
                         rows = f"in rows {at:,} to {at + batch.num_rows - 1:,} of all, counted from {at:,}"
                         raise InputError(f"{part.file}: {rows}: {error}") from error
@@ -167,9 +170,9 @@ class PartitionedPredictions:
     def _used(self) -> tuple[str, ...]:
         return tuple(each for each in self._layout.others if not each.startswith("group"))
 
-    def _piece(self, batch: Any, first_row: int, dtype: np.dtype[Any]) -> Piece:
+    def _piece(self, batch: Any, first_row: int) -> Piece:
         scores = [self._given[each] for each in self._layout.scores]
-        table = parquet.rows_of(batch, scores, dtype)
+        table = parquet.rows_of(batch, scores, self._dtype)
         others = {each: parquet.column_of(batch.column(self._given[each])) for each in self._used}
         fields = fields_of_columns(self._layout, table, others)
         given = fields.get("class_names")
@@ -211,6 +214,9 @@ class PartitionedPredictions:
                 )
         if not layout.labels:
             raise InputError(f"{self.address}: `labels` must be given; there is no such column.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_footer": ("", None)}  # workers read their own
 
     def __repr__(self) -> str:
         return (
@@ -257,17 +263,33 @@ def _files(address: str) -> list[str]:
             raise FileNotFoundError(f"there is no file {path}.")
         found = [str(each) for each in path.rglob("*.parquet")] if path.is_dir() else [str(path)]
     else:
-        system, place = _place(address)
-        if "*" in place:
-            names: Sequence[str] = system.glob(place)
-        elif system.isdir(place):
-            names = [each for each in system.find(place) if each.endswith(".parquet")]
-        else:
-            names = [place] if system.exists(place) else []
-        found = [str(system.unstrip_protocol(each)) for each in names]
+        with _said_of(address):
+            found = _far_files(*_place(address))
     if not found:
         raise InputError(f"there is no Parquet file at {address}.")
     return sorted(found)
+
+
+def _far_files(system: Any, place: str) -> list[str]:
+    if "*" in place:
+        names: Sequence[str] = system.glob(place)
+    elif system.isdir(place):
+        names = [each for each in system.find(place) if each.endswith(".parquet")]
+    else:
+        names = [place] if system.exists(place) else []
+    return [str(system.unstrip_protocol(each)) for each in names]
+
+
+@contextmanager
+def _said_of(address: str) -> Generator[None]:
+    """What a store raises, which is of its own package, in a sentence."""
+    try:
+        yield
+    except (InputError, OSError):
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{address} cannot be opened: {said.rstrip('.')}.") from error
 
 
 def _place(address: str) -> tuple[Any, str]:
@@ -282,13 +304,15 @@ def _place(address: str) -> tuple[Any, str]:
 
 
 @contextmanager
-def _opened(name: str) -> Generator[Any]:
+def _opened(name: str, footer: Any = None) -> Generator[Any]:
     if not is_address(name):
-        with parquet.opened(Path(name)) as file:
+        with parquet.opened(Path(name), parquet.BUFFER, footer=footer) as file:
             yield file
         return
     system, place = _place(name)
-    with system.open(place, "rb") as stream, parquet.opened(stream) as file:
+    with _said_of(name):
+        opened = system.open(place, "rb")
+    with opened as stream, parquet.opened(stream, parquet.BUFFER, footer=footer) as file:
         yield file
 
 

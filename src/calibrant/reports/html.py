@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs no network, written from an evaluation or a comparison."""
+"""The report: one HTML file that needs no network, of an evaluation, a comparison or a monitor."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from markupsafe import Markup
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
+from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.phrases import p_number, part_p_value
 from calibrant.evaluation.quantities.roster import place
 from calibrant.evaluation.result import Comparison, Evaluation
 from calibrant.evaluation.verdict.finding import is_shifted
-from calibrant.reports import first_screen, pictures, shapes, tables, words
+from calibrant.reports import first_screen, monitoring, pictures, shapes, tables, words
 from calibrant.reports.commands import mark_of_files, with_commands
 from calibrant.reports.dates import report_date
 from calibrant.reports.figures.drawing import drawing_style
@@ -38,7 +39,7 @@ MOST_PANELS = 8  # before the others are folded
 
 
 def write_report(
-    found: Evaluation | Comparison,
+    found: Evaluation | Comparison | Monitoring,
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
@@ -54,7 +55,8 @@ def write_report(
     before.
 
     Args:
-        found: What :func:`calibrant.evaluate` or :func:`calibrant.compare` returned.
+        found: What :func:`calibrant.evaluate`, :func:`calibrant.compare` or
+            :func:`calibrant.evaluation.monitor` returned.
         path: A file name that ends in ``.html``, in a folder that exists.
         title: What the page is about, as the name of the model; by default the name of the file.
         opening: Begin with this in place of the verdict, which then follows ``before`` (evaluations only).
@@ -85,7 +87,7 @@ def report_text(
     """The report as HTML text.
 
     Raises:
-        TypeError: If ``found`` is neither an evaluation nor a comparison.
+        TypeError: If ``found`` is neither an evaluation nor a comparison nor a monitoring.
     """
     given: dict[str, object] = {
         "title": title,
@@ -103,7 +105,11 @@ def report_text(
         with drawing_style():
             context = _comparison_context(to_share(found))
             return templates().get_template("comparison.html").render(context | given)
-    msg = f"`found` must be an Evaluation or a Comparison; got {type(found).__name__}."
+    if isinstance(found, Monitoring):
+        with drawing_style():
+            context = monitoring.context(to_share(found))
+            return templates().get_template("monitoring.html").render(context | given)
+    msg = f"`found` must be an Evaluation, a Comparison or a Monitoring; got {type(found).__name__}."
     raise TypeError(msg)
 
 
@@ -129,6 +135,7 @@ def templates() -> Environment:
         "parameter_name": words.parameter_name,
         "unbroken": words.unbroken,
         "sentence": _sentence,
+        "misses": words.misses,
         "breakable": _breakable,
         "day": _day,
         "part_p_value": part_p_value,

@@ -120,10 +120,10 @@ def _picture(title: str, curve: Curve, name: str) -> Picture:
 def _spoken(title: str, curve: Curve) -> str:
     """A reliability diagram in words."""
     above, below, within = figures.place(curve)
-    bins = words.plural(above + below + within, "bin")
+    bins, (too_much, too_little) = words.plural(above + below + within, "bin"), words.misses(curve.name)
     return (
         f"Reliability diagram, {curve.name}, {title}: of {bins} with samples, {within} within the band of a "
-        f"calibrated model, {below} below it (too sure), {above} above it (not sure enough)."
+        f"calibrated model, {below} below it ({too_much}), {above} above it ({too_little})."
     )
 
 

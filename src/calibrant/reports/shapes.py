@@ -68,9 +68,10 @@ def _corp(title: str, shapes: Shapes, name: str) -> Picture:
 def _witness(title: str, shapes: Shapes, name: str) -> Picture:
     figure = Figure(figsize=(3.5, 3.4), layout="constrained")
     witness_diagram(shapes.witness, ax=figure.add_subplot(), legend=False)
+    too_much, too_little = words.misses(shapes.name)
     label = (
         f"Witness of the smooth calibration error, {shapes.name}, {title}: the error is "
-        f"{words.number(shapes.witness.value)}; above zero the model is not sure enough, below too sure."
+        f"{words.number(shapes.witness.value)}; above zero the model is {too_little}, below {too_much}."
     )
     data = lines_csv("stated", "witness", {title: (shapes.witness.points, shapes.witness.values)})
     return Picture(to_svg(figure, label=label, name=name), f"{title}: where it errs", csv=data)

@@ -7,9 +7,10 @@ import re
 import shlex
 from typing import Any, TypeVar
 
+from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.result import Comparison, Evaluation, Repair, Verdict
 
-Found = TypeVar("Found", Evaluation, Comparison)
+Found = TypeVar("Found", Evaluation, Comparison, Monitoring)
 
 # From a root (/, C:\, \\host) up to the last separator before the name.
 _FOLDERS = re.compile(r"(?<![\w.~/\\-])(?:[A-Za-z]:[\\/]|\\\\|/)(?:[^\s/\\'\"`]+[\\/])+(?=[^\s/\\'\"`])")
@@ -58,6 +59,14 @@ def _cut(value: Any) -> Any:
             verdict=_cut(value.verdict),
             notes=_cut(value.notes),
             settings=_cut(value.settings),
+        )
+    if isinstance(value, Monitoring):
+        return dataclasses.replace(
+            value,
+            command=None if value.command is None else command_to_share(value.command),
+            notes=_cut(value.notes),
+            source=_cut(value.source),
+            baseline=_cut(value.baseline),
         )
     if isinstance(value, Comparison):
         return dataclasses.replace(

@@ -166,3 +166,13 @@ def shortened(name: str, *, most: int = 28) -> str:
     if len(name) <= most:
         return name
     return f"{name[: most // 2]}…{name[len(name) - (most - most // 2 - 1) :]}"
+
+
+def misses(curve_name: str) -> tuple[str, str]:
+    """What a model is below and above the diagonal: of an event it states too much or too little.
+
+    Example:
+        >>> misses("top label"), misses("positive class")
+        (('too sure', 'not sure enough'), ('too high', 'too low'))
+    """
+    return ("too sure", "not sure enough") if curve_name == "top label" else ("too high", "too low")

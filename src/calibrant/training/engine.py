@@ -126,7 +126,7 @@ class Engine:
         if not math.isfinite(loss) or not bool(torch.isfinite(logits).all()):
             raise ConvergenceError(
                 f"the training diverged in epoch {state.epoch + 1}: the loss or the logits are not finite; "
-                "lower optimiser.learning_rate or set optimiser.clip_norm, and use another --out."
+                "lower optimiser.learning_rate or set optimiser.clip_norm."
             )
         row: dict[str, Any] = {
             "epoch": state.epoch + 1,

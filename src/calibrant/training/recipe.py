@@ -15,7 +15,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest, parse_call
 from calibrant.training import recipe_sections as sections
 from calibrant.training.recipe_files import flat, merged, read_content
-from calibrant.training.recipe_shelf import recipe_file
+from calibrant.training.recipe_shelf import file_on_shelf
 
 WITHOUT_EFFECT = frozenset({"hardware", "evaluation", "shift", "foreign"})
 """Tables that do not change what is trained."""
@@ -190,7 +190,7 @@ def load_recipe(path: str | os.PathLike[str]) -> Recipe:
         >>> load_recipe("digits").data.name
         'digits'
     """
-    file = recipe_file(Path(path))
+    file = file_on_shelf(Path(path))
     return Recipe.read(read_content(file), source=str(path))
 
 

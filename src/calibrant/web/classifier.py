@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -43,6 +43,8 @@ class Classifier:
     """How often each class occurs among the calibration samples."""
     num_calibration: int | None
     notice: str | None
+    layer: list[str] = field(default_factory=list[str])
+    """Name of the layer whose maps are drawn, once it is known: a pass through the network finds it."""
 
     def described(self, _: Tell) -> dict[str, Any]:
         """What the page says of the network before an image is chosen."""
@@ -92,7 +94,9 @@ class Classifier:
         unit, prepared = self.seen.middle_of(image)
         network = self.seen.network
         try:
-            layer = dict(network.named_modules())[last_maps(network, prepared)]
+            if not self.layer:
+                self.layer.append(last_maps(network, prepared))
+            layer = network.get_submodule(self.layer[0])
             column = self._column(names.index(of), image)
             heat = grad_cam(network, prepared, [column], layer=layer)[0]
         except (InputError, AssertionError, IndexError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import multiprocessing
 import os
 import signal
@@ -37,6 +38,11 @@ class Done:
     """What was computed."""
 
     value: Any
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A process has imported and loaded what it needs."""
 
 
 class Workers:
@@ -79,7 +85,7 @@ class Workers:
                 return message.value
             if isinstance(message, Refusal):
                 raise InputError(message.sentence)
-            if message is not None and not isinstance(message, Progress):
+            if message is not None and not isinstance(message, Progress | Ready):
                 raise RuntimeError(message)
 
     def stop(self) -> None:
@@ -104,7 +110,7 @@ class Workers:
             self._waiting -= 1
         whole = False  # whether the process is still of use
         try:
-            deadline = time.monotonic() + self._limits.compute
+            deadline = time.monotonic() + self._limits.compute if process.ready else math.inf
             await self._in_thread(process.send, (function, args))
             while True:
                 if time.monotonic() > deadline:
@@ -117,6 +123,8 @@ class Workers:
                 match message:
                     case None:
                         pass
+                    case Ready():  # its start does not count
+                        deadline = time.monotonic() + self._limits.compute
                     case Progress():
                         yield message
                     case Refusal():
@@ -157,13 +165,16 @@ class _Process:
         self._process = context.Process(target=_serve, args=(theirs, memory, setup), daemon=True)
         self._process.start()
         theirs.close()
+        self.ready = False
 
     def send(self, task: tuple[Callable[..., Any], tuple[Any, ...]]) -> None:
         self._connection.send(task)
 
     def next(self) -> Any:
         """What it says, or None where it says nothing for a moment."""
-        return self._connection.recv() if self._connection.poll(_PATIENCE) else None
+        found = self._connection.recv() if self._connection.poll(_PATIENCE) else None
+        self.ready = self.ready or isinstance(found, Ready)
+        return found
 
     def end(self) -> None:
         self._process.kill()
@@ -182,6 +193,7 @@ def _serve(connection: Connection, memory: int, setup: Callable[[], Any] | None)
         if setup is None:
             warm_up()
         _limit_memory(memory)
+        connection.send(Ready())
         while True:
             function, args = connection.recv()
             connection.send(_answer(function, (*state, *args), connection))

@@ -35,20 +35,21 @@ def random_problem(seed: int, num_samples: int, num_classes: int, scale: float) 
     return logits, labels
 
 
+SEARCHES = ("full", "line", "fine-line", "grid")
 SIZES = [(num_samples, num_classes) for num_samples in (2, 15, 60) for num_classes in (2, 5)]
 
 
 @pytest.mark.usefixtures("few_points")
 @pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("search", ["full", "line", "fine-line", "grid"])
+@pytest.mark.parametrize("search", SEARCHES)
 def test_never_worse_than_temperature_scaling(objective: Any, search: Any) -> None:
     """On its own objective and its own data, for every size, from logits near zero to saturated ones."""
     place = OBJECTIVES.index(objective)
     scales = np.random.default_rng(place).permutation(np.geomspace(0.1, 20, len(SIZES)))
     cases = list(enumerate(zip(SIZES, scales.tolist(), strict=True)))
-    # The full search looks at some 4000 points: half of the sizes each, all of them over the objectives.
-    for seed, (size, scale) in cases[place % 2 :: 2] if search == "full" else cases:
+    # Half of the sizes each: over the objectives all of them, with each of the searches.
+    for seed, (size, scale) in cases[(place + SEARCHES.index(search)) % 2 :: 2]:
         logits, labels = random_problem(seed, *size, scale)
         simpler = TemperatureScaling(objective=objective).fit(logits, labels).fit_result_
         result = FocalTemperatureScaling(objective=objective, search=search).fit(logits, labels).fit_result_

@@ -269,8 +269,8 @@ def test_every_quantity_that_is_asked_for_is_held_to_a_function() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_quantities_that_are_asked_for_are_those_of_the_metrics(kind: Kind, made: Maker) -> None:
     """Top label, positive class, or the mean over the labels, to rounding; with interval and change."""
-    predictions = made(kind, 500, sharpness=2, split=np.arange(500) % 2)
-    found = evaluate(predictions, metrics=roster.extras(), **{**FEW, "calibrators": ["temperature"]})
+    predictions = made(kind, 300, sharpness=2, split=np.arange(300) % 2)
+    found = evaluate(predictions, metrics=roster.extras(), **{**FEW, "bootstrap": 12, "null_draws": 20})
     test = predictions.test
     probs, labels = (test.confidence, test.correct) if kind == "top_label" else (test.probs, test.labels)
     first = found.arms[0].metrics

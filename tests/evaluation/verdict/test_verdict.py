@@ -120,7 +120,9 @@ def test_calibrated_means_all_of_it() -> None:
     assert verdict.headline.startswith(
         "Its top label and its slope are calibrated, its classes are not: class 0 is stated "
     )
-    assert "the class-wise calibration error hardly moves, from 0." in verdict.headline  # by temperature
+    assert (
+        "the class-wise calibration error moves within noise, from 0." in verdict.headline
+    )  # by temperature
     assert verdict.sentences[0].startswith("The class-wise calibration error (how far ")
     assert "the error is real" in verdict.sentences[0]
     assert verdict.sentences[1].startswith("The calibration error is 0.")
@@ -134,6 +136,7 @@ def test_classes_are_called_by_their_names() -> None:
     names = ["River", "Forest", "Road", "Sea", "Town"]
     verdict = judged(confused(4000, class_names=names, split=np.arange(4000) % 2)).verdict
     assert "its classes are not: River is stated " in verdict.headline
+    assert verdict.line.startswith("River is stated ")
     assert "the furthest off is River: " in verdict.sentences[2]
 
 
@@ -389,13 +392,15 @@ def test_the_headline_names_the_measure_that_moved(made: Maker) -> None:
     headline = told(made, ece=(0.052, 0.0), nll=(0.786, -0.081)).headline
     assert (
         "the negative log-likelihood, by which it was chosen, falls from 0.786 to 0.705, while the "
-        "calibration error hardly moves, from 0.052 to 0.052."
+        "calibration error moves within noise, from 0.052 to 0.052."
     ) in headline
     headline = told(made, ece=(0.052, 0.02), nll=(None, -0.1)).headline
     assert "falls from infinity (1 sample gives its true class probability 0) to 0.400, while" in headline
     assert "the calibration error rises from 0.052 to 0.072." in headline
     headline = told(made, ece=(0.052, 0.0), nll=(0.786, 0.0)).headline
-    assert "hardly moves, from 0.786 to 0.786, and the calibration error hardly moves," in headline
+    assert (
+        "moves within noise, from 0.786 to 0.786, and the calibration error moves within noise," in headline
+    )
     headline = told(made, ece=(0.052, -0.03), nll=(0.786, -0.081)).headline
     assert "the calibration error falls from 0.052 to 0.022." in headline
     assert "log-likelihood" not in headline
@@ -433,5 +438,5 @@ def test_very_few_samples_are_told_first(kind: Kind) -> None:
     verdict = judged(given).verdict
     assert " on 3 samples: " in verdict.short
     assert " on 3 samples: " in verdict.headline
-    assert verdict.line.startswith("Few samples: the true accuracy may be 0 %, or 70.8 %. The cal")
+    assert verdict.line.startswith("Few samples: the true accuracy may lie from 0 % to 70.8 %. The cal")
     in_short(verdict)

@@ -117,6 +117,7 @@ def select(
     criterion: Criterion = "nll",
     folds: int = DEFAULT_FOLDS,
     seed: int = 0,
+    others: Mapping[str, tuple[Calibrator, Float[Tensor, " N"]]] | None = None,
 ) -> Selection:
     """Choose a calibrator by cross-validation with the one-standard-error rule.
 
@@ -138,6 +139,8 @@ def select(
         criterion: ``"nll"`` or ``"brier"``, both proper.
         folds: How many, from 2 to half the number of samples.
         seed: For the division into folds.
+        others: Candidates that act on more than the logits, by name: fitted on all samples, with the held-out
+            loss of each sample.
 
     Returns:
         The choice, fitted on all samples, and how every candidate did; print it to read why.
@@ -170,7 +173,7 @@ def select(
         wanted = usual_candidates(checked.task, *checked.scores.shape, missing=missing, wrong=wrong)
     else:
         wanted = calibrators
-    if not wanted:
+    if not wanted and not others:
         raise InputError("`calibrators` must name at least one; got none.")
     # An unknown one is refused before anything is fitted.
     made = {
@@ -196,6 +199,8 @@ def select(
                 fitted[text] = whole
             except (InputError, ConvergenceError) as error:
                 failures.append(f"{text} could not be fitted: {error}")
+    for text, (whole, held_out) in (others or {}).items():
+        fitted[text], losses[text] = whole, held_out
     sizes = {text: each.size for text, each in fitted.items()}
     candidates = _ranked(losses, sizes, checked.weights, codes)
     chosen = next(each for each in candidates if each.level)

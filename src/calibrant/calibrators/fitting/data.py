@@ -104,10 +104,13 @@ def _finite(checked: Checked) -> tuple[Tensor, tuple[str, ...]]:
     suspected = _seem_probabilities(checked.scores, checked.task)
     notes = [suspected] if suspected else []
     scores, num_zeros = floor_zero_probabilities(checked.scores, checked.task)
-    if num_zeros:
-        said = "zero were counted as 1e-12" if checked.task == "multiclass" else _SURE_EVENTS
-        notes.append(f"{num_zeros} probabilities of exactly {said}")
-    return scores, tuple(notes)
+    return scores, (*notes, *zeros_said(num_zeros, checked.task))
+
+
+def zeros_said(num_zeros: int, task: Task) -> tuple[str, ...]:
+    """What is to be said of probabilities of exactly zero."""
+    said = "zero were counted as 1e-12" if task == "multiclass" else _SURE_EVENTS
+    return (f"{num_zeros} probabilities of exactly {said}",) if num_zeros else ()
 
 
 def _seem_probabilities(scores: Tensor, kind: Task) -> str | None:

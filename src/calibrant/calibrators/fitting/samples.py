@@ -167,10 +167,13 @@ class Samples:
             return self
         if self.is_event:
             return self._gathered(most // 2)
-        rows = torch.searchsorted(self.shares.cumsum(0), scattered(most).to(self.shares)).clamp_(
-            max=self.num_samples - 1
-        )
+        rows = self._some(most)
         return replace(self, scores=self.scores[rows], labels=self.labels[rows], weights=None)
+
+    def _some(self, most: int) -> Int[Tensor, " {most}"]:
+        """Rows in proportion to their weight, one from each of as many stretches."""
+        rows = torch.searchsorted(self.shares.cumsum(0), scattered(most).to(self.shares))
+        return rows.clamp_(max=self.num_samples - 1)
 
     def _gathered(self, most: int) -> Self:
         """At most so many rows of either outcome: neighbouring scores as one, at their mean."""
@@ -208,15 +211,24 @@ class Samples:
         return [self._block(rows) for rows in row_slices(self.scores)]
 
     def _block(self, rows: slice) -> Block:
-        correct, top = self.correct[rows], self.top[rows, None]
-        if self.is_event:
-            second = self.scores[rows, None].to(torch.float64).abs().neg_()
-            below, truth = torch.zeros_like(second), torch.zeros_like(self.labels[rows])
-        else:
-            logits = self.scores[rows]
-            others = logits.scatter(1, top, -math.inf)
-            largest = others.amax(dim=1, keepdim=True).to(torch.float64)
-            second = largest - logits.gather(1, top)
-            below = others.to(torch.float64).sub_(largest).scatter_(1, top, LOG_OF_ZERO)
-            truth = torch.where(correct, 0, self.labels[rows])
-        return Block(below, second, ~correct[:, None], truth[:, None], top, self.shares[rows])
+        if not self.is_event:
+            return block_of(self.scores[rows], self.top[rows], self.labels[rows], self.shares[rows])
+        second = self.scores[rows, None].to(torch.float64).abs().neg_()
+        below, truth = torch.zeros_like(second), torch.zeros_like(self.labels[rows, None])
+        top = self.top[rows, None]
+        return Block(below, second, ~self.correct[rows, None], truth, top, self.shares[rows])
+
+
+def block_of(
+    logits: Float[Tensor, "n C"],
+    top_classes: Int[Tensor, " n"],
+    labels: Int[Tensor, " n"],
+    shares: Float[Tensor, " n"],
+) -> Block:
+    """Rows of classes, seen from their largest logits."""
+    top, correct = top_classes[:, None], (top_classes == labels)[:, None]
+    others = logits.scatter(1, top, -math.inf)
+    largest = others.amax(dim=1, keepdim=True).to(torch.float64)
+    second = largest - logits.gather(1, top)
+    below = others.to(torch.float64).sub_(largest).scatter_(1, top, LOG_OF_ZERO)
+    return Block(below, second, ~correct, torch.where(correct, 0, labels[:, None]), top, shares)

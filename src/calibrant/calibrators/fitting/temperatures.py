@@ -34,7 +34,7 @@ PAPER_GRID: tuple[float, ...] = tuple(accumulate(repeat(0.1, 100)))
 """0.1, 0.2, ..., 10.0, summed up as in the code of Mukhoti et al. (2020)."""
 
 LARGE = 2**17  # entries; beyond, Newton's method starts from the optimum of some of the rows
-_THIN_ROWS = 512
+_THIN_ROWS, _FEWEST_THIN, _MOST_THIN = 512, 64, 2**23  # rows, and entries of very wide ones
 _STARTS = tuple(np.geomspace(1e-2, 1e2, 9).tolist())
 _FINE_GRID = tuple(np.geomspace(1e-2, 1e2, 401).tolist())
 _BEYOND = (  # where its first or its last is best
@@ -64,7 +64,8 @@ def likeliest_of_some(samples: Samples) -> float:
     """Where to begin: at 1, or for large tables at the optimum of some of the rows."""
     if samples.scores.numel() <= LARGE:
         return 1.0
-    thin = samples.thinned(_THIN_ROWS)
+    width = samples.scores.shape[-1] if samples.scores.ndim == 2 else 1
+    thin = samples.thinned(min(_THIN_ROWS, max(_FEWEST_THIN, _MOST_THIN // width)))
     return best_temperature(lambda beta: likelihood_slopes(thin, beta)).temperature
 
 

@@ -155,6 +155,11 @@ class FocalTemperatureScaling(Calibrator):
             return replace(found, held_out=held, message=f"{found.message}; {told}")
         return replace(without_exponent(simpler, found, told), held_out=held)
 
+    @property
+    def fits_in_pieces(self) -> bool:
+        """Some passes are enough for the likelihood."""
+        return self.objective == "nll" and self.search == "full" and self.selection == "none"
+
     def affine(self) -> Affine | None:
         """Division by the temperature, where every exponent is zero."""
         return None if bool(self.gamma.any()) else scaling(self.num_outputs(), 1 / self.temperature)

@@ -82,6 +82,11 @@ class TemperatureScaling(Calibrator):
         solution = fit_temperature(samples, objective, self.search)
         return with_doubts_of_temperature(solution, samples, objective)
 
+    @property
+    def fits_in_pieces(self) -> bool:
+        """Some passes are enough for the likelihood."""
+        return self.objective == "nll" and self.search == "continuous"
+
     def affine(self) -> Affine:
         """Division by the temperature."""
         return scaling(self.num_outputs(), 1 / self.temperature)

@@ -6,17 +6,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibrant.evaluation.fitting.split import Split
+from calibrant.evaluation.fitting.split import Split, is_wide
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.thresholds import WIDE
+from calibrant.predictions import Predictions
 
 MOST_FITTED = 1 << 22  # scores that calibrators are fitted on: 4194 samples of 1000 classes
+FEWEST_HELD = 64  # samples of very many classes, to choose a calibrator by
+MOST_READ = 1 << 27  # scores of very many classes that are read in pieces for a fit: 2684 samples of 50 000
 MOST_DRAWN = 1 << 28  # rows drawn in all resamples together
 FEWEST_RESAMPLES = 200
 
 NOTE = (
     "The scores were read in pieces, because they are large: the AUROC is not computed, and the class-wise "
     "ECE has no interval; everything else is what it would be in memory."
+)
+
+
+WIDE_NOTE = (
+    "There are more than {:,} classes: the AUROC is not computed, and the class-wise ECE has no interval."
 )
 
 
@@ -28,6 +37,8 @@ def is_streamed(split: Split) -> bool:
 def with_calibration_in_memory(split: Split, seed: int) -> Split:
     """The same split with samples to fit on that are held: all of them, or as many random ones as fit."""
     given = split.calibration
+    if given is not None and is_wide(given) and split.folds is None:
+        return _wide(split, given, seed)
     if split.folds is not None and split.test.streamed:
         held = split.test.loaded()
         return replace(split, calibration=held, test=held)
@@ -39,6 +50,27 @@ def with_calibration_in_memory(split: Split, seed: int) -> Split:
     chosen = np.sort(generator(seed, Stream.SAMPLE).permutation(given.num_samples)[:most])
     words = f"{most:,} drawn at random (seed {seed}) from {split.words}"
     return replace(split, calibration=given.rows(chosen).loaded(), words=words, announce=True)
+
+
+def _wide(split: Split, given: Predictions, seed: int) -> Split:
+    """Some rows to choose by, and more for those that read them in pieces."""
+    width = given.num_classes or 1
+    held, read = (max(fewest, most // width) for fewest, most in ((FEWEST_HELD, MOST_FITTED), (2, MOST_READ)))
+    order = generator(seed, Stream.SAMPLE).permutation(given.num_samples)
+    used = given if given.num_samples <= read else given.rows(np.sort(order[:read]))
+    words = split.words
+    if used is not given:
+        words = f"{read:,} drawn at random (seed {seed}) from {words}"
+    if given.num_samples > held:
+        words += f", calibrators other than temperature and focal temperature scaling on {held:,} of these"
+    some = given if given.num_samples <= held else given.rows(np.sort(order[:held]))
+    return replace(
+        split,
+        calibration=some.loaded(),
+        in_pieces=used,
+        words=words,
+        announce=split.announce or used is not given,
+    )
 
 
 def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
@@ -53,7 +85,7 @@ def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
 
 def notes(split: Split, procedure: Procedure, asked: int) -> list[str]:
     """What a reader must know about an evaluation in pieces."""
-    said = [NOTE] if is_streamed(split) else []
+    said = [NOTE] if is_streamed(split) else [WIDE_NOTE.format(WIDE)] if is_wide(split.test) else []
     if procedure.num_resamples < asked:
         said.append(
             f"For {split.test.num_samples:,} samples {procedure.num_resamples} resamples and draws were "

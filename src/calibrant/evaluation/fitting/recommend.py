@@ -13,11 +13,14 @@ from calibrant.calibrators.choice.select import AS_THEY_CAME, select
 from calibrant.calibrators.choice.usual import usual_candidates
 from calibrant.evaluation.choice import Choice, ChoiceRow
 from calibrant.evaluation.fitting.templates import Labelled, Template, templates
+from calibrant.evaluation.fitting.top_k import judged_on_rows
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.predictions import Predictions
+from calibrant.predictions.top_k import has_row_temperature
 
 UNCALIBRATED = "uncalibrated"
 LEAST_TO_CHOOSE = 20  # calibration samples; with fewer, nothing is recommended
+FEWEST_ROWS = 64  # however many classes there are
 MOST_ELEMENTS = 1 << 21  # of scores used for the choice: 21 000 samples of 100 classes
 
 
@@ -43,7 +46,10 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
     """
     sample = _sample(calibration, seed)
     data = Labelled.of(sample)
-    calibrators = [template.calibrator for template in wanted]
+    others = judged_on_rows(wanted, sample, seed)
+    calibrators = [
+        each.calibrator for each in wanted if not has_row_temperature(each.calibrator.text, sample)
+    ]
     found = select(
         data.scores,
         data.labels,
@@ -51,6 +57,7 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
         clusters=sample.clusters,
         calibrators=calibrators,
         seed=seed,
+        others=others,
     )
     names = {template.calibrator.text: template.name for template in wanted} | {AS_THEY_CAME: UNCALIBRATED}
     titles = {template.name: template.title for template in wanted} | {UNCALIBRATED: "Uncalibrated"}
@@ -108,7 +115,7 @@ def _width(predictions: Predictions) -> int:
 
 
 def _most_rows(predictions: Predictions) -> int:
-    return max(2, math.ceil(MOST_ELEMENTS / _width(predictions)))
+    return max(FEWEST_ROWS, math.ceil(MOST_ELEMENTS / _width(predictions)))
 
 
 def _sample(predictions: Predictions, seed: int) -> Predictions:

@@ -13,10 +13,12 @@ from calibrant.evaluation.resampling.clusters import cluster_codes
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.result import Kind
+from calibrant.evaluation.thresholds import WIDE
 from calibrant.predictions import Predictions
 from calibrant.predictions.repair_form import to_repair
 
 CROSS_FIT_BELOW = 1000  # so few samples are too few to give half away
+CROSS_FIT_WIDE_BELOW = 200  # and of very many classes, where each fit takes long
 NUM_FOLDS = 5
 NOTHING_FITTED = "none: no calibrators were asked for"
 
@@ -30,11 +32,14 @@ class Split:
     words: str
     folds: Indices | None = None
     announce: bool = False  # whether the reader must be told, because the split is ours
+    in_pieces: Predictions | None = None
+    """What those calibrators are fitted on that need not hold it; others on ``calibration``, a part of it."""
 
     @property
     def num_calibration(self) -> int:
         """How many samples calibrators are fitted on."""
-        return 0 if self.calibration is None else self.calibration.num_samples
+        given = self.in_pieces or self.calibration
+        return 0 if given is None else given.num_samples
 
     def judged(self, positive_class: int | str | None) -> Split:
         """The same samples in the form in which they are judged, those to fit on in that of calibrators."""
@@ -73,7 +78,7 @@ def choose_split(
         return Split(
             None, test, f"none: {num_samples} samples are too few to fit on some and judge on the others"
         )
-    if num_samples < CROSS_FIT_BELOW:
+    if num_samples < (CROSS_FIT_WIDE_BELOW if is_wide(predictions) else CROSS_FIT_BELOW):
         folds = stratified_folds(predictions, NUM_FOLDS, seed)
         words = (
             f"all {num_samples:,} samples in turn ({folds.max() + 1}-fold cross-fitting: each is judged by "
@@ -90,6 +95,11 @@ def choose_split(
     )
     rows = predictions.with_split(None)
     return Split(rows.rows(chosen), rows.rows(np.flatnonzero(halves == 1)), words, announce=True)
+
+
+def is_wide(predictions: Predictions) -> bool:
+    """Whether there are so many classes that few rows fit into the memory set aside."""
+    return predictions.kind == "multiclass" and (predictions.num_classes or 0) > WIDE
 
 
 def has_both_parts(predictions: Predictions) -> bool:

@@ -53,6 +53,13 @@ class Template:
         """A fitted copy."""
         return fit_quietly(copy.deepcopy(self.calibrator), data)
 
+    def fit_in_pieces(self, predictions: Predictions) -> Calibrator:
+        """The same, without the scores being held."""
+        if predictions.labels is None:
+            raise InputError("`labels` must be given to fit a calibrator; got none.")
+        calibrator = copy.deepcopy(self.calibrator)
+        return calibrator.fit_in_pieces(predictions, predictions.labels, weights=predictions.weights)
+
 
 @dataclass(frozen=True)
 class FittedCalibrator:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
+
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import TopK
-from calibrant.calibrators import TemperatureScaling, fit_top_k_temperature
-from calibrant.evaluation.fitting.split import Split
+from calibrant.calibrators import Calibrator, TemperatureScaling, fit_top_k_temperature
+from calibrant.evaluation.fitting.split import NUM_FOLDS, Split, stratified_folds
 from calibrant.evaluation.fitting.templates import FittedCalibrator, Template
+from calibrant.predictions import Predictions
+from calibrant.predictions.top_k import has_row_temperature
+
+FLOOR = 1e-12  # of what is stated of the outcome, so that one sample does not decide alone
 
 
 def fit_to_rows(template: Template, split: Split) -> FittedCalibrator:
@@ -31,6 +39,39 @@ def fit_to_rows(template: Template, split: Split) -> FittedCalibrator:
             found = fit_top_k_temperature(given.top_k.rows(~inside), weights=others)
             confidence[inside] = _confidence(held.rows(inside), found)
     return FittedCalibrator(template, calibrator, split.test.replace_probs(confidence))
+
+
+def judged_on_rows(
+    wanted: Sequence[Template], calibration: Predictions, seed: int
+) -> dict[str, tuple[Calibrator, Tensor]]:
+    """Those of the calibrators that act on rows, with their held-out losses of being right or wrong."""
+    found: dict[str, tuple[Calibrator, Tensor]] = {}
+    for each in wanted:
+        if has_row_temperature(each.calibrator.text, calibration):
+            with contextlib.suppress(InputError):  # said where the arm is fitted
+                found[each.calibrator.text] = held_out(calibration, seed)
+    return found
+
+
+def held_out(calibration: Predictions, seed: int) -> tuple[Calibrator, Tensor]:
+    """The temperature of whole rows, and the losses under those of the other folds.
+
+    Raises:
+        InputError: If the largest logits of the samples are not known.
+    """
+    if calibration.top_k is None or calibration.labels is None:
+        raise InputError("the largest logits of each sample must be known, and labels.")
+    top_k, weights = calibration.top_k, calibration.weights
+    folds = torch.from_numpy(stratified_folds(calibration, NUM_FOLDS, seed))
+    stated = torch.empty(len(folds), dtype=torch.float64)
+    for fold in folds.unique():
+        inside = folds == fold
+        others = None if weights is None else weights[~inside]
+        found = fit_top_k_temperature(top_k.rows(~inside), weights=others)
+        stated[inside] = _confidence(top_k.rows(inside), found)
+    right = calibration.labels == 1
+    losses = -torch.where(right, stated, 1 - stated).clamp(min=FLOOR).log()
+    return fit_top_k_temperature(top_k, weights=weights), losses
 
 
 def _confidence(top_k: TopK, calibrator: TemperatureScaling) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from calibrant._math.binning import width_bin_index
@@ -61,6 +62,25 @@ class ClassClusters:
     def clustered(self, masses: Matrix, total: float) -> Clustered:
         """What an interval needs; ``masses`` are those of the draws that are kept."""
         return Clustered.of(self._residuals / total, self._masses / total, masses / total)
+
+
+def variance_by_cluster(table: LabelledProbs, codes: Indices) -> Vector:
+    """The variance of how often each class occurs ``(C,)``, cluster by cluster in the memory of some rows."""
+    total = torch.zeros(table.num_classes, dtype=torch.float64)
+    current, number = torch.zeros_like(total), -1
+    order = np.argsort(codes, kind="stable")
+    for rows, probs in table.in_order(order):
+        residuals = -probs
+        residuals[torch.arange(len(rows)), table.labels[torch.from_numpy(rows)]] += 1
+        if table.weights is not None:
+            residuals *= torch.from_numpy(table.weights[rows, None])
+        numbers, starts = np.unique(codes[rows], return_index=True)
+        for each, first, last in zip(numbers.tolist(), starts, [*starts[1:], len(rows)], strict=True):
+            if each != number:
+                total += current.square()
+                current, number = torch.zeros_like(total), each
+            current += residuals[first:last].sum(dim=0)
+    return (total + current.square()).numpy()
 
 
 def _sum_rows(matrix: Any, index: Indices, size: int) -> Any:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.binning import BinSums, width_bin_index
-from calibrant.evaluation.judging.class_clusters import ClassClusters
+from calibrant.evaluation.judging.class_clusters import ClassClusters, variance_by_cluster
 from calibrant.evaluation.judging.labelled_probs import LabelledProbs
 from calibrant.evaluation.resampling.clusters import cluster_totals
 from calibrant.evaluation.resampling.clusters_at_limit import ClusteredError
@@ -67,16 +67,19 @@ class ClassTable:
     def null(self, num_draws: int, seed: tuple[int, ...]) -> ClassNull:
         """The classes under calibration: labels are drawn from whole rows.
 
-        Where the scores are read in pieces nothing is drawn, which would take further walks through the file.
+        Where the rows are gone through once nothing is drawn, which would take further walks through them.
         """
         stated, variance = self.sums.confidences.numpy(), self.variance.numpy()
         expected = stated.sum(axis=1)
+        occurs = self.sums.outcomes.sum(1).numpy()
+        if self.table.one_pass:
+            if self.clusters is not None:
+                variance = np.maximum(variance, variance_by_cluster(self.table, self.clusters))
+            return ClassNull(scores=class_scores(occurs, expected, variance))
         clusters = None if self.clusters is None else ClassClusters(self.table, self.clusters, self._filled)
         if clusters is not None:
             variance = np.maximum(variance, clusters.class_variance(self._starts()))
-        scores = class_scores(self.sums.outcomes.sum(1).numpy(), expected, variance)
-        if self.table.streamed:
-            return ClassNull(scores=scores)
+        scores = class_scores(occurs, expected, variance)
         cells, starts = self._cells(), self._starts()
         num_kept = num_noise(cells.num_cells, num_draws)
         farthest: list[Vector] = []

@@ -13,11 +13,13 @@ from torch.nn import functional
 from calibrant._math.scores import negative_log_likelihoods
 from calibrant._math.shapes import Float, Int
 from calibrant.evaluation.arguments import no_labels
-from calibrant.evaluation.resampling.events import Matrix, Vector
+from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.evaluation.resampling.resamples import Counts, block_bounds
+from calibrant.evaluation.thresholds import WIDE
 from calibrant.predictions import Kind, Predictions
 
 ROW_BLOCK = 1 << 20  # elements of a block of rows: 8 MiB
+WIDE_BLOCK = 1 << 21  # of wide rows
 _UNSURE_LOSS = 15.0  # of one label; from the probability of an event, two in a billion off at most
 COLUMN_BLOCK = 1 << 24  # elements of a block of columns, where a class is needed for all samples: 128 MiB
 
@@ -39,15 +41,31 @@ class LabelledProbs:
         self._calibrate = calibrate
         self.kind: Kind = predictions.kind
         self.streamed = predictions.streamed
+        self.wide = predictions.kind == "multiclass" and (predictions.num_classes or 0) > WIDE
         self.labels: Int[Tensor, " N"] | Int[Tensor, "N C"] = predictions.labels
         self.weights: Vector | None = None if predictions.weights is None else predictions.weights.numpy()
         self.num_samples = predictions.num_samples
         self.num_classes = predictions.num_classes or 0
         self.class_names = predictions.class_names or tuple(str(k) for k in range(self.num_classes))
 
+    @property
+    def one_pass(self) -> bool:
+        """Whether the rows are gone through once, and nothing is kept of single entries."""
+        return self.streamed or self.wide
+
     def row_blocks(self) -> Iterator[slice]:
         """Slices of rows whose probabilities fit into the memory set aside."""
-        return (slice(a, b) for a, b in block_bounds(self.num_samples, ROW_BLOCK // self.num_classes))
+        size = WIDE_BLOCK if self.wide else ROW_BLOCK
+        return (slice(a, b) for a, b in block_bounds(self.num_samples, size // self.num_classes))
+
+    def in_order(self, order: Indices) -> Iterator[tuple[Indices, Float[Tensor, "n C"]]]:
+        """Probabilities of all rows in another order, block by block, with the numbers of the rows."""
+        size = max(2, WIDE_BLOCK // self.num_classes)
+        starts = range(0, max(1, len(order) - 1), size)  # a last row alone goes with those before it
+        for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
+            rows = order[start:stop]
+            some = self._predictions.rows(rows)
+            yield rows, some.probs if self._calibrate is None else self._calibrate(some.scores)
 
     def probs_of(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
         """Probabilities of some rows, float64."""

@@ -106,6 +106,8 @@ def measure(
             metrics[name] = _influence_estimate(value, error, procedure.level, bounds)
         elif name in inverted:
             metrics[name] = inverted[name].estimate(value, bounds)
+        elif name in reduced.no_interval:
+            metrics[name] = Estimate(value=value, reason=reduced.no_interval[name])
         else:
             estimate = _resampled_estimate(
                 value,

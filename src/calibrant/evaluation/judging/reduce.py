@@ -36,6 +36,7 @@ from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vect
 from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.result import ClassRow
+from calibrant.evaluation.thresholds import WIDE
 from calibrant.predictions import Predictions
 
 _WHY_MISSING = "needs the probabilities of all classes; these predictions hold the predicted class's only"
@@ -178,7 +179,9 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
     areas = [area for area in ranks.areas if area is not None]
     no_interval: dict[str, str] = {}
     for each in wanted:
-        lacking = each.when_streamed if table.streamed else None
+        lacking = each.when_streamed if table.one_pass else None
+        if lacking and not table.streamed:
+            lacking = f"{lacking.split(':')[0]}: there are more than {WIDE:,} classes"
         if isinstance(each.computed, ClassErrors):
             binary = table.kind == "binary"
             values[each.key] = values[ECE.event_key] if binary else float(class_errors.mean())

@@ -11,6 +11,7 @@ from torch import Tensor
 from calibrant._math.binning import BinSums, width_bin_index, width_column_sums
 from calibrant._math.errors import InputError
 from calibrant._math.scores import brier_scores, entropies, top_label
+from calibrant._math.sparse_sums import SparseColumnSums
 from calibrant.evaluation.judging.agreement import Agreement
 from calibrant.evaluation.judging.labelled_probs import LabelledProbs, with_complement
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
@@ -42,6 +43,7 @@ def scan_rows(table: LabelledProbs, num_bins: int) -> Scan:
     columns: list[Tensor] = []
     sums: BinSums | None = None
     cells: list[tuple[Indices, Indices, Vector]] = []
+    sparse = SparseColumnSums(table.num_classes if table.wide else 0, num_bins)
     agreement = Agreement(table.num_classes) if table.kind == "multiclass" else None
     for rows in table.row_blocks():
         probs, labels = table.probs_of(rows), table.labels[rows]
@@ -53,13 +55,17 @@ def scan_rows(table: LabelledProbs, num_bins: int) -> Scan:
             columns = [torch.empty((table.num_samples, *part.shape[1:]), dtype=part.dtype) for part in parts]
         for column, part in zip(columns, parts, strict=True):
             column[rows] = part
-        found = width_column_sums(classes, labels, num_bins, weights)
-        sums = found if sums is None else _added(sums, found)
+        if table.wide:
+            sparse.add(classes, labels, weights)
+        else:
+            found = width_column_sums(classes, labels, num_bins, weights)
+            sums = found if sums is None else _added(sums, found)
         if agreement is not None:
             agreement.add(probs, labels, weights)
-        if table.kind == "multiclass" and not table.streamed:
+        if table.kind == "multiclass" and not table.one_pass:
             cells.append(_cells(classes, labels, weights, num_bins, first_row=rows.start))
-    if sums is None:
+    sums = sparse.sums() if table.wide else sums
+    if sums is None or not columns:
         raise InputError("`predictions` must hold at least one sample to judge.")
     nll, brier, confidence, correct, entropy = (column.numpy() for column in columns)
     return Scan(
@@ -139,7 +145,7 @@ class Ranks:
 
 def rank_columns(table: LabelledProbs) -> Ranks:
     """Go through the classes one after the other."""
-    if table.streamed:  # each class would need a pass through the file
+    if table.one_pass:  # each class would need a pass through the rows
         return Ranks(areas=(None,) * table.num_classes, influence=np.zeros(table.num_samples), events=())
     areas: list[float | None] = []
     influences: Vector = np.zeros(table.num_samples)

@@ -50,15 +50,32 @@ _PIECE = 1 << 20
 
 
 def log_wealth(
-    probs: Vector, outcomes: Vector, windows: NDArray[np.int64], num_windows: int, gamblers: Matrix
+    probs: Vector,
+    outcomes: Vector,
+    windows: NDArray[np.int64],
+    num_windows: int,
+    gamblers: Matrix,
+    clusters: NDArray[np.int64] | None = None,
 ) -> Matrix:
     """Logarithm of what each gambler's bets in each window multiply to, ``(windows, gamblers)``.
 
     Probabilities within 1e-6 of 0 or 1 are bet on as if they were that far from it, and such a bet never
     gains where what is nearly certain occurs: it then pays one on average at most, whatever the
     probability.
+
+    The bets on the samples of one of ``clusters`` (by numbers from 0, each in a single window) are made with
+    equal parts of what there is: their mean is one on average, however these samples hang together.
     """
     found = np.zeros((num_windows, len(gamblers)))
+    if clusters is not None:
+        order = np.argsort(clusters, kind="stable")
+        starts = np.flatnonzero(np.diff(clusters[order], prepend=-1))
+        for column in range(len(gamblers)):  # one by one: a table of all bets would not fit into memory
+            bets = _log_bets(probs[order], outcomes[order], gamblers[column : column + 1])[:, 0]
+            sizes = np.diff(np.append(starts, len(bets)))
+            means = np.logaddexp.reduceat(bets, starts) - np.log(sizes)
+            np.add.at(found[:, column], windows[order][starts], means)
+        return found
     rows = max(1, _PIECE // len(gamblers))
     for start in range(0, len(probs), rows):
         part = slice(start, start + rows)

@@ -11,9 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
-from calibrant.evaluation.arguments import as_judged, check_predictions, no_labels
+from calibrant.evaluation.arguments import Cluster, as_judged, check_predictions, in_clusters, no_labels
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.monitoring.hanging_together import (
+    CLUSTERS_NOTE,
+    one_of_each,
+    single_of_each,
+    whole_clusters,
+)
 from calibrant.evaluation.monitoring.questions import Watched, calibration_test, change_tests
 from calibrant.evaluation.monitoring.result import MONITOR_SCHEMA_VERSION, Against, Monitoring, Window
 from calibrant.evaluation.monitoring.windows import Windows, windows_of
@@ -23,7 +29,7 @@ from calibrant.evaluation.result import Estimate
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
 
-_LEAST = 2  # labelled samples of a window whose numbers are shown
+_LEAST = 2  # labelled samples, or clusters, of a window whose numbers are shown
 
 
 def monitor(
@@ -36,6 +42,7 @@ def monitor(
     against: Against | None = None,
     false_alarms: float = 0.05,
     positive_class: int | str | None = None,
+    cluster: Cluster = None,
     num_bins: int = 15,
     bootstrap: int = 200,
     seed: int = 0,
@@ -64,6 +71,8 @@ def monitor(
         against: ``"stated"`` or ``"baseline"``; by default the baseline where there is one.
         false_alarms: The probability of an alarm, ever, where nothing is wrong.
         positive_class: With two classes the one that is judged, as in :func:`calibrant.evaluate`.
+        cluster: Which samples hang together, as in :func:`calibrant.evaluate`: patients, sessions. Clusters
+            then must be independent, and samples of one need not be.
         num_bins: Bins of the calibration error of a window.
         bootstrap: Resamples for the intervals of a window.
         seed: Random seed of these.
@@ -99,7 +108,7 @@ def monitor(
         (False, True)
     """
     check_predictions(stream, "stream")
-    stream = as_judged(stream, positive_class)
+    stream = as_judged(in_clusters(stream, cluster), positive_class)
     known = _known(stream, labelled)
     windows = windows_of(_times(times, stream.num_samples), window)
     against = against or ("stated" if baseline is None else "baseline")
@@ -109,11 +118,17 @@ def monitor(
     told = stream.rows(torch.from_numpy(known))
     index = windows.index[known]
     watched = Watched(stream, told, windows, index, false_alarms)
+    notes = stream.notes
+    if told.clusters is not None:
+        watched, single = whole_clusters(watched), one_of_each(watched, seed)
+        notes = (*notes, CLUSTERS_NOTE)
+    else:
+        single = watched
     tests = [calibration_test(watched, decides=against == "stated")]
     if baseline is not None:
         check_predictions(baseline, "baseline")
         baseline = _as_baseline(baseline, stream, positive_class)
-        tests += change_tests(watched, baseline, decides=against == "baseline")
+        tests += change_tests(single, single_of_each(baseline, seed), decides=against == "baseline")
     elif against == "baseline":
         raise InputError('`against="baseline"` goes with a `baseline`; there is none.')
     procedure = Procedure(
@@ -136,7 +151,7 @@ def monitor(
         tests=tuple(tests),
         source=stream.source,
         baseline=None if baseline is None else baseline.source,
-        notes=stream.notes,
+        notes=notes,
         versions=versions(),
         command=command,
     )
@@ -188,11 +203,9 @@ def _windows(
     for number in range(len(windows)):
         rows = np.flatnonzero(index == number)
         metrics: dict[str, Estimate] = {}
-        if len(rows) >= _LEAST:
-            measured = measure(
-                reduce_predictions(told.rows(torch.from_numpy(rows)), procedure.num_bins), procedure
-            )
-            metrics = measured.metrics
+        part = told.rows(torch.from_numpy(rows)) if len(rows) >= _LEAST else None
+        if part is not None and (part.clusters is None or len(set(part.clusters)) >= _LEAST):
+            metrics = measure(reduce_predictions(part, procedure.num_bins), procedure).metrics
         found.append(
             Window(
                 start=windows.edges[number],

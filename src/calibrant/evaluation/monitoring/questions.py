@@ -41,6 +41,7 @@ class Watched:
     windows: Windows
     index: NDArray[np.int64]  # the window of each labelled sample
     false_alarms: float
+    clusters: NDArray[np.int64] | None = None  # of each labelled sample; one is in the window where it began
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,14 @@ def calibration_test(watched: Watched, *, decides: bool) -> SequentialTest:
 
 
 def _wealth(event: Event, watched: Watched) -> Matrix:
-    bets = log_wealth(event.probs, event.outcomes, watched.index, len(watched.windows), event.gamblers)
+    bets = log_wealth(
+        event.probs,
+        event.outcomes,
+        watched.index,
+        len(watched.windows),
+        event.gamblers,
+        watched.clusters,
+    )
     return log_mean_wealth(bets)
 
 

@@ -72,6 +72,8 @@ class Cells:
     """What the error is per unit of the summed sizes of the residual sums, if it is a multiple of these."""
     cancels: bool = False
     """Whether gaps of both signs can cancel in the error, or those of one sign do not count."""
+    largest: bool = False
+    """Whether the error is the largest gap of any bin."""
     clustered: Clustered | None = None
     """What clusters say of the noise; ``None`` where the samples are independent."""
 
@@ -127,12 +129,13 @@ class Cells:
 
     def bin_errors(self, gaps: Vector) -> Vector:
         """Standard error of the gap of each bin ``(F,)`` where the gaps are these; 0 where a bin is empty."""
-        independent = self._independent_errors(gaps)
+        independent = self.independent_errors(gaps)
         if self.clustered is None:
             return independent
         return np.maximum(independent, self.clustered.bin_errors(gaps, self.bin_mass))
 
-    def _independent_errors(self, gaps: Vector) -> Vector:
+    def independent_errors(self, gaps: Vector) -> Vector:
+        """The same, where each sample is a cluster of its own."""
         spread = np.bincount(self.bin, self._spread(gaps), self.num_bins)
         spread = np.maximum(spread - self.total_squares * (self.bin_mass * gaps) ** 2, 0.0)
         mass = self.bin_mass
@@ -206,7 +209,13 @@ class EventCells:
         """The sums that an error is a function of."""
         cells = self._cells[BIN_KINDS[kernel]]
         per_size = 1.0 if _ERRORS[kernel] is _absolute else None
-        return replace(cells, error=self.error(kernel), per_size=per_size, cancels=kernel in CANCELLING)
+        return replace(
+            cells,
+            error=self.error(kernel),
+            per_size=per_size,
+            cancels=kernel in CANCELLING,
+            largest=kernel == "width max",
+        )
 
     def error(self, kernel: Kernel) -> Callable[[Matrix], Vector]:
         """The errors ``(R,)`` of residual sums ``(R, M)`` over bins or cells, divided by the total weight."""

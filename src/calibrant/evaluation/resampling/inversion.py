@@ -18,8 +18,11 @@ exclude: the lower one with the gaps that stand out left as they are and all oth
 the upper one with what exceeds two standard errors of each gap, and on top of that as much for every bin, in
 proportion to its standard error, as the noise conceals. In a smooth error gaps of both signs cancel, so that
 small ones of one sign hide behind noise of both: for such errors each end is also sought among gaps of one
-sign, in proportion to the standard errors. The estimate without what chance adds is the error of the gaps,
-soft-thresholded or widened, whose noisy error lies above the one found half the time.
+sign, in proportion to the standard errors. The largest gap of any bin is raised most by noise where all bins
+have gaps of one size: there its lower end is sought, too; its upper end is that of the bin that may have the
+largest one (`largest_gap`), since one bin with few samples hides any gap. The estimate without what chance
+adds is the error of the gaps, soft-thresholded or widened, whose noisy error lies above the one found half
+the time.
 
 **Tails.** No error is below zero, so at zero only a large one is a surprise, with the whole error level on
 that side; far from zero the level is shared out equally. Between, the tails are those of Feldman and Cousins
@@ -45,6 +48,7 @@ from numpy.typing import NDArray
 from calibrant.evaluation.resampling.clustered_noise import clustered_sums
 from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Matrix, Vector
+from calibrant.evaluation.resampling.largest_gap import widest_gaps
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.resampling.sparse_noise import SparseNoise
 from calibrant.evaluation.result import Estimate
@@ -155,6 +159,8 @@ class _Search:
         if self._cells.cancels:
             for family in self._one_sign(np.zeros_like(self._sizes)):
                 low = min(low, self._low_of(family, low))
+        if self._cells.largest:
+            low = min(low, self._low_of(self._even, low))
         return low
 
     def _low_of(self, family: Family, bound: float) -> float:
@@ -178,6 +184,8 @@ class _Search:
 
     def _high(self) -> float:
         """The largest error that is not excluded: of gaps as they were found, or all of one sign."""
+        if self._cells.largest:
+            return self._error(widest_gaps(self._cells, self._level))
         out = self._signs * np.maximum(self._sizes - STANDS_OUT * self._errors, 0.0)
         high = self._high_of(self._added(out, self._signs), 0.0)
         if self._cells.cancels:
@@ -205,6 +213,10 @@ class _Search:
     def _added(self, gaps: Vector, signs: Vector) -> Family:
         """To these gaps, as many standard errors in every bin."""
         return lambda place: self._possible(gaps + place * signs * self._errors)
+
+    def _even(self, place: float) -> Vector:
+        """Gaps of one size in all bins; at place 1 as large as the error found."""
+        return self._possible(place * self._observed * self._signs)
 
     def _soft(self, place: float) -> Vector:
         """The gaps found, all smaller or larger by so many standard errors."""

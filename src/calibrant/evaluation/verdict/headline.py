@@ -31,10 +31,8 @@ LOSS = "negative log-likelihood"
 def headline_of(case: Case, finding: Finding, about: str) -> str:
     """What holds, what does not, and what helps."""
     outcome = outcome_of(case, finding, about)
-    if finding.failing and not MAIN & set(finding.failing):
-        first = _in_part(case, finding)
-        which = _class_furthest_off(case) if "classes" in finding.failing else None
-        return f"{first}: {f'{which}; ' if which else ''}{outcome}."
+    if is_partly(finding):
+        return f"{_in_part(case, finding)}: {with_class_off(case, finding, outcome)}."
     first = finding.direction.capitalize()
     if finding.direction == "calibrated":
         first += f", as far as {case.num_test:,} samples can tell"
@@ -43,6 +41,17 @@ def headline_of(case: Case, finding: Finding, about: str) -> str:
     else:
         first += case.on_few
     return f"{first}: {_facts(case, finding)}; {outcome}."
+
+
+def is_partly(finding: Finding) -> bool:
+    """Whether only the classes, or the slope, do not hold."""
+    return bool(finding.failing) and not MAIN & set(finding.failing)
+
+
+def with_class_off(case: Case, finding: Finding, said: str) -> str:
+    """Where the classes do not hold, the one that is furthest off first."""
+    which = _class_furthest_off(case) if "classes" in finding.failing else None
+    return f"{which}; {said}" if which else said
 
 
 def _in_part(case: Case, finding: Finding) -> str:
@@ -137,7 +146,7 @@ def _course(case: Case, metric: str, *, intervals: bool) -> str:
     """``falls from 0.075 (0.067 to 0.083) to 0.021 (0.015 to 0.027)``, with the decimals that it takes."""
     before, after = case.first.metrics[metric], case.chosen.metrics[metric]
     sign = _sign(case, metric)
-    verb = {-1: "falls", 0: "hardly moves,", 1: "rises"}[sign]
+    verb = {-1: "falls", 0: "moves within noise,", 1: "rises"}[sign]
     digits = None
     if sign and before.value is not None and after.value is not None:
         digits = decimals_apart(before.value, after.value)

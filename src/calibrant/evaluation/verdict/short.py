@@ -8,14 +8,14 @@ from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
 from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
 from calibrant.evaluation.quantities.prevalence import PREVALENCE
 from calibrant.evaluation.verdict.case import Case
-from calibrant.evaluation.verdict.finding import MAIN, Finding
-from calibrant.evaluation.verdict.headline import outcome_of
+from calibrant.evaluation.verdict.finding import Finding
+from calibrant.evaluation.verdict.headline import is_partly, outcome_of, with_class_off
 from calibrant.evaluation.verdict.naming import listed
 
 
 def short_of(case: Case, finding: Finding) -> str:
     """What a reader should remember."""
-    if finding.failing and not MAIN & set(finding.failing):
+    if is_partly(finding):
         off = listed(finding.failing, "its")
         return f"{'Miscalibrated' if finding.doubt else 'Calibrated, except'} in {off}{case.on_few}."
     if finding.direction == "calibrated":
@@ -45,8 +45,10 @@ def short_of(case: Case, finding: Finding) -> str:
 
 
 def line_of(case: Case, finding: Finding, about: str) -> str:
-    """What repair does, or how large the error is; the intervals stand beside it."""
+    """Which class is off, and what repair does or how large the error is; the intervals stand beside it."""
     said = outcome_of(case, finding, about, intervals=False)
+    if is_partly(finding):
+        said = with_class_off(case, finding, said)
     line = f"{said[:1].upper()}{said[1:]}."
     return f"{_how_few(case)}{line}" if case.on_few and finding.direction != "undecided" else line
 
@@ -56,7 +58,7 @@ def _how_few(case: Case) -> str:
     found = case.first.metrics[ACCURACY.key]
     if found.low is None or found.high is None:
         return ""
-    return f"Few samples: the true accuracy may be {percent(found.low)}, or {percent(found.high)}. "
+    return f"Few samples: the true accuracy may lie from {percent(found.low)} to {percent(found.high)}. "
 
 
 def _excess(case: Case) -> float:

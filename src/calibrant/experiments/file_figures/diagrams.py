@@ -24,9 +24,10 @@ def draw_reliability(request: FigureRequest) -> DrawnFigure:
 
     found = _judged(request)
     curves = _curves(found, request)
-    figure = Figure(figsize=(4.4, 5.6))
-    upper = figure.add_axes((0.17, 0.37, 0.79, 0.79 * 4.4 / 5.6))
-    lower = figure.add_axes((0.17, 0.09, 0.79, 0.235), sharex=upper)
+    width, height, side = 4.4, 5.7, 3.48  # inches
+    figure = Figure(figsize=(width, height))
+    upper = figure.add_axes((0.75 / width, 2.1 / height, side / width, side / height))
+    lower = figure.add_axes((0.75 / width, 0.5 / height, side / width, 1.32 / height), sharex=upper)
     if len(curves) == 1:
         (curve,) = curves.values()
         reliability_diagram(curve, ax=upper)
@@ -36,8 +37,7 @@ def draw_reliability(request: FigureRequest) -> DrawnFigure:
         confidence_comparison(curves, ax=lower, legend=False)
     upper.set_xlabel("")
     upper.tick_params(axis="x", labelbottom=False)
-    for ax in (upper, lower):
-        ax.yaxis.set_label_coords(-0.15, 0.5)
+    figure.align_ylabels([upper, lower])
     return DrawnFigure(figure, _said(found, curves), _notes(found))
 
 
@@ -55,7 +55,9 @@ def draw_confidence(request: FigureRequest) -> DrawnFigure:
 
 def draw_roc(request: FigureRequest) -> DrawnFigure:
     """ROC curves of an event: the positive class, or all labels together."""
+    from calibrant.evaluation.quantities.auroc import AUROC
     from calibrant.reports import roc_diagram
+    from calibrant.reports.words import number
 
     found = _judged(request)
     curves = {
@@ -68,7 +70,9 @@ def draw_roc(request: FigureRequest) -> DrawnFigure:
             f"the figure roc needs an event, as of two classes or several labels; {name} is "
             f"{found[name].kind}."
         )
-    return _drawn(roc_diagram(known), found)
+    areas = {name: each.arm.metrics[AUROC.key].value for name, each in found.items()}
+    named = {f"{name} (AUROC {number(areas[name])})": curve for name, curve in known.items()}
+    return _drawn(roc_diagram(named), found)
 
 
 def draw_risk_coverage(request: FigureRequest) -> DrawnFigure:
@@ -152,13 +156,15 @@ def _curves(found: dict[str, _Judged], request: FigureRequest) -> dict[str, Curv
 def _said(found: dict[str, _Judged], curves: dict[str, Curve]) -> str:
     """How many samples each curve stands for, and how many bins lie outside what chance gives."""
     from calibrant.reports.figures import place
+    from calibrant.reports.words import misses
 
     lines: list[str] = []
     for name, curve in curves.items():
         above, below, within = place(curve)
+        too_much, too_little = misses(curve.name)
         lines.append(
             f"{name}: {found[name].num_samples:,} samples, {curve.name}; of {above + below + within} bins "
-            f"{below} lie below what chance gives (too sure) and {above} above it (not sure enough)."
+            f"{below} lie below what chance gives ({too_much}) and {above} above it ({too_little})."
         )
     return "\n".join(lines)
 

@@ -21,6 +21,7 @@ from calibrant.predictions.formats.npz import as_numpy
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
 BUFFER = 1 << 16  # bytes of each column that are read ahead
+_TURNED = 32  # columns
 
 
 def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
@@ -31,7 +32,8 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
             return FileContents(fields=fields_of_top_k(names, lambda name: _cells(file, name), columns))
         layout, given = layout_in(file, columns)
         found = [given[name] for name in layout.scores]
-        dtypes = [_float_dtype(name, file) for name in found]
+        schema = file.schema_arrow  # made anew whenever it is asked for
+        dtypes = [_float_dtype(name, schema) for name in found]
         scores = np.empty((file.metadata.num_rows, len(dtypes)), dtype=np.result_type(*dtypes))
         try:
             for index, name in enumerate(found):  # one at a time: memory never holds the table twice
@@ -93,8 +95,9 @@ def size_of_scores(path: Path, columns: ColumnNames | None = None) -> int:
         layout, given = layout_in(file, columns)
         if len(layout.scores) < 2 or len(layout.labels) > 1:
             return 0
+        schema = file.schema_arrow
         return file.metadata.num_rows * sum(
-            _float_dtype(given[name], file).itemsize for name in layout.scores
+            _float_dtype(given[name], schema).itemsize for name in layout.scores
         )
 
 
@@ -147,17 +150,22 @@ class ParquetRows:
 def rows_of(batch: Any, names: Sequence[str], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
     """Some columns of a batch as rows."""
     table = np.empty((batch.num_rows, len(names)), dtype)
-    for index, name in enumerate(names):
-        column = batch.column(name)
-        if column.null_count > 0:
-            raise InputError(f"`{name}` must hold a number in every row; some are empty.")
-        table[:, index] = column.to_numpy(zero_copy_only=False)
+    for start in range(0, len(names), _TURNED):  # a column alone is slow to scatter
+        some = names[start : start + _TURNED]
+        turned = np.empty((len(some), batch.num_rows), dtype)
+        for index, name in enumerate(some):
+            column = batch.column(name)
+            if column.null_count > 0:
+                raise InputError(f"`{name}` must hold a number in every row; some are empty.")
+            turned[index] = column.to_numpy(zero_copy_only=False)
+        table[:, start : start + _TURNED] = turned.T
     return table
 
 
 def dtype_of(names: Sequence[str], file: Any) -> np.dtype[Any]:
     """The float dtype that holds some columns of numbers."""
-    return np.result_type(*[_float_dtype(name, file) for name in names])
+    schema = file.schema_arrow
+    return np.result_type(*[_float_dtype(name, schema) for name in names])
 
 
 def layout_in(file: Any, columns: ColumnNames | None) -> tuple[Layout, dict[str, str]]:
@@ -176,11 +184,11 @@ def _other_columns(layout: Layout, file: Any, given: Mapping[str, str]) -> dict[
     } | weights
 
 
-def _float_dtype(name: str, file: Any) -> np.dtype[Any]:
+def _float_dtype(name: str, schema: Any) -> np.dtype[Any]:
     """The float dtype that holds a column of numbers."""
     from pyarrow import types
 
-    given = file.schema_arrow.field(name).type
+    given = schema.field(name).type
     if types.is_floating(given):
         return np.dtype(given.to_pandas_dtype())
     if types.is_integer(given) or types.is_boolean(given):
@@ -225,11 +233,14 @@ def column_of(column: Any) -> Column:
     return ["" if value is None else str(value) for value in column.to_pylist()]
 
 
-def opened(path: Any, read_ahead: int = 0) -> Any:
-    """The file, by path or as a stream; a limit on what is read ahead matters where columns are many."""
+def opened(path: Any, read_ahead: int = 0, *, footer: Any = None) -> Any:
+    """The file, by path or as a stream; a limit on what is read ahead matters where columns are many.
+
+    Where its ``footer`` is known it is not read again: that of a thousand columns takes a while.
+    """
     parquet = _parquet()
     try:
-        return parquet.ParquetFile(path, buffer_size=read_ahead, pre_buffer=False)
+        return parquet.ParquetFile(path, metadata=footer, buffer_size=read_ahead, pre_buffer=False)
     except DAMAGE as error:
         raise InputError(damaged("a .parquet file", error)) from error
 

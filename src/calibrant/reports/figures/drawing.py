@@ -58,10 +58,33 @@ def save_figure(figure: Figure, path: Path, *, width: float | None = None) -> No
     """
     ending = path.suffix.lower()
     if width is not None:
-        drawn, height = figure.get_size_inches().tolist()
-        figure.set_size_inches(width, height * width / drawn)
+        _resize(figure, width)
     with drawing_style(), matplotlib.rc_context({"svg.hashsalt": path.stem}), atomic_write(path) as temporary:
         figure.savefig(temporary, format=ending[1:], dpi=150, metadata=ENDINGS[ending])
+
+
+def _resize(figure: Figure, width: float) -> None:
+    """Another width, and a height that goes with it; margins stay as wide as their letters need."""
+    old_width, old_height = figure.get_size_inches().tolist()
+    height = old_height * width / old_width
+    figure.set_size_inches(width, height)
+    if figure.get_layout_engine() is not None:
+        return
+    places = {ax: ax.get_position(original=True) for ax in figure.axes}
+    across = _keeping_margins([(each.x0, each.x1) for each in places.values()], old_width, width)
+    up = _keeping_margins([(each.y0, each.y1) for each in places.values()], old_height, height)
+    for ax, (x0, x1), (y0, y1) in zip(places, across, up, strict=True):
+        ax.set_position((x0, y0, x1 - x0, y1 - y0))
+
+
+def _keeping_margins(
+    spans: Sequence[tuple[float, float]], old: float, new: float
+) -> list[tuple[float, float]]:
+    """Shares of a length that keep their distance, in inches, from both of its ends."""
+    first, last = min(start for start, _ in spans), max(end for _, end in spans)
+    before, after = first * old / new, 1 - (1 - last) * old / new
+    scale = (after - before) / (last - first)
+    return [(before + (a - first) * scale, before + (b - first) * scale) for a, b in spans]
 
 
 def by_name(curves: Mapping[str, T] | T, kind: type[T]) -> dict[str, T]:

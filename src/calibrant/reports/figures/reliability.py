@@ -15,11 +15,11 @@ from numpy import ndarray
 from calibrant._math.shapes import Bool, Float
 from calibrant.evaluation.result import Curve
 from calibrant.reports.figures import drawing
-from calibrant.reports.words import count
+from calibrant.reports.words import count, misses
 
 WIDEST_JOINED = 0.3  # interval of a bin's share
 HOLLOW = "too few samples to tell"
-ABOVE, BELOW, WITHIN = "above it: not sure enough", "below it: too sure", "within its band"
+WITHIN = "within its band"
 
 
 def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = True) -> Axes:
@@ -60,10 +60,11 @@ def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = 
         ("its band: chance alone", Patch(color=drawing.GREY, alpha=0.3, linewidth=0)),
     ]
     area = _areas(curve.counts)
+    too_much, too_little = misses(curve.name)
     for label, chosen, colour, shape in (
         (WITHIN, ~((found < low) | (found > high)), ink, "o"),
-        (BELOW, found < low, drawing.VERMILLION, "v"),
-        (ABOVE, found > high, drawing.BLUE, "^"),
+        (f"below it: {too_much}", found < low, drawing.VERMILLION, "v"),
+        (f"above it: {too_little}", found > high, drawing.BLUE, "^"),
     ):
         chosen &= ~np.isnan(found)
         if not chosen.any():

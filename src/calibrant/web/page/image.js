@@ -9,6 +9,8 @@ const MEANINGS = {
   prevalence: "how often the class occurs among the calibration images. Where it occurs more or less often, the "
     + "calibrated probability is wrong. The red tick in the bar marks it.",
   answer: "yes above the threshold and its band, no below, not answered between.",
+  threshold: "a class counts as found where its calibrated probability is above this. The dashed line in the bars marks it.",
+  band: "within so much of the threshold nothing is answered, because a probability is never known exactly.",
 };
 
 let model = null;
@@ -36,12 +38,16 @@ const find = (name) => document.getElementById(`image-${name}`);
 // A heading whose meaning stands below the table while it is pointed at, or has the focus.
 function explained(text, key) {
   const button = el("button", { type: "button", className: "tip", "aria-describedby": "image-meaning" }, text);
-  for (const event of ["mouseenter", "focus", "click"]) {
-    button.addEventListener(event, () => {
+  explain(button, text, key);
+  return el("th", { scope: "col", className: key }, button);
+}
+
+function explain(element, text, key) {
+  for (const event of ["mouseenter", "focusin", "click"]) {
+    element.addEventListener(event, () => {
       find("meaning").textContent = `${text}: ${MEANINGS[key]}`;
     });
   }
-  return el("th", { scope: "col", className: key }, button);
 }
 
 export function showImages(section, described) {
@@ -94,14 +100,16 @@ function answers() {
   const threshold = el("input", { type: "range", min: 0, max: 100, value: 50, id: "image-threshold" });
   const band = el("input", { type: "range", min: 0, max: 50, value: 5, id: "image-band" });
   for (const input of [threshold, band]) input.addEventListener("input", showRows);
+  const above = el("label", {}, el("span", { id: "image-threshold-text" }), threshold);
+  const within = el("label", {}, el("span", { id: "image-band-text" }), band);
+  explain(above, "Threshold", "threshold");
+  explain(within, "Not answered", "band");
   return el("div", {},
     el("p", { id: "image-answer", className: "verdict", role: "status" }),
-    el("div", { className: "controls" },
-      el("label", {}, el("span", { id: "image-threshold-text" }), threshold),
-      el("label", {}, el("span", { id: "image-band-text" }), band)),
+    el("div", { className: "controls" }, above, within),
     el("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Probabilities" },
       el("table", { id: "image-table" })),
-    el("p", { id: "image-meaning", className: "small" }, "Point at a heading to see what it means."));
+    el("p", { id: "image-meaning", className: "small" }, "Point at a heading or a slider to see what it means."));
 }
 
 async function ask(name) {

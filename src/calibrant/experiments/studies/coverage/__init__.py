@@ -23,6 +23,7 @@ def _run(
     seeds: int,
     table: Path | None,
 ) -> Sequence[Path]:
+    from calibrant.experiments.studies.coverage.alarms import run_alarms
     from calibrant.experiments.studies.coverage.measure import finished, run_coverage
 
     if table is not None:
@@ -31,8 +32,9 @@ def _run(
         numbers = numbers_of(finished(out, setting), setting)
         return [*PAGE.write(numbers, table), *write_summary(numbers, table)]
     folder = None if data is None else data_folder(data)  # without it, only the simulated predictions
-    records = run_coverage(out, folder=folder, seeds=range(seeds), setting=setting, tell=session.tell)
-    return PAGE.write(numbers_of(records, setting), out)
+    run_coverage(out, folder=folder, seeds=range(seeds), setting=setting, tell=session.tell)
+    run_alarms(out, folder=folder, seeds=range(seeds), setting=setting, tell=session.tell)
+    return PAGE.write(numbers_of(finished(out, setting), setting), out)
 
 
 def _small() -> settings.Setting:
@@ -42,6 +44,7 @@ def _small() -> settings.Setting:
         classes=(2, 3),
         samples=(60,),
         scales=(1.0,),
+        alarm_sets=2,
         changed_classes=(3,),
         changes=((1.6, 1.0),),
     )

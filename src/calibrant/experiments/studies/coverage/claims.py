@@ -74,19 +74,55 @@ def calibrated(numbers: Mapping[str, Any]) -> list[Cell]:
 
 def coverage(numbers: Mapping[str, Any], key: str) -> list[Share]:
     """How often the intervals of an error cover, cell by cell."""
+    return [covered(cell, key) for cell in numbers["cells"] if key in cell["errors"]]
+
+
+def mean_coverage(numbers: Mapping[str, Any], key: str) -> Share:
+    """How often they cover in all cells: of each as many sets, those that have intervals."""
     found = [cell["errors"][key] for cell in numbers["cells"] if key in cell["errors"]]
-    return [Share(value=each["covered"], sets=each["sets"]) for each in found]
+    return pooled([Share(value=each["covered"], sets=each["sets"]) for each in found])
+
+
+def covered(cell: Cell, key: str) -> Share:
+    """How often the interval of an error covers in a cell.
+
+    Where the truth is stated the true error is zero, which an interval covers unless the error counts as
+    real: there the sets judged without intervals count, too.
+    """
+    error = cell["errors"][key]
+    found = Share(value=error["covered"], sets=error["sets"])
+    further = _further(cell, key)
+    return found if further is None else pooled([found, Share(value=1 - further.value, sets=further.sets)])
 
 
 def gate_alarms(cells: Sequence[Cell], key: str) -> list[Share]:
     """How often an error is called real, cell by cell."""
-    found = [cell["errors"][key] for cell in cells if key in cell["errors"]]
-    return [Share(value=each["real"], sets=each["sets"]) for each in found]
+    found: list[Share] = []
+    for cell in cells:
+        if (error := cell["errors"].get(key)) is not None:
+            further = _further(cell, key)
+            shares = [Share(value=error["real"], sets=error["sets"])]
+            found.append(pooled(shares if further is None else [*shares, further]))
+    return found
 
 
 def verdict_alarms(cells: Sequence[Cell]) -> list[Share]:
     """How often any part of the verdict fails, cell by cell."""
-    return [Share(value=cell["verdict"]["alarms"], sets=cell["sets"]) for cell in cells]
+    found: list[Share] = []
+    for cell in cells:
+        shares = [Share(value=cell["verdict"]["alarms"], sets=cell["sets"])]
+        if further := cell.get("further"):
+            shares.append(Share(value=further["verdict"] / further["sets"], sets=further["sets"]))
+        found.append(pooled(shares))
+    return found
+
+
+def _further(cell: Cell, key: str) -> Share | None:
+    """The sets judged without intervals: how often an error is called real."""
+    further = cell.get("further")
+    if further is None or key not in further["real"]:
+        return None
+    return Share(value=further["real"][key] / further["sets"], sets=further["sets"])
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
@@ -95,7 +131,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     found: list[Claim] = []
     for key in AIMED_AT:
         if shares := coverage(numbers, key):
-            found += _covers(key, shares)
+            found += _covers(key, shares, mean_coverage(numbers, key))
     for key in AIMED_AT:
         if shares := gate_alarms(cells, key):
             found += _alarms(f"gate-{key}", f"the gate on the {TITLES[key]}", shares)
@@ -104,8 +140,8 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     return [*found, _agrees(numbers)]
 
 
-def _covers(key: str, shares: Sequence[Share]) -> list[Claim]:
-    title, mean, worst = TITLES[key], pooled(shares), min(shares, key=lambda each: each.value)
+def _covers(key: str, shares: Sequence[Share], mean: Share) -> list[Claim]:
+    title, worst = TITLES[key], min(shares, key=lambda each: each.value)
     each_cell: list[Verdict] = [each.at_least(LEAST_COVERAGE, len(shares)) for each in shares]
     return [
         Claim(
@@ -114,7 +150,7 @@ def _covers(key: str, shares: Sequence[Share]) -> list[Claim]:
             statement=f"The interval of the {title} covers in at least {LEAST_COVERAGE:g} of the sets of "
             "every cell",
             verdict=all_of(each_cell),
-            evidence=f"the lowest of {len(shares)} cells is {worst} of {worst.sets} sets; "
+            evidence=f"the lowest of {len(shares)} cells is {worst} of {worst.sets:,} sets; "
             + _counts(each_cell, sum(each.value >= LEAST_COVERAGE for each in shares)),
         ),
         Claim(
@@ -137,7 +173,7 @@ def _alarms(key: str, who: str, shares: Sequence[Share]) -> list[Claim]:
             statement=f"Where the truth is stated, {who} raises an alarm in at most {MOST_ALARMS:g} of the "
             "sets of every cell",
             verdict=all_of(each_cell),
-            evidence=f"the highest of {len(shares)} cells is {worst} of {worst.sets} sets; "
+            evidence=f"the highest of {len(shares)} cells is {worst} of {worst.sets:,} sets; "
             + _counts(each_cell, sum(each.value <= MOST_ALARMS for each in shares)),
         ),
         Claim(

@@ -17,6 +17,7 @@ from calibrant.evaluation.judging.replicates import replicate
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.quantity import Kind, Quantity
 from calibrant.evaluation.quantities.roster import ROSTER
+from calibrant.evaluation.resampling.events import width_bins
 from calibrant.evaluation.resampling.intervals import centred_interval
 from calibrant.evaluation.resampling.resamples import Resamples
 from calibrant.experiments.means import rounded
@@ -90,6 +91,7 @@ def run_coverage(
     records, method = Records(store / RECORDS), setting.method
     cells, changes = list(cells_of(setting, folder)), list(changes_of(setting))
     true = {cell: _truth(records, cell, folder, method) for cell in cells}
+    gaps = {cell: _gaps(records, cell, folder, method) for cell in cells}
     for cell in changes:
         for scale in (cell.scale, cell.after):
             one = Cell(classes=cell.classes, samples=cell.samples, scale=scale)
@@ -102,7 +104,7 @@ def run_coverage(
                     "seed": seed,
                     "cell": vars(cell),
                     "truth": true[cell],
-                    **_batch(cell, folder, method, seed),
+                    **_batch(cell, folder, method, seed, gaps[cell]),
                 },
             )
         tell(f"coverage: batch {seed}, {method.sets} more sets in each of {len(cells)} cells")
@@ -147,6 +149,19 @@ def _truth(records: Records, cell: Cell, folder: Path | None, method: Method) ->
     return records.get(f"truth, {source.title}, {how}", compute)["truth"]
 
 
+def _gaps(records: Records, cell: Cell, folder: Path | None, method: Method) -> Sequence[float]:
+    """The gaps of the top label of the population of a cell, bin by bin."""
+    source = replace(cell, samples=0)
+    how = [method.spread, method.num_bins, method.truth_samples, method.bandwidth]
+
+    def compute() -> dict[str, Any]:
+        if cell.scale is not None:
+            return {"gaps": truth.normal_gaps(cell.classes, cell.scale, method).tolist()}
+        return {"gaps": truth.redrawn_gaps(_redrawn(cell, folder, method), method.num_bins).tolist()}
+
+    return records.get(f"truth by bin, {source.title}, {how}", compute)["gaps"]
+
+
 def _difference(true: Mapping[Cell, Mapping[str, float]], cell: Cell) -> dict[str, float]:
     """The true errors after less those before."""
     before, after = (
@@ -162,7 +177,9 @@ def _redrawn(cell: Cell, folder: Path | None, method: Method) -> Any:
     return redrawn(folder / cell.file, method.bandwidth, cell.stated)
 
 
-def _batch(cell: Cell, folder: Path | None, method: Method, seed: int) -> dict[str, Any]:
+def _batch(
+    cell: Cell, folder: Path | None, method: Method, seed: int, gaps: Sequence[float]
+) -> dict[str, Any]:
     """Some sets of a cell; of each quantity the results, set by set."""
     rng = np.random.default_rng((seed, *cell.stream))
     errors: dict[str, dict[str, list[float | None]]] = {}
@@ -170,10 +187,11 @@ def _batch(cell: Cell, folder: Path | None, method: Method, seed: int) -> dict[s
     parts: dict[str, list[float | None]] = {}
     words: list[str] = []
     for number in range(method.sets):
-        predictions = _predictions(cell, folder, method, rng)
+        predictions = predictions_of(cell, folder, method, rng)
         left_out = _left_out(method, seed, number)
         procedure = procedure_of(predictions.kind, method, int(rng.integers(1 << 30)))
         found, noise = judged(predictions, procedure, left_out)
+        found["mce"]["truth"] = largest_in(noise.reduced, gaps)
         _add(errors, found)
         if number == 0:
             _add(centred, resampled(predictions, procedure))
@@ -185,6 +203,13 @@ def _batch(cell: Cell, folder: Path | None, method: Method, seed: int) -> dict[s
     return {"errors": errors, "centred": centred, "parts": parts, "words": words}
 
 
+def largest_in(reduced: Reduced, gaps: Sequence[float]) -> float:
+    """The largest gap of those bins that hold samples of a set."""
+    (top,) = reduced.events[""]
+    bins = width_bins(top.confidences, len(gaps))
+    return float(np.abs(gaps)[bins].max())
+
+
 def _left_out(method: Method, seed: int, number: int) -> set[str]:
     """What is not measured on a set of a batch."""
     left_out = set[str](RARE if number else ())
@@ -193,7 +218,7 @@ def _left_out(method: Method, seed: int, number: int) -> set[str]:
     return left_out
 
 
-def _predictions(cell: Cell, folder: Path | None, method: Method, rng: np.random.Generator) -> Predictions:
+def predictions_of(cell: Cell, folder: Path | None, method: Method, rng: np.random.Generator) -> Predictions:
     """A test set."""
     if cell.scale is None:
         return _redrawn(cell, folder, method).draw(cell.samples, rng)
@@ -221,7 +246,7 @@ def judged(
     reduced = reduce_predictions(predictions, procedure.num_bins, metrics=asked)
     noise = draw_noise(reduced, procedure)
     found: Found = {}
-    for key, form in _forms(reduced, procedure.kind).items():
+    for key, form in forms_of(reduced, procedure.kind).items():
         if key in left_out:
             continue
         inverted, null = noise.inverted(form), noise.null(form)
@@ -240,7 +265,7 @@ def resampled(predictions: Predictions, procedure: Procedure) -> dict[str, dict[
     resamples = Resamples(reduced.num_samples, procedure.num_resamples, (procedure.seed,))
     replicates = replicate(reduced, procedure.num_bins, resamples)
     found: dict[str, dict[str, float]] = {}
-    for key, form in _forms(reduced, procedure.kind).items():
+    for key, form in forms_of(reduced, procedure.kind).items():
         value = reduced.values[form.key]
         interval = centred_interval(value, replicates[form.key], procedure.level, form.bounds)
         if interval is not None:
@@ -259,7 +284,7 @@ def _changes(cell: Cell, method: Method, seed: int) -> dict[str, dict[str, list[
         reduced = [reduce_predictions(each, procedure.num_bins) for each in both]
         before, after = (measure(each, procedure) for each in reduced)
         found = change(after, before, procedure.level)
-        forms = _forms(reduced[0], procedure.kind)
+        forms = forms_of(reduced[0], procedure.kind)
         picked: dict[str, dict[str, float]] = {}
         for key, form in forms.items():
             each = found[form.key]
@@ -269,7 +294,7 @@ def _changes(cell: Cell, method: Method, seed: int) -> dict[str, dict[str, list[
     return changes
 
 
-def _forms(reduced: Reduced, kind: Kind) -> dict[str, Quantity]:
+def forms_of(reduced: Reduced, kind: Kind) -> dict[str, Quantity]:
     """The form in which each error is shown first: of two classes that of the positive one, if it has one."""
     classes = 2 if kind == "binary" else 3
     forms = {key: FORMS[key].forms(kind)[0] for key in truth.keys_of(classes)}

@@ -25,12 +25,20 @@ def numbers_of(records: Sequence[Record], setting: Setting) -> dict[str, Any]:
     return {
         "setting": asdict(setting.method),
         "batches": max(len(batches) for batches in found),
-        "cells": [_cell(batches, level) for batches in found if "errors" in batches[0]],
+        "cells": [
+            _cell(_with(batches, "errors"), level, _with(batches, "alarms"))
+            for batches in found
+            if _with(batches, "errors")
+        ],
         "changes": [_changes(batches) for batches in found if "changes" in batches[0]],
     }
 
 
-def _cell(batches: Sequence[Record], level: float) -> dict[str, Any]:
+def _with(batches: Sequence[Record], what: str) -> list[Record]:
+    return [batch for batch in batches if what in batch]
+
+
+def _cell(batches: Sequence[Record], level: float, further: Sequence[Record]) -> dict[str, Any]:
     cell, truth = batches[0]["cell"], batches[0]["truth"]
     fails = {
         name: [beyond_chance(p, level) for batch in batches for p in batch["parts"][name]]
@@ -46,6 +54,18 @@ def _cell(batches: Sequence[Record], level: float) -> dict[str, Any]:
             "parts": {name: _share(each) for name, each in fails.items()},
             "words": {word: _share([each == word for each in said]) for word in sorted(set(said))},
         },
+        **({"further": _alarms(further)} if further else {}),
+    }
+
+
+def _alarms(batches: Sequence[Record]) -> dict[str, Any]:
+    """Sets judged without intervals: how many of them raised an alarm."""
+    alarms = [batch["alarms"] for batch in batches]
+    keys = dict.fromkeys(key for each in alarms for key in each["real"])
+    return {
+        "sets": sum(each["sets"] for each in alarms),
+        "real": {key: sum(each["real"][key] for each in alarms) for key in keys},
+        "verdict": sum(each["verdict"] for each in alarms),
     }
 
 
@@ -68,10 +88,14 @@ def _error(batches: Sequence[Record], key: str, truth: float, level: float) -> d
 
 
 def _coverage(lists: Lists, truth: float) -> dict[str, Any]:
-    """Which share of intervals covers, lies above and lies below the truth; ends may be rounded."""
+    """Which share of intervals covers, lies above and lies below the truth; ends may be rounded.
+
+    The largest gap is that of the bins that hold samples, so that its truth is another for each set.
+    """
     ends = list(zip(lists["low"], lists["high"], strict=True))
-    above = [low > truth + 1e-9 for low, _ in ends]
-    below = [high < truth - 1e-9 for _, high in ends]
+    true = lists.get("truth", [truth] * len(ends))
+    above = [low > at + 1e-9 for (low, _), at in zip(ends, true, strict=True)]
+    below = [high < at - 1e-9 for (_, high), at in zip(ends, true, strict=True)]
     return {
         "sets": len(ends),
         "covered": _share([not (one or other) for one, other in zip(above, below, strict=True)]),
@@ -79,7 +103,7 @@ def _coverage(lists: Lists, truth: float) -> dict[str, Any]:
         "below": _share(below),
         "width": _mean([high - low for low, high in ends]),
         "value": _mean(lists["value"]),
-        "truth": rounded(truth),
+        "truth": _mean(true) if "truth" in lists else rounded(truth),
     }
 
 
@@ -89,20 +113,18 @@ def _centred(batches: Sequence[Record], key: str, truth: float) -> dict[str, Any
     if not both:
         return None
     lists = _lists(both, "centred", key)
-    widths = [high - low for low, high in zip(lists["low"], lists["high"], strict=True)]
-    mine: list[float] = []
+    ends = list(zip(lists["low"], lists["high"], strict=True))
+    mine: dict[str, list[float]] = {}
     for batch in both:
-        first = len(batch["centred"][key]["low"])
-        ends = zip(batch["errors"][key]["low"][:first], batch["errors"][key]["high"][:first], strict=True)
-        mine += [high - low for low, high in ends]
-    covered = [
-        low - 1e-9 <= truth <= high + 1e-9 for low, high in zip(lists["low"], lists["high"], strict=True)
-    ]
+        for name, values in batch["errors"][key].items():
+            mine.setdefault(name, []).extend(values[: len(batch["centred"][key]["low"])])
+    true = mine.get("truth", [truth] * len(ends))
+    covered = [low - 1e-9 <= at <= high + 1e-9 for (low, high), at in zip(ends, true, strict=True)]
     return {
-        "sets": len(widths),
+        "sets": len(ends),
         "covered": _share(covered),
-        "width": _mean(widths),
-        "inverted_width": _mean(mine),
+        "width": _mean([high - low for low, high in ends]),
+        "inverted_width": _mean([high - low for low, high in zip(mine["low"], mine["high"], strict=True)]),
     }
 
 

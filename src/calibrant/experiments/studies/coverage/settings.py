@@ -76,6 +76,8 @@ class Setting:
     scales: tuple[float, ...] = (1.0, 1.05, 1.15, 1.3, 1.6)
     files: tuple[str, ...] = FILES
     file_samples: int = 1000
+    alarm_sets: int = 60
+    """Further test sets of a batch in each cell whose truth is stated, for alarms alone."""
     changed_classes: tuple[int, ...] = (2, 10)
     changes: tuple[tuple[float, float], ...] = ((1.05, 1.0), (1.3, 1.0), (1.6, 1.15), (1.0, 1.3))
     """Scales before and after, on the same samples."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from calibrant._math.files import write_text
 from calibrant.evaluation.measured_coverage import FILE
-from calibrant.experiments.studies.coverage.claims import Share, pooled
+from calibrant.experiments.studies.coverage.claims import Share, covered, pooled
 from calibrant.experiments.studies.coverage.settings import ERRORS
 
 ENOUGH = 40  # sets of a cell, for its share to stand for itself
@@ -27,12 +27,13 @@ def summary_of(numbers: Mapping[str, Any]) -> dict[str, Any]:
 def _summary(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key in ERRORS:
-        each = [cell["errors"][key] for cell in cells if key in cell["errors"]]
+        those = [cell for cell in cells if key in cell["errors"]]
+        each = [cell["errors"][key] for cell in those]
         shares = [Share(value=error["covered"], sets=error["sets"]) for error in each]
         if not shares:
             continue
         enough = min(share.sets for share in shares) >= ENOUGH
-        values = [round(share.value, 4) for share in shares]
+        values = [round(covered(cell, key).value, 4) for cell in those]
         found[key] = {
             "average": round(pooled(shares).value, 4),
             "lowest": min(values) if enough else None,

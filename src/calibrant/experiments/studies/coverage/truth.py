@@ -6,6 +6,8 @@ has errors of exactly zero and the others are exact but for which confidences we
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from calibrant._math.shapes import Float
@@ -22,26 +24,51 @@ def normal_truth(classes: int, scale: float, method: Method) -> dict[str, float]
     """The errors of normal logits times a scale."""
     if scale == 1:
         return dict.fromkeys(keys_of(classes), 0.0)
-    rng = np.random.default_rng((classes, 7))
     parts: list[tuple[Float[np.ndarray, " N"], ...]] = []
     sums = np.zeros(method.num_bins)
-    seen, left = 0, min(method.truth_samples, MOST_PROBABILITIES // classes)
-    while left:
-        num_rows = min(left, BLOCK // classes)
-        left -= num_rows
-        logits, _ = Normal(classes, method.spread).draw(num_rows, rng)
-        truth, probs = softmax(logits), softmax(scale * logits)
-        top = np.arange(num_rows), logits.argmax(axis=1)
+    seen = 0
+    for truth, probs in _blocks(classes, scale, method):
+        top = np.arange(len(probs)), probs.argmax(axis=1)
         parts.append((probs[top], truth[top], probs[:, 1], truth[:, 1]))
         if classes > 2 and seen < BLOCK:  # the classes are alike, so one table of bins does for all
             bins = width_bins(probs.ravel(), method.num_bins)
             sums += np.bincount(bins, (truth - probs).ravel(), method.num_bins)
-            seen += num_rows
+            seen += len(probs)
     confidence, right, event, happens = (np.concatenate(each) for each in zip(*parts, strict=True))
     found = event_errors(confidence, right, method.num_bins)
     if classes == 2:
         return _of_two(event_errors(event, happens, method.num_bins), found)
     return {**found, "classwise_ece": float(np.abs(sums).sum()) / (classes * seen)}
+
+
+def _blocks(
+    classes: int, scale: float, method: Method
+) -> Iterator[tuple[Float[np.ndarray, "N C"], Float[np.ndarray, "N C"]]]:
+    """True and stated probabilities of normal logits, block by block."""
+    rng = np.random.default_rng((classes, 7))
+    left = min(method.truth_samples, MOST_PROBABILITIES // classes)
+    while left:
+        num_rows = min(left, BLOCK // classes)
+        left -= num_rows
+        logits, _ = Normal(classes, method.spread).draw(num_rows, rng)
+        yield softmax(logits), softmax(scale * logits)
+
+
+def normal_gaps(classes: int, scale: float, method: Method) -> Float[np.ndarray, " B"]:
+    """The gaps of the top label in bins of equal width, of normal logits times a scale."""
+    mass, sums = np.zeros(method.num_bins), np.zeros(method.num_bins)
+    if scale != 1:
+        for truth, probs in _blocks(classes, scale, method):
+            top = np.arange(len(probs)), probs.argmax(axis=1)
+            for total, part in zip((mass, sums), _sums(probs[top], truth[top], method.num_bins), strict=True):
+                total += part * len(probs)
+    return _gaps(mass, sums)
+
+
+def redrawn_gaps(population: Redrawn, num_bins: int) -> Float[np.ndarray, " B"]:
+    """The same of all rows of a file."""
+    top = np.arange(len(population.stated)), population.stated.argmax(axis=1)
+    return _gaps(*_sums(population.stated[top], population.truth[top], num_bins))
 
 
 def redrawn_truth(population: Redrawn, num_bins: int) -> dict[str, float]:
@@ -94,10 +121,8 @@ def _binned(
     confidence: Float[np.ndarray, " N"], expected: Float[np.ndarray, " N"], num_bins: int
 ) -> dict[str, float]:
     """The errors over bins of equal width."""
-    bins = width_bins(confidence, num_bins)
-    mass = np.bincount(bins, minlength=num_bins) / len(bins)
-    sums = np.bincount(bins, expected - confidence, num_bins) / len(bins)
-    gaps = np.divide(sums, mass, out=np.zeros_like(sums), where=mass > 0)
+    mass, sums = _sums(confidence, expected, num_bins)
+    gaps = _gaps(mass, sums)
     return {
         "ece": float(np.abs(sums).sum()),
         "l2_ece": float(np.sqrt((mass * gaps**2).sum())),
@@ -105,3 +130,17 @@ def _binned(
         "over_confidence_error": float(np.maximum(-sums, 0).sum()),
         "under_confidence_error": float(np.maximum(sums, 0).sum()),
     }
+
+
+def _sums(
+    confidence: Float[np.ndarray, " N"], expected: Float[np.ndarray, " N"], num_bins: int
+) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, " B"]]:
+    """The share of each bin, and the sum of its residuals, divided by the number of samples."""
+    bins = width_bins(confidence, num_bins)
+    mass = np.bincount(bins, minlength=num_bins) / len(bins)
+    return mass, np.bincount(bins, expected - confidence, num_bins) / len(bins)
+
+
+def _gaps(mass: Float[np.ndarray, " B"], sums: Float[np.ndarray, " B"]) -> Float[np.ndarray, " B"]:
+    """The mean residual of each bin, 0 where it is empty."""
+    return np.divide(sums, mass, out=np.zeros_like(sums), where=mass > 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.experiments.claims import Verdict
 from calibrant.experiments.pages import table
 from calibrant.experiments.studies.coverage.claims import (
@@ -13,7 +14,9 @@ from calibrant.experiments.studies.coverage.claims import (
     Share,
     calibrated,
     coverage,
+    covered,
     gate_alarms,
+    mean_coverage,
     pooled,
     verdict_alarms,
 )
@@ -41,6 +44,9 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "simulated": len(simulated),
         "true_rows": _range([_true_rows(numbers, cell) for cell in simulated]),
         "sets": _range([cell["sets"] for cell in numbers["cells"]]),
+        "further": _range([cell["further"]["sets"] for cell in numbers["cells"] if "further" in cell]),
+        "mce_sets": _range([c["errors"]["mce"]["sets"] for c in numbers["cells"] if "mce" in c["errors"]]),
+        "by_design": _by_design(numbers["setting"]),
         "changed_sets": _range([row["errors"]["ece"]["sets"] for row in numbers["changes"]]),
         "lowest_by_chance": _lowest_by_chance(numbers["cells"]),
         "summary": _summary(numbers, keys),
@@ -48,7 +54,11 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "spread": _spread(calibrated(numbers)),
         "scales": _by_scale(simulated, keys),
         "in_full": [
-            (TITLES[key], _grid(simulated, key, _covered), _grid(simulated, key, _sizes))
+            (
+                TITLES[key],
+                _grid(simulated, key, lambda cell, key=key: str(covered(cell, key))),
+                _grid(simulated, key, lambda cell, key=key: _sizes(cell["errors"][key])),
+            )
             for key in IN_FULL
             if any(key in cell["errors"] for cell in simulated)
         ],
@@ -74,6 +84,12 @@ def _range(counts: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
+def _by_design(method: Mapping[str, Any]) -> float:
+    """The chance of an alarm where the truth is stated: the share of ranks among the draws that raise one."""
+    of = 1 + method["num_draws"]
+    return sum(beyond_chance((1 + k) / of, method["level"]) for k in range(of)) / of
+
+
 def _true_rows(numbers: Mapping[str, Any], cell: Cell) -> int:
     """On how many samples a true error was found."""
     return min(numbers["setting"]["truth_samples"], MOST_PROBABILITIES // cell["classes"])
@@ -97,7 +113,7 @@ def _summary_row(numbers: Mapping[str, Any], key: str) -> Iterator[str]:
     found = [cell["errors"][key] for cell in numbers["cells"] if key in cell["errors"]]
     shares, alarms = coverage(numbers, key), gate_alarms(calibrated(numbers), key)
     sets = sum(each["sets"] for each in found)
-    yield from (TITLES[key], str(len(found)), f"{sets:,}", str(pooled(shares)))
+    yield from (TITLES[key], str(len(found)), f"{sets:,}", str(mean_coverage(numbers, key)))
     enough = min(each.sets for each in shares) >= FEWEST
     yield str(min(shares, key=lambda each: each.value)) if enough else NOTHING
     yield from (
@@ -120,14 +136,14 @@ def _lowest(cells: Sequence[Cell]) -> str:
     rows: list[list[str]] = []
     for key in AIMED_AT:
         found = [(cell, cell["errors"][key]) for cell in cells if key in cell["errors"]]
-        found.sort(key=lambda pair: pair[1]["covered"])
+        found.sort(key=lambda pair: covered(pair[0], key).value)
         for cell, error in found[:LOWEST]:
-            verdict = Share(value=error["covered"], sets=error["sets"]).at_least(LEAST_COVERAGE, len(found))
-            above, below = (f"{error[side]:.3f}" for side in ("above", "below"))
+            share = covered(cell, key)
+            below = error["below"]
             where = f"{cell['classes']}, {cell['samples']:,}, {_source(cell)}"
-            rows.append(
-                [TITLES[key], where, str(error["sets"]), _covered(error), above, below, ANSWERS[verdict]]
-            )
+            verdict = ANSWERS[share.at_least(LEAST_COVERAGE, len(found))]
+            above = f"{1 - share.value - below:.3f}"
+            rows.append([TITLES[key], where, f"{share.sets:,}", str(share), above, f"{below:.3f}", verdict])
     heads = ["error", "K, n, from", "sets", "coverage", "interval above", "below", "keeps the aim"]
     return table(heads, rows)
 
@@ -169,9 +185,9 @@ def _by_scale(cells: Sequence[Cell], keys: Sequence[str]) -> str:
     for key in keys:
         row, other = [TITLES[key]], [f"{TITLES[key]}, centred"]
         for scale in _scales(cells):
-            found = [c["errors"][key] for c in cells if c["scale"] == scale and key in c["errors"]]
-            row.append(str(pooled([Share(value=each["covered"], sets=each["sets"]) for each in found])))
-            share = _centred(found)
+            here = [cell for cell in cells if cell["scale"] == scale and key in cell["errors"]]
+            row.append(str(pooled([covered(cell, key) for cell in here])))
+            share = _centred([cell["errors"][key] for cell in here])
             other.append(NOTHING if share is None else str(share))
         rows.append(row)
         if any(cell != NOTHING for cell in other[1:]):
@@ -179,10 +195,9 @@ def _by_scale(cells: Sequence[Cell], keys: Sequence[str]) -> str:
     return table(["interval", *(f"s = {scale:g}" for scale in _scales(cells))], rows)
 
 
-def _grid(cells: Sequence[Cell], key: str, show: Callable[[Mapping[str, Any]], str]) -> str:
+def _grid(cells: Sequence[Cell], key: str, show: Callable[[Cell], str]) -> str:
     """Rows are classes and samples, columns are scales."""
-    found = [cell for cell in cells if key in cell["errors"]]
-    return _rows(found, lambda cell: show(cell["errors"][key]))
+    return _rows([cell for cell in cells if key in cell["errors"]], show)
 
 
 def _rows(cells: Sequence[Cell], show: Callable[[Cell], str]) -> str:
@@ -257,7 +272,7 @@ def _real(cells: Sequence[Cell]) -> str:
         row.append(str(cell["sets"]))
         for key in AIMED_AT:
             error = cell["errors"].get(key)
-            row += [NOTHING, NOTHING] if error is None else [_covered(error), _sizes(error)]
+            row += [NOTHING, NOTHING] if error is None else [str(covered(cell, key)), _sizes(error)]
         row += [str(gate_alarms([cell], "ece")[0]), str(verdict_alarms([cell])[0])]
         rows.append(row)
     return table(heads, rows)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, TypeAlias
 
+from calibrant.experiments.grouping import grouped
 from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.studies.curvature.settings import ARMS, FAMILIES, SETTINGS, Setting, arm_named
 
 LOSSES = ("own", "cross_entropy")
 _SPLITS = ("train", "test")
 PATH_COLUMNS = ("loss", "lambda_max", "residual", "trace", "trace_error")
-_WHOSE = {"own": "own loss", "cross_entropy": "cross-entropy"}
 Run: TypeAlias = Mapping[str, Any]
 """A run of :func:`numbers_of`, or what one found."""
 Pick: TypeAlias = Callable[[Run], "float | None"]
@@ -59,102 +60,77 @@ def _at(found: Run, path: str) -> float | None:
     return value
 
 
-_BOTH = (("lambda_max", "λ_max"), ("trace", "trace"))
-_REGIONS = {"confident": "confidence above 0.9", "others": "the others"}
-BASIC = tuple(
-    Quantity(
-        key=f"{split}.{loss}.{name}",
-        title=f"{title}, {_WHOSE[loss]}, {split}",
-        path=f"last.{split}.{loss}.{name}",
-    )
-    for split in ("train", "test")
-    for loss in LOSSES
-    for name, title in _BOTH
+_NAMES: Mapping[str, Mapping[str, str]] = {
+    "split": {"train": "train", "test": "test"},
+    "loss": {"own": "own loss", "cross_entropy": "cross-entropy"},
+    "name": {"lambda_max": "λ_max", "trace": "trace"},
+    "region": {"confident": "confidence above 0.9", "others": "the others"},
+    "judged": {"ece": "ECE", "smce": "smCE", "nll": "NLL"},
+    "stage": {"before": "as stated", "after": "after temperature scaling"},
+}
+"""What a result file's names are called on the page."""
+
+
+def _each(of: str, title: str, key: str, path: str, over: str = "", less: str = "") -> list[Quantity]:
+    """A quantity for every combination of these names, the first varying slowest."""
+    kinds = of.split()
+    every = [dict(zip(kinds, chosen, strict=True)) for chosen in product(*(_NAMES[kind] for kind in kinds))]
+    return [
+        Quantity(
+            title=title.format(**{kind: _NAMES[kind][name] for kind, name in names.items()}),
+            **{
+                field: text.format(**names)
+                for field, text in {"key": key, "path": path, "over": over, "less": less}.items()
+            },
+        )
+        for names in every
+    ]
+
+
+BASIC = _each(
+    "split loss name", "{name}, {loss}, {split}", "{split}.{loss}.{name}", "last.{split}.{loss}.{name}"
 )
 """Largest eigenvalue and trace at the end, of both losses, on both splits."""
-NORMALISED = (
-    *(
-        Quantity(
-            key=f"relative.{loss}.{name}",
-            title=f"{title} / loss, {_WHOSE[loss]}",
-            path=f"last.train.{loss}.{name}",
-            over=f"last.train.{loss}.loss",
-        )
-        for loss in LOSSES
-        for name, title in _BOTH
+_TRACE = "last.train.{loss}.trace"
+_NOISE = ("end.noise.{loss}.per_sample", "end.noise.{loss}.mean_gradient")
+NORMALISED = [
+    *_each(
+        "loss name",
+        "{name} / loss, {loss}",
+        "relative.{loss}.{name}",
+        "last.train.{loss}.{name}",
+        "last.train.{loss}.loss",
     ),
-    *(
-        Quantity(
-            key=f"scaled.{loss}",
-            title=f"trace in units of each layer's norm, {_WHOSE[loss]}",
-            path=f"end.scaled.{loss}.value",
-        )
-        for loss in LOSSES
+    *_each("loss", "trace in units of each layer's norm, {loss}", "scaled.{loss}", "end.scaled.{loss}.value"),
+    *_each("loss", "trace / gradient noise, {loss}", "against-noise.{loss}", _TRACE, *_NOISE),
+    *_each(
+        "split loss region",
+        "trace over {split} samples, {region}, {loss}",
+        "region.{split}.{loss}.{region}",
+        "end.parts.{split}.{loss}.{region}.trace",
     ),
-    *(
-        Quantity(
-            key=f"against-noise.{loss}",
-            title=f"trace / gradient noise, {_WHOSE[loss]}",
-            path=f"last.train.{loss}.trace",
-            over=f"end.noise.{loss}.per_sample",
-            less=f"end.noise.{loss}.mean_gradient",
-        )
-        for loss in LOSSES
+    *_each(
+        "loss name",
+        "{name} in train mode, {loss}",
+        "batch-statistics.{loss}.{name}",
+        "end.batch_statistics.{loss}.{name}",
     ),
-    *(
-        Quantity(
-            key=f"region.{split}.{loss}.{region}",
-            title=f"trace over {split} samples, {name}, {_WHOSE[loss]}",
-            path=f"end.parts.{split}.{loss}.{region}.trace",
-        )
-        for split in ("train", "test")
-        for loss in LOSSES
-        for region, name in _REGIONS.items()
-    ),
-    *(
-        Quantity(
-            key=f"batch-statistics.{loss}.{name}",
-            title=f"{title} in train mode, {_WHOSE[loss]}",
-            path=f"end.batch_statistics.{loss}.{name}",
-        )
-        for loss in LOSSES
-        for name, title in _BOTH
-    ),
-)
+]
 """Other units and parts of the curvature, on training samples unless said otherwise."""
-FACTORS = (
-    *(
-        Quantity(
-            key=f"bend.{loss}",
-            title=f"curvature by the logits, {_WHOSE[loss]}",
-            path=f"end.parts.train.{loss}.bend",
-        )
-        for loss in LOSSES
-    ),
+FACTORS = [
+    *_each("loss", "curvature by the logits, {loss}", "bend.{loss}", "end.parts.train.{loss}.bend"),
     Quantity(key="jacobian", title="squared Jacobian of the logits", path="end.jacobian.value"),
     Quantity(key="norm", title="norm of the parameters", path="last.norm"),
-)
+]
 """What the curvature is made of."""
-_WHEN = {"before": "as stated", "after": "after temperature scaling"}
-
-
-def _judged(stage: str, name: str, title: str) -> Quantity:
-    return Quantity(
-        key=f"{stage}.{name}", title=f"{title} {_WHEN[stage]}", path=f"end.calibration.{stage}.{name}"
-    )
-
-
-OUTCOMES = (
-    *(
-        _judged(stage, *each)
-        for each in (("ece", "ECE"), ("smce", "smCE"), ("nll", "NLL"))
-        for stage in _WHEN
-    ),
-    _judged("before", "overconfidence", "over-confidence"),
+_SURE, ERROR = (
+    Quantity(key=f"before.{name}", title=f"{title} as stated", path=f"end.calibration.before.{name}")
+    for name, title in (("overconfidence", "over-confidence"), ("error", "error"))
 )
+_OUTCOMES = _each("judged stage", "{judged} {stage}", "{stage}.{judged}", "end.calibration.{stage}.{judged}")
+OUTCOMES = [*_OUTCOMES, _SURE]
 """Calibration on the test samples."""
 TEMPERATURE = Quantity(key="temperature", title="temperature", path="end.calibration.temperature")
-ERROR = _judged("before", "error", "error")
 GAMMA = Quantity(key="gamma", title="γ", path="gamma")
 MEASURED = (*BASIC, *NORMALISED, *FACTORS, *OUTCOMES, TEMPERATURE, ERROR)
 BY_KEY: Mapping[str, Quantity] = {each.key: each for each in (*MEASURED, GAMMA)}
@@ -172,10 +148,7 @@ def runs_of(runs: Sequence[Run], setting: str, family: str) -> list[Run]:
 
 def arms_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """The runs by arm."""
-    found: dict[str, list[Run]] = {}
-    for run in runs:
-        found.setdefault(run["arm"], []).append(run)
-    return found
+    return grouped(runs, lambda run: run["arm"])
 
 
 def difference(

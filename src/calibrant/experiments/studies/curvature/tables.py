@@ -22,11 +22,16 @@ SCALES = {
 """What a table shows of each arm, and by what it is multiplied."""
 JUDGED = ("before.ece", "before.smce", "before.nll", "before.overconfidence", "after.ece", "after.nll")
 SHIFTED = ("before.error", *JUDGED[:3], "after.ece", "after.nll", "before.overconfidence", "temperature")
-PATHS = tuple(
-    (loss, name, title)
-    for loss, whose in (("own", "own loss"), ("cross_entropy", "cross-entropy"))
-    for name, title in (("lambda_max", f"λ_max, {whose}"), ("trace", f"trace, {whose}"))
+_ENDS = ("error %", "ECE %", "ECE % after T", "smCE %", "NLL", "NLL after T", "over-confidence %", "T")
+_SHIFTS = (
+    "n", "trace, times", "λ_max, times", "trace in train mode, times", "error", "ECE", "smCE", "NLL",
+    "ECE after T", "NLL after T", "over-confidence", "T",
+)  # fmt: skip
+_FACTORS = tuple(
+    f"{where}.cross_entropy.{name}"
+    for where, name in (("train", "trace"), ("train", "lambda_max"), ("batch-statistics", "trace"))
 )
+PATHS = tuple((*each.key.split(".")[1:], each.title.removesuffix(", train")) for each in TRAIN)
 
 
 def rank_text(found: Rank | None) -> str:
@@ -44,28 +49,17 @@ def rank_text(found: Rank | None) -> str:
 
 def arms_table(every: Sequence[numbers.Run], setting: Setting, family: str) -> str:
     """The arms of a family at the end of training: mean and half the width of the 95 % interval."""
-    heads = [
-        "loss",
-        "n",
-        *(each.title.removesuffix(", train") for each in TRAIN),
-        "error %",
-        "ECE %",
-        "ECE % after T",
-        "smCE %",
-        "NLL",
-        "NLL after T",
-        "over-confidence %",
-        "T",
+    heads = ["loss", "n", *(each.title.removesuffix(", train") for each in TRAIN), *_ENDS]
+    columns = [*((each.pick, 1) for each in TRAIN)]
+    columns += [(numbers.BY_KEY[key].pick, scale) for key, scale in SCALES.items()]
+    lines = [
+        [
+            arm_name(runs[0]),
+            str(len(runs)),
+            *(_spread([scale * value for value in numbers.values_of(runs, pick)]) for pick, scale in columns),
+        ]
+        for runs in numbers.arms_of(numbers.runs_of(every, setting.key, family)).values()
     ]
-    lines: list[list[str]] = []
-    for runs in numbers.arms_of(numbers.runs_of(every, setting.key, family)).values():
-        first = runs[0]
-        cells = [_spread(numbers.values_of(runs, each.pick), 3) for each in TRAIN]
-        for key, scale in SCALES.items():
-            cells.append(
-                _spread([scale * value for value in numbers.values_of(runs, numbers.BY_KEY[key].pick)], 3)
-            )
-        lines.append([arm_name(first), str(len(runs)), *cells])
     return table(heads, lines)
 
 
@@ -91,39 +85,31 @@ def correlation_table(
     pick = numbers.BY_KEY[other].pick
     columns = {setting.title: numbers.runs_of(every, setting.key, family) for setting in settings}
     known = {title: runs for title, runs in columns.items() if runs}
-    lines = [
-        [
-            each.title,
-            *(rank_text(correlation(runs, each.pick, pick, within=within)) for runs in known.values()),
-        ]
-        for each in quantities
-    ]
-    return table(["", *known], lines)
+
+    def cells(quantity: numbers.Quantity) -> list[str]:
+        return [rank_text(correlation(of, quantity.pick, pick, within=within)) for of in known.values()]
+
+    return table(["", *known], [[each.title, *cells(each)] for each in quantities])
 
 
 def path_table(every: Sequence[numbers.Run], setting: Setting, family: str) -> str:
     """Rank correlation with γ at each checkpoint."""
     runs = numbers.runs_of(every, setting.key, family)
-    lines = [
-        [
-            title,
-            *(
-                rank_text(correlation(runs, numbers.at_epoch(place, loss, name), numbers.GAMMA.pick))
-                for place in range(len(setting.checkpoints))
-            ),
+
+    def cells(loss: str, name: str, pick: numbers.Pick | None = None) -> list[str]:
+        """With that number, or with the ECE at each checkpoint."""
+        return [
+            rank_text(correlation(runs, numbers.at_epoch(place, loss, name), pick or _ece_at(place)))
+            for place in range(len(setting.checkpoints))
         ]
-        for loss, name, title in PATHS
-    ]
-    with_ece = [
-        correlation(
-            runs,
-            numbers.at_epoch(place, "cross_entropy", "trace"),
-            lambda run, place=place: run["path"][place]["ece"],
-        )
-        for place in range(len(setting.checkpoints))
-    ]
-    lines.append(["trace, cross-entropy, with ECE then", *map(rank_text, with_ece)])
+
+    lines = [[title, *cells(loss, name, numbers.GAMMA.pick)] for loss, name, title in PATHS]
+    lines.append(["trace, cross-entropy, with ECE then", *cells("cross_entropy", "trace")])
     return table([setting.title, *(f"epoch {epoch}" for epoch in setting.checkpoints)], lines)
+
+
+def _ece_at(place: int) -> numbers.Pick:
+    return lambda run: run["path"][place]["ece"]
 
 
 def judged_table(every: Sequence[numbers.Run], setting: Setting, family: str) -> str:
@@ -157,33 +143,25 @@ def stability_table(every: Sequence[numbers.Run], settings: Sequence[Setting]) -
                 shares = [
                     [stability(run, setting) for run in runs if run["gamma"] == gamma] for gamma in gammas
                 ]
-                lines.append([setting.title + said, *(_spread(each, 3) for each in shares)])
+                lines.append([setting.title + said, *map(_spread, shares)])
     return table(["", *(loss_name(gamma) for gamma in gammas)], lines)
 
 
 def penalty_table(every: Sequence[numbers.Run], setting: Setting) -> str:
     """Penalised and sharpness-aware arms against plain cross-entropy of the same seed."""
     baseline = [run for run in numbers.runs_of(every, setting.key, "focal") if run["gamma"] == 0]
-    heads = ["", "n", "trace, times", "λ_max, times", "trace in train mode, times"]
-    heads += ["error", "ECE", "smCE", "NLL"]
-    heads += ["ECE after T", "NLL after T", "over-confidence", "T"]
     lines: list[list[str]] = []
     for family in ("trace", "sam"):
         for runs in numbers.arms_of(numbers.runs_of(every, setting.key, family)).values():
             factors = [
-                numbers.difference(runs, baseline, numbers.BY_KEY[key].pick, ratio=True)
-                for key in (
-                    "train.cross_entropy.trace",
-                    "train.cross_entropy.lambda_max",
-                    "batch-statistics.cross_entropy.trace",
-                )
+                numbers.difference(runs, baseline, numbers.BY_KEY[key].pick, ratio=True) for key in _FACTORS
             ]
             shifts = [
                 (numbers.difference(runs, baseline, numbers.BY_KEY[key].pick), SCALES[key]) for key in SHIFTED
             ]
             cells = [*map(_factor, factors), *(_shift(each, scale) for each, scale in shifts)]
             lines.append([arm_name(runs[0]), str(len(runs)), *cells])
-    return table([setting.title, *heads[1:]], lines)
+    return table([setting.title, *_SHIFTS], lines)
 
 
 def _factor(found: Mean | None) -> str:
@@ -208,13 +186,13 @@ def _shift(found: Mean | None, scale: float) -> str:
     return f"{f'**{text}**' if clear else text} ± {scale * found.half_width:.2f}"
 
 
-def _spread(values: Sequence[float], digits: int) -> str:
-    """Mean ± half width to so many digits that count."""
+def _spread(values: Sequence[float]) -> str:
+    """Mean ± half width."""
     if not values:
         return "–"
     found = mean_of(values)
     half = "" if found.half_width is None else f" ± {found.half_width:.2g}"
-    return f"{found.value:.{digits}g}{half}".replace("-", "−")
+    return f"{found.value:.3g}{half}".replace("-", "−")
 
 
 def _signed(value: float, *, plus: bool = False) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns, Pick, Run
 from calibrant.experiments.claims import Claim
+from calibrant.experiments.paired import Asked, Quantity, in_words
 from calibrant.experiments.studies.dynamics.numbers import arms_of, at, change, followed, train_change
 from calibrant.experiments.studies.dynamics.settings import EPOCHS, SOURCES, START, TITLES, WAYS
-from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, Run
-from calibrant.experiments.studies.losses.paired import Asked, Quantity, in_words
 from calibrant.experiments.studies.losses.settings import DROP
 
 NLL = "NLL"

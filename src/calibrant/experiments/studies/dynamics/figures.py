@@ -8,10 +8,10 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from calibrant.experiments.arms import Run
 from calibrant.experiments.means import mean_of
 from calibrant.experiments.studies.dynamics.numbers import arms_of
 from calibrant.experiments.studies.dynamics.settings import EPOCHS, WAYS
-from calibrant.experiments.studies.losses.numbers import Run
 from calibrant.experiments.studies.losses.settings import DROP
 from calibrant.reports.figures import GREY, series
 from calibrant.reports.figures.drawing import drawing_style

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns, Pick, Run, arms_among, runs_by_arm
 from calibrant.experiments.matching import matches
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.dynamics.settings import (
@@ -17,7 +18,6 @@ from calibrant.experiments.studies.dynamics.settings import (
     TRAINING,
     WAYS,
 )
-from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, Run, arms_among, runs_by_arm
 
 Numbers = Mapping[str, Any]
 _FOUND = ("held_out", "norms", "train", "gradient_norms")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from calibrant.experiments.paired import Quantity, arms_table, usual_words
 from calibrant.experiments.studies.dynamics.claims import claims, early_norm, left_of_gradients, nats, percent
 from calibrant.experiments.studies.dynamics.numbers import (
     arms_of,
@@ -15,7 +16,6 @@ from calibrant.experiments.studies.dynamics.numbers import (
     train_change,
 )
 from calibrant.experiments.studies.dynamics.settings import EPOCHS, LOSSES, QUESTIONS, START, WAYS
-from calibrant.experiments.studies.losses.paired import Quantity, arms_table, usual_words
 from calibrant.experiments.studies.losses.settings import DROP
 
 RISES: Mapping[str, Quantity] = {

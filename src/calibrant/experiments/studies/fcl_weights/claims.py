@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.claims import Claim
+from calibrant.experiments.paired import Asked, Quantity, in_words
 from calibrant.experiments.studies.fcl_weights.numbers import arms_of, boundaries_of
 from calibrant.experiments.studies.fcl_weights.settings import (
     GAMMAS,
@@ -16,8 +18,6 @@ from calibrant.experiments.studies.fcl_weights.settings import (
     WEIGHTS,
     key_of,
 )
-from calibrant.experiments.studies.losses.numbers import ArmRuns
-from calibrant.experiments.studies.losses.paired import Asked, Quantity, in_words
 from calibrant.experiments.studies.losses.settings import AIM, FCL
 
 BALANCE, NORMS, GAP, FASTER, SMOOTHER = (

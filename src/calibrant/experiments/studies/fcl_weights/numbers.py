@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns, Run, arms_among, runs_by_arm
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.fcl_weights.settings import BOUNDARY_TITLES, LOSSES, NEAR, TITLES
-from calibrant.experiments.studies.losses.numbers import PAPERS, ArmRuns, Run, arms_among, runs_by_arm
+from calibrant.experiments.studies.losses.numbers import PAPERS
 from calibrant.experiments.studies.losses.settings import DROP
 
 Numbers = Mapping[str, Any]

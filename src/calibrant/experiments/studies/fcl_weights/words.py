@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.pages import table
+from calibrant.experiments.paired import (
+    FEWEST_SEEDS,
+    Quantity,
+    arms_table,
+    usual_words,
+)
 from calibrant.experiments.studies.fcl_weights.claims import EARLY, EPOCHS, LENGTH, claims, metric
 from calibrant.experiments.studies.fcl_weights.numbers import arms_of, boundaries_of
 from calibrant.experiments.studies.fcl_weights.settings import (
@@ -17,13 +24,6 @@ from calibrant.experiments.studies.fcl_weights.settings import (
     TITLES,
     WEIGHTS,
     key_of,
-)
-from calibrant.experiments.studies.losses.numbers import ArmRuns
-from calibrant.experiments.studies.losses.paired import (
-    FEWEST_SEEDS,
-    Quantity,
-    arms_table,
-    usual_words,
 )
 
 TEMPERATURE = Quantity(pick=lambda run: run["temperature"], digits=2)

@@ -8,7 +8,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns, Run
 from calibrant.experiments.claims import Claim
+from calibrant.experiments.paired import Asked, Quantity, in_words
 from calibrant.experiments.studies.gammas.numbers import of_size, rows_of
 from calibrant.experiments.studies.gammas.settings import (
     CALIBRATED,
@@ -20,8 +22,6 @@ from calibrant.experiments.studies.gammas.settings import (
     SIZES,
     TITLES,
 )
-from calibrant.experiments.studies.losses.numbers import ArmRuns, Run
-from calibrant.experiments.studies.losses.paired import Asked, Quantity, in_words
 from calibrant.experiments.studies.losses.settings import KULL, NOT_CLAIMED
 
 CE = "cross-entropy"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns, Run, arms_among, runs_by_arm
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.gammas.settings import (
     FITS,
@@ -14,7 +15,6 @@ from calibrant.experiments.studies.gammas.settings import (
     SIZES,
     TITLES,
 )
-from calibrant.experiments.studies.losses.numbers import ArmRuns, Run, arms_among, runs_by_arm
 
 Numbers = Mapping[str, Any]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.means import mean_of, plus_minus
 from calibrant.experiments.pages import table
+from calibrant.experiments.paired import usual_words
 from calibrant.experiments.studies.gammas.claims import (
     COMPENSATION,
     ERROR,
@@ -26,8 +28,6 @@ from calibrant.experiments.studies.gammas.settings import (
     SIZES,
     TITLES,
 )
-from calibrant.experiments.studies.losses.numbers import ArmRuns
-from calibrant.experiments.studies.losses.paired import usual_words
 
 _SEPARATED = "all right"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from calibrant.experiments.claims import sides_exchanged
 from calibrant.experiments.studies.human_posteriors.claims import claims
-from calibrant.experiments.studies.human_posteriors.numbers import swapped, words
+from calibrant.experiments.studies.human_posteriors.numbers import words
 from calibrant.experiments.study import DATA, OUT_PAGES, Page, Session, Study, data_folder
 
 PAGE = Page(
@@ -14,7 +15,7 @@ PAGE = Page(
     template=Path(__file__).with_name("page.md.j2"),
     words=words,
     claims=claims,
-    exchanged=swapped,
+    exchanged=sides_exchanged,
     departs="The papers do not speak of people's judgements; two networks that others "
     "trained with cross-entropy.",
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calibrant.experiments.claims import exchanged
 from calibrant.experiments.means import Mean
 from calibrant.experiments.studies.calibrators.gains import LEVEL, Gain, adjusted
 from calibrant.experiments.studies.human_posteriors.settings import ARMS, MEASURES, PAIRS, TITLES
@@ -35,17 +34,6 @@ def family(numbers: Numbers, measure: str) -> dict[tuple[str, str, str], Gain]:
         for network in numbers["networks"]
         for first, second in PAIRS
     }
-
-
-def swapped(numbers: Numbers, first: str, second: str) -> dict[str, Any]:
-    """The numbers with the results of two arms exchanged on every network."""
-
-    def arms(network: Numbers) -> dict[str, Any]:
-        rows = [{"arm": arm, **found} for arm, found in network["arms"].items()]
-        return {row.pop("arm"): row for row in exchanged(rows, "arm", first, second)}
-
-    networks = [{**network, "arms": arms(network)} for network in numbers["networks"]]
-    return {**numbers, "networks": networks}
 
 
 def words(numbers: Numbers) -> dict[str, Any]:

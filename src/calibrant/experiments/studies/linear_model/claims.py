@@ -33,12 +33,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
 
 def swapped(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, Any]:
     """The numbers with the results of two exponents exchanged."""
-
-    def arms(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return exchanged(rows, "gamma", float(first), float(second))
-
-    runs = [{**run, "arms": arms(run["arms"])} for run in numbers["runs"]]
-    return {**numbers, "arms": arms(numbers["arms"]), "runs": runs}
+    return exchanged(numbers, "gamma", float(first), float(second))
 
 
 def _arms(numbers: Mapping[str, Any], name: str) -> list[tuple[str, list[float]]]:

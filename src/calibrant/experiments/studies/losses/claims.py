@@ -7,17 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from calibrant.experiments.arms import ArmRuns, Pick, Run, difference, shared
 from calibrant.experiments.claims import Claim, above, all_of, at_no_cost, below, within
 from calibrant.experiments.means import Mean, plus_minus, standard_errors
-from calibrant.experiments.studies.losses.numbers import (
-    TITLES,
-    ArmRuns,
-    Pick,
-    Run,
-    arms_of,
-    difference,
-    shared,
-)
+from calibrant.experiments.studies.losses.numbers import TITLES, arms_of
 from calibrant.experiments.studies.losses.settings import (
     AIM,
     BY_LIKELIHOOD,

@@ -9,8 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.means import mean_of
-from calibrant.experiments.studies.losses.numbers import ArmRuns, arms_of
+from calibrant.experiments.studies.losses.numbers import arms_of
 from calibrant.reports.figures import BLUE, VERMILLION, series
 from calibrant.reports.figures.drawing import drawing_style
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns, Pick, Run
 from calibrant.experiments.means import Mean
 from calibrant.experiments.pages import table
+from calibrant.experiments.paired import claims_table
 from calibrant.experiments.studies.losses.claims import WITHOUT_UNIT, claims, on_grid, shown
-from calibrant.experiments.studies.losses.numbers import METRICS, TITLES, ArmRuns, Pick, Run, arms_of
-from calibrant.experiments.studies.losses.paired import claims_table
+from calibrant.experiments.studies.losses.numbers import METRICS, TITLES, arms_of
 from calibrant.experiments.studies.losses.published import DATA, NETWORK
 from calibrant.experiments.studies.losses.settings import DEPARTURES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calibrant.experiments.claims import exchanged
+from calibrant.experiments.claims import exchanged, sides_exchanged
 from calibrant.experiments.means import Mean, mean_of, paired_difference
 from calibrant.experiments.studies.shift.settings import (
     CORRUPTED,
@@ -73,22 +73,8 @@ def numbers_of(runs: Sequence[Mapping[str, Any]], _also: Mapping[str, Any]) -> d
 def swapped(numbers: Numbers, first: str, second: str) -> dict[str, Any]:
     """The numbers with the results of two losses, or of two calibrators, exchanged."""
     if first in TITLES:
-        return {**numbers, "arms": exchanged(numbers["arms"], "loss", first, second)}
-    arms = [
-        {**arm, "runs": [_stages_swapped(run, first, second) for run in arm["runs"]]}
-        for arm in numbers["arms"]
-    ]
-    return {**numbers, "arms": arms}
-
-
-def _stages_swapped(value: Any, first: str, second: str) -> Any:
-    """Wherever both calibrators stand side by side, their numbers exchanged."""
-    if not isinstance(value, Mapping):
-        return value
-    turned = dict(value)
-    if first in value and second in value:
-        turned[first], turned[second] = value[second], value[first]
-    return {key: _stages_swapped(each, first, second) for key, each in turned.items()}
+        return exchanged(numbers, "loss", first, second)
+    return sides_exchanged(numbers, first, second)
 
 
 def runs_of_loss(numbers: Numbers, loss: str) -> dict[int, Mapping[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from calibrant.experiments.means import mean_of, plus_minus
 from calibrant.experiments.pages import table
-from calibrant.experiments.studies.losses.paired import claims_table
+from calibrant.experiments.paired import claims_table
 from calibrant.experiments.studies.shift.claims import TEMPERATURE, claims, key_of
 from calibrant.experiments.studies.shift.numbers import auroc, effect, foreign_sets, largest, runs_of_loss
 from calibrant.experiments.studies.shift.settings import (

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.claims import Claim, all_of, below, compared, within
 from calibrant.experiments.means import mean_of, paired_difference, plus_minus
+from calibrant.experiments.paired import FEWEST_SEEDS
 from calibrant.experiments.studies.losses.claims import asked
-from calibrant.experiments.studies.losses.numbers import ArmRuns
 from calibrant.experiments.studies.sst.numbers import SCALE, arms_of, distances, ratios
 from calibrant.experiments.studies.sst.settings import (
     CONVENTIONS,
-    FEWEST_SEEDS,
     PRINTED,
     RENORMALISED,
     STRUCK,

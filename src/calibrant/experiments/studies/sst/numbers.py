@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns, Run
+from calibrant.experiments.claims import sides_exchanged
 from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.published import facts
-from calibrant.experiments.studies.losses.numbers import ArmRuns, Run
 from calibrant.experiments.studies.sst.settings import CONVENTIONS, DATASET, LOSSES, PAPER, PRINTED
 
 Numbers = Mapping[str, Any]
@@ -61,15 +62,13 @@ def arms_of(numbers: Numbers, convention: str) -> dict[str, ArmRuns]:
 
 def swapped(numbers: Numbers, first: str, second: str) -> dict[str, Any]:
     """The numbers with the results of two losses, or of the two conventions, exchanged."""
-    partner = {first: second, second: first}
     if first in CONVENTIONS:
-        runs = [
-            {**run, "conventions": {name: run["conventions"][partner[name]] for name in CONVENTIONS}}
-            for run in numbers["runs"]
-        ]
-    else:
-        runs = [{**run, "loss": partner.get(run["loss"], run["loss"])} for run in numbers["runs"]]
-    return {**numbers, "runs": runs}
+        return sides_exchanged(numbers, first, second)
+    partner = {first: second, second: first}
+    return {
+        **numbers,
+        "runs": [{**run, "loss": partner.get(run["loss"], run["loss"])} for run in numbers["runs"]],
+    }
 
 
 def of_printed(arm: ArmRuns, column: int) -> Mean:

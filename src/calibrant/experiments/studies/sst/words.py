@@ -6,15 +6,14 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.means import mean_of, plus_minus
 from calibrant.experiments.pages import table
-from calibrant.experiments.studies.losses.numbers import ArmRuns
-from calibrant.experiments.studies.losses.paired import claims_table
+from calibrant.experiments.paired import FEWEST_SEEDS, claims_table
 from calibrant.experiments.studies.sst.claims import claims
 from calibrant.experiments.studies.sst.numbers import arms_of, of_printed, printed, ratios, ratios_at
 from calibrant.experiments.studies.sst.settings import (
     CONVENTIONS,
-    FEWEST_SEEDS,
     LOSSES,
     PLAIN,
     PRINTED,

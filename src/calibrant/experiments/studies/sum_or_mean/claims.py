@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns, Pick, difference, shared
 from calibrant.experiments.claims import Claim, below
+from calibrant.experiments.paired import FEWEST_SEEDS
 from calibrant.experiments.studies.losses.claims import asked, shown
-from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, difference, shared
 from calibrant.experiments.studies.losses.settings import AIM, PRACTICE
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
 from calibrant.experiments.studies.sum_or_mean.settings import (
-    FEWEST_SEEDS,
     HELD,
     LIGHT,
     LONG,

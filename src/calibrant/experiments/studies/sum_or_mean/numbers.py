@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns, Run, arms_among, runs_by_arm
 from calibrant.experiments.claims import exchanged
 from calibrant.experiments.matching import matches
+from calibrant.experiments.paired import FEWEST_SEEDS
 from calibrant.experiments.result import RunResult
-from calibrant.experiments.studies.losses.numbers import ArmRuns, Run, arms_among, runs_by_arm, shown
-from calibrant.experiments.studies.sum_or_mean.settings import FEWEST_SEEDS, LOSSES, TITLES, WAYS
+from calibrant.experiments.studies.losses.numbers import shown
+from calibrant.experiments.studies.sum_or_mean.settings import LOSSES, TITLES, WAYS
 
 Numbers = Mapping[str, Any]
 _FOUND = ("train_accuracy", "stages", "parameters", "norms")

@@ -8,8 +8,6 @@ from typing import Any
 
 from calibrant.experiments.studies.losses.settings import BALANCED, DECAY, Arm, Setting
 
-FEWEST_SEEDS = 3
-"""With fewer in common nothing is decided, and a claim is not asked yet."""
 HARDLY_LEARNED = 0.5
 """A run that is right on fewer of its training samples is named on the page; chance is 0.1."""
 SUM, MEAN, STEP, LONG, SLOW, HELD, LIGHT = "sum", "mean", "step", "long", "slow", "held", "light"

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns, Pick
 from calibrant.experiments.pages import table
+from calibrant.experiments.paired import usual_words
 from calibrant.experiments.studies.losses.claims import on_grid, shown
-from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick
-from calibrant.experiments.studies.losses.paired import usual_words
 from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, claims, equal_steps
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
 from calibrant.experiments.studies.sum_or_mean.settings import (

@@ -20,6 +20,7 @@ from calibrant.experiments.study import (
 )
 
 GRID = Path(__file__).with_name("grid.toml")
+SMALL = {"side": 4, "num_training": 1700, "num_calibration": 20, "num_epochs": 1, "divisions": 1}
 
 
 PAGE = Page(
@@ -61,14 +62,5 @@ TEMPERATURE_LINE = Study(
     options=(DATA, STORE, SEEDS_OF_GRID, ADDED),
     pages=(PAGE,),
     grid=GRID,
-    small=lambda: {
-        "settings": {
-            "side": 4,
-            "num_training": 1700,
-            "num_calibration": 20,
-            "num_epochs": 1,
-            "divisions": 1,
-        },
-        "axes": {"subject": ["digits, little data"]},
-    },
+    small=lambda: {"settings": SMALL, "axes": {"subject": ["digits, little data"]}},
 )

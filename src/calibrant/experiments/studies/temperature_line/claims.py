@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import exp
 from statistics import fmean, median
 from typing import Any
 
-from calibrant.experiments.claims import Claim, above, below, compared
+from calibrant.experiments.claims import Claim, above, below, compared, sides_exchanged
+from calibrant.experiments.grouping import grouped
 from calibrant.experiments.means import Mean, mean_of, plus_minus
 from calibrant.experiments.studies.temperature_line.curves import (
     Curve,
     by_unit,
     file_curves,
-    focal_and_plain,
     from_one,
     network_curves,
 )
-from calibrant.experiments.studies.temperature_line.settings import LINEAR, PLAIN, WHOLE, Criterion
+from calibrant.experiments.studies.temperature_line.settings import CRITERIA, LINEAR, PLAIN, WHOLE, Criterion
 
 SOURCE = "Komisarenko and Kull 2024, section 5.2"
 OPEN = "left open there"
 ARMS = ("focal loss", "cross-entropy")
+STRAIGHT = ("T", "1/T")
 _TIE = 1e-7
 """Temperatures that are multiples of each other are off their lines alike, but for the last digits."""
 
@@ -29,87 +30,52 @@ _TIE = 1e-7
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Every claim for which there are files or networks."""
     files, networks = file_curves(numbers), network_curves(numbers)
-    found = [
-        _linear(curves, what)
-        for curves, what in ((files, "files and labels"), (networks, "networks"))
-        if curves
+    every = [*files, *networks]
+    return [
+        *_linear(files, "files and labels"),
+        *_linear(networks, "networks"),
+        _not_inverse(every),
+        *_rougher(every),
+        _finer(every),
+        *_nearer(networks),
+        *(claim for by in CRITERIA for claim in _full_better(files, by)),
     ]
-    found.append(_not_inverse([*files, *networks]))
-    found += [*_rougher([*files, *networks]), _finer([*files, *networks])]
-    found += _nearer(networks)
-    return [*found, *_full_better(files, "nll"), *_full_better(files, "ece")]
 
 
 def swapped(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, Any]:
     """The numbers with the lines of T and 1 / T, the criteria, two searches or two losses exchanged."""
-    if (first, second) == ARMS:
-        return _losses_swapped(numbers)
-
-    def turned(found: Mapping[str, Any]) -> dict[str, Any]:
-        by = found["temperatures"]
-        if {first, second} == {"T", "1/T"}:
-            return {**found, "temperatures": {**by, "nll": [1 / value for value in by["nll"]]}}
-        if {first, second} == {"ece", "nll"}:
-            return {**found, "temperatures": {"nll": by["ece"], "ece": by["nll"]} if "ece" in by else by}
-        if {first, second} == {"line", "coarse"}:
-            reached = found["nll"]
-            return {**found, "nll": {**reached, first: reached[second], second: reached[first]}}
-        held_out = {
-            by: {**halves, first: halves[second], second: halves[first]}
-            for by, halves in found["held_out"].items()
-        }
-        return {**found, "held_out": held_out}
-
-    return {
-        **numbers,
-        "files": {name: turned(found) for name, found in numbers["files"].items()},
-        "networks": [turned(found) for found in numbers["networks"]],
-    }
-
-
-def _losses_swapped(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers where cross-entropy is as far from T = 1 as focal loss was on average, and the reverse."""
-    at_zero = numbers["gammas"].index(0.0)
-    pairs = {pair.unit: pair for pair in focal_and_plain(network_curves(numbers))}
+    if (first, second) not in {ARMS, STRAIGHT}:
+        return sides_exchanged(numbers, first, second)
+    at_zero, far = numbers["gammas"].index(0.0), from_one(network_curves(numbers))
 
     def turned(curve: Curve) -> dict[str, Any]:
-        pair = pairs[curve.unit]
-        far = fmean(map(from_one, pair.focal)) if curve.found["loss"] == PLAIN else from_one(pair.plain)
-        reached = list(curve.likeliest)
-        reached[at_zero] = exp(far)
-        return {**curve.found, "temperatures": {**curve.found["temperatures"], "nll": reached}}
+        """With the temperatures' inverses, or as far from 1 as the other loss's were on average."""
+        found = [1 / value for value in curve.likeliest]
+        if (first, second) == ARMS:
+            both, found = far[curve.unit], list(curve.likeliest)
+            found[at_zero] = exp(fmean(both.focal) if curve.found["loss"] == PLAIN else both.plain)
+        return {**curve.found, "temperatures": {**curve.found["temperatures"], "nll": found}}
 
-    return {**numbers, "networks": [turned(curve) for curve in network_curves(numbers)]}
+    files = {} if (first, second) == ARMS else {each.name: turned(each) for each in file_curves(numbers)}
+    networks = [turned(curve) for curve in network_curves(numbers)]
+    return {**numbers, "files": {**numbers["files"], **files}, "networks": networks}
 
 
-def _linear(curves: Sequence[Curve], what: str) -> Claim:
+def _linear(curves: Sequence[Curve], what: str) -> Iterator[Claim]:
+    if not curves:
+        return
     lines = [curve.line() for curve in curves]
-    found = mean_of(by_unit(curves, [line.r_squared for line in lines]))
-    off = [line.deviation for line in lines]
-    return Claim(
+    fits, off = [line.r_squared for line in lines], [line.deviation for line in lines]
+    found = mean_of(by_unit(curves, fits))
+    yield Claim(
         key=f"linear, {what}",
         source=SOURCE,
         statement=f"T is close to linear in γ, on {what}",
         verdict=above(found, LINEAR),
         evidence=f"over γ from {WHOLE[0]:g} to {WHOLE[1]:g}, R² is above {LINEAR:g} on "
-        f"{sum(line.r_squared > LINEAR for line in lines)} of {len(lines)} (mean {plus_minus(found, 4)}, "
-        f"n = {found.n}, least {min(line.r_squared for line in lines):.4f}), and T is off its line by at "
-        f"most {100 * median(off):.1f} % at the median, {100 * max(off):.0f} % at worst",
-    )
-
-
-def _not_inverse(curves: Sequence[Curve]) -> Claim:
-    straight = [curve.line().deviation for curve in curves]
-    inverse = [curve.inverse_line.deviation for curve in curves]
-    closer = sum(one < other for one, other in zip(straight, inverse, strict=True))
-    return Claim(
-        key="not-inverse",
-        source=SOURCE,
-        statement="T is nearer to a straight line than 1 / T",
-        verdict=below(_difference(curves, straight, inverse)),
-        evidence=f"it is on {closer} of {len(curves)}; off by at most {100 * median(straight):.1f} % at the "
-        f"median, 1 / T by {100 * median(inverse):.1f} %",
-        arms=("T", "1/T"),
+        f"{sum(fit > LINEAR for fit in fits)} of {len(fits)} (mean {plus_minus(found, 4)}, n = {found.n}, "
+        f"least {min(fits):.4f}), and T is off its line by at most {100 * median(off):.1f} % at the median, "
+        f"{100 * max(off):.0f} % at worst",
     )
 
 
@@ -118,75 +84,85 @@ def _difference(curves: Sequence[Curve], first: Sequence[float], second: Sequenc
     return mean_of(by_unit(curves, [one - other for one, other in zip(first, second, strict=True)]))
 
 
-def _rougher(curves: Sequence[Curve]) -> list[Claim]:
-    known = [(curve, line) for curve in curves if (line := curve.ece_line) is not None]
-    if not known:
-        return []
-    by_ece = [line.deviation for _, line in known]
-    by_nll = [curve.line().deviation for curve, _ in known]
-    fits = [line.r_squared for _, line in known]
-    rougher = sum(one > other + _TIE for one, other in zip(by_ece, by_nll, strict=True))
-    claim = Claim(
+def _less(first: Sequence[float], second: Sequence[float], tie: float = 0.0) -> str:
+    """On how many of all the first is less."""
+    return f"{sum(one + tie < other for one, other in zip(first, second, strict=True))} of {len(first)}"
+
+
+def _not_inverse(curves: Sequence[Curve]) -> Claim:
+    straight = [curve.line().deviation for curve in curves]
+    inverse = [curve.inverse_line.deviation for curve in curves]
+    return Claim(
+        key="not-inverse",
+        source=SOURCE,
+        statement="T is nearer to a straight line than 1 / T",
+        verdict=below(_difference(curves, straight, inverse)),
+        evidence=f"it is on {_less(straight, inverse)}; off by at most {100 * median(straight):.1f} % at the "
+        f"median, 1 / T by {100 * median(inverse):.1f} %",
+        arms=STRAIGHT,
+    )
+
+
+def _rougher(curves: Sequence[Curve]) -> Iterator[Claim]:
+    followed = [curve for curve in curves if curve.ece_line is not None]
+    lines = [line for curve in followed if (line := curve.ece_line) is not None]
+    if not lines:
+        return
+    by_ece, by_nll = [line.deviation for line in lines], [curve.line().deviation for curve in followed]
+    fits = [line.r_squared for line in lines]
+    yield Claim(
         key="rougher",
         source="the paper's figure 8 is by ECE",
         statement="Chosen by ECE, T is farther off its line than chosen by NLL",
-        verdict=above(_difference([curve for curve, _ in known], by_ece, by_nll)),
-        evidence=f"it is on {rougher} of {len(known)}: by ECE R² is {min(fits):.3f} to {max(fits):.4f}, and "
-        f"T is off by {100 * median(by_ece):.1f} % at the median (by NLL {100 * median(by_nll):.1f} %)",
+        verdict=above(_difference(followed, by_ece, by_nll)),
+        evidence=f"it is on {_less(by_nll, by_ece, _TIE)}: by ECE R² is {min(fits):.3f} to {max(fits):.4f}, "
+        f"and T is off by {100 * median(by_ece):.1f} % at the median (by NLL {100 * median(by_nll):.1f} %)",
         arms=("ece", "nll"),
     )
-    return [claim]
 
 
 def _finer(curves: Sequence[Curve]) -> Claim:
     """What is lost on the line, by the size of the steps."""
     fine, coarse = ([curve.lost_by(search) for curve in curves] for search in ("line", "coarse"))
     found = _difference(curves, fine, coarse)
-    less = sum(one < other for one, other in zip(fine, coarse, strict=True))
     return Claim(
         key="finer",
         source=f"{SOURCE}: T in steps of 0.01",
         statement="Searched in steps of 0.01 the line loses less NLL than in steps of 0.1",
         verdict=below(found),
-        evidence=f"it does on {less} of {len(curves)}; the difference is {plus_minus(found, 5, signed=True)} "
+        evidence=f"it does on {_less(fine, coarse)}; the difference is {plus_minus(found, 5, signed=True)} "
         f"on average, n = {found.n}",
         arms=("line", "coarse"),
     )
 
 
-def _nearer(networks: Sequence[Curve]) -> list[Claim]:
+def _nearer(networks: Sequence[Curve]) -> Iterator[Claim]:
     """One for each data set: whether focal loss needs a temperature nearer to 1, by seeds."""
-    pairs = focal_and_plain(networks)
-    found: list[Claim] = []
-    for data in dict.fromkeys(pair.data for pair in pairs):
-        seeds = [pair for pair in pairs if pair.data == data]
-        focal = [fmean(map(from_one, pair.focal)) for pair in seeds]
-        gap, said = compared((ARMS[0], focal), (ARMS[1], [from_one(pair.plain) for pair in seeds]))
-        nearer = sum(from_one(each) < from_one(pair.plain) for pair in seeds for each in pair.focal)
-        found.append(
-            Claim(
-                key=f"nearer, {data}",
-                source="Komisarenko and Kull 2024, section 4.1",
-                statement=f"Focal loss needs a temperature nearer to 1 than cross-entropy's, on {data}",
-                verdict=below(gap),
-                evidence=f"it does on {nearer} of {sum(len(pair.focal) for pair in seeds)} networks with "
-                f"γ = 1, 2 and 3; distance of log T from 0, mean over a seed's exponents: {said}, "
-                f"n = {gap.n} seeds",
-                arms=ARMS,
-            )
+    for data, seeds in grouped(from_one(networks).values(), lambda each: each.data).items():
+        gap, said = compared(
+            (ARMS[0], [fmean(each.focal) for each in seeds]), (ARMS[1], [each.plain for each in seeds])
         )
-    return found
+        nearer = [far < each.plain for each in seeds for far in each.focal]
+        yield Claim(
+            key=f"nearer, {data}",
+            source="Komisarenko and Kull 2024, section 4.1",
+            statement=f"Focal loss needs a temperature nearer to 1 than cross-entropy's, on {data}",
+            verdict=below(gap),
+            evidence=f"it does on {sum(nearer)} of {len(nearer)} networks with γ = 1, 2 and 3; distance of "
+            f"log T from 0, mean over a seed's exponents: {said}, n = {gap.n} seeds",
+            arms=ARMS,
+        )
 
 
-def _full_better(files: Sequence[Curve], by: Criterion) -> list[Claim]:
+def _full_better(files: Sequence[Curve], by: Criterion) -> Iterator[Claim]:
     """The fall of the criterion from the search along the line to the full one, on halves not fitted on."""
     known = [(curve, fall) for curve in files if (fall := curve.held_out(by, "full", "line")) is not None]
     if not known:
-        return []
+        return
     falls = [fall for _, fall in known]
     found = mean_of(by_unit([curve for curve, _ in known], falls))
     farthest, largest = max(known, key=lambda each: abs(each[1]))
-    claim = Claim(
+    yield Claim(
         key=f"full-better, {by}",
         source=OPEN,
         statement=f"On samples not fitted on, the full search has a lower {by.upper()} than the line",
@@ -197,4 +173,3 @@ def _full_better(files: Sequence[Curve], by: Criterion) -> list[Claim]:
         f"`{farthest.name}`, the largest difference",
         arms=("full", "line"),
     )
-    return [claim]

@@ -8,6 +8,7 @@ from math import log
 from statistics import fmean
 from typing import Any
 
+from calibrant.experiments.grouping import grouped
 from calibrant.experiments.studies.temperature_line.settings import (
     AS_PUBLISHED,
     LOSSES,
@@ -16,16 +17,6 @@ from calibrant.experiments.studies.temperature_line.settings import (
     Criterion,
 )
 from calibrant.experiments.studies.temperature_line.straight_lines import Line, anchored_line, line_of
-
-
-def range_name(between: tuple[float, float]) -> str:
-    """How a range of exponents is called in the results file.
-
-    Example:
-        >>> range_name((-0.5, 1.0))
-        '-0.5 to 1'
-    """
-    return f"{between[0]:g} to {between[1]:g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,17 +35,11 @@ class Curve:
     @property
     def unit(self) -> str:
         """What is independent of others: the file, or data and seed, which networks of all losses share."""
-        if "loss" in self.found:
-            return f"{self.found['data']}, seed {self.found['seed']}"
-        return self.stem
-
-    def temperatures(self, by: Criterion = "nll") -> list[float] | None:
-        """One for each exponent; None where that criterion was not followed."""
-        return self.found["temperatures"].get(by)
+        return f"{self.found['data']}, seed {self.found['seed']}" if "loss" in self.found else self.stem
 
     @property
     def likeliest(self) -> list[float]:
-        """The temperatures with the least likelihood loss."""
+        """The temperatures with the least likelihood loss, one for each exponent."""
         return self.found["temperatures"]["nll"]
 
     @property
@@ -74,55 +59,30 @@ class Curve:
     @property
     def ece_line(self) -> Line | None:
         """T with the least calibration error over the exponents; None where that was not followed."""
-        found = self.temperatures("ece")
-        return None if found is None else line_of(self.gammas, found)
+        found = self.found["temperatures"].get("ece")
+        return found and line_of(self.gammas, found)
 
     @property
     def anchored(self) -> Line:
         """T on the line through the likeliest temperatures at exponents 0 and 1."""
         return anchored_line(self.gammas, self.likeliest)
 
-    @property
-    def bends_down(self) -> bool:
-        """Whether the likeliest T in the middle lies above the chord from end to end."""
-        found = self.likeliest
-        return found[len(found) // 2] > (found[0] + found[-1]) / 2
+    def lost_by(self, search: str = "line") -> float:
+        """Likelihood loss of the search along the line above the least in the same range of exponents.
 
-    @property
-    def is_farthest_at_the_start(self) -> bool:
-        """Whether the likeliest T is farthest from its line, as a share of itself, at the lowest exponent."""
-        line = self.line()
-        rest = [
-            abs(line.intercept + line.slope * gamma - value) / value
-            for gamma, value in zip(self.gammas, self.likeliest, strict=True)
-        ]
-        return rest[0] == max(rest)
-
-    @property
-    def lost_by_line(self) -> float:
-        """Likelihood loss on the line above the least in the same range of exponents."""
-        return self.lost_by("line")
-
-    def lost_by(self, search: str) -> float:
-        """The same for the search in steps of 0.01 (``line``) or 0.1 (``coarse``)."""
+        ``line`` takes steps of 0.01, ``coarse`` of 0.1.
+        """
         return self.found["nll"][search] - self.found["nll"]["range"]
 
-    @property
-    def lost_by_range(self) -> float:
-        """What exponents beyond that range would have gained besides."""
+    def fall_from(self, search: str) -> float:
+        """What is gained anywhere over ``plain`` temperature scaling, or over this ``range`` of exponents."""
         reached = self.found["nll"]
-        return reached["range"] - min(reached["full"], reached["range"])
-
-    @property
-    def gained(self) -> float:
-        """What the second parameter gains over temperature scaling, wherever it may lie."""
-        reached = self.found["nll"]
-        return reached["plain"] - min(reached["full"], reached["range"])
+        return reached[search] - min(reached["full"], reached["range"])
 
     def held_out(self, by: Criterion, better: str, worse: str) -> float | None:
         """How much lower one search's criterion is than another's on the halves not fitted on, on average."""
         found = self.found["held_out"].get(by)
-        return None if found is None else found[worse] - found[better]
+        return found and found[worse] - found[better]
 
 
 def by_unit(curves: Sequence[Curve], values: Sequence[float]) -> list[float]:
@@ -133,10 +93,8 @@ def by_unit(curves: Sequence[Curve], values: Sequence[float]) -> list[float]:
         >>> by_unit(curves, [1.0, 2.0, 4.0])
         [1.0, 3.0]
     """
-    groups: dict[str, list[float]] = {}
-    for curve, value in zip(curves, values, strict=True):
-        groups.setdefault(curve.unit, []).append(value)
-    return [fmean(group) for group in groups.values()]
+    groups = grouped(zip(curves, values, strict=True), lambda pair: pair[0].unit)
+    return [fmean(value for _, value in group) for group in groups.values()]
 
 
 def file_curves(numbers: Mapping[str, Any]) -> list[Curve]:
@@ -158,49 +116,26 @@ def network_curves(numbers: Mapping[str, Any]) -> list[Curve]:
     ]
 
 
-def files_with_labels(numbers: Mapping[str, Any]) -> dict[str, list[Curve]]:
-    """Files, each with its labels if there are several."""
-    found: dict[str, list[Curve]] = {}
-    for curve in file_curves(numbers):
-        found.setdefault(curve.stem, []).append(curve)
-    return found
-
-
 def arms(numbers: Mapping[str, Any]) -> dict[tuple[str, str], list[Curve]]:
     """The networks of every data set and loss, one for each seed."""
-    found: dict[tuple[str, str], list[Curve]] = {}
-    for curve in network_curves(numbers):
-        found.setdefault((curve.found["data"], curve.found["loss"]), []).append(curve)
-    return found
+    return grouped(network_curves(numbers), lambda curve: (curve.found["data"], curve.found["loss"]))
 
 
 @dataclass(frozen=True, kw_only=True)
-class FocalAndPlain:
-    """The temperatures that the networks of one seed need, by the loss that trained them."""
+class FromOne:
+    """How far from 1, as ratios, the temperatures of one seed's networks are, by the loss of training."""
 
     data: str
-    unit: str
     plain: float
-    focal: tuple[float, ...]
+    focal: Sequence[float]
 
 
-def from_one(temperature: float) -> float:
-    """How far a temperature is from 1, as a ratio.
-
-    Example:
-        >>> round(from_one(2.0), 3) == round(from_one(0.5), 3)
-        True
-    """
-    return abs(log(temperature))
-
-
-def focal_and_plain(networks: Sequence[Curve]) -> list[FocalAndPlain]:
-    """One for each data set and seed of which there are networks of cross-entropy and of focal loss."""
-    seeds: dict[str, dict[str, Curve]] = {}
-    for curve in networks:
-        seeds.setdefault(curve.unit, {})[curve.found["loss"]] = curve
-    return [
-        FocalAndPlain(data=of[PLAIN].found["data"], unit=unit, plain=of[PLAIN].at_zero, focal=focal)
-        for unit, of in seeds.items()
-        if PLAIN in of and (focal := tuple(of[loss].at_zero for loss in AS_PUBLISHED if loss in of))
-    ]
+def from_one(networks: Sequence[Curve]) -> dict[str, FromOne]:
+    """For each data set and seed of which there are networks of cross-entropy and of focal loss."""
+    found: dict[str, FromOne] = {}
+    for unit, curves in grouped(networks, lambda curve: curve.unit).items():
+        far = {curve.found["loss"]: abs(log(curve.at_zero)) for curve in curves}
+        focal = [far[loss] for loss in AS_PUBLISHED if loss in far]
+        if PLAIN in far and focal:
+            found[unit] = FromOne(data=curves[0].found["data"], plain=far[PLAIN], focal=focal)
+    return found

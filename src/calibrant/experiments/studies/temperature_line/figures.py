@@ -14,6 +14,8 @@ from calibrant.experiments.studies.temperature_line.settings import LOSSES, Crit
 from calibrant.reports.figures import GREY, series
 from calibrant.reports.figures.drawing import drawing_style
 
+_SIZES = ("fontsize", "title_fontsize")
+
 
 def draw_figures(numbers: Mapping[str, Any]) -> list[Figure]:
     """T over its value at exponent 0 for every file, by either criterion, and T of the networks by loss."""
@@ -28,13 +30,8 @@ def draw_figures(numbers: Mapping[str, Any]) -> list[Figure]:
         if files:
             _files(axes[0], files, "nll", "files, T least in NLL")
             _files(axes[1], files, "ece", "files, T least in ECE")
-            figure.legend(
-                *axes[0].get_legend_handles_labels(),
-                loc="outside lower center",
-                ncols=3,
-                fontsize="x-small",
-                frameon=False,
-            )
+            said = axes[0].get_legend_handles_labels()
+            figure.legend(*said, loc="outside lower center", ncols=3, fontsize="x-small", frameon=False)
         for ax, world in zip(axes[panels - len(worlds) :], worlds, strict=True):
             _networks(ax, numbers, world)
     return [figure]
@@ -45,7 +42,7 @@ def _files(ax: Axes, curves: Sequence[Curve], by: Criterion, title: str) -> None
     named = list(dict.fromkeys(curve.stem for curve in curves))
     said: set[str] = set()
     for curve in curves:
-        found, line = curve.temperatures(by), curve.line() if by == "nll" else curve.ece_line
+        found, line = curve.found["temperatures"].get(by), curve.line() if by == "nll" else curve.ece_line
         if found is None or line is None:
             continue
         name, gammas = curve.stem, np.array(curve.gammas)
@@ -58,9 +55,7 @@ def _files(ax: Axes, curves: Sequence[Curve], by: Criterion, title: str) -> None
         if name == curve.name:
             ax.plot(gammas, straight, color=GREY, linewidth=0.5, linestyle=":")
         said.add(name)
-    ax.set_title(title, fontsize="small")
-    ax.set_ylabel("T(γ) / T(0)")
-    _common(ax)
+    _common(ax, title, "T(γ) / T(0)")
 
 
 def _networks(ax: Axes, numbers: Mapping[str, Any], world: str) -> None:
@@ -70,24 +65,14 @@ def _networks(ax: Axes, numbers: Mapping[str, Any], world: str) -> None:
         found = np.array([curve.likeliest for curve in arms(numbers)[world, loss]])
         colour, mark, _ = series(number)
         ax.fill_between(gammas, found.min(axis=0), found.max(axis=0), color=colour, alpha=0.2, linewidth=0)
-        ax.plot(
-            gammas,
-            found.mean(axis=0),
-            color=colour,
-            marker=mark,
-            markersize=3,
-            markevery=2,
-            linewidth=1,
-            label=name,
-        )
-    ax.set_title(f"networks, {world}", fontsize="small")
-    ax.set_ylabel("T least in NLL")
-    ax.legend(
-        fontsize="x-small", loc="upper left", frameon=False, title="trained by", title_fontsize="x-small"
-    )
-    _common(ax)
+        style: Any = {"color": colour, "marker": mark, "markersize": 3, "markevery": 2, "linewidth": 1}
+        ax.plot(gammas, found.mean(axis=0), label=name, **style)
+    _common(ax, f"networks, {world}", "T least in NLL")
+    ax.legend(title="trained by", loc="upper left", frameon=False, **dict.fromkeys(_SIZES, "x-small"))
 
 
-def _common(ax: Axes) -> None:
+def _common(ax: Axes, title: str, up: str) -> None:
+    ax.set_title(title, fontsize="small")
+    ax.set_ylabel(up)
     ax.set_xlabel("exponent γ of the calibrator")
     ax.grid(alpha=0.3)

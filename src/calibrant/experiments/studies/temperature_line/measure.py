@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import named
 from calibrant._math.threads import threads_for
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling, temperature_ridge
+from calibrant.calibrators.fitting.focal_searches import FocalTemperatureSearch
 from calibrant.data import load
 from calibrant.data.lazy import feed
 from calibrant.evaluation.fitting.split import stratified_folds
@@ -42,28 +43,17 @@ from calibrant.predictions import Predictions
 
 _HELD_OUT = 10_000  # images of Fashion-MNIST
 _STEP = GAMMAS[1] - GAMMAS[0]
+_SEARCHES: tuple[FocalTemperatureSearch, ...] = ("full", "fine-line", "line")
 _MEASURES = {"nll": metrics.negative_log_likelihood, "ece": metrics.expected_calibration_error}
 
 
-@dataclass(frozen=True, kw_only=True)
-class World:
-    """Data and how much of them the networks see."""
-
-    title: str
-    setting: Setting
-    images: Literal["digits", "fashion_mnist"] = "digits"
-
-
-_WORLDS = (
-    World(title="digits, little data", setting=FEW),
-    World(title="digits, all data", setting=ALL),
-    World(
-        title="Fashion-MNIST",
-        setting=Setting(side=14, num_training=5000, num_calibration=2000, num_epochs=30, batch_size=100),
-        images="fashion_mnist",
-    ),
-)
-WORLDS: Mapping[str, World] = {each.title: each for each in _WORLDS}
+_FASHION = "Fashion-MNIST"
+WORLDS: Mapping[str, Setting] = {
+    "digits, little data": FEW,
+    "digits, all data": ALL,
+    _FASHION: Setting(side=14, num_training=5000, num_calibration=2000, num_epochs=30, batch_size=100),
+}
+"""Data, and how much of them the networks see."""
 
 
 class TemperatureLine(Simulation):
@@ -75,9 +65,9 @@ class TemperatureLine(Simulation):
 
     def complete(self, settings: Settings) -> Settings:
         """The numbers of the data, and that there are such; a file has none, nor a seed."""
-        subject = str(settings.get("subject", _WORLDS[0].title))
-        world = _WORLDS[0] if _is_file(subject) else named(subject, WORLDS, "data")
-        every = {"seed": 0, "subject": subject, "divisions": DIVISIONS, **asdict(world.setting)}
+        subject = str(settings.get("subject", next(iter(WORLDS))))
+        world = FEW if _is_file(subject) else named(subject, WORLDS, "data")
+        every = {"seed": 0, "subject": subject, "divisions": DIVISIONS, **asdict(world)}
         found = completed(settings, every)
         return {**found, "seed": 0} if _is_file(subject) else found
 
@@ -93,7 +83,7 @@ class TemperatureLine(Simulation):
         if _is_file(subject):
             path = _path(subject)
             return {"file": fingerprints.get(state_of([path]), lambda: digest_of(path))}
-        if WORLDS[subject].images == "digits":
+        if subject != _FASHION:
             return {}
         state = state_of([Path(os.environ.get("CALIBRANT_DATA", "")) / "fashion_mnist"])
         return {"images": fingerprints.get(state, _digest_of_images)}
@@ -104,15 +94,14 @@ class TemperatureLine(Simulation):
         with threads_for(0):
             if _is_file(subject):
                 return {"arms": _of_file(subject, divisions)}
-            numbers = {name: settings[name] for name in asdict(WORLDS[subject].setting)}
-            world = World(title=subject, setting=Setting(**numbers), images=WORLDS[subject].images)
-            return {"arms": _of_networks(world, settings["seed"], divisions)}
+            setting = Setting(**{name: settings[name] for name in asdict(WORLDS[subject])})
+            return {"arms": _of_networks(subject, setting, settings["seed"], divisions)}
 
 
 def subjects_of(folder: Path | None) -> list[str]:
     """Every file of predictions with all scores, then the networks; without a folder those on digits."""
     if folder is None:
-        return [title for title, world in WORLDS.items() if world.images == "digits"]
+        return [title for title in WORLDS if title != _FASHION]
     files = [
         name
         for name, given in prediction_files(folder)
@@ -160,10 +149,10 @@ def _of_file(name: str, divisions: int) -> list[dict[str, Any]]:
     return found
 
 
-def _of_networks(world: World, seed: int, divisions: int) -> list[dict[str, Any]]:
+def _of_networks(subject: str, setting: Setting, seed: int, divisions: int) -> list[dict[str, Any]]:
     """A network for each loss, and what is found on its held-out samples."""
-    data = digits(world.setting, [seed]) if world.images == "digits" else _fashion(world.setting, seed)
-    logits = train_together(world.setting, data, list(LOSSES), [seed])[:, 0]
+    data = _fashion(setting, seed) if subject == _FASHION else digits(setting, [seed])
+    logits = train_together(setting, data, list(LOSSES), [seed])[:, 0]
     labels = data.labels[torch.cat([data.calibration, data.test], dim=1)[0]]
     return [
         {"name": loss, **_follow(Predictions(logits=mine, labels=labels), CRITERIA, divisions)}
@@ -209,9 +198,9 @@ def _follow(problem: Predictions, criteria: Sequence[Criterion], divisions: int)
 
 def _reached(data: Labelled, near: float) -> dict[str, float]:
     """Least likelihood loss on all samples: at exponent 0, on the line, in its range, and anywhere."""
-    full = fit_quietly(FocalTemperatureScaling(), data).fit_result_
-    line = fit_quietly(FocalTemperatureScaling(search="fine-line"), data).fit_result_
-    coarse = fit_quietly(FocalTemperatureScaling(search="line"), data).fit_result_
+    full, line, coarse = (
+        fit_quietly(FocalTemperatureScaling(search=search), data).fit_result_ for search in _SEARCHES
+    )
     around = np.linspace(near - _STEP, near + _STEP, 21).clip(GAMMAS[0], GAMMAS[-1]).tolist()
     within = temperature_ridge(data.scores, data.labels, gammas=around, weights=data.weights).lowest
     return {
@@ -220,9 +209,9 @@ def _reached(data: Labelled, near: float) -> dict[str, float]:
         "coarse": coarse.after,
         "range": min(within.value, line.after, coarse.after),
         "full": full.after,
-        "gamma_on_line": _number(line.parameters["gamma"]),
+        "gamma_on_line": cast(float, line.parameters["gamma"]),
         "gamma_in_range": within.gamma,
-        "gamma": _number(full.parameters["gamma"]),
+        "gamma": cast(float, full.parameters["gamma"]),
     }
 
 
@@ -235,19 +224,8 @@ def _elsewhere(problem: Predictions, by: Criterion, seed: int) -> dict[str, floa
         "line": FocalTemperatureScaling(objective=by, search="fine-line"),
         "full": FocalTemperatureScaling(objective=by),
     }
-    return {
-        name: float(
-            _MEASURES[by](
-                fit_quietly(calibrator, fitted).predict_proba(judged.scores),
-                judged.labels,
-                weights=judged.weights,
-            )
-        )
-        for name, calibrator in calibrators.items()
-    }
-
-
-def _number(value: float | tuple[float, ...]) -> float:
-    if isinstance(value, tuple):
-        raise InputError("one label at a time, please.")
-    return value
+    found: dict[str, float] = {}
+    for name, calibrator in calibrators.items():
+        probs = fit_quietly(calibrator, fitted).predict_proba(judged.scores)
+        found[name] = float(_MEASURES[by](probs, judged.labels, weights=judged.weights))
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import linear_regression
 
 from calibrant.experiments.studies.temperature_line.settings import WHOLE
 
@@ -16,8 +17,13 @@ class Line:
     intercept: float
     slope: float
     r_squared: float
-    deviation: float
-    """The largest distance from the line, as a share of the number itself."""
+    distances: tuple[float, ...]
+    """From the line, as shares of the numbers themselves."""
+
+    @property
+    def deviation(self) -> float:
+        """The largest distance."""
+        return max(self.distances)
 
     @property
     def relative_slope(self) -> float:
@@ -33,26 +39,16 @@ def line_of(gammas: Sequence[float], values: Sequence[float], between: tuple[flo
         >>> round(found.slope, 6), round(found.r_squared, 6), round(found.deviation, 6)
         (2.0, 1.0, 0.0)
     """
-    points = _within(gammas, values, between)
-    middle, mean = (math.fsum(each) / len(points) for each in zip(*points, strict=True))
-    spread = math.fsum((gamma - middle) ** 2 for gamma, _ in points)
-    slope = math.fsum((gamma - middle) * (value - mean) for gamma, value in points) / spread
-    return _judged(points, mean - slope * middle, slope)
+    low, high = between
+    points = [point for point in zip(gammas, values, strict=True) if low <= point[0] <= high]
+    slope, intercept = linear_regression(*zip(*points, strict=True))
+    return _judged(points, intercept, slope)
 
 
 def anchored_line(gammas: Sequence[float], values: Sequence[float]) -> Line:
     """The line through the values at exponents 0 and 1, as the search along the line draws it."""
-    points = _within(gammas, values, WHOLE)
-    first, second = (min(points, key=lambda point: abs(point[0] - at))[1] for at in (0.0, 1.0))
-    return _judged(points, first, second - first)
-
-
-def _within(
-    gammas: Sequence[float], values: Sequence[float], between: tuple[float, float]
-) -> list[tuple[float, float]]:
-    low, high = between
-    pairs = zip(gammas, values, strict=True)
-    return [(gamma, value) for gamma, value in pairs if low - 1e-9 <= gamma <= high + 1e-9]
+    first, second = (values[gammas.index(at)] for at in (0.0, 1.0))
+    return _judged(list(zip(gammas, values, strict=True)), first, second - first)
 
 
 def _judged(points: Sequence[tuple[float, float]], intercept: float, slope: float) -> Line:
@@ -63,5 +59,5 @@ def _judged(points: Sequence[tuple[float, float]], intercept: float, slope: floa
         intercept=intercept,
         slope=slope,
         r_squared=1 - math.fsum(each**2 for each in rest) / spread if spread > 0 else 1.0,
-        deviation=max(abs(each) / value for each, (_, value) in zip(rest, points, strict=True)),
+        distances=tuple(abs(each) / value for each, (_, value) in zip(rest, points, strict=True)),
     )

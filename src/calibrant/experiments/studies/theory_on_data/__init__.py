@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from calibrant.experiments.claims import sides_exchanged
 from calibrant.experiments.published import FOLDER
-from calibrant.experiments.studies.theory_on_data.claims import claims, swapped
+from calibrant.experiments.studies.theory_on_data.claims import claims
 from calibrant.experiments.studies.theory_on_data.numbers import words
 from calibrant.experiments.study import DATA, OUT_PAGES, PAGES, PUBLISHED, Page, Session, Study, data_folder
 
@@ -15,7 +16,7 @@ PAGE = Page(
     template=Path(__file__).with_name("page.md.j2"),
     words=words,
     claims=claims,
-    exchanged=swapped,
+    exchanged=sides_exchanged,
     departs="Small networks of ours, and published temperatures of one run each.",
 )
 

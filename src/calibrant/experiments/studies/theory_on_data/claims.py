@@ -28,12 +28,6 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     ]
 
 
-def swapped(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, Any]:
-    """The numbers with the temperatures of focal loss and cross-entropy exchanged."""
-    rows = [{**row, first: row[second], second: row[first]} for row in numbers["temperatures"]]
-    return {**numbers, "temperatures": rows}
-
-
 def _raised(numbers: Mapping[str, Any]) -> Claim:
     """A statement on all samples: one that is lowered refutes it."""
     many = many_classes(numbers)

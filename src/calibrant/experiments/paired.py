@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns, Pick, difference, shared
 from calibrant.experiments.claims import Claim, Verdict, below, within
 from calibrant.experiments.means import Mean, plus_minus
 from calibrant.experiments.pages import table
-from calibrant.experiments.studies.losses.numbers import ArmRuns, Pick, difference, shared
 
 FEWEST_SEEDS = 3
 """With fewer in common nothing is decided, and a claim is not asked yet."""

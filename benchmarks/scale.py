@@ -1,0 +1,221 @@
+"""What an evaluation costs that reads a table part by part: rows a second, memory, and 1e12 rows on paper.
+
+Run as ``python benchmarks/scale.py`` (tables of 10 classes with 1e6 and 1e7 rows, of 1000 classes with 1e5
+and 1e6: 4 GB on disk and some minutes; or ``--rows 100000000 --classes 10``, which adds one size). Each table
+is written to a temporary folder, and judged in a fresh process. Writes ``results/scale.json`` and the numbers
+of ``docs/explanation/scale.md``, between its markers; ``--page`` writes the page alone.
+
+Times are those of the processor, so that other work beside does not count. The physical limit is to decode
+the columns with Arrow and to go once over scores in memory, each measured alone in the same process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from environment import RESULTS, environment, write
+from memory import resident
+
+SIZES = ((10, 10**6), (10, 10**7), (1000, 10**5), (1000, 10**6))
+GROUP = 1 << 22  # scores of a row group
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "scale.md"
+START, END = "<!-- made by benchmarks/scale.py -->", "<!-- end -->"
+SPENT = 2.0
+"""CPU seconds to measure a pass over one piece for."""
+DISK = 10**9
+"""Bytes a second of one fast disk, which the paper estimate assumes."""
+CORES = 1000
+
+
+def make(path: Path, rows: int, num_classes: int) -> None:
+    """Over-confident logits in float32, labels, all marked for testing; written row group by row group."""
+    import pyarrow
+    from pyarrow import parquet
+
+    rng = np.random.default_rng(0)
+    names = [f"logit_{k}" for k in range(num_classes)]
+    fields = [
+        ("label", pyarrow.int64()),
+        ("split", pyarrow.int64()),
+        *((name, pyarrow.float32()) for name in names),
+    ]
+    step = max(1, GROUP // num_classes)
+    with parquet.ParquetWriter(
+        path, pyarrow.schema(fields), compression="snappy", use_dictionary=False
+    ) as file:
+        for start in range(0, rows, step):
+            count = min(step, rows - start)
+            logits = rng.standard_normal((num_classes, count), dtype=np.float32) * np.float32(2)
+            noise = rng.random((num_classes, count), dtype=np.float32)
+            labels = (logits - np.log(-np.log(noise + np.float32(1e-30)) + np.float32(1e-30))).argmax(axis=0)
+            columns = [labels, np.ones(count, np.int64), *(logits * np.float32(1.4))]
+            file.write_table(pyarrow.table(columns, schema=pyarrow.schema(fields)), row_group_size=count)
+
+
+def cpu(work: Any) -> float:
+    """CPU seconds of a call, of all threads."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def measure(path: Path) -> dict[str, Any]:
+    """In this process: decoding alone, a pass alone, and an evaluation."""
+    from pyarrow.parquet import ParquetFile
+
+    from calibrant import evaluate
+    from calibrant.evaluation.parts.dealing import Deal
+    from calibrant.evaluation.parts.states import BatchSums
+    from calibrant.evaluation.parts.tasks import summed
+    from calibrant.predictions import PartitionedPredictions
+    from calibrant.predictions.file_scores import PIECE
+
+    table = PartitionedPredictions(path)
+    rows, num_classes = table.num_samples, table.num_classes
+    deal = Deal.of(table, 15, fits=False)
+    piece = next(iter(table.pieces(table.parts[0])))
+    chosen, batches = deal.rows(piece, "test")
+
+    def added(times: int) -> None:
+        sums = BatchSums(num_classes=num_classes, num_bins=15, num_batches=deal.num_batches)
+        for _ in range(times):
+            sums.add(piece, chosen, batches, logits=True, calibrator=None)
+
+    def decoded() -> None:
+        for batch in ParquetFile(path, buffer_size=1 << 16, pre_buffer=False).iter_batches(
+            max(1, PIECE // num_classes)
+        ):
+            del batch
+
+    added(1)  # compiled
+    once = cpu(lambda: added(1))
+    times = max(3, math.ceil(SPENT / once))
+    one_pass = cpu(lambda: added(times)) / times / len(chosen) * rows
+    began = resident("VmHWM")
+    decode = min(cpu(decoded) for _ in range(2))
+    sums = min(
+        cpu(lambda: summed(table, deal, 15, (None,))) for _ in range(2 if rows * num_classes <= 10**8 else 1)
+    )
+    judged = cpu(lambda: evaluate(table, calibrators=[]))
+    peak = resident("VmHWM")
+    return {
+        "rows": rows,
+        "num_classes": num_classes,
+        "parts": len(table.parts),
+        "bytes": path.stat().st_size,
+        "cpu_seconds": {"decode": decode, "one pass": one_pass, "sums": sums, "evaluation": judged},
+        "of_the_limit": sums / (decode + one_pass),
+        "megabytes_before": began / 1024,
+        "megabytes_peak": peak / 1024,
+    }
+
+
+def main() -> None:
+    """Write tables, measure each in a process of its own, and write what was found."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--folder", type=Path, help="where tables are written to")
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--page", action="store_true", help="write the page alone")
+    given = parser.parse_args()
+    if given.measure:
+        print(json.dumps(measure(given.measure)))
+        return
+    known = RESULTS / "scale.json"
+    found: dict[str, Any] = json.loads(known.read_text())["tables"] if known.exists() else {}
+    if not given.page:
+        for num_classes, rows in [(given.classes, given.rows)] if given.rows else SIZES:
+            folder = Path(tempfile.mkdtemp(dir=given.folder))
+            try:
+                make(folder / "table.parquet", rows, num_classes)
+                told = subprocess.run(
+                    [sys.executable, __file__, "--measure", str(folder / "table.parquet")],
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                    env=os.environ | {"OMP_NUM_THREADS": "1"},
+                ).stdout
+            finally:
+                shutil.rmtree(folder)
+            found[f"{num_classes} x {rows}"] = json.loads(told.splitlines()[-1])
+            print(told)
+            write(
+                "scale",
+                {
+                    "environment": environment("calibrant", "torch", "numpy", "numba", "pyarrow"),
+                    "tables": found,
+                },
+            )
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(START)
+    after = rest.partition(END)[2]
+    PAGE.write_text(f"{before}{START}\n{tables(list(found.values()))}\n{END}{after}", encoding="utf-8")
+
+
+def tables(rows: list[dict[str, Any]]) -> str:
+    """Markdown: what was measured, and what larger tables would take at the same cost for each row."""
+    rows = sorted(rows, key=lambda row: (row["num_classes"], row["rows"]))
+    columns = ["classes", "rows", "file", "decoding", "one pass", "sums of the table", "of the limit"]
+    columns += ["rows a second", "evaluation", "peak memory"]
+    lines = head(columns)
+    for row in rows:
+        spent = row["cpu_seconds"]
+        lines.append(
+            f"| {row['num_classes']} | {row['rows']:,} | {size(row['bytes'])} | {spent['decode']:.2f} s | "
+            f"{spent['one pass']:.2f} s | {spent['sums']:.2f} s | {row['of_the_limit']:.2f} | "
+            f"{row['rows'] / spent['sums']:,.0f} | {spent['evaluation']:.1f} s | "
+            f"{row['megabytes_peak']:.0f} MB |"
+        )
+    several = f"{CORES:,} cores"
+    lines += ["", *head(["classes", "rows", "bytes", "one core", several, f"disks for {several}"])]
+    for num_classes in sorted({row["num_classes"] for row in rows}):
+        largest = [row for row in rows if row["num_classes"] == num_classes][-1]
+        for power, shown in ((9, "10⁹"), (12, "10¹²")):
+            times = 10**power / largest["rows"]
+            seconds = largest["cpu_seconds"]["sums"] * times
+            volume = largest["bytes"] * times
+            lines.append(
+                f"| {num_classes} | {shown} | {size(volume)} | {span(seconds)} | {span(seconds / CORES)} | "
+                f"{math.ceil(volume / (seconds / CORES) / DISK):,} |"
+            )
+    return "\n".join(lines)
+
+
+def head(columns: list[str]) -> list[str]:
+    """The first two lines of a table."""
+    return [f"| {' | '.join(columns)} |", "|---:" * len(columns) + "|"]
+
+
+def span(seconds: float) -> str:
+    """Seconds in a unit that reads well."""
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.1f} {unit}"
+    return f"{seconds:.1f} seconds"
+
+
+def size(count: float) -> str:
+    """Bytes in a unit that reads well."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} PB"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""Sums over the bins of very many classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant._math.binning import width_column_sums
+from calibrant._math.sparse_sums import SparseColumnSums
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_sums_are_those_of_the_dense_way(weighted: bool) -> None:
+    """Block by block, with values on edges, zeros and ones."""
+    rng = np.random.default_rng(0)
+    probs = torch.from_numpy(rng.dirichlet(np.full(40, 0.05), 300))
+    probs[0], probs[1, :15] = 0.0, 1 / 15
+    probs[0, 3] = 1.0
+    probs[2, :3] = torch.tensor([1 / 5, 2 / 5, 2 / 5])
+    labels = torch.from_numpy(rng.integers(0, 40, 300))
+    weights = torch.from_numpy(rng.random(300)) if weighted else None
+    found = SparseColumnSums(40, 15)
+    for rows in (slice(0, 120), slice(120, 300)):
+        found.add(probs[rows], labels[rows], None if weights is None else weights[rows])
+    sums, wanted = found.sums(), width_column_sums(probs, labels, 15, weights)
+    for name in ("counts", "confidences", "outcomes"):
+        torch.testing.assert_close(getattr(sums, name), getattr(wanted, name), atol=1e-11, rtol=0)
+    assert sums.total == pytest.approx(wanted.total)
+    torch.testing.assert_close(
+        sums.calibration_error("l1"), wanted.calibration_error("l1"), atol=1e-12, rtol=0
+    )

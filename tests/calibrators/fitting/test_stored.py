@@ -1,0 +1,86 @@
+"""Fits that read the scores in pieces."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant import InputError, Predictions
+from calibrant._math.errors import CalibrantWarning
+from calibrant.calibrators import Calibrator, FocalTemperatureScaling, TemperatureScaling, build
+from calibrant.calibrators.fitting import stored
+
+_DRAWS = np.random.default_rng(0)
+PROBS = _DRAWS.dirichlet(0.5 / np.arange(1, 13), 400)
+LABELS = torch.from_numpy((PROBS.cumsum(1) < _DRAWS.random((400, 1))).sum(1).clip(max=11))
+WEIGHTS = torch.from_numpy(_DRAWS.random(400))
+SHARP = Predictions(logits=1.7 * np.log(PROBS + 1e-9), labels=LABELS)
+
+
+@pytest.mark.parametrize("made", [TemperatureScaling(), FocalTemperatureScaling()])
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_a_fit_in_pieces_is_the_fit(made: Calibrator, weights, monkeypatch) -> None:
+    """To the tolerance of the search, with weights and without, whatever the size of the pieces."""
+    monkeypatch.setattr(stored, "PIECE", 12 * 37)
+    pieces = made.unfitted().fit_in_pieces(SHARP, LABELS, weights=weights)
+    whole = made.unfitted().fit(SHARP.scores, LABELS, weights=weights)
+    found, wanted = pieces.fit_result_, whole.fit_result_
+    assert found.parameters == pytest.approx(wanted.parameters, rel=1e-6)
+    assert found.before == pytest.approx(wanted.before, abs=1e-12)
+    assert found.after == pytest.approx(wanted.after, abs=1e-12)
+    assert (found.num_samples, pieces.num_classes_, found.converged) == (400, 12, True)
+    torch.testing.assert_close(pieces(SHARP.scores), whole(SHARP.scores), atol=1e-6, rtol=1e-6)
+
+
+def test_probabilities_of_zero_count_as_tiny_ones() -> None:
+    """As in any other fit."""
+    probs = PROBS.copy()
+    probs[:, 3] = 0
+    given = Predictions(probs=probs / probs.sum(axis=1, keepdims=True), labels=LABELS)
+    found = TemperatureScaling().fit_in_pieces(given, LABELS).fit_result_
+    with pytest.warns(CalibrantWarning, match="400 probabilities of exactly zero"):
+        whole = TemperatureScaling().fit(given.scores, LABELS).fit_result_
+    assert found.parameters == pytest.approx(whole.parameters, rel=1e-6)
+    assert found.warnings == whole.warnings
+
+
+def test_rows_in_any_order_and_parts_of_them(monkeypatch) -> None:
+    """What is read of some rows is what stands there."""
+    monkeypatch.setattr(stored, "PIECE", 12 * 37)
+    samples = stored.StoredSamples.of(SHARP, LABELS, None)
+    rows = torch.from_numpy(_DRAWS.integers(0, 400, 90))
+    assert torch.equal(samples.stored.read(rows), SHARP.scores[rows])
+    part = samples.part(LABELS > 2)
+    assert torch.equal(part.stored.read(slice(None)), SHARP.scores[LABELS > 2])
+    assert part.num_samples == int((LABELS > 2).sum())
+    assert torch.equal(part.correct, samples.correct[LABELS > 2])
+    assert samples.thinned(50).num_samples == 50
+
+
+def test_what_cannot_is_refused() -> None:
+    """A fit that sorts scores, and scores that are none, with their row."""
+    with pytest.raises(InputError, match=r"temperature\(objective=\"ece\"\) needs all scores at once"):
+        build('temperature(objective="ece")').fit_in_pieces(SHARP, LABELS)
+    assert not build("vector").fits_in_pieces
+
+    class Broken:
+        """Rows of which one holds what is no score."""
+
+        num_samples, num_classes = 400, 12
+
+        def scores_of(self, rows: slice) -> torch.Tensor:
+            """Some rows."""
+            scores = SHARP.scores.clone()
+            scores[7, 1] = torch.nan
+            return scores[rows]
+
+    with pytest.raises(InputError, match="row 7"):
+        TemperatureScaling().fit_in_pieces(Broken(), LABELS)
+
+
+def test_constant_logits_are_said() -> None:
+    """No temperature changes them."""
+    flat = Predictions(logits=np.zeros((20, 3)), labels=[0, 1] * 10)
+    found = TemperatureScaling().fit_in_pieces(flat, torch.tensor([0, 1] * 10)).fit_result_
+    assert any("all equal" in each for each in found.warnings)
