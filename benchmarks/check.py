@@ -171,6 +171,24 @@ def scale(content: dict[str, Any]) -> Iterator[Held]:
         yield Held("scale", work, f"{grown:.2f}", "≤ 1.5", grown <= 1.5)
 
 
+def dense_peers(content: dict[str, Any]) -> Iterator[Held]:
+    """Errors of segmentation: as exact as float64, and no slower than the peers."""
+    for task in ("top label", "each class of each image"):
+        found = content[task]
+        yield Held(
+            "dense",
+            f"ECE of positions, {task}",
+            f"{found['off']['calibrant']:.0e} off",
+            "≤ 1e-12",
+            found["off"]["calibrant"] <= 1e-12,
+        )
+        ours, *theirs = found["cpu_milliseconds"].values()
+        if theirs:
+            times, peer = min(theirs) / ours, list(found["cpu_milliseconds"])[1]
+            work = f"ECE of positions, {task}, beside {peer}"
+            yield Held("dense", work, f"{ours:.0f} ms, {times:.2f} × faster", "≥ 1 ×", times >= 1)
+
+
 def curvature(content: dict[str, Any]) -> Iterator[Held]:
     """Errors of eigenvalue and trace, and the CPU time, against what the peers reach."""
     for task, found in content["tasks"].items():
@@ -281,6 +299,7 @@ READERS: dict[str, Callable[[dict[str, Any]], Iterator[Held]]] = {
     "training": training,
     "serve": serve,
     "scale": scale,
+    "dense_peers": dense_peers,
 }
 
 

@@ -15,11 +15,18 @@ ROSTERS = {
     "losses/__init__.py": set[str](),
     "metrics/__init__.py": set[str](),
     "calibrators/methods/__init__.py": set[str](),
-    "models/roster.py": set[str](),
+    "models/roster.py": {"checkpoints.py"},
     "evaluation/quantities/roster.py": {"samples.py", "shared.py"},
     "experiments/studies/roster.py": {"demo", "fcl_boundaries"},
     "experiments/tasks/roster.py": {"fingerprints.py", "simulation.py"},
-    "experiments/engines/roster.py": {"cores.py", "perform.py", "pool_worker.py", "ray_worker.py"},
+    "experiments/engines/roster.py": {
+        "cores.py",
+        "in_order.py",
+        "perform.py",
+        "pool_worker.py",
+        "ray_worker.py",
+        "spread.py",
+    },
 }
 
 

@@ -11,7 +11,7 @@ import torch
 
 from calibrant import InputError, evaluate, load_calibrator, metrics
 from calibrant.calibrators import TemperatureScaling
-from calibrant.evaluation import Evaluation, image_rows
+from calibrant.evaluation import Evaluation, check, compare, image_rows
 from calibrant.predictions import DensePredictions, load_dense, predictions_of_positions
 from command_line import call
 
@@ -73,6 +73,48 @@ def test_intervals_and_classes_are_those_of_whole_images(both) -> None:
     assert images.verdict.direction == flat.verdict.direction == "over-confident"
     assert any("12 images were judged" in note for note in images.notes)
     json.loads(images.to_json())
+
+
+def test_images_without_a_position_that_counts_are_not_counted(tmp_path) -> None:
+    """One of six images is ignored throughout: five clusters; of a pair one is too few."""
+    given = outputs(3, num_images=6)
+    del given["split"]
+    given["labels"][2] = 255
+    found = evaluate(DensePredictions(**given, ignore_index=255), calibrators=[], bootstrap=20, null_draws=20)
+    assert found.settings.clusters == 5
+    assert any("5 images were judged" in note and "In 1 more no position" in note for note in found.notes)
+    pair = {name: values[2:4] for name, values in given.items()}
+    with pytest.raises(InputError, match=r"positions that count.* got 1"):
+        evaluate(DensePredictions(**pair, ignore_index=255), calibrators=[])
+
+
+def test_gates_and_comparisons_take_images(tmp_path) -> None:
+    """As of the flattened positions with images as clusters; the same images are paired, others are not."""
+    given = outputs(3)
+    del given["split"]
+    flat = predictions_of_positions(**given, groups=np.arange(24), ignore_index=255)
+    dense = DensePredictions(**given, ignore_index=255)
+    limits = {"ece": 0.02, "accuracy": 0.2, "nll": 3.0}
+    mine, theirs = check(dense, limits, bootstrap=60), check(flat, limits, cluster="groups", bootstrap=60)
+    assert [each.outcome for each in mine.checks] == [each.outcome for each in theirs.checks]
+    for one, other in zip(mine.checks, theirs.checks, strict=True):
+        assert one.value == pytest.approx(other.value)
+    better = DensePredictions(**given | {"logits": given["logits"] / 2}, ignore_index=255)
+    found = compare([("as it is", dense), ("better", better)], bootstrap=20, null_draws=20)
+    assert (found.paired, found.settings.clusters) == (True, 24)
+    assert found.models[1].difference["nll"].high < 0
+    others = DensePredictions(**outputs(3, seed=1) | {"split": None}, ignore_index=255)
+    assert not compare([("one", dense), ("other", others)], bootstrap=2, null_draws=2).paired
+    for name, logits in (("a", given["logits"]), ("b", given["logits"] / 2)):
+        (tmp_path / name).mkdir()
+        np.save(tmp_path / name / "logits.npy", logits)
+        np.save(tmp_path / name / "labels.npy", given["labels"])
+    asked = ("a", "b", "--ignore-index", "255", "--bootstrap", "20")
+    assert call("compare", *asked, folder=tmp_path).returncode == 0
+    done = call(
+        "check", "b", "--baseline", "a", "--ignore-index", "255", "--bootstrap", "20", folder=tmp_path
+    )
+    assert (done.returncode, "on the same samples" in done.stdout) == (0, True)
 
 
 def test_rows_of_images_are_the_metrics_of_each() -> None:

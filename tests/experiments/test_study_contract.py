@@ -39,6 +39,7 @@ NOT_SMALL = {
     **dict.fromkeys(
         ("dynamics", "fcl-weights", "gammas", "sst", "sum-or-mean"), "trains by a recipe, as losses does"
     ),
+    "chest-x-rays": "needs data sets; its own test measures",
     "calibrators": "needs prediction files; its own test resumes it",
     "curvature": "its own test resumes it",
     "losses": "its own test resumes it",

@@ -50,6 +50,9 @@ def test_the_last_maps_before_they_are_pooled_are_chosen(tiny) -> None:
     name = last_maps(dense, torch.zeros(1, 1, 32, 32))
     assert isinstance(dict(dense.named_modules())[name], nn.ReLU)
     assert name.startswith("pool")
+    padded = nn.Conv2d(1, 2, 3)
+    padded.padding_layer = nn.Identity()  # as networks made for TensorFlow's padding have it
+    assert last_maps(nn.Sequential(padded, nn.Flatten()), torch.zeros(1, 1, 4, 4)) == "0"
     with pytest.raises(InputError, match="networks with convolutions"):
         last_maps(nn.Flatten(), torch.zeros(1, 1, 4, 4))
 

@@ -141,16 +141,10 @@ def in_same_clusters(subjects: Sequence[Subject]) -> list[Subject]:
 
 def _of_images(dense: DensePredictions, num_bins: int) -> Subject:
     test = dense.test_images
-    if len(test) < 2:
-        raise InputError(
-            "there must be two images or more to judge, as positions of one image are not independent; got "
-            f"{len(test)}."
-        )
     sums = ImageSums(num_classes=dense.num_classes, num_bins=num_bins)
     sums_of(dense.images(test), [sums], [None], logits=dense.space == "logits")
-    if len(sums.names) < 2:
-        raise InputError("there must be two images or more with positions that count.")
-    return _in_sums(dense, sums, (judged_note(len(test)),))
+    number = len(sums.names)
+    return _in_sums(dense, sums, (judged_note(number, len(test) - number),))
 
 
 def _of_parts(table: PartitionedPredictions, num_bins: int, spread: Spread) -> Subject:

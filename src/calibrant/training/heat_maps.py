@@ -111,7 +111,11 @@ def last_maps(model: nn.Module, images: Float[Tensor, "N C H W"]) -> str:
 
         return module.register_forward_hook(hook)
 
-    leaves = [(name, each) for name, each in model.named_modules() if not list(each.children())]
+    leaves = [
+        (name, each)
+        for name, each in model.named_modules()
+        if isinstance(each, nn.Conv2d) or not list(each.children())  # some convolutions hold their padding
+    ]
     handles = [look(name, module) for name, module in leaves]
     try:
         model(images)

@@ -158,7 +158,7 @@ def test_the_command_line_fits_by_sums_over_all_rows(both, tmp_path, monkeypatch
         assert re.search(r"fitted on 9\d\d random rows of 960", again.stdout)
 
 
-def test_addresses_are_read_through_fsspec() -> None:
+def test_addresses_are_read_through_fsspec(monkeypatch) -> None:
     """A store in memory holds a table; a pattern takes some of its files."""
     fsspec = pytest.importorskip("fsspec")
     import pyarrow
@@ -174,6 +174,15 @@ def test_addresses_are_read_through_fsspec() -> None:
     assert is_partitioned("memory:/bucket")
     with pytest.raises(InputError, match="no Parquet file at memory://bucket/day=7"):
         PartitionedPredictions("memory://bucket/day=7")
+    with pytest.raises(InputError, match="nosuchstore://x cannot be opened: Protocol not known"):
+        PartitionedPredictions("nosuchstore://x")
+
+    def refused(*_: object) -> None:
+        raise RuntimeError("no credentials were found")
+
+    monkeypatch.setattr(fsspec.implementations.memory.MemoryFileSystem, "isdir", refused)
+    with pytest.raises(InputError, match="memory://bucket cannot be opened: no credentials were found"):
+        PartitionedPredictions("memory://bucket")
 
 
 @pytest.mark.parametrize(

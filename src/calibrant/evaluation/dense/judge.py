@@ -72,10 +72,9 @@ def sampled(dense: DensePredictions, seed: int, *, fits: bool) -> Predictions:
 def prepare_images(request: Request, dense: DensePredictions) -> Prepared:
     """As of positions, with what a reader must know of the images in place of the positions looked at."""
     prepared = prepare(request)
-    fit, test = images_to_fit_on(dense, request.seed, fits=anything_to_fit(request.calibrators))
+    fit, _ = images_to_fit_on(dense, request.seed, fits=anything_to_fit(request.calibrators))
     marked = dense.split is not None
     notes = [note for note in prepared.notes if not note.startswith("Samples count as dependent")]
-    notes.append(judged_note(len(test)))
     if len(fit) and not marked:
         notes.append(
             f"Calibrators were fitted on positions of {len(fit):,} other images, drawn at random (seed "
@@ -83,16 +82,21 @@ def prepare_images(request: Request, dense: DensePredictions) -> Prepared:
         )
     words = f"{prepared.split.num_calibration:,} positions of {len(fit):,} images" if len(fit) else "none"
     split = replace(prepared.split, words=words, announce=not marked)
-    procedure = replace(prepared.procedure, clusters=len(test))
-    return replace(prepared, notes=tuple(notes), split=split, procedure=procedure)
+    return replace(prepared, notes=tuple(notes), split=split)
 
 
-def judged_note(number: int) -> str:
-    """What a reader must know of the images that were judged."""
+def judged_note(number: int, empty: int) -> str:
+    """What a reader must know of the images that were judged, and of those without a position that counts."""
+    if number < 2:
+        raise InputError(
+            f"there must be two images or more with positions that count, as positions of one image are not "
+            f"independent; got {number}."
+        )
+    others = f" In {empty:,} more no position counts." if empty else ""
     few = f" Below about {FEW_CLUSTERS} images intervals are too short." if number < FEW_CLUSTERS else ""
     return (
         f"{number:,} images were judged, one at a time, and resampled whole: their positions are not "
-        f"independent.{few}"
+        f"independent.{others}{few}"
     )
 
 
@@ -107,6 +111,11 @@ def judge_images(fitted: Fitted, dense: DensePredictions) -> Judged:
     prepared.steps.next("reading the images")
     images = _told(dense.images(test.tolist()), len(test), prepared)
     sums_of(images, sums, calibrators, logits=dense.space == "logits")
+    number = len(sums[0].names)
+    note = judged_note(number, len(test) - number)
+    procedure = replace(procedure, clusters=number)
+    prepared = replace(prepared, procedure=procedure, notes=(*prepared.notes, note))
+    fitted = replace(fitted, prepared=prepared)
     names = tuple(dense.class_names or map(str, range(dense.num_classes)))
     reduced = (reduced_sums(each, names, procedure.metrics) for each in sums)
     return judged_arms(fitted, reduced, sums[0].num_positions)
