@@ -32,13 +32,22 @@ def test_list_names_every_figure() -> None:
     assert names == [figure.name for figure in FIGURES]
 
 
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """One figure in every format."""
+    folder, found = tmp_path_factory.mktemp("drawn"), {}
+    for ending in (".svg", ".png", ".pdf"):
+        path = folder / f"once{ending}"
+        result = CliRunner().invoke(app, ["figure", "focal-decomposition", "-o", str(path)])
+        assert result.exit_code == 0, result.output
+        found[ending] = path.read_bytes()
+    return found
+
+
 @pytest.mark.parametrize(("ending", "start"), [(".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")])
-def test_the_ending_says_what(tmp_path: Path, ending: str, start: bytes) -> None:
+def test_the_ending_says_what(drawn: dict[str, bytes], ending: str, start: bytes) -> None:
     """SVG, PNG and PDF."""
-    path = tmp_path / f"drawn{ending}"
-    result = CliRunner().invoke(app, ["figure", "focal-decomposition", "-o", str(path)])
-    assert result.exit_code == 0, result.output
-    assert path.read_bytes().startswith(start)
+    assert drawn[ending].startswith(start)
 
 
 def test_what_the_caption_gets_wrong_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,13 +181,11 @@ def test_landscape_refusals(files: Path, arguments: list[str], message: str) -> 
 
 
 @pytest.mark.parametrize("ending", [".svg", ".pdf"])
-def test_the_same_bytes_again(tmp_path: Path, ending: str) -> None:
+def test_the_same_bytes_again(tmp_path: Path, drawn: dict[str, bytes], ending: str) -> None:
     """A figure drawn twice is the same file, so a committed one changes only if what it shows does."""
-    first, second = tmp_path / f"once{ending}", tmp_path / "again" / f"once{ending}"
-    second.parent.mkdir()
-    for path in (first, second):
-        assert CliRunner().invoke(app, ["figure", "focal-decomposition", "-o", str(path)]).exit_code == 0
-    assert first.read_bytes() == second.read_bytes()
+    path = tmp_path / f"once{ending}"
+    assert CliRunner().invoke(app, ["figure", "focal-decomposition", "-o", str(path)]).exit_code == 0
+    assert path.read_bytes() == drawn[ending]
 
 
 @pytest.mark.parametrize(

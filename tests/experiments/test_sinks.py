@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from calibrant._math.errors import InputError
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.sinks import SINKS, export
 from calibrant.experiments.sinks.content import curves, finals
-from calibrant.experiments.store.result import RunResult
 from results_by_hand import make_result
 
 METRICS = {"uncalibrated": {"ece": 0.25, "auroc": None}, 'temperature(objective="ece")': {"ece": 0.125}}

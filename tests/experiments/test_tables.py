@@ -11,7 +11,7 @@ import pytest
 
 from calibrant._math.errors import InputError
 from calibrant.experiments.means import mean_of
-from calibrant.experiments.store.result import RunResult
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.tables import Layout, Options, Table, build_table, layout_named
 from calibrant.experiments.tables.cells import Cell
 from calibrant.experiments.tables.figures import position, quantity_of

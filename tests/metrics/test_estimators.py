@@ -110,13 +110,13 @@ def expected_square(n: int, power: float, num_bins: int) -> float:
 @pytest.mark.parametrize("power", [1.0, 2.0])
 @pytest.mark.parametrize(("n", "num_bins"), [(20, 5), (200, 15)])
 def test_the_square_is_unbiased(n: int, num_bins: int, power: float, weighted: bool) -> None:
-    """Over 2000 samples the mean is within 4 standard errors of the truth; that of the plug-in is far off.
+    """Over 1000 samples the mean is within 4 standard errors of the truth; that of the plug-in is far off.
 
     A hundred samples are the labels of one call, and share its weights.
     """
     rng = np.random.default_rng(5)
     ours, plug_in = [], []
-    for _ in range(20):
+    for _ in range(10):
         c, y, w = draws(rng, (n, 100), power)
         options: dict[str, Any] = {"num_bins": num_bins, "weights": w if weighted else None}
         ours += metrics.squared_calibration_error(c, y, average="none", **options).tolist()

@@ -118,7 +118,9 @@ def test_commands(tmp_path) -> None:
     assert (calibrator.kind_, calibrator.num_classes_) == ("multiclass", V)
     done = call("apply", "c.safetensors", file, "-o", "u.npz", folder=tmp_path)
     assert "it moves no confidence by more than" in done.stdout
-    repaired = load_predictions(tmp_path / "u.npz").confidence
+    written = load_predictions(tmp_path / "u.npz")
+    assert not any("Not used" in note for note in written.notes)
+    repaired = written.confidence
     near = calibrator.predict_proba(torch.from_numpy(LOGITS)).amax(dim=1)
     assert float((repaired - near).abs().max()) < 0.1
     choice = call("fit", file, "--all", "-o", "chosen.safetensors", folder=tmp_path)

@@ -263,17 +263,33 @@ def _files(address: str) -> list[str]:
             raise FileNotFoundError(f"there is no file {path}.")
         found = [str(each) for each in path.rglob("*.parquet")] if path.is_dir() else [str(path)]
     else:
-        system, place = _place(address)
-        if "*" in place:
-            names: Sequence[str] = system.glob(place)
-        elif system.isdir(place):
-            names = [each for each in system.find(place) if each.endswith(".parquet")]
-        else:
-            names = [place] if system.exists(place) else []
-        found = [str(system.unstrip_protocol(each)) for each in names]
+        with _said_of(address):
+            found = _far_files(*_place(address))
     if not found:
         raise InputError(f"there is no Parquet file at {address}.")
     return sorted(found)
+
+
+def _far_files(system: Any, place: str) -> list[str]:
+    if "*" in place:
+        names: Sequence[str] = system.glob(place)
+    elif system.isdir(place):
+        names = [each for each in system.find(place) if each.endswith(".parquet")]
+    else:
+        names = [place] if system.exists(place) else []
+    return [str(system.unstrip_protocol(each)) for each in names]
+
+
+@contextmanager
+def _said_of(address: str) -> Generator[None]:
+    """What a store raises, which is of its own package, in a sentence."""
+    try:
+        yield
+    except (InputError, OSError):
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{address} cannot be opened: {said.rstrip('.')}.") from error
 
 
 def _place(address: str) -> tuple[Any, str]:
@@ -294,7 +310,9 @@ def _opened(name: str, footer: Any = None) -> Generator[Any]:
             yield file
         return
     system, place = _place(name)
-    with system.open(place, "rb") as stream, parquet.opened(stream, parquet.BUFFER, footer=footer) as file:
+    with _said_of(name):
+        opened = system.open(place, "rb")
+    with opened as stream, parquet.opened(stream, parquet.BUFFER, footer=footer) as file:
         yield file
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibrant.evaluation.monitoring.questions import said_times
@@ -42,13 +43,23 @@ def _sections(found: Monitoring) -> Iterator[Section]:
         ),
         pictures=(
             _picture(
-                found,
                 "evidence",
                 "Evidence at the end of each window; dashed: an alarm from here on",
                 deciding(found).sentence,
+                lambda ax: evidence_diagram(found, ax=ax),
             ),
-            _picture(found, "ece", "Calibration error of each window, with its interval", _spoken(found)),
-            _picture(found, "means", "What was stated, and what happened", _spoken(found)),
+            _picture(
+                "error",
+                "Calibration error of each window, with its interval",
+                _spoken(found),
+                lambda ax: window_diagram(found, [(ECE.key, "ECE")], ax=ax).set_ylabel("ECE"),
+            ),
+            _picture(
+                "means",
+                "What was stated, and what happened",
+                _spoken(found),
+                lambda ax: window_diagram(found, means_of(found), ax=ax).set_ylabel("mean"),
+            ),
         ),
         note="Evidence accounts for looking after every window. Intervals are those of a window alone: of a "
         "hundred windows of a good model five lie outside.",
@@ -56,16 +67,10 @@ def _sections(found: Monitoring) -> Iterator[Section]:
     yield Section(title="Window by window", table=_table(found))
 
 
-def _picture(found: Monitoring, what: str, caption: str, label: str) -> Picture:
+def _picture(name: str, caption: str, label: str, draw: Callable[[Axes], object]) -> Picture:
     figure = Figure(figsize=SIZE, layout="constrained")
-    axes = figure.add_subplot()
-    if what == "evidence":
-        evidence_diagram(found, ax=axes)
-    elif what == "ece":
-        window_diagram(found, [(ECE.key, "ECE")], ax=axes).set_ylabel("ECE")
-    else:
-        window_diagram(found, means_of(found), ax=axes).set_ylabel("mean")
-    return Picture(to_svg(figure, label=label, name=f"monitor-{what}"), caption)
+    draw(figure.add_subplot())
+    return Picture(to_svg(figure, label=label, name=f"monitor-{name}"), caption)
 
 
 def _spoken(found: Monitoring) -> str:

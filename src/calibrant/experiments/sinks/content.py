@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 from calibrant._math.errors import InputError
-from calibrant.experiments.store.result import RunResult
+from calibrant.experiments.result import RunResult
 
 PROJECT = "calibrant"
 

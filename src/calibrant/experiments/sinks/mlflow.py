@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.sinks.content import PROJECT, curves, ended, finals, label, refuse
-from calibrant.experiments.store.result import RunResult
 
 _TAG = "calibrant.run"
 _LONGEST = 500

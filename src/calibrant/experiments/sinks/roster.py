@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import named
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.sinks.mlflow import to_mlflow
 from calibrant.experiments.sinks.tensorboard import to_tensorboard
 from calibrant.experiments.sinks.wandb import to_wandb
-from calibrant.experiments.store.result import RunResult
 
 SINKS: Mapping[str, Callable[[str, Iterable[RunResult]], int]] = {
     "tensorboard": to_tensorboard,

@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.sinks.content import PROJECT, curves, finals, label, refuse
-from calibrant.experiments.store.result import RunResult
 
 
 def to_wandb(target: str, results: Iterable[RunResult]) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
 from calibrant.experiments.matching import matches
-from calibrant.experiments.store.result import RunResult
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.tables.cells import Cell, check_alone, make_cell, strays
 from calibrant.experiments.tables.comparisons import (
     Comparison,

@@ -11,7 +11,7 @@ from typing import Any
 from calibrant._math.errors import InputError
 from calibrant.experiments.means import Mean, mean_of, standard_errors
 from calibrant.experiments.published import Fact, facts, paper_named
-from calibrant.experiments.store.result import RunResult
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.tables.comparisons import Comparison
 from calibrant.experiments.tables.headings import Heading
 from calibrant.experiments.tables.layout import Layout, TableQuantity

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
 from calibrant.experiments.means import mean_of
-from calibrant.experiments.store.result import RunResult
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.tables.cells import check_alone
 from calibrant.experiments.tables.headings import natural
 from calibrant.experiments.tables.layout import Layout, TableQuantity

@@ -9,7 +9,7 @@ from typing import Any
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import parse_call
-from calibrant.experiments.store.result import RunResult
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.tables.layout import TableQuantity
 from calibrant.experiments.tables.names import call_setting, same
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibrant._math.errors import InputError
-from calibrant.experiments.store.result import RunResult
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.tables.layout import Layout
 from calibrant.experiments.tables.readings import stage_of
 

@@ -26,6 +26,9 @@ TRUTH = ("labels", "label", "token", "tokens", "token_id", "token_ids", *LABELS)
 COMPANIONS = ("split", "weights", "groups", "clusters")
 """Names by which arrays and columns go; the first is calibrant's."""
 
+IMPLIED = frozenset({"confidence", "correct"})
+"""What the largest logits say themselves, and files that calibrant wrote hold beside them."""
+
 _SINGULAR = {"weights": "weight", "groups": "group", "clusters": "cluster"}
 
 
@@ -90,7 +93,7 @@ def fields_of_top_k(
             fields[name] = _groups(columns, lambda each: one_of((), each))
         elif (values := one_of((name, _SINGULAR.get(name, name)), stated)) is not None:
             fields[name] = values
-    unused = [name for name in found if name not in used]
+    unused = [name for name in found if name not in {*used, *IMPLIED}]
     notes = (f"Not used: {listing(unused)}.",) if unused else ()
     return fields | {"notes": (*notes, *notes_of(top_k, true))}
 
