@@ -95,7 +95,7 @@ def test_gates_and_comparisons_take_images(tmp_path) -> None:
     flat = predictions_of_positions(**given, groups=np.arange(24), ignore_index=255)
     dense = DensePredictions(**given, ignore_index=255)
     limits = {"ece": 0.02, "accuracy": 0.2, "nll": 3.0}
-    mine, theirs = check(dense, limits, bootstrap=60), check(flat, limits, cluster="groups", bootstrap=60)
+    mine, theirs = check(dense, limits, bootstrap=20), check(flat, limits, cluster="groups", bootstrap=20)
     assert [each.outcome for each in mine.checks] == [each.outcome for each in theirs.checks]
     for one, other in zip(mine.checks, theirs.checks, strict=True):
         assert one.value == pytest.approx(other.value)

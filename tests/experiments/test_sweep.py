@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Generator, Sequence
+from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +18,7 @@ import pytest
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import said_of
+from calibrant.experiments.engines import pool_worker
 from calibrant.experiments.engines.engine import Ended, Event, Order
 from calibrant.experiments.engines.perform import attempt
 from calibrant.experiments.engines.pool import Pool
@@ -132,6 +134,14 @@ def test_cores_are_divided(monkeypatch) -> None:
     monkeypatch.setattr("calibrant.experiments.engines.pool.available_cores", lambda: 8)
     monkeypatch.setattr(Toy, "threads", lambda *_: 3)
     assert jobs(Pool()) == 2
+
+
+def test_a_worker_that_is_told_to_end_as_it_starts_is_silent(monkeypatch) -> None:
+    """Before its first order too, it ends without an error."""
+    for module, name in ((os, "setsid"), (signal, "signal"), (pool_worker, "_follow_driver")):
+        monkeypatch.setattr(module, name, lambda *_: None, raising=False)
+    monkeypatch.setattr(pool_worker, "pin_threads", lambda _: pool_worker._leave(signal.SIGTERM, None))
+    pool_worker.work(Pipe()[0], 1)
 
 
 def test_engines_by_name() -> None:

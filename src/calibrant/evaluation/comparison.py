@@ -78,6 +78,7 @@ def compare(
 
     Example:
         >>> import numpy as np
+        >>> from calibrant import Predictions
         >>> rng = np.random.default_rng(0)
         >>> log_odds = rng.normal(size=1000)
         >>> labels = rng.random(1000) < 1 / (1 + np.exp(-log_odds))

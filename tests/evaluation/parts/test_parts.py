@@ -22,7 +22,7 @@ pytest.importorskip("pyarrow")
 ROUGH = {"slope", "intercept", "adaptive_ece", "smce"}
 """Made of cells of confidence; everything else is exact."""
 ROWS = 240  # in each of four files
-QUICK = {"bootstrap": 20, "null_draws": 40}
+QUICK = {"bootstrap": 20, "null_draws": 20}
 
 
 def table(num_classes: int, *, seed: int = 0) -> dict[str, np.ndarray]:
@@ -120,7 +120,7 @@ def test_gates_and_comparisons_read_parts(both, tmp_path) -> None:
     """A limit and a baseline decide as in memory; a model and its repair are compared on the same samples."""
     memory, parts = both
     limits = {"ece": 0.02, "accuracy": 0.1, "classwise_ece": 0.5}
-    mine, theirs = (check(each, limits, bootstrap=60) for each in (parts, memory))
+    mine, theirs = (check(each, limits, bootstrap=20) for each in (parts, memory))
     assert [each.outcome for each in mine.checks] == [each.outcome for each in theirs.checks]
     assert mine.checks[0].value == pytest.approx(theirs.checks[0].value)
     better = {
@@ -132,7 +132,7 @@ def test_gates_and_comparisons_read_parts(both, tmp_path) -> None:
     found = compare([("as it is", parts), ("better", PartitionedPredictions(tmp_path))], **QUICK)
     assert found.paired
     assert found.models[1].difference["nll"].high < 0
-    against = check(parts, baseline=PartitionedPredictions(tmp_path), bootstrap=60)
+    against = check(parts, baseline=PartitionedPredictions(tmp_path), bootstrap=20)
     assert (against.paired, against.passed) == (True, False)
     assert not compare([("parts", parts), ("memory", memory)], **QUICK).paired
 

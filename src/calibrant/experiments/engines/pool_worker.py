@@ -26,16 +26,17 @@ def work(pipe: Connection[Any, Any], threads: int) -> None:
             os.setsid()  # Ctrl-C in the terminal is for the driver, which tells the workers itself
     else:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _leave)
-    threading.Thread(target=_follow_driver, daemon=True).start()
-    pin_threads(threads)
-    with suppress(EOFError, OSError, _Leaving):
-        while True:
-            order: Order = pipe.recv()
-            ended = _performed(order, pipe)
-            pipe.send(ended)
-            if ended.state == "stopped":
-                return
+    with suppress(_Leaving):
+        signal.signal(signal.SIGTERM, _leave)
+        threading.Thread(target=_follow_driver, daemon=True).start()
+        pin_threads(threads)
+        with suppress(EOFError, OSError):
+            while True:
+                order: Order = pipe.recv()
+                ended = _performed(order, pipe)
+                pipe.send(ended)
+                if ended.state == "stopped":
+                    return
 
 
 class _Leaving(BaseException):
