@@ -166,15 +166,15 @@ def api_page(room: str) -> str:
 
 
 @cache
-def _public() -> set[Any]:
-    """Everything that a page of the API describes."""
-    modules = [import_module(f"calibrant.{path}") for _, paths in ROOMS.values() for path in paths]
-    return {
-        value
-        for module in modules
-        for name in public_names(module)
-        if isinstance(value := getattr(module, name), type)
-    }
+def _public(room: str) -> set[Any]:
+    """The classes of a room that its page describes."""
+    module = import_module(f"calibrant.{room}")
+    found = (getattr(module, name) for name in public_names(module))
+    return {value for value in found if isinstance(value, type)}
+
+
+def _is_public(value: type) -> bool:
+    return value in _public(value.__module__.split(".")[1])
 
 
 def _options(value: Any) -> str:
@@ -184,11 +184,11 @@ def _options(value: Any) -> str:
     bases = [each for each in value.__mro__[1:] if each.__module__.startswith("calibrant")]
     names: list[str] = []
     for base in bases:
-        if base in _public():
+        if _is_public(base):
             break
         names += [name for name, member in vars(base).items() if _is_described(name, member)]
     listed = [name for name in dict.fromkeys(names) if name not in vars(value)]
-    shown = str(any(base in _public() for base in bases)).lower()
+    shown = str(any(map(_is_public, bases))).lower()
     return f"    options:\n      show_bases: {shown}\n      inherited_members: {json.dumps(listed)}\n"
 
 

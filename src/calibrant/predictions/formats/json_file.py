@@ -182,7 +182,7 @@ def _of_pipelines(
     }
     if truth is not None:
         arrays["labels"] = [record.get(truth) for record in records]
-    return _of_arrays(arrays | stated)
+    return _of_arrays({**arrays, **stated})
 
 
 def _array(name: str, values: Any) -> Any:

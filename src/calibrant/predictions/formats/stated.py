@@ -42,7 +42,7 @@ def stated_fields(records: Records, columns: ColumnNames | None, *, within: str 
     for name, starts in map(named_bands, columns.bands):
         groups[name] = bands_of(_values(records, name, within), name=name, starts=starts)
     if groups:
-        found["groups"] = groups[names[0]] if alone else groups_together(groups)
+        found["groups"] = next(iter(groups.values())) if alone else groups_together(groups)
     if columns.cluster is not None:
         found["clusters"] = [_text(each) for each in _values(records, columns.cluster, within)]
     return found

@@ -97,10 +97,10 @@ def reliability_comparison(
 
     Example:
         >>> curve = Curve(
-        ...     name="top label", edges=(0, 0.5, 1), counts=(4, 6), confidence=(0.4, 0.9),
-        ...     accuracy=(0.5, 0.5), low=(0.1, 0.2), high=(0.9, 0.8),
+        ...     name="top label", edges=(0, 0.5, 1), counts=(400, 600), confidence=(0.4, 0.9),
+        ...     accuracy=(0.5, 0.5), low=(0.45, 0.46), high=(0.55, 0.54),
         ...     expected_low=(0, 0.7), expected_high=(0.8, 1),
-        ...     histogram_edges=(0, 0.5, 1), histogram_correct=(2, 3), histogram_incorrect=(2, 3))
+        ...     histogram_edges=(0, 0.5, 1), histogram_correct=(200, 300), histogram_incorrect=(200, 300))
         >>> ax = reliability_comparison({"network A": curve, "network B": curve})
         >>> [text.get_text() for text in ax.get_legend().get_texts()]
         ['calibrated', 'network A', 'network B']
