@@ -270,8 +270,8 @@ def serve(content: dict[str, Any]) -> Iterator[Held]:
     yield Held("serve", work, f"{load['lost']} lost", f"{bar['lost']}", load["lost"] <= bar["lost"])
     share = load["per_second"] / content["bare_per_second"]
     said = (
-        f"{load['per_second']:.0f} a second, {share:.2f} of the bare network (both beside other work, load average "
-        f"{content['load_before']:.0f}); {load['all_cpu_ms']:.1f} ms of CPU each"
+        f"{load['per_second']:.0f} a second, {share:.2f} of the bare network (both beside other work, "
+        f"load average {content['load_before']:.0f}); {load['all_cpu_ms']:.1f} ms of CPU each"
     )
     yield Held("serve", work, said, f"≥ {bar['share_of_bare']}", share >= bar["share_of_bare"])
     grown, most = content["grown_megabytes"], bar["grown_megabytes"]
