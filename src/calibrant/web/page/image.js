@@ -29,7 +29,7 @@ function el(tag, properties = {}, ...children) {
 }
 
 const percent = (share) => {
-  const digits = share > 0.995 || share < 0.005 ? 2 : share < 0.1 || share > 0.9 ? 1 : 0;
+  const digits = share > 0.995 || share < 0.005 ? 2 : share < 0.0995 || share > 0.99 ? 1 : 0;
   return `${(100 * share).toFixed(share === 0 || share === 1 ? 0 : digits)} %`;
 };
 const shown = (name) => name.replaceAll("_", " ");
