@@ -94,7 +94,7 @@ def test_nothing_is_called(new: bool, tmp_path: Path) -> None:
 def archive(
     program: bytes, numbers: bytes = bytes(8), method: int = zipfile.ZIP_STORED, order: bytes = b""
 ) -> bytes:
-    """A file as ``torch.save`` writes it, with a program of somebody else; an order of bytes is compressed."""
+    """A file as ``torch.save`` writes it, with a program of somebody else; byte order is compressed."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", method) as packed:
         packed.writestr("a/data.pkl", program)
