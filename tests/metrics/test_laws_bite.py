@@ -140,7 +140,9 @@ PLANTED = {
     "order of ties": Fault("ece_mass", laws.law_order_of_rows, _untied_mass_ece, TIES),
     "first sample dropped": Fault("brier", laws.law_order_of_rows, _without_the_first, SOME),
     "labels shifted": Fault("accuracy", laws.law_perfect, _next_label),
-    "deaf to the label that is ignored": Fault("accuracy", laws.law_ignored, _right),
+    "deaf to the label that is ignored": Fault(
+        "accuracy", laws.law_ignored, lambda p, _y, **_: p.nan_to_num().mean()
+    ),
     "deaf to weights": Fault("accuracy", laws.law_weights, _right, SOME),
     "weights are no copies": Fault("accuracy", laws.law_weights_are_copies, _right, SOME),
     "mean over classes": Fault("brier", laws.law_constant, lambda p, y: _brier(p, y, mean_of_classes=True)),
