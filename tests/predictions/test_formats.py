@@ -385,3 +385,16 @@ print((peak() - before) * 1024 / predictions.values.nbytes)
         command = [sys.executable, "-c", code, str(tmp_path / "small.npz"), str(tmp_path / name)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert float(done.stdout) < most, name
+
+
+@pytest.mark.parametrize("sized", [-1, 3])
+def test_parquet_column_of_whole_rows(sized: int, tmp_path) -> None:
+    """A list of all classes in each cell, of any length or a fixed one; companions by either name."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    logits = pa.array([[0.5, 2.0, 1.0], [0.0, -1.0, 3.0]], pa.list_(pa.float32(), sized))
+    more = {"label": [1, 2], "weight": [1.0, 3.0], "site": ["a", "b"]}
+    pq.write_table(pa.table({"logits": logits, **more}), tmp_path / "t.parquet")
+    found = load_predictions(tmp_path / "t.parquet", columns=ColumnNames(group="site"))
+    assert found.scores.tolist() == logits.to_pylist()
+    assert (found.labels.tolist(), found.weights.tolist()) == ([1, 2], [1.0, 3.0])
+    assert found.groups == ("a", "b")

@@ -220,6 +220,13 @@ def test_what_is_missing_is_said(arrays, said, tmp_path) -> None:
         load_predictions(tmp_path / "t.npz")
 
 
+def test_rows_of_another_length_are_named() -> None:
+    """Of lists without names, which are not cut."""
+    given = {"top_logprobs": [[-0.1, -3.0], [-0.2]], "top_ids": [[1, 2], [1, 2]]}
+    with pytest.raises(InputError, match="row 0 holds 2, row 1 1"):
+        fields_of_top_k(list(given), given.__getitem__)
+
+
 def test_which_class_is_predicted() -> None:
     """Of whole rows and of the largest logits; confidences alone do not say it."""
     top = predictions_of_top_k(top_k_of(TOP, INDICES), LABELS)

@@ -16,9 +16,18 @@ from calibrant._math.files import DAMAGE
 from calibrant._math.shapes import Float
 from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
-from calibrant.predictions.formats.columns import Column, Layout, columns_of, fields_of_columns, layout_of
+from calibrant.predictions.formats.columns import (
+    SPACES,
+    Column,
+    Layout,
+    columns_of,
+    fields_of_columns,
+    layout_of,
+)
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged
+from calibrant.predictions.formats.json_file import fields_of_lists
 from calibrant.predictions.formats.npz import as_numpy
+from calibrant.predictions.formats.stated import stated_fields
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
 BUFFER = 1 << 16  # bytes of each column that are read ahead
@@ -31,6 +40,11 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
         if holds_top_k(file.schema_arrow.names):
             names: list[str] = file.schema_arrow.names
             return FileContents(fields=fields_of_top_k(names, lambda name: _cells(file, name), columns))
+        if (lists := _lists_in(file, columns)) is not None:
+            others = [name for name in file.schema_arrow.names if name != lists]
+            cells = {name: _cells(file, name) for name in (lists, *others)}
+            stated = stated_fields(file.read(columns=others).to_pylist(), columns)
+            return FileContents(fields=fields_of_lists(cells, stated))
         layout, given = layout_in(file, columns)
         found = [given[name] for name in layout.scores]
         schema = file.schema_arrow  # made anew whenever it is asked for
@@ -91,7 +105,7 @@ def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
 def size_of_scores(path: Path, columns: ColumnNames | None = None) -> int:
     """Bytes of the scores, or 0 where they can only be read whole (an event, several labels per sample)."""
     with opened(path, BUFFER) as file:
-        if holds_top_k(file.schema_arrow.names):
+        if holds_top_k(file.schema_arrow.names) or _lists_in(file, columns) is not None:
             return 0
         layout, given = layout_in(file, columns)
         if len(layout.scores) < 2 or len(layout.labels) > 1:
@@ -225,17 +239,34 @@ def _cells(file: Any, name: str) -> Any:
     from pyarrow import types
 
     column = file.read(columns=[name]).column(name).combine_chunks()
-    if not (types.is_list(column.type) or types.is_large_list(column.type)):
+    if not _is_list(column.type):
         return column_of(column)
     flat = column.flatten()
     if types.is_struct(flat.type) or column.null_count or len(column) == 0 or len(flat) % len(column):
         return column.to_pylist()
-    sizes = np.diff(column.offsets.to_numpy())
-    if (sizes != sizes[0]).any():
-        return column.to_pylist()
+    if not types.is_fixed_size_list(column.type):
+        sizes = np.diff(column.offsets.to_numpy())
+        if (sizes != sizes[0]).any():
+            return column.to_pylist()
     texts = types.is_string(flat.type) or types.is_large_string(flat.type)
-    cells = np.array(flat.to_pylist()) if texts else flat.to_numpy(zero_copy_only=False)
+    cells = np.array(flat.to_pylist() if texts else flat.to_numpy(zero_copy_only=False))
     return cells.reshape(len(column), -1)
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+
+def _lists_in(file: Any, columns: ColumnNames | None) -> str | None:
+    """The column whose cells hold the scores of all classes."""
+    if columns is not None and (columns.probs or columns.logits):
+        return None
+    schema = file.schema_arrow
+    return next(
+        (name for name in SPACES.values() if name in schema.names and _is_list(schema.field(name).type)), None
+    )
 
 
 def column_of(column: Any) -> Column:

@@ -208,7 +208,7 @@ def _matrix(values: Any, name: str) -> Any:
     try:
         return np.asarray(values)
     except ValueError as error:
-        raise InputError(f"`{name}` must hold as many entries in every row.") from error
+        raise InputError(f"`{name}` must hold as many entries in every row{_uneven(values)}.") from error
 
 
 def _floats(values: Any, name: str) -> Any:
@@ -217,7 +217,14 @@ def _floats(values: Any, name: str) -> Any:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"`{name}` must hold numbers, as many in every row.") from error
+        raise InputError(f"`{name}` must hold numbers, as many in every row{_uneven(values)}.") from error
+
+
+def _uneven(rows: Sequence[Any]) -> str:
+    """Which row is the first to have another length."""
+    lengths = [len(row) if isinstance(row, Sequence | np.ndarray) else 0 for row in rows]
+    row = next((k for k, length in enumerate(lengths) if length != lengths[0]), None)
+    return "" if row is None else f"; row 0 holds {lengths[0]}, row {row} {lengths[row]}"
 
 
 def _size(given: Any) -> int | None:
