@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 
 from calibrant import InputError
 from calibrant.predictions import ColumnNames, Predictions, load_predictions
+from calibrant.predictions.formats.same_form import write_like
 
 LOGITS = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0], [1.0, 0.0, 2.0], [0.0, 1.0, 4.0]], dtype=np.float32)
 PROBS = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5], [0.125, 0.125, 0.75]])
@@ -398,3 +399,8 @@ def test_parquet_column_of_whole_rows(sized: int, tmp_path) -> None:
     assert found.scores.tolist() == logits.to_pylist()
     assert (found.labels.tolist(), found.weights.tolist()) == ([1, 2], [1.0, 3.0])
     assert found.groups == ("a", "b")
+    names = (tmp_path / "t.parquet", ".parquet", tmp_path / "u.parquet", ".parquet")
+    assert write_like(*names, found.probs.numpy(), None)
+    written = load_predictions(tmp_path / "u.parquet")
+    torch.testing.assert_close(written.probs, found.probs)
+    assert pq.read_table(tmp_path / "u.parquet").column_names == ["probs", *more]

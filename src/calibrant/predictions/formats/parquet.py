@@ -40,7 +40,7 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
         if holds_top_k(file.schema_arrow.names):
             names: list[str] = file.schema_arrow.names
             return FileContents(fields=fields_of_top_k(names, lambda name: _cells(file, name), columns))
-        if (lists := _lists_in(file, columns)) is not None:
+        if (lists := lists_in(file.schema_arrow, columns)) is not None:
             others = [name for name in file.schema_arrow.names if name != lists]
             cells = {name: _cells(file, name) for name in (lists, *others)}
             stated = stated_fields(file.read(columns=others).to_pylist(), columns)
@@ -105,7 +105,7 @@ def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
 def size_of_scores(path: Path, columns: ColumnNames | None = None) -> int:
     """Bytes of the scores, or 0 where they can only be read whole (an event, several labels per sample)."""
     with opened(path, BUFFER) as file:
-        if holds_top_k(file.schema_arrow.names) or _lists_in(file, columns) is not None:
+        if holds_top_k(file.schema_arrow.names) or lists_in(file.schema_arrow, columns) is not None:
             return 0
         layout, given = layout_in(file, columns)
         if len(layout.scores) < 2 or len(layout.labels) > 1:
@@ -259,11 +259,10 @@ def _is_list(kind: Any) -> bool:
     return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
 
 
-def _lists_in(file: Any, columns: ColumnNames | None) -> str | None:
+def lists_in(schema: Any, columns: ColumnNames | None) -> str | None:
     """The column whose cells hold the scores of all classes."""
     if columns is not None and (columns.probs or columns.logits):
         return None
-    schema = file.schema_arrow
     return next(
         (name for name in SPACES.values() if name in schema.names and _is_list(schema.field(name).type)), None
     )
