@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,20 @@ def layout_in(file: Any, columns: ColumnNames | None) -> tuple[Layout, dict[str,
     given: list[str] = file.schema_arrow.names
     header = canonical(given, columns)
     return layout_of(header), dict(zip(header.names, given, strict=True))
+
+
+def values_of(file: Any, name: str) -> Iterator[tuple[Column, np.ndarray[Any, np.dtype[Any]]]]:
+    """The different values of a column in each row group, and how often each occurs; others are not read."""
+    for group in range(file.metadata.num_row_groups):
+        found = file.read_row_group(group, columns=[name]).column(name).value_counts()
+        yield column_of(found.field("values")), found.field("counts").to_numpy()
+
+
+def footer_of(file: Any) -> bytes:
+    """What stands at the end of the file: sizes, least and greatest values of every column."""
+    stream = io.BytesIO()
+    file.metadata.write_metadata_file(stream)
+    return stream.getvalue()
 
 
 def _other_columns(layout: Layout, file: Any, given: Mapping[str, str]) -> dict[str, Column]:
