@@ -153,7 +153,8 @@ def fit_in_parts(
         return fitted, [f"{fitted.fit_result_.steps} passes over the table"]
     form = to_repair(some) if "binary" in calibrator.kinds else some
     fit_quietly(calibrator, Labelled.of(form))
-    return calibrator, [f"fitted on {some.num_samples:,} random rows of {table.num_samples:,}"]
+    among = table.num_samples if every_row else table.num_fit
+    return calibrator, [f"fitted on {some.num_samples:,} random rows of {among:,}"]
 
 
 def _is_large(path: Path) -> bool:

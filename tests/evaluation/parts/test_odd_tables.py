@@ -127,6 +127,8 @@ def test_few_clusters_are_said_and_one_is_refused(tmp_path) -> None:
     one = table(tmp_path / "b.parquet", given | {"cluster": ["c"] * 400})
     with pytest.raises(InputError, match="one cluster cannot be resampled"):
         evaluate(one, **QUICK)
+    with pytest.raises(InputError, match="so few clusters that one half holds none"):
+        sampled_parts(one, 0, num_bins=15, fits=True)
     with pytest.raises(InputError, match="one cluster cannot be resampled"):
         check(one, {"ece": 0.5}, bootstrap=10)
 

@@ -17,7 +17,7 @@ CLUSTERS_NOTE = (
     "Samples of a cluster may hang together: bets on them share one stake, a cluster counts with the samples "
     "of the window where it began, and what has changed since the baseline is asked of one of these, which a "
     "hash of its name picks. The probability of a false alarm is bounded for looks at ends of windows: in a "
-    "window that is not over yet, clusters may still grow."
+    "window that is not over, or that waits for labels, clusters may still grow."
 )
 
 

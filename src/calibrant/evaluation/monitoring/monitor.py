@@ -93,7 +93,8 @@ def monitor(
         Against a baseline, the probability of a false alarm is an average over what the baseline leaves
         uncertain. Intervals of a window have their level there alone: of a hundred windows five are outside.
         Only the tests account for looking often. Where labels arrive late, the evidence of a past window
-        changes as they come in. An alarm comes some windows after a change, the sooner the larger it is.
+        changes as they come in; with clusters the bound holds for looks at windows that wait for none. An
+        alarm comes some windows after a change, the sooner the larger it is.
 
     References:
         Henzi and Ziegel, "Valid sequential inference on probability forecast performance", Biometrika 109,

@@ -36,17 +36,18 @@ def sampled_parts(
     """
     deal = Deal.of(table, num_bins, fits=fits)
     few = sample(table, deal, "test", LOOKED_AT, seed=request_seed, spread=spread)
-    if few is None or few.num_samples < 2:
-        raise InputError(f"`predictions` must hold two samples or more to judge; {table.address} does not.")
-    if not fits:
-        return few
+    enough = few is not None and few.num_samples >= 2
     most = MOST_FITTED // table.num_classes
-    some = sample(table, deal, "fit", most, seed=request_seed, spread=spread)
-    if some is None:
+    some = sample(table, deal, "fit", most, seed=request_seed, spread=spread) if fits and enough else None
+    if table.has_clusters and deal.rule == "halves" and (some is None or not enough):
         raise InputError(
-            f"{table.address} has no half to fit on, as clusters are so few; mark samples by `split`, or fit "
-            "nothing."
+            f"{table.address} has so few clusters that one half holds none of them; mark samples by "
+            "`split`, or fit nothing."
         )
+    if few is None or not enough or (fits and some is None):
+        raise InputError(f"`predictions` must hold two samples or more to judge; {table.address} does not.")
+    if some is None:
+        return few
     values: dict[str, Any] = {table.space: torch.cat([some.values, few.values])}
     labels = [each.labels for each in (some, few) if each.labels is not None]
     return Predictions(
