@@ -398,7 +398,7 @@ def test_parquet_column_of_whole_rows(sized: int, tmp_path) -> None:
     found = load_predictions(tmp_path / "t.parquet", columns=ColumnNames(group="site"))
     assert found.scores.tolist() == logits.to_pylist()
     assert (found.labels.tolist(), found.weights.tolist()) == ([1, 2], [1.0, 3.0])
-    assert found.groups == ("a", "b")
+    assert (found.groups, found.notes) == (("a", "b"), ())
     names = (tmp_path / "t.parquet", ".parquet", tmp_path / "u.parquet", ".parquet")
     assert write_like(*names, found.probs.numpy(), None)
     written = load_predictions(tmp_path / "u.parquet")

@@ -27,7 +27,6 @@ from calibrant.predictions.formats.columns import (
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged
 from calibrant.predictions.formats.json_file import fields_of_lists
 from calibrant.predictions.formats.npz import as_numpy
-from calibrant.predictions.formats.stated import stated_fields
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
 BUFFER = 1 << 16  # bytes of each column that are read ahead
@@ -43,8 +42,8 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
         if (lists := lists_in(file.schema_arrow, columns)) is not None:
             others = [name for name in file.schema_arrow.names if name != lists]
             cells = {name: _cells(file, name) for name in (lists, *others)}
-            stated = stated_fields(file.read(columns=others).to_pylist(), columns)
-            return FileContents(fields=fields_of_lists(cells, stated))
+            records = file.read(columns=others).to_pylist()
+            return FileContents(fields=fields_of_lists(cells, records, columns))
         layout, given = layout_in(file, columns)
         found = [given[name] for name in layout.scores]
         schema = file.schema_arrow  # made anew whenever it is asked for
