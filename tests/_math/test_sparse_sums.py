@@ -30,3 +30,11 @@ def test_the_sums_are_those_of_the_dense_way(weighted: bool) -> None:
     torch.testing.assert_close(
         sums.calibration_error("l1"), wanted.calibration_error("l1"), atol=1e-12, rtol=0
     )
+
+
+def test_a_lowest_bin_without_samples_has_no_weight() -> None:
+    """Sums of weights that are added in another order leave no rounding there."""
+    found = SparseColumnSums(3, 15)
+    weights = torch.from_numpy(np.random.default_rng(0).random(7))
+    found.add(torch.tensor([[0.4, 0.35, 0.25]] * 7).double(), torch.zeros(7).long(), weights)
+    assert found.sums().counts[:, 0].tolist() == [0.0, 0.0, 0.0]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import pytest
 import torch
 from torch import Tensor
 
 from calibrant import InputError
-from calibrant._math.top_k import TopK, top_k_of
+from calibrant._math.top_k import Spread, TopK, top_k_of
 
 
 def rows(num_samples: int = 40, num_classes: int = 60) -> Tensor:
@@ -87,12 +88,54 @@ def test_log_probabilities_leave_the_rest() -> None:
         ([[1.0, 0.0]], [[1, 9]], {"log_rest": [0.0], "num_classes": 9}, "above every class"),
         ([[1.0, 0.0]], [[1, 2]], {"log_rest": [2.0], "num_classes": 9}, "none of the 7 others exceeds it"),
         ([[1.0, 0.0]], [[1, 2]], {"log_rest": [0.0], "label_logits": [1.0, 2.0]}, "`label_logits` must have"),
+        ([[1.0, 0.0]], [[1, 2]], {"log_rest": [0.0], "label_logits": [5.0]}, "and `log_rest`, here 0; row 0"),
+        ([[1.0, 0.0]], [[1, 2]], {"log_rest": [-2.0], "label_logits": [-1.0]}, "one of the logits listed"),
+        ([[1.0, 0.0]], [[1, 2]], {"log_rest": [0.0], "label_logits": [-math.inf]}, "row 0 holds -inf"),
+        ([[1.0, 0.0]], [[1, -5]], {"log_rest": [0.0]}, "must not be negative; row 0"),
+        (torch.zeros(0, 2), torch.zeros(0, 2).long(), {}, "at least one sample"),
     ],
 )
 def test_what_cannot_be_is_refused(logits, indices, given, said) -> None:
     """Each with a sentence that names the row or the shape."""
     with pytest.raises(InputError, match=said):
         top_k_of(logits, indices, **given)
+
+
+@pytest.mark.parametrize(
+    ("label", "own", "said"),
+    [
+        (0, -9.0, "must be -0.1, which is listed of its class; got -9"),
+        (7, -0.1, "at most -3, the last one listed, as its class is not listed; got -0.1"),
+        (-100, math.nan, "row 0 holds -100; leave out the samples that do not count"),
+        (50, math.nan, "below 50"),
+    ],
+)
+def test_labels_that_cannot_be_are_refused(label: int, own: float, said: str) -> None:
+    """Those whose own logit contradicts what is listed, and those that are no class."""
+    found = top_k_of([[-0.1, -3.0]], [[0, 1]], num_classes=50, label_logits=[own])
+    with pytest.raises(InputError, match=said):
+        found.logits_of(torch.tensor([label]))
+
+
+@pytest.mark.parametrize("temperature", [0.2, 7.0])
+@pytest.mark.parametrize("gap", [0.0, 9.0])
+def test_a_temperature_keeps_true_classes_possible(temperature: float, gap: float) -> None:
+    """What is taken at another temperature passes the checks, also where rounding left nothing over."""
+    rest = [-2.0 if gap == 0 else -math.inf]
+    given = top_k_of([[1.0, 0.0]], [[1, 2]], rest, num_classes=50, label_logits=[-2.0 - gap])
+    for spread in get_args(Spread):
+        found = given.at(temperature, spread)
+        again = top_k_of(
+            found.logits, found.indices, found.log_rest, num_classes=50, label_logits=found.label_logits
+        )
+        assert bool(again.logits_of(torch.tensor([7])).isfinite().all())
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
+def test_a_temperature_is_above_zero(temperature: float) -> None:
+    """Anything else has no probabilities."""
+    with pytest.raises(InputError, match="`temperature` must be above zero"):
+        top_k_of([[-0.5, -2.0]], [[0, 1]], num_classes=9).at(temperature)
 
 
 def test_a_temperature_needs_the_number_of_classes() -> None:

@@ -91,3 +91,6 @@ def test_what_is_wrong_is_said(detections) -> None:
             DetectionCalibration.from_json(text)
     with pytest.raises(InputError, match="take shares of the image"):
         fit_detections(stated, right, 100 * places)
+    for names in (("a",), ("a", "b", "c"), ("a", "a")):
+        with pytest.raises(InputError, match="`names` must hold a name of its own for each of 2 covariates"):
+            fit_detections(stated, right, places, names=names)

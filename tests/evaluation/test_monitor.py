@@ -75,6 +75,40 @@ def test_copies_of_a_stream_in_clusters_tell_as_much_as_the_stream() -> None:
     assert blind.tests[0].log10_evidence[-1] > 2 * once.tests[0].log10_evidence[-1]
 
 
+def _visits(rng, size: int) -> tuple[Predictions, np.ndarray]:
+    """Calibrated predictions for patients of about four visits each, who may come again in later windows."""
+    log_odds = 2 * rng.normal(size=size)
+    patients = [f"p{row // 4 - rng.integers(12)}" for row in range(size)]
+    labels = rng.random(size) < expit(log_odds)
+    return Predictions(logits=log_odds, labels=labels, groups=patients), np.arange(size)
+
+
+def test_a_longer_stream_leaves_the_evidence_of_past_windows_as_it_was(rng) -> None:
+    """New patients, and further visits of those seen, change no bit of any test in windows that are over."""
+    baseline, _ = _visits(rng, 200)
+    stream, when = _visits(rng, 400)
+    given = {"window": 50, "baseline": baseline, "cluster": "groups", "bootstrap": 2}
+    whole = monitor(stream, when, **given)
+    early = monitor(stream.rows(when < 200), when[:200], **given)
+    assert len(set(stream.groups[:200]) & set(stream.groups[200:])) > 2
+    for mine, theirs in zip(whole.tests, early.tests, strict=True):
+        assert mine.log10_evidence[:4] == theirs.log10_evidence
+
+
+def test_clusters_are_those_of_the_baseline_too(rng) -> None:
+    """Groups as clusters count in both; names of the stream's clusters alone are not enough."""
+    baseline, _ = _visits(rng, 200)
+    stream, when = _visits(rng, 100)
+    given = {"window": 50, "bootstrap": 2}
+    named = monitor(stream, when, baseline=baseline, cluster="groups", **given)
+    ready = baseline.with_clusters(baseline.groups)
+    assert named.tests == monitor(stream, when, baseline=ready, cluster=stream.groups, **given).tests
+    ungrouped = Predictions(probs=[0.2, 0.7], labels=[0, 1])
+    for cluster, other in ((stream.groups, baseline), ("groups", ungrouped)):
+        with pytest.raises(InputError, match="`baseline` must have clusters where"):
+            monitor(stream, when, baseline=other, cluster=cluster, **given)
+
+
 def test_gamblers_win_where_they_are_right() -> None:
     """Who bets on the truth gains on average; the mean logarithm is the divergence of stated from true."""
     stated, truth = 0.8, expit(0.5 * np.log(4))

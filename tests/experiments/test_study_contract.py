@@ -282,8 +282,12 @@ def test_a_study_s_grid_is_among_the_grids(one: Study) -> None:
 
 
 def test_the_roster_is_light() -> None:
-    """Reading the roster, and so the command line, loads nothing heavy."""
-    code = "import sys, calibrant.experiments.studies.roster; print(*sorted(sys.modules))"
+    """The command line starts without any study, and reading the roster loads nothing heavy."""
+    first, then = "calibrant.cli.main", "calibrant.experiments.studies.roster"
+    code = f"import sys, {first}; print(*sys.modules); import {then}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    roots = {name.partition(".")[0] for name in loaded.split()}
-    assert not roots & {"torch", "numpy", "scipy", "matplotlib", "jinja2", "pydantic", "typer"}
+    at_start, after = (set(line.split()) for line in loaded.splitlines())
+    assert not [name for name in at_start if name.startswith("calibrant.experiments")]
+    assert then in after
+    roots = {name.partition(".")[0] for name in after}
+    assert not roots & {"torch", "numpy", "scipy", "matplotlib", "jinja2", "pydantic"}

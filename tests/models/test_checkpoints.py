@@ -91,12 +91,16 @@ def test_nothing_is_called(new: bool, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def archive(program: bytes, numbers: bytes = bytes(8), method: int = zipfile.ZIP_STORED) -> bytes:
-    """A file as ``torch.save`` writes it, with a program of somebody else."""
+def archive(
+    program: bytes, numbers: bytes = bytes(8), method: int = zipfile.ZIP_STORED, order: bytes = b""
+) -> bytes:
+    """A file as ``torch.save`` writes it, with a program of somebody else; byte order is compressed."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", method) as packed:
         packed.writestr("a/data.pkl", program)
         packed.writestr("a/data/0", numbers)
+        if order:
+            packed.writestr("a/byteorder", order, zipfile.ZIP_DEFLATED)
     return content.getvalue()
 
 
@@ -123,6 +127,7 @@ HOSTILE = {
     "no shape": archive(tensor(b"J\xff\xff\xff\xff\x85", b"K\x01\x85")),
     "too few numbers": archive(tensor(b"K\x02\x85", b"K\x01\x85"), bytes(4)),
     "compressed": archive(tensor(b"K\x02\x85", b"K\x01\x85"), bytes(8), zipfile.ZIP_DEFLATED),
+    "compressed order of bytes": archive(tensor(b"K\x02\x85", b"K\x01\x85"), order=b"little"),
     "a list as key": archive(b"\x80\x02}]K\x01s."),
     "endless pops": archive(b"\x80\x02" + b"a" * 9 + b"."),
     "itself": archive(b"\x80\x02}q\x00K\x01h\x00s."),

@@ -26,6 +26,12 @@ def test_bands_hold_neighbours_and_about_as_many() -> None:
     assert bands_of([-1, 0.25, 9], starts=(0, 0.5)) == ["<0", "0–<0.5", "0.5+"]
 
 
+def test_names_have_the_digits_that_tell_them_apart() -> None:
+    """Bands of numbers that agree in four digits stay eight, and those that begin where one says."""
+    assert len(set(bands_of(np.linspace(1000.1, 1000.9, 80)))) == 8
+    assert bands_of([1000.15, 1000.25], starts=(1000.1, 1000.2)) == ["1000.1–<1000.2", "1000.2+"]
+
+
 def test_what_is_no_number_is_refused() -> None:
     """With its row; so are bands that do not rise."""
     with pytest.raises(InputError, match="`place` must hold a number in every row; row 1 holds 'end'"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calibrant import InputError
-from calibrant.calibrators import PlattScaling
+from calibrant.calibrators import PlattScaling, fit_detections, save_detection_calibration
 from calibrant.predictions import Predictions, load_detections
 from calibrant.predictions.repair_form import to_repair
 from command_line import call
@@ -169,3 +169,17 @@ def test_a_calibrator_by_place_is_fitted_and_applied_on_the_command_line(tmp_pat
     assert means[1] < 0.35 < 0.5 < means[0]
     without = call("apply", "c.safetensors", "found.json", "-o", "worse.json", folder=tmp_path)
     assert (without.returncode, "--annotations must name the images" in without.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("names", [(), ("speed",)])
+def test_a_calibrator_of_other_covariates_is_refused(names, files, tmp_path) -> None:
+    """Covariates that no box has, or that have no names, are told from those of a box in one sentence."""
+    places = np.arange(8)[:, None] / 8
+    save_detection_calibration(
+        fit_detections(places[::-1, 0], [0, 1] * 4, places, names=names), tmp_path / "c.safetensors"
+    )
+    results, truth = files
+    given = ("apply", "c.safetensors", str(results), "--annotations", str(truth), "-o", "better.json")
+    refused = call(*given, folder=tmp_path)
+    said = "must name its covariates, each among x, y, width, height; got "
+    assert (refused.returncode, said + (", ".join(names) or "no names") in refused.stderr) == (2, True)

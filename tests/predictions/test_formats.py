@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 
 from calibrant import InputError
 from calibrant.predictions import ColumnNames, Predictions, load_predictions
+from calibrant.predictions.formats.same_form import write_like
 
 LOGITS = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0], [1.0, 0.0, 2.0], [0.0, 1.0, 4.0]], dtype=np.float32)
 PROBS = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5], [0.125, 0.125, 0.75]])
@@ -385,3 +386,21 @@ print((peak() - before) * 1024 / predictions.values.nbytes)
         command = [sys.executable, "-c", code, str(tmp_path / "small.npz"), str(tmp_path / name)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert float(done.stdout) < most, name
+
+
+@pytest.mark.parametrize("sized", [-1, 3])
+def test_parquet_column_of_whole_rows(sized: int, tmp_path) -> None:
+    """A list of all classes in each cell, of any length or a fixed one; companions by either name."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    logits = pa.array([[0.5, 2.0, 1.0], [0.0, -1.0, 3.0]], pa.list_(pa.float32(), sized))
+    more = {"label": [1, 2], "weight": [1.0, 3.0], "site": ["a", "b"]}
+    pq.write_table(pa.table({"logits": logits, **more}), tmp_path / "t.parquet")
+    found = load_predictions(tmp_path / "t.parquet", columns=ColumnNames(group="site"))
+    assert found.scores.tolist() == logits.to_pylist()
+    assert (found.labels.tolist(), found.weights.tolist()) == ([1, 2], [1.0, 3.0])
+    assert (found.groups, found.notes) == (("a", "b"), ())
+    names = (tmp_path / "t.parquet", ".parquet", tmp_path / "u.parquet", ".parquet")
+    assert write_like(*names, found.probs.numpy(), None)
+    written = load_predictions(tmp_path / "u.parquet")
+    torch.testing.assert_close(written.probs, found.probs)
+    assert pq.read_table(tmp_path / "u.parquet").column_names == ["probs", *more]

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from calibrant import InputError, metrics
+from calibrant.calibrators import TemperatureScaling
 from calibrant.predictions import predictions_of_positions
 
 
@@ -100,3 +101,21 @@ def test_wrong_shapes_are_refused(rng) -> None:
         predictions_of_positions(probs=probs, labels=np.full_like(labels, 255), ignore_index=255)
     with pytest.raises(InputError, match=r"give exactly one of `logits` and `probs`"):
         predictions_of_positions(labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("labels", "weights", "said"),
+    [
+        ([1, 0], None, r"`labels` must have shape \(3,\)"),
+        (torch.tensor(1), None, r"`labels` must have shape \(3,\)"),
+        ([[1], [0], [1]], None, r"pass `labels\[:, 0\]`"),
+        ([1, 0, -1], [1.0, 2.0], r"`weights` must have shape \(3,\), one per sample; got \(2,\)"),
+    ],
+)
+def test_shapes_are_checked_before_labels_are_ignored(labels, weights, said) -> None:
+    """A metric and a fit say what does not go together, with an index to ignore as without."""
+    probs = torch.tensor([[0.2, 0.8], [0.6, 0.4], [0.5, 0.5]])
+    with pytest.raises(InputError, match=said):
+        metrics.expected_calibration_error(probs, labels, weights=weights, ignore_index=-1)
+    with pytest.raises(InputError, match=said):
+        TemperatureScaling().fit(probs.log(), labels, weights=weights, ignore_index=-1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 from calibrant import InputError, evaluate, load_calibrator, load_predictions
 from calibrant.calibrators import TemperatureScaling, fit_top_k_temperature
 from calibrant.predictions import ColumnNames, Predictions, predictions_of_top_k, top_k_of
+from calibrant.predictions.formats.top_k import fields_of_top_k
 from calibrant.predictions.top_k import predicted_classes
 from command_line import call
 
@@ -82,27 +84,69 @@ def test_every_form_says_the_same(write, tmp_path) -> None:
 def test_log_likelihood_is_exact_where_the_true_class_has_its_own(tmp_path) -> None:
     """``logprob`` beside the largest, as OpenAI's interface calls it."""
     own = LOG_PROBS[np.arange(NUM), LABELS]
-    given = {"top_logprobs": TOP, "top_k_indices": INDICES, "labels": LABELS, "logprob": own}
-    np.savez(tmp_path / "t.npz", **given)
-    notes = load_predictions(tmp_path / "t.npz").notes
-    assert f"of the true classes is {-own.mean():.4g}." in " ".join(notes)
+    given = {"top_logprobs": TOP, "top_k_indices": INDICES}
+    for names in (("token", "logprob"), ("labels", "label_logprob")):
+        np.savez(tmp_path / "t.npz", **given, **dict(zip(names, (LABELS, own), strict=True)))
+        notes = load_predictions(tmp_path / "t.npz").notes
+        assert f"of the true classes is {-own.mean():.4g}." in " ".join(notes)
+
+
+def test_logprob_of_a_drawn_token_is_not_that_of_the_label() -> None:
+    """Beside a label, `token` and `logprob` are what the model drew, and are not used."""
+    drawn = {"token_id": INDICES[:, 0], "logprob": TOP[:, 0]}
+    given = {"top_logprobs": TOP, "top_k_indices": INDICES, "label": LABELS} | drawn
+    found = fields_of_top_k(list(given), given.__getitem__)
+    assert found["top_k"].label_logits is None
+    assert found["notes"][0] == "Not used: `token_id`, `logprob`."
+
+
+def test_a_token_that_is_nearly_always_the_most_probable_is_doubted() -> None:
+    """The model may have drawn it itself; a note says so, but not of tokens of a text."""
+    for truth, doubted in ((INDICES[:, 0], True), (LABELS, False)):
+        given = {"top_logprobs": TOP, "top_k_indices": INDICES, "token": truth}
+        notes = fields_of_top_k(list(given), given.__getitem__)["notes"]
+        assert any("300 of 300 samples. If the model wrote these" in each for each in notes) is doubted
+
+
+def test_rows_of_different_length() -> None:
+    """All are cut to the shortest, which is told; an empty one is refused by its number."""
+    rows = [
+        [{"token": "a", "logprob": -0.1}, {"token": "b", "logprob": -3.0}],
+        [{"token": "a", "logprob": -0.2}],
+    ]
+    given = {"top_logprobs": rows, "token": ["a", "b"]}
+    found = fields_of_top_k(list(given), given.__getitem__)
+    assert found["top_k"].logits.shape == (2, 1)
+    assert "Row 1 lists 1 classes, others up to 2" in found["notes"][0]
+    assert "1 of 3 log-probabilities left out" in found["notes"][0]
+    given["top_logprobs"] = [rows[0], []]
+    with pytest.raises(InputError, match="row 1 lists none"):
+        fields_of_top_k(list(given), given.__getitem__)
+
+
+def test_a_label_to_be_ignored_is_refused() -> None:
+    """It is no class, and no wrong prediction."""
+    with pytest.raises(InputError, match="row 1 holds -100"):
+        predictions_of_top_k(top_k_of(TOP[:2], INDICES[:2]), [4, -100])
 
 
 def test_temperature_is_near_that_of_the_whole_rows(tmp_path) -> None:
-    """Within six per cent at T = 2.6 with six of forty classes listed; the ends that it says hold it."""
+    """Within six per cent at T = 2.6 with six of forty classes listed, between those of the two extremes."""
     found = load_predictions(tmp_path / as_npz(tmp_path))
     assert found.top_k is not None
     part = fit_top_k_temperature(found.top_k, LABELS)
     whole = TemperatureScaling().fit(LOGITS, LABELS).fit_result_.parameters["temperature"]
     assert part.fit_result_.parameters["temperature"] == pytest.approx(whole, rel=0.06)
-    low, high = (
-        float(each.strip(",")) for each in part.fit_result_.message.split("between ")[1].split()[:3:2]
-    )
+    low, high = map(float, re.findall(r"T = ([\d.]+\d)", part.fit_result_.message))
     assert low < whole < high
+    off = abs(part.fit_result_.parameters["temperature"] - whole)
+    assert off < min(whole - low, high - whole) / 2  # nearer than either
     listed_all = top_k_of(LOGITS, np.tile(np.arange(V), (NUM, 1)), np.full(NUM, -np.inf), num_classes=V)
     exact = fit_top_k_temperature(listed_all, LABELS, weights=np.ones(NUM)).fit_result_
     assert exact.parameters["temperature"] == pytest.approx(whole, rel=1e-7)
     assert exact.converged
+    never_listed = fit_top_k_temperature(top_k_of(TOP, INDICES, num_classes=V), LOGITS.argmin(axis=1))
+    assert "no upper end" in never_listed.fit_result_.message
 
 
 def test_commands(tmp_path) -> None:
@@ -113,7 +157,7 @@ def test_commands(tmp_path) -> None:
     assert "6 most probable of 40 classes" in " ".join(shown.stdout.split())
     fitted = call("fit", file, "--all", "--method", "temperature", "-o", "c.safetensors", folder=tmp_path)
     assert fitted.returncode == 0, fitted.stderr
-    assert "by how the classes are spread" in fitted.stdout
+    assert "two extreme spreads of the classes" in fitted.stdout
     calibrator = load_calibrator(tmp_path / "c.safetensors")
     assert (calibrator.kind_, calibrator.num_classes_) == ("multiclass", V)
     done = call("apply", "c.safetensors", file, "-o", "u.npz", folder=tmp_path)
@@ -174,6 +218,13 @@ def test_what_is_missing_is_said(arrays, said, tmp_path) -> None:
     np.savez(tmp_path / "t.npz", **arrays)
     with pytest.raises(InputError, match=said):
         load_predictions(tmp_path / "t.npz")
+
+
+def test_rows_of_another_length_are_named() -> None:
+    """Of lists without names, which are not cut."""
+    given = {"top_logprobs": [[-0.1, -3.0], [-0.2]], "top_ids": [[1, 2], [1, 2]]}
+    with pytest.raises(InputError, match="row 0 holds 2, row 1 1"):
+        fields_of_top_k(list(given), given.__getitem__)
 
 
 def test_which_class_is_predicted() -> None:

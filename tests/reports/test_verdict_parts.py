@@ -46,6 +46,7 @@ def test_the_report_says_what_holds(in_part: Evaluation) -> None:
     assert "◐</span>" in top
     assert re.search(r"✓</span> top label <[^>]*>can be chance, p = 0.4<", rest)
     assert re.search(r"✗</span> classes <[^>]*>more than chance, p ≤ 0.003<", rest)
+    assert re.search(r'title="[^"]*Holm[^"]*">p adjusted for 2 questions<', rest)
     assert ".calibrated-in-part .mark" in text
 
 

@@ -182,7 +182,7 @@ def _check_shapes(
         found = task  # without labels the two cannot be told apart by shape
     num_classes = 2 if scores.ndim == 1 else scores.shape[1]
     if target is not None:
-        _check_label_range(target, num_classes if found == "multiclass" else 2)
+        check_label_range(target, num_classes if found == "multiclass" else 2)
     return Checked(
         scores=scores,
         labels=target,
@@ -206,7 +206,7 @@ def _task(name: str, scores: Tensor, labels: Tensor | None) -> Task:
     )
 
 
-def _check_label_range(labels: Tensor, num_classes: int) -> None:
+def check_label_range(labels: Tensor, num_classes: int) -> None:
     """Labels are 0..num_classes-1."""
     low, high = torch.aminmax(labels)
     if int(low) >= 0 and int(high) < num_classes:

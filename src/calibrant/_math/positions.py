@@ -45,11 +45,19 @@ def counted(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """The rows whose label, or every label, is another one than ``ignore_index``.
 
+    Where scores and labels do not go together all rows are left, for the checks of shapes to say so.
+
     Raises:
-        InputError: If no row is left.
+        InputError: If no row is left, or there is not one weight for each.
     """
     target = as_label_tensor(labels, name="labels").to(scores.device)
     mass = None if weights is None else as_float_tensor(weights, name="weights").to(scores.device)
+    if scores.ndim not in {1, 2} or target.shape not in {scores.shape, scores.shape[:1]}:
+        return scores, target, mass
+    if mass is not None and mass.shape != scores.shape[:1]:
+        raise InputError(
+            f"`weights` must have shape ({len(scores)},), one per sample; got {tuple(mass.shape)}."
+        )
     kept = target != ignore_index
     kept = kept if kept.ndim == 1 else kept.all(dim=1)
     if not bool(kept.any()):

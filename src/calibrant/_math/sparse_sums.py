@@ -26,6 +26,7 @@ class SparseColumnSums:
         shape = (num_classes, num_bins)
         self._counts, self._confidences, self._outcomes = torch.zeros((3, *shape), dtype=torch.float64)
         self._total = 0.0
+        self._rows, self._above = 0, torch.zeros(num_classes, dtype=torch.int64)
 
     def add(
         self, probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"], weights: Float[Tensor, " n"] | None
@@ -37,6 +38,8 @@ class SparseColumnSums:
         self._confidences[:, 0] += mass @ torch.where(above, 0.0, probs)
         self._total += float(mass.sum())
         rows, classes = above.nonzero(as_tuple=True)
+        self._rows += len(probs)
+        self._above += torch.bincount(classes, minlength=len(self._above))
         stated = probs[rows, classes]
         cells = classes * num_bins + width_bin_index(stated, num_bins)
         for sums, values in ((self._counts, mass[rows]), (self._confidences, mass[rows] * stated)):
@@ -47,5 +50,6 @@ class SparseColumnSums:
     def sums(self) -> BinSums:
         """Of all rows so far."""
         counts = self._counts.clone()
-        counts[:, 0] = self._total - counts[:, 1:].sum(dim=1)
+        lowest = (self._total - counts[:, 1:].sum(dim=1)).clamp(min=0.0)
+        counts[:, 0] = torch.where(self._above < self._rows, lowest, 0.0)  # no rounding where none is there
         return BinSums(self._edges, counts, self._confidences, self._outcomes, total=self._total)

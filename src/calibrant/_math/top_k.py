@@ -68,15 +68,29 @@ class TopK:
         """Logit of the true class; NaN where it is not known.
 
         Raises:
-            InputError: If there is not one label for each sample.
+            InputError: If there is not one label for each sample, a label is no class, or its own logit is
+                not the one that is listed.
         """
         if labels.shape != self.log_rest.shape:
             shape, got = tuple(self.log_rest.shape), tuple(labels.shape)
             raise InputError(f"`labels` must have shape {shape}, one per sample; got {got}.")
-        found = self.indices == labels[:, None]
-        unknown = torch.full_like(self.log_rest, math.nan) if self.label_logits is None else self.label_logits
-        inside = torch.where(found, self.logits, -math.inf).amax(dim=1)
-        return torch.where(found.any(dim=1), inside, unknown)
+        _refuse_no_class(labels, self.num_classes)
+        places = self.indices == labels[:, None]
+        found, inside = places.any(dim=1), torch.where(places, self.logits, -math.inf).amax(dim=1)
+        own = torch.full_like(self.log_rest, math.nan) if self.label_logits is None else self.label_logits
+        last, slack = self.logits[:, -1], _slack_of(own)
+        if bool((bad := torch.where(found, (own - inside).abs() > slack, own > last + slack)).any()):
+            row = first_row(bad)
+            rule = (
+                f"{float(inside[row]):.6g}, which is listed of its class"
+                if bool(found[row])
+                else (f"at most {float(last[row]):.6g}, the last one listed, as its class is not listed")
+            )
+            raise InputError(
+                f"`label_logits` must be those of `labels`; that of row {row} must be {rule}; "
+                f"got {float(own[row]):.6g}; leave them out, or see whether they are of other classes."
+            )
+        return torch.where(found, inside, own)
 
     def rows(self, where: slice | Tensor) -> Self:
         """Some of the samples."""
@@ -92,16 +106,21 @@ class TopK:
     def at(self, temperature: float, spread: Spread = "power-law") -> Self:
         """The logits over a temperature. What the others add up to then depends on how they are spread.
 
+        The logit of a true class that is not listed is then at most what the others add up to.
+
         Raises:
-            InputError: If the number of classes is not known, or the spread is none.
+            InputError: If the number of classes is not known, the temperature is not above zero, or the
+                spread is none.
         """
-        beta = 1 / temperature
-        return replace(
-            self,
-            logits=self.logits * beta,
-            log_rest=self.log_rest_at(torch.tensor(beta, dtype=torch.float64), spread),
-            label_logits=None if self.label_logits is None else self.label_logits * beta,
-        )
+        if not 0 < temperature < math.inf:
+            raise InputError(f"`temperature` must be above zero and finite; got {temperature}.")
+        beta, own = 1 / temperature, self.label_logits
+        logits = self.logits * beta
+        rest = self.log_rest_at(torch.tensor(beta, dtype=torch.float64), spread)
+        if own is not None:
+            listed = _is_listed(own, self.logits)
+            own = torch.where(listed, own * beta, torch.minimum(own * beta, _most_of_one(logits, rest)))
+        return replace(self, logits=logits, log_rest=rest, label_logits=own)
 
     def confidence_bounds(self, temperature: float) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
         """The least and the greatest that the confidence can be at a temperature.
@@ -156,7 +175,8 @@ def top_k_of(
         label_logits: Logit of each sample's true class, shape ``(N,)``; NaN where it is not known.
 
     Raises:
-        InputError: If shapes disagree, a class is named twice, or the sums cannot be.
+        InputError: If shapes disagree, a class is named twice, or a sum or the logit of a true class cannot
+            be.
 
     Example:
         >>> found = top_k_of([[-1.0, -0.5]], [[7, 3]], num_classes=50)
@@ -170,6 +190,8 @@ def top_k_of(
             "`top_k_logits` and `top_k_indices` must have one shape (N, k); "
             f"got {tuple(values.shape)} and {tuple(classes.shape)}."
         )
+    if not len(values):
+        raise InputError("`top_k_logits` must hold at least one sample; got none.")
     if bool((bad := ~values.isfinite()).any()):
         raise InputError(f"`top_k_logits` must be finite; row {first_row(bad.any(dim=1))} is not.")
     ranked = classes.sort(dim=1).values
@@ -177,6 +199,8 @@ def top_k_of(
         raise InputError(
             f"`top_k_indices` must name different classes; row {first_row(twice)} names one twice."
         )
+    if bool((below := classes < 0).any()):
+        raise InputError(f"`top_k_indices` must not be negative; row {first_row(below)} holds such a class.")
     top = int(classes.max())
     if num_classes is not None and (top >= num_classes or values.shape[1] > num_classes):
         raise InputError(f"`num_classes` must be above every class; got {num_classes}, and class {top}.")
@@ -184,15 +208,13 @@ def top_k_of(
     values, classes = values.gather(1, order), classes.gather(1, order)
     rest = _implied_rest(values) if log_rest is None else _stated_rest(log_rest, values)
     _refuse_too_much(values, rest, num_classes)
-    own = None if label_logits is None else as_float_tensor(label_logits, name="label_logits").cpu()
-    if own is not None and own.shape != rest.shape:
-        raise InputError(f"`label_logits` must have shape {tuple(rest.shape)}; got {tuple(own.shape)}.")
+    own = None if label_logits is None else _checked_own(label_logits, values, rest)
     return TopK(
         logits=values,
         indices=classes,
         log_rest=rest,
         num_classes=num_classes,
-        label_logits=None if own is None else own.to(torch.float64),
+        label_logits=own,
     )
 
 
@@ -217,6 +239,53 @@ def _stated_rest(given: ArrayLike, values: Float[Tensor, "N k"]) -> Float[Tensor
         row = first_row(bad)
         raise InputError(f"`log_rest` must be finite or -inf; row {row} holds {float(rest[row])}.")
     return rest
+
+
+def _checked_own(given: ArrayLike, values: Float[Tensor, "N k"], rest: Float[Tensor, " N"]) -> Tensor:
+    """Logits of true classes: each is one of those listed, or no more than is left to one of the others."""
+    own = as_float_tensor(given, name="label_logits").cpu().to(torch.float64)
+    if own.shape != rest.shape:
+        raise InputError(f"`label_logits` must have shape {tuple(rest.shape)}; got {tuple(own.shape)}.")
+    if bool((bad := own.isinf()).any()):
+        row = first_row(bad)
+        raise InputError(
+            f"`label_logits` must be finite, or NaN where they are not known; row {row} holds {own[row]:g}."
+        )
+    most = _most_of_one(values, rest)
+    if bool((bad := ~_is_listed(own, values) & (own > most + _slack_of(own))).any()):
+        row = first_row(bad)
+        raise InputError(
+            "`label_logits` must each be one of the logits listed, or at most the last of these and "
+            f"`log_rest`, here {float(most[row]):.6g}; row {row} holds {float(own[row]):.6g}; leave them "
+            "out, or see whether they are of the same model and temperature."
+        )
+    return own
+
+
+def _slack_of(own: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
+    """By how much two records of one logit may differ, as in numbers of 16 bits."""
+    return _SLACK * own.abs().clamp(min=1.0)
+
+
+def _is_listed(own: Float[Tensor, " N"], values: Float[Tensor, "N k"]) -> Tensor:
+    """Whether a logit is one of those listed."""
+    return ((values - own[:, None]).abs() <= _slack_of(own)[:, None]).any(dim=1)
+
+
+def _most_of_one(values: Float[Tensor, "N k"], rest: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
+    """The most that the logit of one of the others can be; sums of rounded probabilities leave too little."""
+    return torch.minimum(values[:, -1], torch.logaddexp(rest, values[:, 0] + math.log(_SLACK)))
+
+
+def _refuse_no_class(labels: Int[Tensor, " N"], num_classes: int | None) -> None:
+    if bool((bad := labels < 0).any()):
+        row = first_row(bad)
+        raise InputError(
+            f"`labels` must not be negative; row {row} holds {int(labels[row])}; leave out the samples that "
+            "do not count, such as those whose label a training loss ignores."
+        )
+    if num_classes is not None and bool((labels >= num_classes).any()):
+        raise InputError(f"`labels` must be below {num_classes}; got {int(labels.max())}.")
 
 
 def _refuse_too_much(values: Tensor, rest: Tensor, num_classes: int | None) -> None:

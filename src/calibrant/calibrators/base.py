@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from calibrant._math.arrays import ArrayLike, as_float_tensor, row_slices
 from calibrant._math.checks import Task, check_logits
 from calibrant._math.errors import CalibrantWarning, InputError
-from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import back_to, working_dtype
 from calibrant._math.threads import threads_for
 from calibrant.calibrators.affine import Affine, merged, of_two_logits
@@ -126,20 +125,21 @@ class Calibrator(FittedModule):
         return self
 
     def fit_in_pieces(
-        self, source: ScoreRows, labels: Int[Tensor, " N"], *, weights: Float[Tensor, " N"] | None = None
+        self, source: ScoreRows, labels: ArrayLike, *, weights: ArrayLike | None = None
     ) -> Self:
         """Fit on scores that are read in pieces, some times over; nothing of their size is held.
 
         Args:
             source: Predictions of several classes, held or on file.
             labels: Their classes ``(N,)``.
-            weights: Sample weights ``(N,)``, none of which is zero.
+            weights: Sample weights ``(N,)``.
 
         Returns:
             The calibrator itself; ``fit_result_`` keeps no profile of the data.
 
         Raises:
-            InputError: If a value is NaN or infinite, or this calibrator must see all scores at once.
+            InputError: If shapes disagree, a label is out of range, a value is NaN or infinite, or this
+                calibrator must see all scores at once.
         """
         if not self.fits_in_pieces:
             raise InputError(f"{self.text} needs all scores at once; temperature scaling does not.")
@@ -150,7 +150,7 @@ class Calibrator(FittedModule):
             [solution],
             objective=self.objective,
             notes=zeros_said(samples.num_zeros, "multiclass"),
-            num_samples=samples.num_samples,
+            num_samples=source.num_samples,
             data_sha256=samples.sha256,
             profile=None,
         )

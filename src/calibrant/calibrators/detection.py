@@ -109,14 +109,16 @@ def fit_detections(
         correct: Whether each is right, ``(N,)``.
         covariates: Columns ``(N, k)`` in 0..1, as :meth:`Detections.covariates` gives.
         method: The form.
-        names: What the covariates are called.
+        names: What the covariates are called, one for each column. ``calibrant apply`` asks for those of
+            :meth:`Detections.covariates`.
 
     Returns:
         The calibrator. A :class:`~calibrant.CalibrantWarning` says where the detections are separable: right
         and wrong ones lie apart, so that no weights are large enough, and all confidences become 0 or 1.
 
     Raises:
-        InputError: If shapes disagree, a value lies outside 0..1, or all detections are right or all wrong.
+        InputError: If shapes disagree, a value lies outside 0..1, there are not as many different names as
+            covariates, or all detections are right or all wrong.
         ConvergenceError: If no optimum is found.
 
     References:
@@ -135,6 +137,11 @@ def fit_detections(
     check_choice("method", method, METHODS)
     axes = as_axes(confidences, covariates)
     right = as_correct(correct, len(axes))
+    if names and not len(set(names)) == len(names) == axes.shape[1] - 1:
+        raise InputError(
+            f"`names` must hold a name of its own for each of {axes.shape[1] - 1} covariates; "
+            f"got {list(names)}."
+        )
     if not 0 < right.mean() < 1:
         raise InputError("`correct` must hold right and wrong detections; got only one of them.")
     terms = _TERMS[method](axes)

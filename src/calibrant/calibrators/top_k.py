@@ -11,7 +11,13 @@ from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike, as_label_tensor, first_row
 from calibrant._math.checks import check_weights
-from calibrant._math.convex_minimum import Slopes, TemperatureRoot, best_temperature
+from calibrant._math.convex_minimum import (
+    HIGHEST_TEMPERATURE,
+    LOWEST_TEMPERATURE,
+    Slopes,
+    TemperatureRoot,
+    best_temperature,
+)
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant._math.top_k import Spread, TopK
@@ -30,8 +36,9 @@ def fit_top_k_temperature(
     to go on from there by a power law of their rank with that sum. A true class that is not listed counts by
     its own logit where that is given, and else by the probability of all that are not listed.
 
-    How much this matters is said in the message of ``fit_result_``: the temperatures that follow if the
-    others are all alike, and if as few of them as possible have all of R. Near T = 1 it hardly does.
+    How much this matters can be seen from the message of ``fit_result_``: the temperatures that follow if the
+    others are all alike, and if as few of them as possible have all of R. They are two extreme cases, no
+    bounds that are proven. Near T = 1 it hardly matters.
 
     Args:
         top_k: The largest logits, by :func:`calibrant.predictions.top_k_of`, with ``num_classes``.
@@ -76,13 +83,12 @@ def fit_top_k_temperature(
         return best_temperature(lambda beta: _slopes(top_k, own, shares, beta, spread))
 
     root = fitted("power-law")
-    ends = {spread: fitted(spread).temperature for spread in ("even", "narrow")}
+    ends = sorted(fitted(spread).temperature for spread in ("even", "narrow"))
     solution = of_likeliest(root, root.at_start, 1.0)
-    low, high = sorted([*ends.values(), root.temperature])[:: len(ends)]
     unlisted = float(own.isnan().to(torch.float64) @ shares)
     said = (
-        f"{solution.message}; T lies between {low:.4g} and {high:.4g}, by how the classes are spread of "
-        "which only the sum is known"
+        f"{solution.message}; two extreme spreads of the classes of which only the sum is known give "
+        f"{' and '.join(dict.fromkeys(map(_said, ends)))}"
     )
     said += f"; {unlisted:.2%} of the true classes are not listed" if unlisted else ""
     digest = hashlib.sha256()
@@ -105,6 +111,11 @@ def fit_top_k_temperature(
         class_names=None,
     )
     return calibrator
+
+
+def _said(temperature: float) -> str:
+    ends = {LOWEST_TEMPERATURE: "no lower end", HIGHEST_TEMPERATURE: "no upper end"}
+    return ends.get(temperature, f"T = {temperature:.4g}")
 
 
 def _own(top_k: TopK, labels: ArrayLike | None) -> Float[Tensor, " N"]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.dense import IgnoreIndex
-from calibrant.cli.parts import EngineOption, JobsOption, opened_large, shared_out
+from calibrant.cli.parts import EngineOption, JobsOption, opened_alike, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
     Bins,
@@ -28,9 +28,6 @@ from calibrant.cli.terminal import (
     to_stdout,
 )
 from calibrant.evaluation.quantities.roster import gated
-
-if TYPE_CHECKING:
-    from calibrant.evaluation.subject import Judgeable
 
 MARKS = {"pass": "pass", "within noise": "pass, within noise", "fail": "FAIL"}
 TOO_FEW = "pass, too few samples to tell"
@@ -111,15 +108,13 @@ def check(
         metric: _number(gated()[metric].option, text) for metric, text in limits.items() if text is not None
     }
     with progress(f"checking {file.name}", quiet=quiet), shared_out(engine, jobs) as spread:
-
-        def opened(path: Path, read: Callable[[Path], Judgeable]) -> Judgeable:
-            found = opened_large(path, reading, engine=engine, ignore_index=ignore_index, others=True)
-            return found or read(path)
-
+        large = opened_alike(
+            inputs, reading, engine=engine, ignore_index=ignore_index, whole=positive_class is not None
+        )
         found = check_predictions(
-            opened(file, reading.load),
+            large[0] or reading.load(file),
             wanted,
-            baseline=None if baseline is None else opened(baseline, reading.load_other),
+            baseline=None if baseline is None else large[1] or reading.load_other(baseline),
             baseline_metrics=baseline_metric or None,
             confidence=confidence,
             strict=strict,

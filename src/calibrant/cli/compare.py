@@ -10,7 +10,7 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.dense import IgnoreIndex
-from calibrant.cli.parts import opened_large
+from calibrant.cli.parts import opened_alike
 from calibrant.cli.reading import Reading, check_inputs, expanded, reads
 from calibrant.cli.terminal import (
     Bins,
@@ -81,14 +81,15 @@ def compare(
 
     with progress("reading") as tell:
         runs = _runs(called_so, files)
+        others = [path for name, path in zip(called_so, files, strict=True) if name not in runs]
+        large = iter(
+            opened_alike(others, reading, ignore_index=ignore_index, whole=positive_class is not None)
+        )
         found = compare_predictions(
             [
                 (
                     name,
-                    runs[name].predictions
-                    if name in runs
-                    else opened_large(path, reading, ignore_index=ignore_index, others=True)
-                    or reading.load(path),
+                    runs[name].predictions if name in runs else next(large) or reading.load(path),
                 )
                 for name, path in zip(called_so, files, strict=True)
             ],

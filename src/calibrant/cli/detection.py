@@ -63,6 +63,12 @@ def apply_to_boxes(calibrator: Path, file: Path, reading: Reading, out: Path, *,
     if not holds(calibrator, DETECTION_KEY):
         return None
     fitted = load_detection_calibration(calibrator)
+    if len(fitted.covariates) != fitted.num_covariates or not set(fitted.covariates) <= set(COVARIATES):
+        names = ", ".join(fitted.covariates) or "no names"
+        raise InputError(
+            f"{calibrator} must name its covariates, each among {', '.join(COVARIATES)}; got {names} for "
+            f"{fitted.num_covariates}: apply it in Python by `predict_proba`, or fit it with these names."
+        )
     found = detection_results(file)
     if found is None:
         raise InputError(f"{calibrator} is for detections; {file} is not a COCO results file (.json).")

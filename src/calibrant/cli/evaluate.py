@@ -127,7 +127,14 @@ def evaluate(
     def judged(file: Path) -> Evaluation:
         with progress(f"reading {file.name}", quiet=quiet) as tell, shared_out(engine, jobs) as spread:
             large = opened_large(
-                file, reading, engine=engine, labels=labels, ignore_index=ignore_index, images=images
+                file,
+                reading,
+                engine=engine,
+                labels=labels,
+                ignore_index=ignore_index,
+                images=images,
+                whole=by_group
+                or any(each is not None for each in (labels, calibration, ood, positive_class)),
             )
             predictions = large or reading.open(file, labels=labels)
             if by_group and (not isinstance(predictions, Predictions) or predictions.groups is None):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,8 +34,13 @@ MOST_HELD = 1 << 22
 """Rows of a Parquet file of which some numbers each are kept; larger ones are judged by sums."""
 
 
-def opened_parts(path: Path, reading: Reading, engine: str | None) -> PartitionedPredictions | None:
-    """The table to be read part by part: many files, an address, a large file, or what an engine reads."""
+def opened_parts(
+    path: Path, reading: Reading, engine: str | None, *, whole: bool = False
+) -> PartitionedPredictions | None:
+    """The table to be read part by part: many files, an address, a large file, or what an engine reads.
+
+    A large file is not, where an option needs it ``whole``, or where it has groups, which sums do not judge.
+    """
     from calibrant.predictions.partitioned import PartitionedPredictions, is_partitioned
 
     if is_pipe(path):
@@ -45,7 +50,7 @@ def opened_parts(path: Path, reading: Reading, engine: str | None) -> Partitione
             raise InputError(f"--bands is for one file that is read here, without --engine; got {path}.")
         return None
     if is_partitioned(path):
-        return PartitionedPredictions(path, columns=reading.columns)
+        return PartitionedPredictions(path, columns=reading.columns_of_parts)
     parquet = (reading.form or path.suffix).lower().removeprefix(".") == "parquet"
     if engine is not None:
         if not parquet:
@@ -53,13 +58,15 @@ def opened_parts(path: Path, reading: Reading, engine: str | None) -> Partitione
                 f"--engine is for Parquet: a file, a folder of them, or an address; {path} is none; "
                 f"`calibrant convert {path} FILE.parquet` makes one."
             )
-        return PartitionedPredictions(path, columns=reading.columns)
-    if not parquet or not _is_large(path):
+        return PartitionedPredictions(path, columns=reading.columns_of_parts)
+    whole = whole or reading.percent or reading.kind is not None or reading.annotations is not None
+    if whole or not parquet or not _is_large(path):
         return None
     try:
-        return PartitionedPredictions(path, columns=reading.columns)
+        found = PartitionedPredictions(path, columns=reading.columns_of_parts)
     except InputError:  # what cannot be read part by part: weights, several labels, ...
         return None
+    return None if found.has_groups else found
 
 
 def opened_large(
@@ -71,13 +78,35 @@ def opened_large(
     ignore_index: int | None = None,
     images: Path | None = None,
     others: bool = False,
+    whole: bool = False,
 ) -> DensePredictions | PartitionedPredictions | None:
     """A table to be read part by part, or images; None where all is held."""
-    table = opened_parts(path, reading, engine)
+    table = opened_parts(path, reading, engine, whole=whole)
     if table is not None:
         return table
     typed = reading.words if labels is None else f"--labels {labels} {reading.words}".rstrip()
     return opened_dense(path, ignore_index=ignore_index, images=images, tabular=typed, others=others)
+
+
+def opened_alike(
+    paths: Sequence[Path],
+    reading: Reading,
+    *,
+    engine: str | None = None,
+    ignore_index: int | None,
+    whole: bool,
+) -> list[DensePredictions | PartitionedPredictions | None]:
+    """Several to be compared: all in parts and with clusters, or none, as far as they can be read whole."""
+    from calibrant.predictions.partitioned import PartitionedPredictions
+
+    found = [
+        opened_large(path, reading, engine=engine, ignore_index=ignore_index, others=True, whole=whole)
+        for path in paths
+    ]
+    ways = {isinstance(each, PartitionedPredictions) and ("parts", each.has_clusters) for each in found}
+    if whole or len(ways) == 1:
+        return found
+    return opened_alike(paths, reading, engine=engine, ignore_index=ignore_index, whole=True)
 
 
 @contextmanager
@@ -108,7 +137,7 @@ def fit_in_parts(
     from calibrant.evaluation.parts.temperature import fit_temperature_in_parts
     from calibrant.predictions.repair_form import to_repair
 
-    if not every_row and not table.has_split:
+    if not every_row and not table.num_fit:
         raise InputError(
             f"{table.address} has no calibration split; add `split` (0 = calibration, 1 = test), "
             "or fit on every row with --all."
@@ -116,7 +145,7 @@ def fit_in_parts(
     deal = Deal.of(table, 15, fits=False)
     deal = replace(deal, rule="all") if every_row else deal
     some = sample(table, deal, "fit", MOST_FITTED // table.num_classes, seed=0, spread=spread)
-    if some is None:
+    if some is None or some.num_samples < 2:
         raise InputError(f"{table.address} has no two samples to fit on.")
     calibrator = build(method or "temperature")
     if isinstance(calibrator, TemperatureScaling) and calibrator.text == "temperature":
@@ -124,7 +153,8 @@ def fit_in_parts(
         return fitted, [f"{fitted.fit_result_.steps} passes over the table"]
     form = to_repair(some) if "binary" in calibrator.kinds else some
     fit_quietly(calibrator, Labelled.of(form))
-    return calibrator, [f"fitted on {some.num_samples:,} random rows of {table.num_samples:,}"]
+    among = table.num_samples if every_row else table.num_fit
+    return calibrator, [f"fitted on {some.num_samples:,} random rows of {among:,}"]
 
 
 def _is_large(path: Path) -> bool:

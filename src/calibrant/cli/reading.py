@@ -184,6 +184,16 @@ class Reading:
         )
         return names or None
 
+    @property
+    def columns_of_parts(self) -> ColumnNames | None:
+        """The same for tables that are read part by part, which know clusters and no groups."""
+        names = self.columns
+        if not self._clusters_are_groups:
+            return names
+        from calibrant.predictions import ColumnNames
+
+        return replace(names or ColumnNames(), group=None, cluster=self.cluster)
+
     def load(self, path: Path) -> Predictions:
         """The same, read whole."""
         return self.open(path, stream=False)

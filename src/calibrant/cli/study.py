@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import inspect
 from contextlib import ExitStack
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.manner import QUIET, Version, mannered
 from calibrant.cli.terminal import Command, Commands, Report, command_line, errors, progress
-from calibrant.experiments.studies.roster import STUDIES, study_named
-from calibrant.experiments.study import Option, Session, Study
+
+if TYPE_CHECKING:
+    from calibrant.experiments.study import Option, Study
 
 
 class _Studies(Commands):
-    """A wrong name is answered by the nearest."""
+    """Commands that are made when one is asked for: no other command needs the studies' hundred modules."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        del self.commands
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "commands":
+            raise AttributeError(name)
+        self.commands = _commands()
+        return self.commands
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The study of that name; a wrong one is answered by the nearest."""
+        from calibrant.experiments.studies.roster import study_named
+
         return super().get_command(ctx, study_named(cmd_name).name)
 
 
@@ -33,6 +47,8 @@ def study(
 ) -> None:
     """Carry out a study: do whatever is not done yet, and write tables and figures."""
     if listed:
+        from calibrant.experiments.studies.roster import STUDIES
+
         for each in STUDIES:
             typer.echo(f"{each.name}  {each.summary}")
         raise typer.Exit
@@ -41,6 +57,8 @@ def study(
 
 
 def _carry_out(study: Study, values: dict[str, Any]) -> None:
+    from calibrant.experiments.study import Session
+
     with ExitStack() as stack:
         bar: list[Report] = []  # made when the study first says how far it is
 
@@ -77,7 +95,17 @@ def _parameter(option: Option) -> inspect.Parameter:
     )
 
 
-def _add(study: Study) -> None:
+def _commands() -> Any:
+    """The commands of all studies, by their names."""
+    from calibrant.experiments.studies.roster import STUDIES
+
+    made = typer.Typer(add_completion=False)
+    for each in STUDIES:
+        _add(made, each)
+    return typer.main.get_group(made).commands
+
+
+def _add(to: typer.Typer, study: Study) -> None:
     """The command of one study; what it has no option for is refused by the names of those that it has."""
 
     def command(context: typer.Context, **values: Any) -> None:
@@ -92,13 +120,9 @@ def _add(study: Study) -> None:
     ]
     vars(command)["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {each.name: each.annotation for each in parameters}
-    app.command(
+    to.command(
         study.name,
         cls=Command,
         help=f"{study.summary}\n\nWrites {', '.join(study.files)}.",
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     )(mannered(command))
-
-
-for _each in STUDIES:
-    _add(_each)

@@ -24,7 +24,7 @@ from calibrant.evaluation.quantities.quantity import EVENT
 from calibrant.evaluation.quantities.roster import check_metrics
 from calibrant.evaluation.resampling.at_limit import draw_at_limit
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
-from calibrant.evaluation.subject import Judgeable, Subject, in_same_clusters
+from calibrant.evaluation.subject import DEALT_OTHERWISE, Judgeable, Subject, in_same_clusters
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.evaluation.versions import versions
 
@@ -202,6 +202,8 @@ def _notes(names: list[str], subjects: list[Subject]) -> tuple[str, ...]:
             "testing. An evaluation of such a file fits calibrators on one half and judges the other, so its "
             "numbers differ."
         )
+    if any(subjects[0].dealt_otherwise(other) for other in subjects[1:]):
+        notes.append(DEALT_OTHERWISE)
     if len({subject.num_classes for subject in subjects}) > 1:
         sizes = ", ".join(f"{name} {subject.num_classes}" for name, subject in named)
         notes.append(f"Models with different numbers of classes are compared ({sizes}).")

@@ -183,7 +183,8 @@ def evaluate(
             what = "images" if isinstance(predictions, DensePredictions) else "samples"
             raise InputError(
                 "`calibration`, `positive_class`, `cluster`, `ood` and `intervals` must not be given with "
-                f"`{type(predictions).__name__}`, which is judged by sums; mark {what} to fit on by `split`."
+                f"`{type(predictions).__name__}`, which is judged by sums; mark {what} to fit on by `split`"
+                f"{'' if what == 'images' else ', or read a single file whole by `load_predictions`'}."
             )
     fits = anything_to_fit(calibrators)
     if isinstance(predictions, DensePredictions):

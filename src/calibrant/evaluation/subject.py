@@ -18,6 +18,7 @@ from calibrant.evaluation.pairing import same_samples, test_of
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.judge import dealt_note
 from calibrant.evaluation.parts.spread import Spread, here
+from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.parts.tasks import summed
 from calibrant.evaluation.result import Kind
 from calibrant.predictions import DensePredictions, Predictions, Source
@@ -123,6 +124,19 @@ class Subject:
             return False
         return self.sums.fingerprint == other.sums.fingerprint
 
+    def dealt_otherwise(self, other: Subject) -> bool:
+        """Whether both are the same rows of tables read part by part, but in other batches."""
+        mine, theirs = self.sums, other.sums
+        if not (isinstance(mine, BatchSums) and isinstance(theirs, BatchSums)):
+            return False
+        return mine.samples == theirs.samples and mine.dealing != theirs.dealing
+
+
+DEALT_OTHERWISE = (
+    "The samples are the same, but were dealt out to other batches, as the tables have other clusters or "
+    "numbers of classes: differences count as those of different samples, so their intervals are too wide."
+)
+
 
 def in_same_clusters(subjects: Sequence[Subject]) -> list[Subject]:
     """The same samples are in the same clusters; one of the files may say which for all."""
@@ -152,7 +166,9 @@ def _of_parts(table: PartitionedPredictions, num_bins: int, spread: Spread) -> S
     found = summed(table, deal, num_bins, (None,), spread=spread)
     if found.arms[0].num_positions < 2:
         raise InputError(f"{table.address} must hold two samples or more to judge.")
-    return _in_sums(table, found.arms[0], (*table.notes, dealt_note(table, deal), *found.repairs))
+    return _in_sums(
+        table, found.arms[0], (*table.notes, dealt_note(table, deal, found.arms[0]), *found.repairs)
+    )
 
 
 def _in_sums(given: DensePredictions | PartitionedPredictions, sums: Sums, notes: tuple[str, ...]) -> Subject:

@@ -63,7 +63,7 @@ class _View:
     stride: tuple[int, ...]
 
     def tensor(self, numbers: Tensor) -> Tensor:
-        """The tensor; a view that reaches beyond its numbers, or shows one of them twice, is refused."""
+        """The tensor; a view that reaches beyond its numbers, or has more elements than these, is refused."""
         sides = (*self.size, *self.stride, self.offset)
         if len(self.size) != len(self.stride) or not all(type(each) is int and each >= 0 for each in sides):
             raise ValueError("a tensor has no shape")
@@ -93,7 +93,7 @@ def _of_archive(archive: zipfile.ZipFile) -> Any:
     (program,) = (name for name in names if name.endswith("/data.pkl") or name == "data.pkl")
     folder = program.removesuffix("data.pkl")
     order = f"{folder}byteorder"
-    if order in names and archive.read(order) != b"little":
+    if order in names and _stored(archive, order) != b"little":
         raise ValueError("its numbers begin with their largest byte")
 
     def content(storage: _Storage) -> bytes:

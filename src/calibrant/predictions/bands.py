@@ -59,20 +59,22 @@ def bands_of(
     numbers = _numbers(values, name)
     if starts:
         whole = bool((numbers == np.round(numbers)).all()) and all(each == int(each) for each in starts)
+        text = _texts(starts)
         inner = [
-            f"{_text(a)}–{_text(b - 1)}" if whole else f"{_text(a)}–<{_text(b)}"
+            f"{text[a]}–{_text(b - 1)}" if whole else f"{text[a]}–<{text[b]}"
             for a, b in itertools.pairwise(starts)
         ]
-        named = [f"<{_text(starts[0])}", *inner, f"{_text(starts[-1])}+"]
+        named = [f"<{text[starts[0]]}", *inner, f"{text[starts[-1]]}+"]
         return [named[k] for k in np.searchsorted(starts, numbers, "right").tolist()]
     distinct, place, counts = np.unique(numbers, return_inverse=True, return_counts=True)
     # A number goes where the middle of its samples lies among all samples.
     middles = (np.cumsum(counts) - counts / 2) / len(numbers)
     band = np.minimum((middles * most).astype(np.int64), most - 1)
     firsts, lasts = distinct[np.searchsorted(band, band)], distinct[np.searchsorted(band, band, "right") - 1]
+    text = _texts([*firsts.tolist(), *lasts.tolist()])
     names = [
-        _text(first) if first == last else f"{_text(first)}–{_text(last)}"
-        for first, last in zip(firsts, lasts, strict=True)
+        text[first] if first == last else f"{text[first]}–{text[last]}"
+        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
     ]
     return [names[k] for k in place.tolist()]
 
@@ -99,5 +101,15 @@ def _number(value: Any) -> float:
         return float("nan")
 
 
-def _text(number: float) -> str:
-    return f"{int(number)}" if number == int(number) and abs(number) < 1e15 else f"{number:.4g}"
+def _texts(numbers: Sequence[float]) -> dict[float, str]:
+    """Each with four digits, or with as many as keep different ones apart."""
+    distinct = set(numbers)
+    for digits in range(4, 18):
+        texts = {each: _text(each, digits) for each in distinct}
+        if len(set(texts.values())) == len(distinct):
+            return texts
+    return {each: repr(each) for each in distinct}
+
+
+def _text(number: float, digits: int = 4) -> str:
+    return f"{int(number)}" if number == int(number) and abs(number) < 1e15 else f"{number:.{digits}g}"

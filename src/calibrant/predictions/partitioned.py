@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from calibrant.predictions import checks
 from calibrant.predictions.contents import Source
 from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.formats import parquet
-from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames
 from calibrant.predictions.formats.columns import Layout, fields_of_columns
 from calibrant.predictions.formats.contents import damaged
 from calibrant.predictions.formats.top_k import holds_top_k
@@ -42,6 +42,8 @@ class Part:
     row_groups: tuple[int, ...]
     first_row: int
     num_rows: int
+    num_fit: int = 0
+    """Rows that the split marks as calibration."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +75,10 @@ class PartitionedPredictions:
         InputError: If there is no such file, files differ in their columns, labels are missing, or samples
             have several labels, weights or confidences alone.
 
+    Note:
+        ``source.sha256`` is a hash of the files' names and footers, which hold the sizes, least and greatest
+        values of every column; the content itself would take a pass of its own. Groups are not read.
+
     Example:
         >>> import pathlib, tempfile
         >>> from calibrant import Predictions
@@ -93,38 +99,49 @@ class PartitionedPredictions:
         digest = hashlib.sha256()
         parts: list[Part] = []
         first: tuple[Layout, dict[str, str]] | None = None
+        groups_found: dict[str, None] = {}
         start = 0
         for name in files:
             with _opened(name) as file:
                 if holds_top_k(file.schema_arrow.names):
                     raise InputError(f"{name} holds the largest logits of each sample only; {_WHOLE}.")
                 layout, given = parquet.layout_in(file, columns)
+                groups_found |= dict.fromkeys(filter(_names_groups, layout.singles))
+                layout = _without_groups(layout)
+                dtype = parquet.dtype_of([given[each] for each in layout.scores], file)
                 if first is None:
-                    first = layout, given
-                    self._dtype = parquet.dtype_of([given[each] for each in layout.scores], file)
-                elif (layout.scores, layout.labels) != (first[0].scores, first[0].labels):
-                    raise InputError(f"{name} must have the columns of {files[0]}; they differ.")
+                    first, self._dtype = (layout, given), dtype
+                elif differing := sorted(_read(*first) ^ _read(layout, given)):
+                    said = f"`{differing[0]}` is in one of them only"
+                    raise InputError(f"{name} must have the columns of {files[0]}; {said}.")
+                self._dtype = np.result_type(self._dtype, dtype)
                 counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
-                digest.update(f"{name.removeprefix(self.address)} {counts} {_sizes(file)} ".encode())
+                marked = (
+                    _marked(name, file, given["split"]) if "split" in layout.singles else [0] * len(counts)
+                )
+                digest.update(f"{name.removeprefix(self.address)} ".encode())
+                digest.update(parquet.footer_of(file))
             width = max(2, len(layout.scores))
             for groups in _together(counts, width):
-                rows = sum(counts[k] for k in groups)
-                parts.append(Part(len(parts), name, groups, start, rows))
+                rows, to_fit_on = (sum(each[k] for k in groups) for each in (counts, marked))
+                parts.append(Part(len(parts), name, groups, start, rows, to_fit_on))
                 start += rows
         if first is None or not start:
             raise InputError(f"{self.address}: it holds no rows.")
         self._layout, self._given = first
+        self._groups = tuple(name.removeprefix(GROUP_OF).removeprefix(BANDS_OF) for name in groups_found)
         self._refuse_other_kinds()
         self.parts: tuple[Part, ...] = tuple(parts)
         self.num_samples = start
         self.space: Literal["logits", "probs"] = "logits" if self._layout.space == "logits" else "probs"
         self.num_classes = max(2, len(self._layout.scores))
-        self.has_split = "split" in self._layout.singles
+        self.num_fit = sum(part.num_fit for part in parts)
+        self.has_split = 0 < self.num_fit < start  # some rows to fit on, and some to judge
         self.has_clusters = any(name in {"cluster", "clusters"} for name in self._layout.singles)
         self.class_names = next(iter(self.pieces(self.parts[0]))).class_names
         self.source = Source(
             name=Path(self.address.rstrip("/*")).name,
-            sha256=digest.hexdigest(),  # of names and sizes: the content would take a pass of its own
+            sha256=digest.hexdigest(),
             format="parquet",
             path=self.address,
         )
@@ -137,9 +154,13 @@ class PartitionedPredictions:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know of the columns."""
-        unused = [name for name in self._layout.singles if name.startswith("group")]
-        said = f"Groups ({', '.join(unused)}) are not judged where a table is read part by part."
-        return (*self._layout.notes, *((said,) if unused else ()))
+        said = f"Groups ({', '.join(self._groups)}) are not judged where a table is read part by part."
+        return (*self._layout.notes, *((said,) if self._groups else ()))
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether there are columns of groups, which are not read."""
+        return bool(self._groups)
 
     def pieces(self, part: Part) -> Iterator[Piece]:
         """The rows of a part, some at a time.
@@ -147,7 +168,7 @@ class PartitionedPredictions:
         Raises:
             InputError: If a score or label is wrong; it names file and rows.
         """
-        names = [self._given[each] for each in (*self._layout.scores, *self._used)]
+        names = [self._given[each] for each in (*self._layout.scores, *self._layout.others)]
         size, at = max(1, PIECE // self.num_classes), part.first_row
         name, footer = self._footer
         with _opened(part.file, footer if name == part.file else None) as file:
@@ -166,14 +187,10 @@ class PartitionedPredictions:
                     raise
                 raise InputError(f"{part.file}: {damaged('a .parquet file', error)}") from error
 
-    @property
-    def _used(self) -> tuple[str, ...]:
-        return tuple(each for each in self._layout.others if not each.startswith("group"))
-
     def _piece(self, batch: Any, first_row: int) -> Piece:
         scores = [self._given[each] for each in self._layout.scores]
         table = parquet.rows_of(batch, scores, self._dtype)
-        others = {each: parquet.column_of(batch.column(self._given[each])) for each in self._used}
+        others = {each: parquet.column_of(batch.column(self._given[each])) for each in self._layout.others}
         fields = fields_of_columns(self._layout, table, others)
         given = fields.get("class_names")
         names = None if given is None else checks.as_names(given, name="class_names")
@@ -330,5 +347,25 @@ def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ..
         yield tuple(groups)
 
 
-def _sizes(file: Any) -> list[int]:
-    return [file.metadata.row_group(k).total_byte_size for k in range(file.metadata.num_row_groups)]
+def _names_groups(name: str) -> bool:
+    return name in {"group", "groups"} or name.startswith((GROUP_OF, BANDS_OF))
+
+
+def _without_groups(layout: Layout) -> Layout:
+    return replace(layout, singles=tuple(name for name in layout.singles if not _names_groups(name)))
+
+
+def _read(layout: Layout, given: dict[str, str]) -> set[str]:
+    """The columns that are read, as the file calls them."""
+    return {given[name] for name in (*layout.scores, *layout.labels, *layout.singles)}
+
+
+def _marked(name: str, file: Any, split: str) -> list[int]:
+    """How many rows of each row group are marked to be fitted on."""
+    try:
+        return [
+            int((checks.as_split(values, len(values)).numpy() == 0) @ counts)
+            for values, counts in parquet.values_of(file, split)
+        ]
+    except InputError as error:
+        raise InputError(f"{name}: {str(error).partition('; row')[0]}.") from error

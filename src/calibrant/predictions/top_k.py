@@ -45,7 +45,7 @@ def predictions_of_top_k(
         Predictions of the kind ``"top_label"``; their ``top_k`` is what they were made of.
 
     Raises:
-        InputError: If shapes disagree, or a label is not among the classes.
+        InputError: If shapes disagree, or a label is negative or not among the classes.
 
     Example:
         >>> from calibrant.predictions import top_k_of
@@ -56,8 +56,6 @@ def predictions_of_top_k(
     """
     true = None if labels is None else as_label_tensor(labels, name="labels").cpu()
     if true is not None:
-        if top_k.num_classes is not None and bool((true >= top_k.num_classes).any()):
-            raise InputError(f"`labels` must be below {top_k.num_classes}; got {int(true.max())}.")
         top_k = replace(top_k, label_logits=top_k.logits_of(true))
     return Predictions(
         confidence=top_k.confidence,

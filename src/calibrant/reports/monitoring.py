@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from calibrant.evaluation.monitoring.hanging_together import CLUSTERS_NOTE
 from calibrant.evaluation.monitoring.questions import said_times
 from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.quantities.ece import ECE
@@ -32,7 +33,12 @@ def headline(found: Monitoring) -> str:
 
 def context(found: Monitoring) -> dict[str, object]:
     """Everything the template shows."""
-    return {"found": found, "headline": headline(found), "sections": list(_sections(found))}
+    return {
+        "found": found,
+        "headline": headline(found),
+        "clustered": CLUSTERS_NOTE in found.notes,
+        "sections": list(_sections(found)),
+    }
 
 
 def _sections(found: Monitoring) -> Iterator[Section]:

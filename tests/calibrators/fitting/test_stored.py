@@ -79,6 +79,37 @@ def test_what_cannot_is_refused() -> None:
         TemperatureScaling().fit_in_pieces(Broken(), LABELS)
 
 
+@pytest.mark.parametrize(
+    ("labels", "weights", "said"),
+    [
+        (LABELS + 1, None, r"`labels` must be in 0\.\.11; row"),
+        (LABELS[:9], None, r"`labels` must have shape \(400,\)"),
+        (LABELS.tolist(), WEIGHTS[:9], r"`weights` must have shape \(400,\)"),
+        (LABELS, -WEIGHTS, "`weights` must be finite and not negative"),
+    ],
+)
+def test_labels_and_weights_are_checked(labels, weights, said) -> None:
+    """As in any other fit."""
+    with pytest.raises(InputError, match=said):
+        TemperatureScaling().fit_in_pieces(SHARP, labels, weights=weights)
+
+
+def test_scores_of_an_event_are_refused() -> None:
+    """They have no columns of classes."""
+    event = Predictions(probs=[0.2, 0.7], labels=[0, 1])
+    with pytest.raises(InputError, match=r"`source` must hold scores \(N, C\)"):
+        TemperatureScaling().fit_in_pieces(event, [0, 1])
+
+
+def test_samples_without_weight_are_left_out() -> None:
+    """As if they were not there; lists will do."""
+    weights = torch.where(torch.arange(400) < 300, WEIGHTS, 0.0)
+    found = TemperatureScaling().fit_in_pieces(SHARP, LABELS.tolist(), weights=weights.tolist()).fit_result_
+    wanted = TemperatureScaling().fit(SHARP.scores, LABELS, weights=weights).fit_result_
+    assert found.parameters == pytest.approx(wanted.parameters, rel=1e-6)
+    assert found.num_samples == wanted.num_samples
+
+
 def test_constant_logits_are_said() -> None:
     """No temperature changes them."""
     flat = Predictions(logits=np.zeros((20, 3)), labels=[0, 1] * 10)

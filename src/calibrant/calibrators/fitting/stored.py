@@ -10,8 +10,9 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
-from calibrant._math.arrays import first_row, row_slices
-from calibrant._math.checks import not_finite
+from calibrant._math.arrays import ArrayLike, as_label_tensor, first_row, row_slices
+from calibrant._math.checks import check_label_range, check_weights, not_finite
+from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import top_class
 from calibrant.calibrators.fitting.samples import Block, Samples, block_of
@@ -98,13 +99,19 @@ class StoredSamples(Samples):
     sha256: str
 
     @classmethod
-    def of(cls, source: ScoreRows, labels: Tensor, weights: Tensor | None) -> Self:
-        """In one pass over the scores.
+    def of(cls, source: ScoreRows, labels: ArrayLike, weights: ArrayLike | None) -> Self:
+        """In one pass over the scores of the samples whose weight is not zero.
 
         Raises:
-            InputError: If a score is NaN or infinite.
+            InputError: If these are no scores of classes, labels or weights do not go with them, or a score
+                is NaN or infinite.
         """
-        scores = StoredScores(source, torch.arange(source.num_samples))
+        labels, weights = _checked(source, labels, weights)
+        index = torch.arange(source.num_samples)
+        if weights is not None and not bool(weights.all()):
+            index = weights.nonzero()[:, 0]
+            labels, weights = labels[index], weights[index]
+        scores = StoredScores(source, index)
         top, gaps = torch.empty_like(labels), torch.empty(len(labels), dtype=torch.float64)
         digest, constant, zeros = hashlib.sha256(), True, 0
         for rows in scores.pieces():
@@ -112,7 +119,7 @@ class StoredSamples(Samples):
             zeros += count
             if bool((bad := ~part.isfinite()).any()):
                 row = first_row(bad)
-                raise not_finite(rows.start + row, float(part[row][bad[row]][0]))
+                raise not_finite(int(index[rows.start + row]), float(part[row][bad[row]][0]))
             digest.update(part.contiguous().view(torch.uint8).numpy().data)
             top[rows] = top_class(part)
             own, best = (part.gather(1, place[rows, None])[:, 0].double() for place in (labels, top))
@@ -166,3 +173,21 @@ class StoredSamples(Samples):
             top, labels, shares = self.known_top[piece], self.labels[piece], self.shares[piece]
             for rows in row_slices(logits):
                 yield block_of(logits[rows], top[rows], labels[rows], shares[rows])
+
+
+def _checked(
+    source: ScoreRows, labels: ArrayLike, weights: ArrayLike | None
+) -> tuple[Int[Tensor, " N"], Float[Tensor, " N"] | None]:
+    """Labels and weights that go with scores ``(N, C)``."""
+    count, width = source.num_samples, source.num_classes or 0
+    if not count or width < 2 or source.scores_of(slice(0, 1)).ndim != 2:
+        raise InputError(
+            "`source` must hold scores (N, C) of at least one sample; use `fit` for those of an event."
+        )
+    target = as_label_tensor(labels, name="labels").cpu()
+    if target.shape != (count,):
+        raise InputError(
+            f"`labels` must have shape ({count},), one class per sample; got {tuple(target.shape)}."
+        )
+    check_label_range(target, width)
+    return target, None if weights is None else check_weights(weights, count).cpu()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import Cluster, in_clusters
@@ -12,7 +13,7 @@ from calibrant.evaluation.pairing import refuse_other_classes
 from calibrant.evaluation.parts.spread import Spread, here
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.roster import check_metrics, gated
-from calibrant.evaluation.subject import Judgeable, Subject
+from calibrant.evaluation.subject import DEALT_OTHERWISE, Judgeable, Subject
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
 
@@ -139,6 +140,8 @@ def check(
             raise InputError(f"`baseline` must be {subject.kind} as the predictions; got {other.kind}.")
         refuse_other_classes([("the predictions", subject), ("the baseline", other)])
         paired = subject.same_as(other)
+        if subject.dealt_otherwise(other):
+            subject = replace(subject, notes=(*subject.notes, DEALT_OTHERWISE))
         checks += checked.against(other, held, paired=paired)
     return GateResult(
         schema_version=CHECK_SCHEMA_VERSION,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import blake2b
 
 import numpy as np
 import torch
@@ -10,26 +11,32 @@ from numpy.typing import NDArray
 
 from calibrant.evaluation.monitoring.questions import Watched
 from calibrant.evaluation.resampling.clusters import cluster_codes
-from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.predictions import Predictions
 
 CLUSTERS_NOTE = (
-    "Samples of a cluster may hang together: bets on them share one stake, a cluster counts in the window "
-    "where it began, and what has changed since the baseline is asked of one sample of each, drawn at random."
+    "Samples of a cluster may hang together: bets on them share one stake, a cluster counts with the samples "
+    "of the window where it began, and what has changed since the baseline is asked of one of these, which a "
+    "hash of its name picks. The probability of a false alarm is bounded for looks at ends of windows: in a "
+    "window that is not over, or that waits for labels, clusters may still grow."
 )
 
 
 def whole_clusters(watched: Watched) -> Watched:
-    """The same with its clusters, each in the window where it began."""
+    """The same with its clusters, each with the samples of the window where it began."""
     codes = _codes(watched.told)
-    began = np.full(codes.max() + 1, len(watched.windows))
-    np.minimum.at(began, codes, watched.index)
-    return replace(watched, clusters=codes, index=began[codes])
+    first = np.flatnonzero(_in_first_window(codes, watched.index))
+    return replace(
+        watched,
+        told=watched.told.rows(torch.from_numpy(first)),
+        index=watched.index[first],
+        clusters=codes[first],
+    )
 
 
 def one_of_each(watched: Watched, seed: int) -> Watched:
-    """The same with one sample of each cluster, in its own window; others tell nothing of their own."""
-    every, known = _one_each(watched.stream, seed), _one_each(watched.told, seed)
+    """The same with one sample of each cluster, from the window where it began."""
+    every = _one_each(watched.stream, watched.windows.index, seed)
+    known = _one_each(watched.told, watched.index, seed)
     return replace(
         watched,
         stream=watched.stream.rows(torch.from_numpy(every)),
@@ -43,15 +50,34 @@ def single_of_each(predictions: Predictions, seed: int) -> Predictions:
     """The predictions with one sample of each cluster, if they have clusters."""
     if predictions.clusters is None:
         return predictions
-    return predictions.rows(torch.from_numpy(_one_each(predictions, seed)))
+    at_once = np.zeros(predictions.num_samples, dtype=np.int64)
+    return predictions.rows(torch.from_numpy(_one_each(predictions, at_once, seed)))
 
 
 def _codes(predictions: Predictions) -> NDArray[np.int64]:
     return cluster_codes(predictions.clusters or ())
 
 
-def _one_each(predictions: Predictions, seed: int) -> NDArray[np.int64]:
-    """A row of each cluster, by chance."""
-    order = generator(seed, Stream.GROUPS).permutation(predictions.num_samples)
-    _, first = np.unique(_codes(predictions)[order], return_index=True)
-    return np.sort(order[first])
+def _in_first_window(codes: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which samples fall into the window where their cluster began."""
+    began = np.full(codes.max() + 1, np.iinfo(np.int64).max)
+    np.minimum.at(began, codes, index)
+    return index == began[codes]
+
+
+def _one_each(predictions: Predictions, index: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """A row of each cluster from its first window, which a hash of its name picks.
+
+    Nothing that comes in later windows, of this cluster or of others, changes the choice.
+    """
+    codes = _codes(predictions)
+    rows = np.flatnonzero(_in_first_window(codes, index))
+    rows = rows[np.argsort(codes[rows], kind="stable")]  # cluster by cluster, in their order
+    sizes = np.bincount(codes[rows])
+    picked = np.array([_hashed(f"{seed} {name}") for name in np.unique(np.asarray(predictions.clusters))])
+    place = (picked % sizes.astype(np.uint64)).astype(np.int64)
+    return np.sort(rows[np.cumsum(sizes) - sizes + place])
+
+
+def _hashed(text: str) -> np.uint64:
+    return np.uint64(int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little"))

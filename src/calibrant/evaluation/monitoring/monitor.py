@@ -58,8 +58,8 @@ def monitor(
 
     The tests are e-processes (see :mod:`calibrant.evaluation.monitoring.evidence`): a model that stays as
     the hypothesis says raises an alarm with probability ``false_alarms`` at most, ever, however often one
-    looks and whenever one stops. Ask with a longer ``stream`` from the same beginning; whoever begins
-    anew has a new chance of a false alarm.
+    looks and whenever one stops; with clusters, at whichever ends of windows one looks. Ask with a longer
+    ``stream`` from the same beginning; whoever begins anew has a new chance of a false alarm.
 
     Args:
         stream: Predictions since the monitor began.
@@ -72,7 +72,9 @@ def monitor(
         false_alarms: The probability of an alarm, ever, where nothing is wrong.
         positive_class: With two classes the one that is judged, as in :func:`calibrant.evaluate`.
         cluster: Which samples hang together, as in :func:`calibrant.evaluate`: patients, sessions. Clusters
-            then must be independent, and samples of one need not be.
+            then must be independent, and samples of one need not be; a cluster counts with the samples of
+            the window where it began. With ``"groups"`` those of the baseline are meant, too; where names
+            are given, the baseline must have clusters of its own.
         num_bins: Bins of the calibration error of a window.
         bootstrap: Resamples for the intervals of a window.
         seed: Random seed of these.
@@ -84,13 +86,15 @@ def monitor(
 
     Raises:
         TypeError: If something else than predictions is given.
-        InputError: If labels are missing, times do not fit, or the baseline is of another kind.
+        InputError: If labels are missing, times do not fit, or the baseline is of another kind, or without
+            clusters where they are given for the stream.
 
     Note:
         Against a baseline, the probability of a false alarm is an average over what the baseline leaves
         uncertain. Intervals of a window have their level there alone: of a hundred windows five are outside.
         Only the tests account for looking often. Where labels arrive late, the evidence of a past window
-        changes as they come in. An alarm comes some windows after a change, the sooner the larger it is.
+        changes as they come in; with clusters the bound holds for looks at windows that wait for none. An
+        alarm comes some windows after a change, the sooner the larger it is.
 
     References:
         Henzi and Ziegel, "Valid sequential inference on probability forecast performance", Biometrika 109,
@@ -127,7 +131,7 @@ def monitor(
     tests = [calibration_test(watched, decides=against == "stated")]
     if baseline is not None:
         check_predictions(baseline, "baseline")
-        baseline = _as_baseline(baseline, stream, positive_class)
+        baseline = _as_baseline(_in_clusters_too(baseline, cluster), stream, positive_class)
         tests += change_tests(single, single_of_each(baseline, seed), decides=against == "baseline")
     elif against == "baseline":
         raise InputError('`against="baseline"` goes with a `baseline`; there is none.')
@@ -179,6 +183,18 @@ def _known(stream: Predictions, labelled: ArrayLike | None) -> NDArray[np.bool_]
     if not known.any():
         raise InputError("there is nothing to judge: no sample has a label yet.")
     return known
+
+
+def _in_clusters_too(baseline: Predictions, cluster: Cluster) -> Predictions:
+    """The baseline in clusters where `cluster` names those of the stream."""
+    if isinstance(cluster, str) and baseline.groups is not None:
+        return in_clusters(baseline, cluster)
+    if cluster is None or baseline.clusters is not None:
+        return baseline
+    raise InputError(
+        "`baseline` must have clusters where `cluster` names those of the stream; got none; name them by "
+        "`baseline.with_clusters(names)`."
+    )
 
 
 def _as_baseline(baseline: Predictions, stream: Predictions, positive_class: int | str | None) -> Predictions:

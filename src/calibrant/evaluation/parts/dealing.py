@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from calibrant.evaluation.resampling.events import Indices
-from calibrant.predictions.partitioned import PartitionedPredictions, Piece
+from calibrant.predictions.partitioned import Part, PartitionedPredictions, Piece
 
 MOST_BATCHES, LEAST_BATCHES = 256, 32
 ROOM = 1 << 26  # bytes of the sums of classes
@@ -49,6 +49,12 @@ class Deal:
             return codes[which] % self.num_batches
         rows = np.arange(piece.first_row, piece.first_row + len(piece.labels))
         return rows // self.run % self.num_batches
+
+    def expected(self, part: Part, half: Half) -> float:
+        """How many rows of a part are to fit or to judge on; of halves about so many."""
+        if self.rule == "split":
+            return part.num_fit if half == "fit" else part.num_rows - part.num_fit
+        return part.num_rows / (2 if self.rule == "halves" else 1)
 
     def rows(self, piece: Piece, half: Half) -> tuple[Indices, Indices]:
         """The rows to fit or to judge on and their batches."""

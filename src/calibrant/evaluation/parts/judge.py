@@ -15,9 +15,10 @@ from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.spread import Spread, here
+from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.parts.tasks import sample, summed
 from calibrant.evaluation.prepare import Prepared, Request, prepare
-from calibrant.evaluation.resampling.clusters import FEW_CLUSTERS
+from calibrant.evaluation.resampling.clusters import few_note
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -35,12 +36,18 @@ def sampled_parts(
     """
     deal = Deal.of(table, num_bins, fits=fits)
     few = sample(table, deal, "test", LOOKED_AT, seed=request_seed, spread=spread)
-    if few is None:
-        raise InputError(f"`predictions` must hold two samples or more to judge; {table.address} does not.")
+    enough = few is not None and few.num_samples >= 2
     most = MOST_FITTED // table.num_classes
-    some = sample(table, deal, "fit", most, seed=request_seed, spread=spread) if fits else None
+    some = sample(table, deal, "fit", most, seed=request_seed, spread=spread) if fits and enough else None
+    if table.has_clusters and deal.rule == "halves" and (some is None or not enough):
+        raise InputError(
+            f"{table.address} has so few clusters that one half holds none of them; mark samples by "
+            "`split`, or fit nothing."
+        )
+    if few is None or not enough or (fits and some is None):
+        raise InputError(f"`predictions` must hold two samples or more to judge; {table.address} does not.")
     if some is None:
-        return few.with_split([1] * few.num_samples) if fits else few
+        return few
     values: dict[str, Any] = {table.space: torch.cat([some.values, few.values])}
     labels = [each.labels for each in (some, few) if each.labels is not None]
     return Predictions(
@@ -57,31 +64,42 @@ def prepare_parts(request: Request, table: PartitionedPredictions) -> Prepared:
     """As of the samples drawn, with what a reader must know of the table in place of them."""
     prepared = prepare(request)
     fits = anything_to_fit(request.calibrators)
-    deal = Deal.of(table, request.num_bins, fits=fits)
     notes = [note for note in prepared.notes if not note.startswith("Samples count as dependent")]
     notes += table.notes
-    notes.append(dealt_note(table, deal))
     words, number = "none", prepared.split.num_calibration
-    if number:
-        words = f"{number:,} samples, drawn at random from the calibration split"
-        if not table.has_split:
-            words = f"{number:,} samples, drawn at random from half of the table"
-        notes.append(f"Calibrators were fitted on {words} (seed {request.seed}).")
+    if fits and number:
+        whole = table.has_split and number == table.num_fit
+        place = "the calibration split" if table.has_split else "half of the table"
+        words = f"{'all ' if whole else ''}{number:,} samples" + (
+            " of " if whole else ", drawn at random from "
+        )
+        words += place if whole else f"{place} (seed {request.seed})"
+        notes.append(f"Calibrators were fitted on {words}.")
     split = replace(prepared.split, words=words, announce=not table.has_split)
     return replace(prepared, notes=tuple(notes), split=split)
 
 
-def dealt_note(table: PartitionedPredictions, deal: Deal) -> str:
-    """How memory is kept from growing, and what that means for the intervals."""
+def dealt_note(table: PartitionedPredictions, deal: Deal, sums: BatchSums) -> str:
+    """How memory is kept from growing, and what that means for the intervals.
+
+    Raises:
+        InputError: If all that is judged is in one batch.
+    """
+    number = len(sums.filled)
+    if number < 2:
+        raise InputError(
+            f"{table.address} must hold two samples or more to judge, of two clusters or more if there are "
+            "any: one cluster cannot be resampled; leave clusters out if the samples are independent."
+        )
     note = (
         f"The table was read part by part. Samples were dealt out to {deal.num_batches} batches, whose sums "
         "are kept and resampled; adaptive ECE, smCE, slope and intercept see mean confidences of cells."
     )
     if table.has_clusters:
         note += " A cluster is in one batch, so samples of one need not be independent."
-    if deal.num_batches < FEW_CLUSTERS:
-        note += " So few batches make intervals too short."
-    return note
+    if number < deal.num_batches:
+        note += f" {number} batches hold samples to judge."
+    return note + few_note(number)
 
 
 def judge_parts(fitted: Fitted, table: PartitionedPredictions, spread: Spread = here) -> Judged:
@@ -98,8 +116,9 @@ def judge_parts(fitted: Fitted, table: PartitionedPredictions, spread: Spread = 
         spread=spread,
         tell=prepared.steps.within,
     )
+    dealt = dealt_note(table, deal, found.arms[0])
     procedure = replace(prepared.procedure, clusters=len(found.arms[0].filled))
-    prepared = replace(prepared, procedure=procedure, notes=(*prepared.notes, *found.repairs))
+    prepared = replace(prepared, procedure=procedure, notes=(*prepared.notes, dealt, *found.repairs))
     names = tuple(table.class_names or map(str, range(table.num_classes)))
     reduced = [reduced_sums(each, names, procedure.metrics) for each in found.arms]
     return judged_arms(replace(fitted, prepared=prepared), reduced, found.arms[0].num_positions)

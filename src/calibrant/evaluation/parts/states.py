@@ -27,8 +27,10 @@ class BatchSums:
     num_bins: int
     num_batches: int
     agreement: Matrix = field(init=False)
-    fingerprint: int = 0
+    samples: int = 0
     """Alike where rows and labels are the same, in whatever order they are added."""
+    dealing: int = 0
+    """Alike where the rows are in the same batches."""
     _cells: Matrix = field(init=False)
     _classes: Matrix = field(init=False)
 
@@ -46,6 +48,11 @@ class BatchSums:
         return self.num_classes == 2
 
     @property
+    def fingerprint(self) -> tuple[int, int]:
+        """Alike where samples, labels and batches are the same."""
+        return self.samples, self.dealing
+
+    @property
     def num_positions(self) -> int:
         """How many samples were judged."""
         return int(self.agreement[: self.num_classes, 1].sum())
@@ -59,7 +66,8 @@ class BatchSums:
         fine = num_cells(self.num_bins)
         cell_edges, bin_edges = np.arange(fine + 1) / fine, np.arange(self.num_bins + 1) / self.num_bins
         room = np.empty(self.num_classes)
-        self.fingerprint ^= _mixed(piece.first_row + rows, piece.labels[rows])
+        self.samples ^= _mixed(piece.first_row + rows, piece.labels[rows])
+        self.dealing ^= _mixed(piece.first_row + rows, batches)
         whole = len(rows) == len(piece.labels)
         step = max(1, POSITIONS * 16 // self.num_classes)
         for start in range(0, len(rows), step):
@@ -88,7 +96,8 @@ class BatchSums:
     def merge(self, other: BatchSums) -> None:
         """Add the sums of another part."""
         self.agreement += other.agreement
-        self.fingerprint ^= other.fingerprint
+        self.samples ^= other.samples
+        self.dealing ^= other.dealing
         self._cells += other._cells
         self._classes += other._classes
 
@@ -120,7 +129,7 @@ class BatchSums:
 
 
 def _mixed(rows: Indices, labels: Indices) -> int:
-    """A number that is another one if a row has another label."""
+    """A number that is another one if a row has another label, or is in another batch."""
     mixed = (rows.astype(np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * (2 * labels.astype(np.uint64) + 1)
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -18,7 +18,7 @@ from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import Part, PartitionedPredictions
 
-SAMPLED_PARTS = 32  # at most, spread evenly over the table
+SAMPLED_PARTS = 32  # or as many as hold the rows wanted, spread evenly over the table
 
 
 @dataclass(frozen=True)
@@ -88,20 +88,19 @@ class SamplePart:
     table: PartitionedPredictions
     deal: Deal
     half: Half
-    per_row: float
-    """How many rows are drawn, as a share of those of the part."""
     seed: int
 
-    def __call__(self, part: Part) -> tuple[NDArray[Any], NDArray[np.int64], tuple[str, ...]]:
-        """Scores, labels, and clusters if there are any."""
+    def __call__(self, item: tuple[Part, float]) -> tuple[NDArray[Any], NDArray[np.int64], tuple[str, ...]]:
+        """Scores, labels, and clusters if there are any, of such a share of the rows of this half."""
+        part, share = item
         rng = generator(self.seed, Stream.SAMPLE, 2 * part.number + (self.half == "fit"))
         scores: list[NDArray[Any]] = []
         labels: list[NDArray[np.int64]] = []
         clusters: list[str] = []
         for piece in self.table.pieces(part):
             rows, _ = self.deal.rows(piece, self.half)
-            number = min(len(rows), int(rng.poisson(self.per_row * len(piece.labels))))
-            chosen = np.sort(rng.choice(rows, number, replace=False)) if number else rows[:0]
+            number = len(rows) if share == 1 else min(len(rows), int(rng.poisson(share * len(rows))))
+            chosen = np.sort(rng.choice(rows, number, replace=False)) if number < len(rows) else rows
             scores.append(piece.scores[chosen])
             labels.append(piece.labels[chosen])
             if piece.clusters is not None:
@@ -112,13 +111,12 @@ class SamplePart:
 def sample(
     table: PartitionedPredictions, deal: Deal, half: Half, number: int, *, seed: int, spread: Spread = here
 ) -> Predictions | None:
-    """About so many random rows, of parts that are spread over the table; None where there are hardly any."""
-    step = -(-len(table.parts) // SAMPLED_PARTS)
-    parts = table.parts[::step]
-    share = number / sum(part.num_rows for part in parts)
-    found = list(spread(SamplePart(table, deal, half, share, seed), parts))
-    labels = np.concatenate([labels for _, labels, _ in found])
-    if len(labels) < 2:
+    """About so many random rows of a half, of parts that are spread over it; all, if it has no more."""
+    shares = shares_to_draw(np.array([deal.expected(part, half) for part in table.parts]), number)
+    items = [(table.parts[k], float(shares[k])) for k in np.flatnonzero(shares)]
+    found = list(spread(SamplePart(table, deal, half, seed), items))
+    labels = np.concatenate([np.empty(0, np.int64), *(labels for _, labels, _ in found)])
+    if not len(labels):
         return None
     values: dict[str, Any] = {
         table.space: torch.from_numpy(np.concatenate([scores for scores, _, _ in found]))
@@ -130,6 +128,27 @@ def sample(
         clusters=[name for _, _, names in found for name in names] if table.has_clusters else None,
         source=table.source,
     )
+
+
+def shares_to_draw(held: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    """The share of the rows of each part to draw; in expectation every row is as likely.
+
+    Of many parts those are read that lie under windows, which are spread evenly over all rows.
+
+    Example:
+        >>> shares_to_draw(np.array([0.0, 30.0, 10.0]), 20)
+        array([0. , 0.5, 0.5])
+    """
+    total = float(held.sum())
+    share = min(1.0, number / total) if total else 0.0
+    if share == 1 or (held > 0).sum() <= SAMPLED_PARTS:
+        return np.where(held > 0, share, 0.0)
+    step = total / SAMPLED_PARTS
+    width = share * step
+    ends = np.append(0.0, np.cumsum(held)) - (step - width) / 2
+    below = np.floor(ends / step) * width + np.minimum(ends % step, width)  # of the windows, at the ends
+    drawn = np.where(held > 0, np.diff(below), 0.0)
+    return np.where(drawn > 1e-6, drawn / np.maximum(held, 1e-6), 0.0).clip(max=1.0)
 
 
 class one_thread:  # noqa: N801

@@ -160,6 +160,16 @@ def cluster_note(names: Sequence[str]) -> str:
         f"Samples count as dependent within {len(counts):,} clusters of {sizes} sample{plural}: "
         "intervals and p-values are those of whole clusters."
     )
-    if len(counts) < FEW_CLUSTERS:
-        said += f" {len(counts)} are few: below about {FEW_CLUSTERS}, intervals are too short all the same."
-    return said
+    return said + few_note(len(counts))
+
+
+def few_note(number: int) -> str:
+    """What is added where so few clusters, images or batches are resampled; else nothing.
+
+    Example:
+        >>> few_note(4), few_note(20)
+        (' 4 are few: below about 20, intervals are too short all the same.', '')
+    """
+    if number >= FEW_CLUSTERS:
+        return ""
+    return f" {number} are few: below about {FEW_CLUSTERS}, intervals are too short all the same."

@@ -1,4 +1,7 @@
-"""How large the largest gap of any bin may be, by exact intervals of the bins."""
+"""How large the largest gap of any bin may be, by intervals of the bins.
+
+They are exact where samples are independent and weigh alike.
+"""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ from calibrant._math.errors import InputError
 from calibrant.predictions.checks import shown
 from calibrant.predictions.formats import lm_eval
 from calibrant.predictions.formats.aliases import LABELS, ColumnNames, canonical
-from calibrant.predictions.formats.columns import Column, columns_of, fields_of_columns, layout_of
+from calibrant.predictions.formats.columns import KEYS, Column, columns_of, fields_of_columns, layout_of
 from calibrant.predictions.formats.contents import Arrays, FileContents, lines_named
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.names import choose, fields_of
-from calibrant.predictions.formats.stated import stated_fields, with_nested
+from calibrant.predictions.formats.stated import names_stated, stated_fields, with_nested
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
 Record: TypeAlias = dict[str, Any]
@@ -129,8 +129,7 @@ def fields_of_records(records: Sequence[Record], columns: ColumnNames | None) ->
         return _of_pipelines(records, name, names, stated_fields(records, columns))
     if form == "lists":
         cells = {name: [record.get(name) for record in records] for name in names}
-        arrays = {{"label": "labels"}.get(name, name): each for name, each in cells.items()}
-        return _of_arrays(arrays | stated_fields(records, columns))
+        return fields_of_lists(cells, records, columns)
     header = canonical(names, columns)
     layout = layout_of(header)
     given = dict(zip(header.names, names, strict=True))
@@ -139,6 +138,19 @@ def fields_of_records(records: Sequence[Record], columns: ColumnNames | None) ->
     others = {name: _cells(given[name], records) for name in layout.others}
     weights: dict[str, Column] = {name: numeric[name] for name in layout.weights}
     return fields_of_columns(layout, scores, others | weights)
+
+
+def fields_of_lists(
+    cells: Mapping[str, Any], records: Sequence[Record], columns: ColumnNames | None
+) -> dict[str, Any]:
+    """Of columns, in one of which a cell holds the scores of all classes; records hold the others."""
+    plural = {"label": "labels", **KEYS}
+    taken = names_stated(columns) - {*plural.values()}
+    arrays = {name: each for name, each in cells.items() if name not in taken and name not in plural}
+    for name, other in plural.items():
+        if name in cells:
+            arrays[name if other in cells else other] = cells[name]
+    return _of_arrays(arrays | stated_fields(records, columns))
 
 
 def names_of(records: Sequence[Record]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,16 @@ from calibrant._math.files import DAMAGE
 from calibrant._math.shapes import Float
 from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
-from calibrant.predictions.formats.columns import Column, Layout, columns_of, fields_of_columns, layout_of
+from calibrant.predictions.formats.columns import (
+    SPACES,
+    Column,
+    Layout,
+    columns_of,
+    fields_of_columns,
+    layout_of,
+)
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged
+from calibrant.predictions.formats.json_file import fields_of_lists
 from calibrant.predictions.formats.npz import as_numpy
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
@@ -30,6 +39,11 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
         if holds_top_k(file.schema_arrow.names):
             names: list[str] = file.schema_arrow.names
             return FileContents(fields=fields_of_top_k(names, lambda name: _cells(file, name), columns))
+        if (lists := lists_in(file.schema_arrow, columns)) is not None:
+            others = [name for name in file.schema_arrow.names if name != lists]
+            cells = {name: _cells(file, name) for name in (lists, *others)}
+            records = file.read(columns=others).to_pylist()
+            return FileContents(fields=fields_of_lists(cells, records, columns))
         layout, given = layout_in(file, columns)
         found = [given[name] for name in layout.scores]
         schema = file.schema_arrow  # made anew whenever it is asked for
@@ -90,7 +104,7 @@ def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
 def size_of_scores(path: Path, columns: ColumnNames | None = None) -> int:
     """Bytes of the scores, or 0 where they can only be read whole (an event, several labels per sample)."""
     with opened(path, BUFFER) as file:
-        if holds_top_k(file.schema_arrow.names):
+        if holds_top_k(file.schema_arrow.names) or lists_in(file.schema_arrow, columns) is not None:
             return 0
         layout, given = layout_in(file, columns)
         if len(layout.scores) < 2 or len(layout.labels) > 1:
@@ -175,6 +189,20 @@ def layout_in(file: Any, columns: ColumnNames | None) -> tuple[Layout, dict[str,
     return layout_of(header), dict(zip(header.names, given, strict=True))
 
 
+def values_of(file: Any, name: str) -> Iterator[tuple[Column, np.ndarray[Any, np.dtype[Any]]]]:
+    """The different values of a column in each row group, and how often each occurs; others are not read."""
+    for group in range(file.metadata.num_row_groups):
+        found = file.read_row_group(group, columns=[name]).column(name).value_counts()
+        yield column_of(found.field("values")), found.field("counts").to_numpy()
+
+
+def footer_of(file: Any) -> bytes:
+    """What stands at the end of the file: sizes, least and greatest values of every column."""
+    stream = io.BytesIO()
+    file.metadata.write_metadata_file(stream)
+    return stream.getvalue()
+
+
 def _other_columns(layout: Layout, file: Any, given: Mapping[str, str]) -> dict[str, Column]:
     """All columns in use but those of scores."""
     weights = {name: _numbers(given[name], file) for name in layout.weights}
@@ -210,17 +238,33 @@ def _cells(file: Any, name: str) -> Any:
     from pyarrow import types
 
     column = file.read(columns=[name]).column(name).combine_chunks()
-    if not (types.is_list(column.type) or types.is_large_list(column.type)):
+    if not _is_list(column.type):
         return column_of(column)
     flat = column.flatten()
     if types.is_struct(flat.type) or column.null_count or len(column) == 0 or len(flat) % len(column):
         return column.to_pylist()
-    sizes = np.diff(column.offsets.to_numpy())
-    if (sizes != sizes[0]).any():
-        return column.to_pylist()
+    if not types.is_fixed_size_list(column.type):
+        sizes = np.diff(column.offsets.to_numpy())
+        if (sizes != sizes[0]).any():
+            return column.to_pylist()
     texts = types.is_string(flat.type) or types.is_large_string(flat.type)
-    cells = np.array(flat.to_pylist()) if texts else flat.to_numpy(zero_copy_only=False)
+    cells = np.array(flat.to_pylist() if texts else flat.to_numpy(zero_copy_only=False))
     return cells.reshape(len(column), -1)
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+
+def lists_in(schema: Any, columns: ColumnNames | None) -> str | None:
+    """The column whose cells hold the scores of all classes."""
+    if columns is not None and (columns.probs or columns.logits):
+        return None
+    return next(
+        (name for name in SPACES.values() if name in schema.names and _is_list(schema.field(name).type)), None
+    )
 
 
 def column_of(column: Any) -> Column:

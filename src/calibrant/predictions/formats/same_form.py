@@ -185,6 +185,9 @@ def _write_parquet(
     del ending, new_ending
     table = parquet.whole_table(source)
     _check_rows(table.num_rows, scores)
+    if (lists := parquet.lists_in(table.schema, columns)) is not None:
+        table = table.set_column(table.column_names.index(lists), "probs", [list(scores)])
+        return lambda path: parquet.write_table(table, path)
     for column, (place, title) in enumerate(_places(table.column_names, columns).items()):
         table = table.set_column(place, title, [scores[:, column]])
     return lambda path: parquet.write_table(table, path)

@@ -16,6 +16,20 @@ Records: TypeAlias = Sequence[Mapping[str, Any]]
 _MOST_LISTED = 12
 
 
+def names_stated(columns: ColumnNames | None) -> set[str]:
+    """What the caller says labels, groups, bands and clusters are called.
+
+    Example:
+        >>> sorted(names_stated(ColumnNames(label="who", bands=("place:0:9",))))
+        ['place', 'who']
+    """
+    if columns is None:
+        return set()
+    groups = (columns.group,) if isinstance(columns.group, str) else columns.group or ()
+    bands = (name for name, _ in map(named_bands, columns.bands))
+    return {each for each in (columns.label, columns.cluster, *groups, *bands) if each is not None}
+
+
 def stated_fields(records: Records, columns: ColumnNames | None, *, within: str = "") -> dict[str, Any]:
     """Labels, groups and clusters, as far as the caller says what they are called.
 

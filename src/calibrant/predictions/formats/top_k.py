@@ -20,14 +20,19 @@ LOGITS = ("top_k_logits", "top_logits")
 LOG_PROBS = ("top_logprobs", "top_k_logprobs", "top_log_probs")
 INDICES = ("top_k_indices", "top_indices", "top_k_ids", "top_ids", "top_tokens", "top_k_tokens")
 REST = ("log_rest",)
-OWN = ("label_logit", "label_logits", "label_logprob", "label_logprobs", "logprob", "logprobs")
+OWN = ("label_logit", "label_logits", "label_logprob", "label_logprobs")
+OF_TOKEN = ("logprob", "logprobs")
 SIZE = ("num_classes", "vocab_size")
-TRUTH = ("labels", "label", "token", "tokens", "token_id", "token_ids", *LABELS)
+TOKENS = ("token", "tokens", "token_id", "token_ids")
+TRUTH = ("labels", "label", *TOKENS, *LABELS)
 COMPANIONS = ("split", "weights", "groups", "clusters")
 """Names by which arrays and columns go; the first is calibrant's."""
 
 IMPLIED = frozenset({"confidence", "correct"})
 """What the largest logits say themselves, and files that calibrant wrote hold beside them."""
+
+FEWEST_DRAWN, NEARLY_ALL = 20, 0.98
+"""How many samples, and what share of them, make it a matter to be said that `token` is the most probable."""
 
 _SINGULAR = {"weights": "weight", "groups": "group", "clusters": "cluster"}
 
@@ -69,12 +74,15 @@ def fields_of_top_k(
         log_probs = one_of(LOG_PROBS)
     rest, indices, own, size = (one_of(names) for names in (REST, INDICES, OWN, SIZE))
     labels = one_of(TRUTH, columns.label)
+    by_token = labels is not None and used[-1] in TOKENS
+    if own is None and by_token:  # beside another truth it is that of whatever token was drawn
+        own = one_of(OF_TOKEN)
     if logits is not None and rest is None:
         raise InputError(
             f"`{used[0]}` needs `log_rest`, the log-sum-exp of the logits that are not listed; "
             "log-probabilities, called `top_logprobs`, need none."
         )
-    values, listed = _split_pairs(logits if log_probs is None else log_probs)
+    values, listed, left_out = _split_pairs(logits if log_probs is None else log_probs)
     indices = listed if indices is None else indices
     if indices is None:
         raise InputError(f"`{used[0]}` needs `top_k_indices`, the classes of its columns; {listing(found)}.")
@@ -94,8 +102,8 @@ def fields_of_top_k(
         elif (values := one_of((name, _SINGULAR.get(name, name)), stated)) is not None:
             fields[name] = values
     unused = [name for name in found if name not in {*used, *IMPLIED}]
-    notes = (f"Not used: {listing(unused)}.",) if unused else ()
-    return fields | {"notes": (*notes, *notes_of(top_k, true))}
+    notes = [*left_out, *notes_of(top_k, true), *(drawn_notes(top_k, true) if by_token else ())]
+    return fields | {"notes": ([f"Not used: {listing(unused)}."] if unused else []) + notes}
 
 
 def arrays_of_top_k(top_k: TopK) -> dict[str, Any]:
@@ -130,8 +138,25 @@ def notes_of(top_k: TopK, labels: torch.Tensor | None) -> tuple[str, ...]:
     return (unknown,)
 
 
-def _split_pairs(values: Any) -> tuple[Any, Any]:
-    """``[{"token": ..., "logprob": ...}, ...]`` of each sample, or ``{token: logprob}``, as two lists."""
+def drawn_notes(top_k: TopK, labels: torch.Tensor | None) -> tuple[str, ...]:
+    """That a token which is nearly always the most probable one was perhaps drawn by the model itself."""
+    if labels is None or len(labels) < FEWEST_DRAWN:
+        return ()
+    first = int((labels == top_k.predicted).sum())
+    if first < NEARLY_ALL * len(labels):
+        return ()
+    said = (
+        f"`token` is the most probable one in {first:,} of {len(labels):,} samples. If the model wrote these "
+        "tokens itself, they are no truth to judge it by: score a given text instead."
+    )
+    return (said,)
+
+
+def _split_pairs(values: Any) -> tuple[Any, Any, list[str]]:
+    """``[{"token": ..., "logprob": ...}, ...]`` of each sample, or ``{token: logprob}``, as two lists.
+
+    With what is to be said of rows that list more than others.
+    """
     first = values[0] if isinstance(values, list) and values else None
     if isinstance(first, dict):
         values = [[{"token": key, "logprob": value} for key, value in row.items()] for row in values]
@@ -144,11 +169,23 @@ def _split_pairs(values: Any) -> tuple[Any, Any]:
         ]
         first = values[0]
     if not (isinstance(first, list) and first and isinstance(first[0], dict)):
-        return values, None
-    fewest = min(map(len, values))
+        return values, None, []
+    lengths = [len(row) if isinstance(row, list) else 0 for row in values]
+    fewest, most = min(lengths), max(lengths)
+    shortest = lengths.index(fewest)
+    if not fewest:
+        raise InputError(
+            f"`top_logprobs` must list some classes in every row; row {shortest} lists none; leave it out."
+        )
+    lost = sum(lengths) - fewest * len(lengths)
+    said = (
+        f"Row {shortest} lists {fewest} classes, others up to {most}. The {fewest} most probable of each row "
+        f"are used, and {lost:,} of {sum(lengths):,} log-probabilities left out."
+    )
     rows = [sorted(row, key=lambda each: -float(each["logprob"]))[:fewest] for row in values]
     name = "token_id" if all("token_id" in each for row in rows for each in row) else "token"
-    return [[each["logprob"] for each in row] for row in rows], [[each[name] for each in row] for row in rows]
+    log_probs = [[each["logprob"] for each in row] for row in rows]
+    return log_probs, [[each[name] for each in row] for row in rows], [said] if most > fewest else []
 
 
 def _numbered(indices: Any, labels: Any) -> tuple[Any, torch.Tensor | None]:
@@ -171,7 +208,7 @@ def _matrix(values: Any, name: str) -> Any:
     try:
         return np.asarray(values)
     except ValueError as error:
-        raise InputError(f"`{name}` must hold as many entries in every row.") from error
+        raise InputError(f"`{name}` must hold as many entries in every row{_uneven(values)}.") from error
 
 
 def _floats(values: Any, name: str) -> Any:
@@ -180,7 +217,14 @@ def _floats(values: Any, name: str) -> Any:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"`{name}` must hold numbers, as many in every row.") from error
+        raise InputError(f"`{name}` must hold numbers, as many in every row{_uneven(values)}.") from error
+
+
+def _uneven(rows: Sequence[Any]) -> str:
+    """Which row is the first to have another length."""
+    lengths = [len(row) if isinstance(row, Sequence | np.ndarray) else 0 for row in rows]
+    row = next((k for k, length in enumerate(lengths) if length != lengths[0]), None)
+    return "" if row is None else f"; row 0 holds {lengths[0]}, row {row} {lengths[row]}"
 
 
 def _size(given: Any) -> int | None:

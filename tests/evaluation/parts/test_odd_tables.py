@@ -1,0 +1,192 @@
+"""Tables as they come: a split by files, groups, few clusters, columns that differ from file to file."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from calibrant import InputError, Predictions, evaluate
+from calibrant.cli import parts as command_parts
+from calibrant.cli.parts import fit_in_parts, opened_alike
+from calibrant.cli.reading import Reading
+from calibrant.evaluation import check, compare
+from calibrant.evaluation.parts.dealing import Deal
+from calibrant.evaluation.parts.judge import sampled_parts
+from calibrant.evaluation.parts.spread import here
+from calibrant.evaluation.parts.tasks import sample, shares_to_draw
+from calibrant.predictions import ColumnNames, partitioned
+from calibrant.predictions.partitioned import PartitionedPredictions
+from command_line import call
+
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+QUICK = {"bootstrap": 10, "null_draws": 10, "calibrators": []}
+
+
+def columns(number: int, *, seed: int = 0) -> dict[str, np.ndarray]:
+    """Logits of two classes and labels drawn from them."""
+    rng = np.random.default_rng(seed)
+    log_odds = 2 * rng.normal(size=number)
+    labels = (log_odds + rng.logistic(size=number) > 0).astype(int)
+    return {"label": labels, "logit_0": np.zeros(number), "logit_1": log_odds}
+
+
+def table(path, given, *, columns: ColumnNames | None = None, **how) -> PartitionedPredictions:
+    """One file, opened."""
+    parquet.write_table(pyarrow.table(given), path, **how)
+    return PartitionedPredictions(path, columns=columns)
+
+
+@pytest.mark.parametrize("marked", ["calibration", "test"])
+def test_a_split_is_found_in_whichever_part_it_is(marked, tmp_path, monkeypatch) -> None:
+    """Of forty parts one alone holds the rows of a half: these are drawn, and no other is fitted on."""
+    monkeypatch.setattr(partitioned, "PART", 1)
+    other = {"calibration": "test", "test": "calibration"}[marked]
+    split = np.where(np.arange(160) // 4 == 1, marked, other)
+    found = table(tmp_path / "a.parquet", columns(160) | {"split": split}, row_group_size=4)
+    assert (len(found.parts), found.num_fit) == (40, 4 if marked == "calibration" else 156)
+    drawn = sampled_parts(found, 0, num_bins=15, fits=True)
+    assert [int((drawn.split == code).sum()) for code in (0, 1)] == [found.num_fit, 160 - found.num_fit]
+    fitted, _ = fit_in_parts(found, None, every_row=False, spread=here)
+    assert fitted.fit_result_.num_samples == found.num_fit
+
+
+def test_a_split_of_one_part_only_is_none(tmp_path) -> None:
+    """Rows that are all marked for testing are halved where something is fitted, as in memory."""
+    found = table(tmp_path / "a.parquet", columns(200) | {"split": np.ones(200, int)})
+    assert [Deal.of(found, 15, fits=fits).rule for fits in (True, False)] == ["halves", "all"]
+    with pytest.raises(InputError, match="no calibration split"):
+        fit_in_parts(found, None, every_row=False, spread=here)
+
+
+def test_every_row_of_a_half_is_as_likely_to_be_drawn(tmp_path, monkeypatch) -> None:
+    """Parts give as many rows as they hold of the half; of many parts those under windows give them."""
+    monkeypatch.setattr(partitioned, "PART", 1)
+    given = columns(4000) | {"label": np.arange(4000) // 2000}
+    split = np.where((given["label"] == 0) | (np.arange(4000) % 20 == 0), 0, 1)
+    found = table(tmp_path / "a.parquet", given | {"split": split}, row_group_size=2000)
+    drawn = sample(found, Deal.of(found, 15, fits=True), "fit", 1000, seed=0)
+    assert float(drawn.labels.double().mean()) == pytest.approx(100 / 2100, abs=0.02)
+    assert drawn.num_samples == pytest.approx(1000, abs=100)
+    held = np.random.default_rng(0).integers(0, 50, 400).astype(float)
+    shares = shares_to_draw(held, 700)
+    assert float(shares @ held) == pytest.approx(700)
+    assert shares.max() <= 1
+    assert (shares > 0).sum() < 150
+    assert (shares_to_draw(held, 10**6) == (held > 0)).all()
+
+
+def test_groups_are_left_out_and_may_be_clusters(tmp_path) -> None:
+    """A table with groups is read, which is said; a caller may say that they are clusters."""
+    given = columns(300) | {"group": [f"g{k % 60}" for k in range(300)]}
+    found = table(tmp_path / "a.parquet", given)
+    assert any("Groups (group) are not judged" in note for note in evaluate(found, **QUICK).notes)
+    named = ColumnNames(group=("group", "site"))
+    several = table(tmp_path / "b.parquet", given | {"site": ["x", "y"] * 150}, columns=named)
+    assert any("Groups (group, site) are not" in note for note in several.notes)
+    assert PartitionedPredictions(tmp_path / "a.parquet", columns=ColumnNames(cluster="group")).has_clusters
+    done = call(
+        *(
+            "check",
+            "a.parquet",
+            "--max-ece",
+            "0.9",
+            "--cluster",
+            "group",
+            "--engine",
+            "serial",
+            "--json",
+            "-",
+        ),
+        folder=tmp_path,
+    )
+    assert "A cluster is in one batch" in json.loads(done.stdout)["notes"][0]
+
+
+def test_tables_dealt_out_differently_are_not_paired(tmp_path) -> None:
+    """The same rows with and without clusters: no batch of the one is one of the other, which is said."""
+    given = columns(400)
+    plain = table(tmp_path / "a.parquet", given)
+    apart = table(tmp_path / "b.parquet", given | {"cluster": [f"c{k // 2}" for k in range(400)]})
+    found = compare([("a", plain), ("b", apart)], bootstrap=10, null_draws=10)
+    assert not found.paired
+    assert any("dealt out to other batches" in note for note in found.notes)
+    against = check(plain, baseline=apart, bootstrap=10)
+    assert (against.paired, sum("dealt out to other" in note for note in against.notes)) == (False, 1)
+
+
+def test_few_clusters_are_said_and_one_is_refused(tmp_path) -> None:
+    """Four patients make intervals too short, however many batches there are; one makes none."""
+    given = columns(400)
+    four = table(tmp_path / "a.parquet", given | {"cluster": [f"c{k % 4}" for k in range(400)]})
+    for notes in (evaluate(four, **QUICK).notes, check(four, {"ece": 0.5}, bootstrap=10).notes):
+        assert sum("4 are few: below about 20" in note for note in notes) == 1
+    one = table(tmp_path / "b.parquet", given | {"cluster": ["c"] * 400})
+    with pytest.raises(InputError, match="one cluster cannot be resampled"):
+        evaluate(one, **QUICK)
+    with pytest.raises(InputError, match="so few clusters that one half holds none"):
+        sampled_parts(one, 0, num_bins=15, fits=True)
+    with pytest.raises(InputError, match="one cluster cannot be resampled"):
+        check(one, {"ece": 0.5}, bootstrap=10)
+
+
+def test_all_files_have_the_columns_that_are_read(tmp_path) -> None:
+    """A split in one file only is refused either way; scores keep the precision of the finest."""
+    given = columns(4)
+    for names in ("ab", "ba"):
+        folder = tmp_path / names
+        folder.mkdir()
+        table(folder / f"{names[0]}.parquet", given)
+        table(folder / f"{names[1]}.parquet", given | {"split": [0, 1, 0, 1]})
+        with pytest.raises(InputError, match=r"must have the columns of .*`split` is in one of them only"):
+            PartitionedPredictions(folder)
+    finer = {name: values + (1e-12 if name == "logit_1" else 0) for name, values in given.items()}
+    coarse = {
+        name: values.astype(np.float32) if "logit" in name else values for name, values in given.items()
+    }
+    folder = tmp_path / "fine"
+    folder.mkdir()
+    table(folder / "a.parquet", coarse)
+    table(folder / "b.parquet", finer)
+    found = PartitionedPredictions(folder)
+    assert next(found.pieces(found.parts[1])).scores[:, 1].tolist() == finer["logit_1"].tolist()
+
+
+def test_other_content_has_another_hash(tmp_path) -> None:
+    """Files of one name and size, with other scores, are other predictions."""
+    hashes: set[str] = set()
+    for seed in (0, 1, 1):
+        table(tmp_path / "a.parquet", columns(50, seed=seed))
+        hashes.add(PartitionedPredictions(tmp_path).source.sha256)
+    assert len(hashes) == 2
+
+
+def test_a_large_file_is_read_whole_where_it_must_be(tmp_path, monkeypatch) -> None:
+    """Options that sums do not know, groups, and a partner in memory are no reason to refuse a large file."""
+    monkeypatch.setattr(command_parts, "MOST_HELD", 100)
+    given = columns(200)
+    table(tmp_path / "a.parquet", given)
+    table(tmp_path / "c.parquet", given | {"cluster": [f"c{k // 2}" for k in range(200)]})
+    Predictions(logits=np.stack([given["logit_0"], given["logit_1"]], 1), labels=given["label"]).save(
+        tmp_path / "a.npz"
+    )
+
+    def large(*names: str, whole: bool = False) -> list[bool]:
+        paths = [tmp_path / name for name in names]
+        return [bool(each) for each in opened_alike(paths, Reading(), ignore_index=None, whole=whole)]
+
+    assert large("a.parquet", "a.parquet") == [True, True]
+    assert large("a.parquet", "a.npz") == large("a.parquet", "c.parquet") == [False, False]
+    assert large("c.parquet", whole=True) == [False]
+    table(tmp_path / "g.parquet", given | {"group": ["g", "h"] * 100})
+    assert large("g.parquet") == [False]
+    arguments = ("check", "a.parquet", "--max-ece", "0.9", "--positive-class", "0", "--bootstrap", "10")
+    done = call(*arguments, folder=tmp_path)
+    assert (done.returncode, "part by part" in done.stdout) == (0, False)
+    arguments = ("evaluate", "a.parquet", "--calibration", "a.npz", "--method", "temperature")
+    done = call(*arguments, "--bootstrap", "10", "--json", "-", folder=tmp_path)
+    assert "part by part" not in done.stdout
+    assert (done.returncode, json.loads(done.stdout)["num_calibration"]) == (0, 200)
