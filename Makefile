@@ -13,9 +13,10 @@ test test-slow test-all docs-check mutants wheel-test: export OMP_NUM_THREADS :=
 # Hundreds of fresh processes read what the first one compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Most of what the dependencies bring is never imported, so nothing is compiled ahead.
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
 	touch $@
 
 demo: $(VENV)/installed  ## train on the bundled digits, evaluate, repair, write demo/report.html
