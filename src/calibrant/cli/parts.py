@@ -56,7 +56,7 @@ def opened_parts(
         if not parquet:
             raise InputError(
                 f"--engine is for Parquet: a file, a folder of them, or an address; {path} is none; "
-                f"`calibrant convert {path} FILE.parquet` makes one."
+                f"`calibrant.load_predictions({str(path)!r}).save('FILE.parquet')` makes one."
             )
         return PartitionedPredictions(path, columns=reading.columns_of_parts)
     whole = whole or reading.percent or reading.kind is not None or reading.annotations is not None
