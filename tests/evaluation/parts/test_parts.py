@@ -14,7 +14,8 @@ from calibrant.evaluation import Evaluation, check, compare
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.tasks import summed
 from calibrant.predictions import partitioned
-from calibrant.predictions.partitioned import PartitionedPredictions, is_partitioned, restored
+from calibrant.predictions.formats.parquet_files import is_partitioned, restored
+from calibrant.predictions.partitioned import PartitionedPredictions
 from command_line import call
 
 pytest.importorskip("pyarrow")
