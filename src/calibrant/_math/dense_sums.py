@@ -33,7 +33,6 @@ def even_cell(cells: NDArray[np.int64], num_even: int) -> NDArray[np.int64]:
     return (cells - HALVINGS).clip(0, num_even - 1)
 
 
-
 @njit
 def add_positions(
     scores: NDArray[np.float64],
