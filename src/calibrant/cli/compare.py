@@ -116,7 +116,7 @@ def compare(
 def _runs(names: list[str], files: list[Path]) -> dict[str, Run]:
     """The finished runs among them."""
     from calibrant.predictions.dense import is_dense
-    from calibrant.predictions.partitioned import is_partitioned
+    from calibrant.predictions.formats.parquet_files import is_partitioned
 
     folders = {
         name: path

@@ -27,6 +27,7 @@ from calibrant.cli.fit import fit
 from calibrant.cli.heatmap import heatmap
 from calibrant.cli.manner import Quiet, Verbose, Version, manner, mannered
 from calibrant.cli.monitor import monitor
+from calibrant.cli.outlet import outlet
 from calibrant.cli.predict import predict
 from calibrant.cli.runs import runs
 from calibrant.cli.serve import serve
@@ -120,6 +121,7 @@ def run() -> None:
     atexit.register(gc.freeze)
     here = str(Path.cwd())  # where `module:factory` is looked for; last, so that it hides nothing
     sys.path += [] if here in sys.path else [here]
+    sys.stdout, sys.stderr = outlet(sys.stdout), outlet(sys.stderr)
     warnings.showwarning = lambda message, *_, **__: errors().print(
         f"note: {message}", style="yellow", markup=False, highlight=False
     )

@@ -12,6 +12,13 @@ from calibrant.evaluation.result import Comparison, Evaluation, Repair, Verdict
 
 Found = TypeVar("Found", Evaluation, Comparison, Monitoring)
 
+# Where paths may stand, beside the command. Arms and models have numbers by the thousand and no paths.
+_TEXTS = {
+    Evaluation: ("verdict", "notes", "settings"),
+    Monitoring: ("notes", "source", "baseline"),
+    Comparison: ("verdict", "short", "warnings", "notes"),
+}
+
 # From a root (/, C:\, \\host) up to the last separator before the name.
 _FOLDERS = re.compile(r"(?<![\w.~/\\-])(?:[A-Za-z]:[\\/]|\\\\|/)(?:[^\s/\\'\"`]+[\\/])+(?=[^\s/\\'\"`])")
 
@@ -49,35 +56,18 @@ def to_share(found: Found) -> Found:
 
 
 def _cut(value: Any) -> Any:
-    """Texts, and what holds them; arms and models have numbers by the thousand and no paths."""
+    """Texts, and what holds them."""
     if isinstance(value, str):
         return without_folders(value)
-    if isinstance(value, Evaluation):
-        return dataclasses.replace(
-            value,
-            command=None if value.command is None else command_to_share(value.command),
-            verdict=_cut(value.verdict),
-            notes=_cut(value.notes),
-            settings=_cut(value.settings),
-        )
-    if isinstance(value, Monitoring):
-        return dataclasses.replace(
-            value,
-            command=None if value.command is None else command_to_share(value.command),
-            notes=_cut(value.notes),
-            source=_cut(value.source),
-            baseline=_cut(value.baseline),
-        )
-    if isinstance(value, Comparison):
-        return dataclasses.replace(
-            value,
-            command=None if value.command is None else command_to_share(value.command),
-            verdict=_cut(value.verdict),
-            short=_cut(value.short),
-            warnings=_cut(value.warnings),
-            notes=_cut(value.notes),
-            models=tuple(dataclasses.replace(each, name=_cut(each.name)) for each in value.models),
-        )
+    for kind, texts in _TEXTS.items():
+        if isinstance(value, kind):
+            changes = {name: _cut(getattr(value, name)) for name in texts}
+            if isinstance(value, Comparison):
+                changes["models"] = tuple(
+                    dataclasses.replace(each, name=_cut(each.name)) for each in value.models
+                )
+            command = None if value.command is None else command_to_share(value.command)
+            return dataclasses.replace(value, command=command, **changes)
     if isinstance(value, Verdict) and value.commands:
         commands = tuple(command_to_share(each) for each in value.commands)
         return dataclasses.replace(_cut(dataclasses.replace(value, commands=())), commands=commands)

@@ -6,12 +6,13 @@ import math
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from calibrant._math.dense_sums import CELL_SUMS
+from calibrant._math.dense_sums import CELL_SUMS, HALVINGS
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.resampling.events import Indices, Matrix
@@ -21,14 +22,19 @@ POSITIONS = 1 << 15  # of a block
 LEAST_CELLS, MOST_CELLS = 256, 1200
 
 
-def num_cells(num_bins: int) -> int:
-    """Cells of confidence that divide both the bins and hundredths, where these are not too many."""
+def num_even(num_bins: int) -> int:
+    """Even cells of confidence that divide both the bins and hundredths, where these are not too many."""
     shared = math.lcm(num_bins, 100)
     return (
         shared
         if LEAST_CELLS <= shared <= MOST_CELLS
         else num_bins * 2 * math.ceil(LEAST_CELLS / num_bins / 2)
     )
+
+
+def num_cells(num_bins: int) -> int:
+    """Those, and the pieces of the first and the last."""
+    return num_even(num_bins) + 2 * HALVINGS
 
 
 class Sums(Protocol):
@@ -116,36 +122,24 @@ class ImageSums:
 
     def add(self, image: Image, *, logits: bool, calibrator: Calibrator | None) -> None:
         """Add an image, as its scores are or after a calibrator."""
-        from calibrant._math.dense_sums import add_positions  # compiled
-
-        fine = num_cells(self.num_bins)
-        cell_edges, bin_edges = np.arange(fine + 1) / fine, np.arange(self.num_bins + 1) / self.num_bins
-        cells = np.zeros((1, fine, 2, CELL_SUMS))
+        cells = np.zeros((1, num_cells(self.num_bins), 2, CELL_SUMS))
         classes = np.zeros((1, self.num_classes, self.num_bins, 3))
         one = np.zeros(POSITIONS, np.int64)  # the image is a batch
-        room = np.empty(self.num_classes)
         for start in range(0, len(image.labels), POSITIONS):
             part = slice(start, start + POSITIONS)
-            scores = np.ascontiguousarray(image.scores[:, part].T, dtype=np.float64)
-            if calibrator is not None:
-                scores = calibrated(scores, calibrator, logits=logits)
-            wrong = add_positions(
-                scores,
+            wrong = add_scores(
+                image.scores[:, part].T,
                 image.labels[part],
-                logits or calibrator is not None,
-                self.event,
-                cell_edges,
-                bin_edges,
                 one,
-                cells,
-                classes,
-                self.agreement,
-                room,
+                (cells, classes, self.agreement),
+                logits=logits,
+                calibrator=calibrator,
             )
-            if wrong >= 0:
-                values = ", ".join(f"{value:g}" for value in scores[wrong][:5])
+            if wrong is not None:
                 kind = "finite numbers" if logits else "probabilities"
-                raise InputError(f"scores must be {kind}; image {image.name!r} holds {values} at a position.")
+                raise InputError(
+                    f"scores must be {kind}; image {image.name!r} holds {wrong.values} at a position."
+                )
         filled = np.flatnonzero(cells[:, :, :, 0].ravel())
         self.names.append(image.name)
         self.labels.append(zlib.crc32(np.ascontiguousarray(image.labels).data))
@@ -195,7 +189,47 @@ def sums_of(
                 each.add(image, logits=logits, calibrator=calibrator)
 
 
-def calibrated(scores: Matrix, calibrator: Calibrator, *, logits: bool) -> Matrix:
+class Wrong(NamedTuple):
+    """A position with scores that cannot be added."""
+
+    position: int
+    values: str
+
+
+def add_scores(
+    scores: NDArray[Any],
+    labels: Indices,
+    batches: Indices,
+    sums: tuple[Matrix, Matrix, Matrix],
+    *,
+    logits: bool,
+    calibrator: Calibrator | None,
+) -> Wrong | None:
+    """Add scores ``(P, C)``, as they are or after a calibrator, to the three sums of `add_positions`."""
+    from calibrant._math.dense_sums import add_positions, cell_edges  # compiled
+
+    cells, classes, agreement = sums
+    _, num_classes, num_bins, _ = classes.shape
+    scores = np.ascontiguousarray(scores, dtype=np.float64)
+    if calibrator is not None:
+        scores = _calibrated(scores, calibrator, logits=logits)
+    wrong = add_positions(
+        scores,
+        labels,
+        logits or calibrator is not None,
+        num_classes == 2,
+        cell_edges(cells.shape[1] - 2 * HALVINGS),
+        np.arange(num_bins + 1) / num_bins,
+        batches,
+        cells,
+        classes,
+        agreement,
+        np.empty(num_classes),
+    )
+    return None if wrong < 0 else Wrong(wrong, ", ".join(f"{value:g}" for value in scores[wrong][:5]))
+
+
+def _calibrated(scores: Matrix, calibrator: Calibrator, *, logits: bool) -> Matrix:
     """Log-probabilities ``(P, C)``, or logits of two classes."""
     given = torch.from_numpy(scores)
     if not logits:

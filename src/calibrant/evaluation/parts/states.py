@@ -10,7 +10,7 @@ import numpy as np
 from calibrant._math.dense_sums import CELL_SUMS, COUNT
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.states import POSITIONS, calibrated, num_cells
+from calibrant.evaluation.dense.states import POSITIONS, add_scores, num_cells
 from calibrant.evaluation.resampling.events import Indices, Matrix
 from calibrant.predictions.partitioned import Piece
 
@@ -61,37 +61,23 @@ class BatchSums:
         self, piece: Piece, rows: Indices, batches: Indices, *, logits: bool, calibrator: Calibrator | None
     ) -> None:
         """Add some rows, as their scores are or after a calibrator."""
-        from calibrant._math.dense_sums import add_positions  # compiled
-
-        fine = num_cells(self.num_bins)
-        cell_edges, bin_edges = np.arange(fine + 1) / fine, np.arange(self.num_bins + 1) / self.num_bins
-        room = np.empty(self.num_classes)
         self.samples ^= _mixed(piece.first_row + rows, piece.labels[rows])
         self.dealing ^= _mixed(piece.first_row + rows, batches)
         whole = len(rows) == len(piece.labels)
         step = max(1, POSITIONS * 16 // self.num_classes)
         for start in range(0, len(rows), step):
             part = slice(start, start + step) if whole else rows[start : start + step]
-            scores = np.ascontiguousarray(piece.scores[part], dtype=np.float64)
-            if calibrator is not None:
-                scores = calibrated(scores, calibrator, logits=logits)
-            wrong = add_positions(
-                scores,
+            wrong = add_scores(
+                piece.scores[part],
                 piece.labels[part],
-                logits or calibrator is not None,
-                self.event,
-                cell_edges,
-                bin_edges,
                 batches[start : start + step],
-                self._cells,
-                self._classes,
-                self.agreement,
-                room,
+                (self._cells, self._classes, self.agreement),
+                logits=logits,
+                calibrator=calibrator,
             )
-            if wrong >= 0:
-                row = piece.first_row + int(rows[start + wrong])
-                values = ", ".join(f"{value:g}" for value in scores[wrong][:5])
-                raise InputError(f"scores must be finite; row {row:,} of all holds {values}.")
+            if wrong is not None:
+                row = piece.first_row + int(rows[start + wrong.position])
+                raise InputError(f"scores must be finite; row {row:,} of all holds {wrong.values}.")
 
     def merge(self, other: BatchSums) -> None:
         """Add the sums of another part."""

@@ -18,6 +18,7 @@ from calibrant.experiments.records import Records
 from calibrant.experiments.studies.coverage.measure import (
     RECORDS,
     Cell,
+    add_batches,
     cells_of,
     forms_of,
     predictions_of,
@@ -59,16 +60,14 @@ def run_alarms(
     tell: Callable[[str], None] = print,
 ) -> None:
     """A batch of each seed in every cell whose truth is stated, unless the store has it."""
-    records, method, sets = Records(store / RECORDS), setting.method, setting.alarm_sets
-    cells = list(calibrated_cells(cells_of(setting, folder)))
-    for seed in seeds:
-        for cell in cells:
-            records.get(
-                f"alarms, seed {seed}, {cell.title}, {sets} sets, {method}",
-                lambda seed=seed, cell=cell: {
-                    "seed": seed,
-                    "cell": vars(cell),
-                    "alarms": alarm_batch(cell, folder, method, seed, sets),
-                },
-            )
-        tell(f"coverage: batch {seed}, alarms of {sets} more sets in each of {len(cells)} cells")
+    method, sets = setting.method, setting.alarm_sets
+    add_batches(
+        Records(store / RECORDS),
+        "alarms",
+        list(calibrated_cells(cells_of(setting, folder))),
+        seeds,
+        lambda cell, seed: {"alarms": alarm_batch(cell, folder, method, seed, sets)},
+        how=f"{sets} sets, {method}",
+        tell=tell,
+        added=f"alarms of {sets} more sets",
+    )

@@ -96,33 +96,48 @@ def run_coverage(
         for scale in (cell.scale, cell.after):
             one = Cell(classes=cell.classes, samples=cell.samples, scale=scale)
             true[one] = _truth(records, one, folder, method)
-    for seed in seeds:  # differences come last: they are the least that is asked for
+    add_batches(
+        records,
+        "sets",
+        cells,
+        seeds,
+        lambda cell, seed: {"truth": true[cell], **_batch(cell, folder, method, seed, gaps[cell])},
+        how=f"{method}",
+        tell=tell,
+        added=f"{method.sets} more sets",
+    )
+    add_batches(  # they come last: they are the least that is asked for
+        records,
+        "changes",
+        changes,
+        seeds,
+        lambda cell, seed: {"truth": _difference(true, cell), "changes": _changes(cell, method, seed)},
+        how=f"{method}",
+        tell=tell,
+        added=f"{method.changed_sets} more differences",
+    )
+    return finished(store, setting)
+
+
+def add_batches(
+    records: Records,
+    kind: str,
+    cells: Collection[Cell],
+    seeds: Sequence[int],
+    compute: Callable[[Cell, int], Mapping[str, Any]],
+    *,
+    how: str,
+    tell: Callable[[str], None],
+    added: str,
+) -> None:
+    """A batch of each seed in every cell, unless there is one that was made the same way."""
+    for seed in seeds:
         for cell in cells:
             records.get(
-                f"sets, seed {seed}, {cell.title}, {method}",
-                lambda seed=seed, cell=cell: {
-                    "seed": seed,
-                    "cell": vars(cell),
-                    "truth": true[cell],
-                    **_batch(cell, folder, method, seed, gaps[cell]),
-                },
+                f"{kind}, seed {seed}, {cell.title}, {how}",
+                lambda seed=seed, cell=cell: {"seed": seed, "cell": vars(cell), **compute(cell, seed)},
             )
-        tell(f"coverage: batch {seed}, {method.sets} more sets in each of {len(cells)} cells")
-    for seed in seeds:
-        for cell in changes:
-            records.get(
-                f"changes, seed {seed}, {cell.title}, {method}",
-                lambda seed=seed, cell=cell: {
-                    "seed": seed,
-                    "cell": vars(cell),
-                    "truth": _difference(true, cell),
-                    "changes": _changes(cell, method, seed),
-                },
-            )
-        tell(
-            f"coverage: batch {seed}, {method.changed_sets} more differences in each of {len(changes)} cells"
-        )
-    return finished(store, setting)
+        tell(f"coverage: batch {seed}, {added} in each of {len(cells)} cells")
 
 
 def finished(store: Path, setting: Setting = DEFAULT) -> list[Record]:

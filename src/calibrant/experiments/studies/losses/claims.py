@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from calibrant.experiments.arms import ArmRuns, Pick, Run, difference, shared
-from calibrant.experiments.claims import Claim, above, all_of, at_no_cost, below, within
+from calibrant.experiments.claims import OWN, PRACTICE, Claim, above, all_of, at_no_cost, below, within
 from calibrant.experiments.means import Mean, plus_minus, standard_errors
 from calibrant.experiments.studies.losses.numbers import TITLES, arms_of
 from calibrant.experiments.studies.losses.settings import (
-    AIM,
     BY_LIKELIHOOD,
     DEPARTURES,
     DROP,
@@ -20,7 +19,6 @@ from calibrant.experiments.studies.losses.settings import (
     KULL,
     MUKHOTI,
     NOT_CLAIMED,
-    PRACTICE,
 )
 
 Arms: TypeAlias = Mapping[str, ArmRuns]
@@ -310,8 +308,8 @@ _TESTS: tuple[Callable[[Arms], Iterator[Claim]], ...] = (
         for key in (_CE, "focal-3", "label-smoothing")
     ),
     _focal_temperature,
-    _Below("smoothing-error", AIM, _SMOOTHER_ERRS, _SMOOTHING, _CE, "before", "error"),
-    _Below("smoothing-nll-temperature", AIM, _SMOOTHER_NLL, _SMOOTHING, _CE, "temperature", "nll"),
+    _Below("smoothing-error", OWN, _SMOOTHER_ERRS, _SMOOTHING, _CE, "before", "error"),
+    _Below("smoothing-nll-temperature", OWN, _SMOOTHER_NLL, _SMOOTHING, _CE, "temperature", "nll"),
     *_weights("cross-entropy"),
     *_weights("focal-3"),
 )

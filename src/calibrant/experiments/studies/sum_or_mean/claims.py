@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns, Pick, difference, shared
-from calibrant.experiments.claims import Claim, below
+from calibrant.experiments.claims import OWN, PRACTICE, Claim, below
 from calibrant.experiments.paired import FEWEST_SEEDS
 from calibrant.experiments.studies.losses.claims import asked, shown
-from calibrant.experiments.studies.losses.settings import AIM, PRACTICE
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
 from calibrant.experiments.studies.sum_or_mean.settings import (
     HELD,
@@ -20,6 +19,7 @@ from calibrant.experiments.studies.sum_or_mean.settings import (
     SLOW,
     STEP,
     SUM,
+    TAIL,
     TITLES,
 )
 
@@ -58,6 +58,16 @@ _BETWEEN = (
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
+    """What is asked of the balanced images, then the same of the long tail."""
+    tail = _asked({"ways": numbers.get("tail", ())})
+    return [*_asked(numbers), *(_on_the_tail(claim) for claim in tail)]
+
+
+def _on_the_tail(claim: Claim) -> Claim:
+    return replace(claim, key=f"{TAIL}, {claim.key}", statement=f"{claim.statement}, on the {TAIL}")
+
+
+def _asked(numbers: Mapping[str, Any]) -> list[Claim]:
     """The papers' claims with the sum, then losses within ways, then ways within losses."""
     papers = asked(arms_of(numbers, SUM, enough=True))
     found = [
@@ -138,7 +148,7 @@ def _lower(
     title = f"{first.title[0].upper()}{first.title[1:]}" if statement.startswith("{first}") else first.title
     return Claim(
         key=key,
-        source=AIM,
+        source=OWN,
         statement=statement.format(first=title, second=second.title),
         verdict=below(gap),
         evidence=f"{values}; difference {shown(gap, name, signed=True)}, n = {gap.n}",
