@@ -54,7 +54,7 @@ def opened_parts(
         if not parquet:
             raise InputError(
                 f"--engine is for Parquet: a file, a folder of them, or an address; {path} is none; "
-                f"`calibrant convert {path} FILE.parquet` makes one."
+                f"`calibrant.load_predictions({str(path)!r}).save('FILE.parquet')` makes one."
             )
         if reading.bands:
             raise InputError(f"--bands are for samples in memory; leave out --engine to read {path} so.")
