@@ -83,11 +83,11 @@ def train_change(name: str) -> Pick:
     return lambda run: run["train"][str(EPOCHS)][name] - run["train"][str(START)][name]
 
 
-def share_of(group: str, first: int, last: int = EPOCHS) -> Pick:
+def share_of(group: str, first: int) -> Pick:
     """What the right, or the wrong, images add to the change of the mean NLL of all held-out ones."""
 
     def part_of(run: Run, epoch: int) -> float:
         error = at("error", epoch)(run)
         return (error if group == "incorrect" else 1 - error) * at(f"nll_{group}", epoch)(run)
 
-    return lambda run: part_of(run, last) - part_of(run, first)
+    return lambda run: part_of(run, EPOCHS) - part_of(run, first)

@@ -97,5 +97,3 @@ LOSSES = Setting(
     ),
 )
 """Most losses of the study of losses, and three more of the papers."""
-CORE = ("cross-entropy", "focal-1", "focal-2", "focal-3", "sample-focal", "focal-calibration")
-"""The losses of the page's table of ways."""
