@@ -64,7 +64,7 @@ def opened_parts(
         if not parquet:
             raise InputError(
                 "--engine is for Parquet (a file, a folder of them, or an address) and folders of images; "
-                f"{path} is none; `calibrant convert {path} FILE.parquet` makes one."
+                f"{path} is none; `calibrant.load_predictions({str(path)!r}).save('FILE.parquet')` makes one."
             )
         if reading.bands:
             raise InputError(f"--bands are for samples in memory; leave out --engine to read {path} so.")
