@@ -13,26 +13,26 @@ so that three products of matrices are computed, as without chunks, and only a c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from calibrant._math.checks import check_at_least
-from calibrant._math.errors import InputError
+from calibrant._math.checks import check_at_least, check_choice
 from calibrant._math.shapes import Float, Integer
 from calibrant._math.simplex import working_dtype
+from calibrant.losses._fused import check_fused, fused_values
+from calibrant.losses._layer_checks import RowLoss, check_layer, check_row_loss
 from calibrant.losses._module import properness
-from calibrant.losses._rows import Reduction, check_gamma, check_is_tensor, check_reduction, weights_of
+from calibrant.losses._rows import Reduction, check_gamma, check_reduction, weights_of
 from calibrant.losses.focal import focal_loss
 
 __all__ = ["linear_focal_loss", "linear_loss"]
 
-RowLoss: TypeAlias = Callable[..., Tensor]
+Kernel: TypeAlias = Literal["torch", "triton"]
 
 _CHUNK = 1 << 25  # logits; 128 MiB in float32
 
@@ -49,6 +49,7 @@ def linear_focal_loss(
     ignore_index: int = -100,
     reduction: Reduction = "mean",
     chunk_rows: int | None = None,
+    kernel: Kernel = "torch",
 ) -> Float[Tensor, ""] | Float[Tensor, " *N"]:
     r"""Focal loss of ``hidden @ weight.T + bias``, in the memory of a chunk of its rows.
 
@@ -66,6 +67,8 @@ def linear_focal_loss(
         ignore_index: Label of rows that do not count; on a CPU they cost nothing.
         reduction: As in :func:`focal_loss`.
         chunk_rows: Rows at a time; by default as many as have 2^25 logits.
+        kernel: ``"torch"``, on any device; or ``"triton"``, on a GPU; not yet run on one (see
+            :func:`linear_loss`).
 
     Returns:
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; types as in :func:`focal_loss`.
@@ -99,6 +102,7 @@ def linear_focal_loss(
         ignore_index=ignore_index,
         reduction=reduction,
         chunk_rows=chunk_rows,
+        kernel=kernel,
     )
 
 
@@ -114,6 +118,7 @@ def linear_loss(
     ignore_index: int = -100,
     reduction: Reduction = "mean",
     chunk_rows: int | None = None,
+    kernel: Kernel = "torch",
 ) -> Float[Tensor, ""] | Float[Tensor, " *N"]:
     """Any loss with a value per row, of ``hidden @ weight.T + bias``, in the memory of a chunk of its rows.
 
@@ -129,6 +134,10 @@ def linear_loss(
         reduction: ``"mean"`` divides by the weights of the rows that count, ``"sum"`` adds up, ``"none"``
             gives one value per row, 0 where it does not count.
         chunk_rows: Rows at a time; by default as many as have 2^25 logits.
+        kernel: ``"torch"``, on any device; or ``"triton"``, on a GPU where Triton is installed:
+            cross-entropy, focal and sample focal losses then take two passes over a chunk's logits in place
+            of a dozen. Its arithmetic is tested on a CPU, by Triton's interpreter; it has not yet been run
+            on a GPU.
 
     Returns:
         Scalar, or the shape of ``labels`` for ``"none"``; types as those of ``loss``.
@@ -155,13 +164,17 @@ def linear_loss(
         >>> torch.allclose(whole, chunks)
         True
     """
-    _check(hidden, weight, labels, bias, class_weight)
-    _check_loss(loss, ignore_index)
+    check_layer(hidden, weight, labels, bias, class_weight)
+    check_row_loss(loss, ignore_index)
     check_reduction(reduction)
+    check_choice("kernel", kernel, ("torch", "triton"))
+    if kernel == "triton":
+        check_fused(loss, hidden.device)
     if chunk_rows is not None:
         check_at_least("chunk_rows", chunk_rows, 1)
     bound = partial(loss, weight=class_weight, ignore_index=ignore_index)
-    plan = _Plan(bound, reduction == "none", chunk_rows or max(1, _CHUNK // weight.shape[0]))
+    rows_at_once = chunk_rows or max(1, _CHUNK // weight.shape[0])
+    plan = _Plan(bound, reduction == "none", rows_at_once, kernel == "triton")
     rows, classes = hidden.reshape(-1, hidden.shape[-1]), labels.reshape(-1)
     if reduction != "none" and labels.device.type == "cpu":  # elsewhere looking would make the device wait
         kept = (classes != ignore_index).nonzero().squeeze(1)
@@ -192,11 +205,27 @@ class _Plan(NamedTuple):
     loss: RowLoss
     each: bool  # a value per row, not their sum
     chunk_rows: int
+    fused: bool
 
     def values(self, logits: Float[Tensor, "R V"], labels: Integer[Tensor, " R"]) -> Tensor:
         """The values of a chunk, or their sum."""
+        if self.fused and not logits.requires_grad:
+            found = fused_values(self.loss, logits, labels, None, slope=False)
+            return found if self.each else found.sum()
         wide = logits.to(working_dtype(logits.dtype))
         return self.loss(wide, labels, reduction="none" if self.each else "sum")
+
+    def with_slope(
+        self, logits: Float[Tensor, "R V"], labels: Integer[Tensor, " R"], outer: Float[Tensor, " R"] | None
+    ) -> tuple[Tensor, Float[Tensor, "R V"]]:
+        """The values, or their sum, and its gradient, weighted by ``outer``; the logits are used up."""
+        if self.fused:
+            found = fused_values(self.loss, logits, labels, outer, slope=True)
+            return found if self.each else found.sum(), logits
+        with torch.enable_grad():
+            value = self.values(logits.requires_grad_(), labels)
+            (slope,) = torch.autograd.grad(value, logits, outer)
+        return value.detach(), slope
 
 
 _Layer: TypeAlias = tuple[Tensor, Tensor, Tensor | None]  # hidden, weight, bias
@@ -273,12 +302,9 @@ def _with_gradients(
     values: list[Tensor] = []
     for part in _parts(hidden, plan):
         logits = functional.linear(hidden[part], weight, bias)
-        with torch.enable_grad():
-            value = plan.values(logits.requires_grad_(), labels[part])
-            outer = None if upstream is None else upstream[part]
-            (slope,) = torch.autograd.grad(value, logits, outer)
-        values.append(value.detach())
-        del logits, value
+        value, slope = plan.with_slope(logits, labels[part], None if upstream is None else upstream[part])
+        values.append(value)
+        del logits
         if for_hidden is not None:
             for_hidden[part] = slope @ weight
         if for_weight is not None:
@@ -309,54 +335,3 @@ def _differentiable(
     return [
         next(found) if want and each is not None else None for want, each in zip(wanted, layer, strict=True)
     ]
-
-
-def _check(
-    hidden: Tensor, weight: Tensor, labels: Tensor, bias: Tensor | None, class_weight: Tensor | None
-) -> None:
-    floating = {"hidden": hidden, "weight": weight, "bias": bias, "class_weight": class_weight}
-    given = {name: value for name, value in floating.items() if value is not None}
-    for name, value in (*given.items(), ("labels", labels)):
-        check_is_tensor(value, name)
-        if name != "labels" and not value.is_floating_point():
-            raise TypeError(f"`{name}` must be floating-point; got {value.dtype}.")
-        if value.device != hidden.device:
-            raise InputError(
-                f"`{name}` must be on the device of `hidden`, {hidden.device}; got {value.device}."
-            )
-    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
-        raise TypeError(f"`labels` must be integers, one class per row; got {labels.dtype}.")
-    if weight.ndim != 2 or len(weight) < 2:
-        raise InputError(
-            f"`weight` must have shape (V, H) with at least two classes; got {tuple(weight.shape)}."
-        )
-    _check_shape("hidden", hidden, (*hidden.shape[:-1], weight.shape[1]), "weight", weight)
-    _check_shape("labels", labels, hidden.shape[:-1], "hidden", hidden)
-    for name in given.keys() & {"bias", "class_weight"}:
-        _check_shape(name, given[name], weight.shape[:1], "weight", weight)
-    if not torch.is_autocast_enabled(hidden.device.type):
-        for name in given.keys() & {"bias", "weight"}:
-            if given[name].dtype != hidden.dtype:
-                raise InputError(
-                    f"`{name}` must have the type of `hidden`, {hidden.dtype}; got {given[name].dtype}."
-                )
-
-
-def _check_shape(name: str, value: Tensor, shape: Sequence[int], other_name: str, other: Tensor) -> None:
-    if value.shape != tuple(shape):
-        raise InputError(
-            f"`{name}` must have shape {tuple(shape)} to go with `{other_name}` of shape "
-            f"{tuple(other.shape)}; got {tuple(value.shape)}."
-        )
-
-
-def _check_loss(loss: RowLoss, ignore_index: int) -> None:
-    """Refuse what has no value per row, by trying it on one row."""
-    row, label = torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)
-    try:
-        loss(row, label, weight=None, ignore_index=ignore_index, reduction="sum")
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            "`loss` must be a function with a value per row, such as `calibrant.losses.focal_loss`, with "
-            f"settings given by functools.partial; got one that says: {error}"
-        ) from error
