@@ -24,7 +24,7 @@ _FOUND = ("held_out", "norms", "train", "gradient_norms")
 
 
 def kept_of(result: RunResult) -> dict[str, Any] | None:
-    """The courses of a run; None of one of earlier versions, which recorded less after each epoch."""
+    """The course of a run's numbers; None for runs of earlier versions, which recorded less per epoch."""
     rows = result.rows
     if f"calibration_{HELD_OUT[0]}" not in rows[-1]:
         return None
