@@ -55,7 +55,7 @@ class LocalTemperature:
                 f"got shape {tuple(given.shape)}."
             )
         slope = torch.tensor(self.weights, dtype=torch.float64, device=given.device)
-        logarithm = torch.tensordot(given, slope, dims=([1], [0])) + self.intercept
+        logarithm = given.movedim(1, -1) @ slope + self.intercept
         return logarithm.exp().clamp(LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE)
 
     def predict_proba(self, logits: ArrayLike, covariates: ArrayLike) -> Float[Tensor, "N C *d"]:
