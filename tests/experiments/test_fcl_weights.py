@@ -81,10 +81,10 @@ def test_the_paper_s_claims_are_of_its_exponent_and_of_speed() -> None:
     """Its weight goes with one exponent, and its speed is that of each loss's own course, not a level."""
     arms = {key_of(gamma, weight): 0.01 + weight / 100 for gamma in (1, 3) for weight in (0.0, 0.5, 2.0)}
     sources = {claim.key: claim.source for claim in claims(planted(arms, {}))}
-    assert {sources[f"{key}-1"] for key in ("ece-before", "nll", "too-much", "gap")} == {"the aim"}
+    assert {sources[f"{key}-1"] for key in ("ece-before", "nll", "too-much", "gap")} == {"this project"}
     assert "5.5.2" in sources["ece-before-3"]
     assert "5.5.1" in sources["epochs-3"]
-    assert sources["early-3"] == "the aim"
+    assert sources["early-3"] == "this project"
 
 
 def test_equal_temperatures_of_the_grid_are_named() -> None:

@@ -21,7 +21,7 @@ def test_every_run_is_of_one_way_and_one_loss() -> None:
             (way.key, arm.key)
             for way in WAYS
             if matches(point.settings, way.where)
-            for arm in way.losses.arms
+            for arm in way.losses(point.settings["data.imbalance"]).arms
             if matches(point.settings, arm.where)
         ]
         assert len(places) == 1, (point, places)

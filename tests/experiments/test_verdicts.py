@@ -66,7 +66,7 @@ def test_each_paper_is_a_family_over_all_pages(tmp_path: Path) -> None:
     pages: list[Page] = []
     for name, family in ps.items():
         claims = [claim(f"{p}", "Mukhoti et al. (2020), section 4", p) for p in family]
-        claims.append(claim("lonely", "the aim", 0.049))
+        claims.append(claim("lonely", "this project", 0.049))
         found = tuple(claims)
         pages.append(
             Page(name=name, template=tmp_path, claims=lambda _, found=found: found, departs="Small.")

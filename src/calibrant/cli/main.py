@@ -25,8 +25,9 @@ from calibrant.cli.fault import report_fault
 from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
 from calibrant.cli.heatmap import heatmap
-from calibrant.cli.manner import Version, mannered
+from calibrant.cli.manner import Quiet, Verbose, Version, manner, mannered
 from calibrant.cli.monitor import monitor
+from calibrant.cli.outlet import outlet
 from calibrant.cli.predict import predict
 from calibrant.cli.runs import runs
 from calibrant.cli.serve import serve
@@ -75,9 +76,13 @@ app.add_typer(study, name="study")
 
 @app.callback()
 def about(
+    context: typer.Context,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     _version: Version = False,
 ) -> None:
     """Is a classifier that says "90 % sure" right nine times in ten? Measure it, and repair it if not."""
+    context.with_resource(manner(quiet=quiet, verbose=verbose))
 
 
 def _sentence(error: Exception) -> str:
@@ -116,6 +121,7 @@ def run() -> None:
     atexit.register(gc.freeze)
     here = str(Path.cwd())  # where `module:factory` is looked for; last, so that it hides nothing
     sys.path += [] if here in sys.path else [here]
+    sys.stdout, sys.stderr = outlet(sys.stdout), outlet(sys.stderr)
     warnings.showwarning = lambda message, *_, **__: errors().print(
         f"note: {message}", style="yellow", markup=False, highlight=False
     )

@@ -15,7 +15,7 @@ from calibrant.cli.reading import Reading, is_pipe
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
-    from calibrant.evaluation.parts.spread import Spread
+    from calibrant.evaluation.spread import Spread
     from calibrant.predictions import DensePredictions
     from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -24,11 +24,13 @@ EngineOption = Annotated[
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help='For Parquet: what reads its parts, serial, pool, ray, or ray(address="auto") for a cluster.',
+        help="What reads the parts of Parquet, or a folder of images: serial, pool, ray, or "
+        'ray(address="auto") for a cluster.',
     ),
 ]
 JobsOption = Annotated[
-    int | None, typer.Option("--jobs", min=1, metavar="N", help="With --engine, parts read at once.")
+    int | None,
+    typer.Option("--jobs", min=1, metavar="N", help="With --engine, how many are read at once."),
 ]
 MOST_HELD = 1 << 22
 """Rows of a Parquet file of which some numbers each are kept; larger ones are judged by sums."""
@@ -39,32 +41,39 @@ def opened_parts(
 ) -> PartitionedPredictions | None:
     """The table to be read part by part: many files, an address, a large file, or what an engine reads.
 
-    A large file is not, where an option needs it ``whole``, or where it has groups, which sums do not judge.
+    Without an engine it is read whole where an option asks for that (``whole``), or sums do not know what it
+    holds: weights, groups, several labels for each sample.
     """
-    from calibrant.predictions.partitioned import PartitionedPredictions, is_partitioned
-
     if is_pipe(path):
         return None
-    if reading.bands:
-        if engine is not None or is_partitioned(path):
-            raise InputError(f"--bands is for one file that is read here, without --engine; got {path}.")
-        return None
-    if is_partitioned(path):
-        return PartitionedPredictions(path, columns=reading.columns_of_parts)
-    parquet = (reading.form or path.suffix).lower().removeprefix(".") == "parquet"
+    from calibrant.predictions.dense import is_dense
+    from calibrant.predictions.formats.parquet_files import is_partitioned
+    from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
+
+    many = is_partitioned(path)
+    if engine is not None and not many and is_dense(path):
+        if path.is_dir():
+            return None
+        raise InputError(
+            f"--engine is for images in a folder, any of which can be read; those in {path} are read in "
+            "order; leave out --engine, or unpack it."
+        )
+    parquet = many or (reading.form or path.suffix).lower().removeprefix(".") == "parquet"
+    asked = reading.bands or reading.percent or reading.kind is not None or reading.annotations is not None
     if engine is not None:
         if not parquet:
             raise InputError(
-                f"--engine is for Parquet: a file, a folder of them, or an address; {path} is none; "
-                f"`calibrant convert {path} FILE.parquet` makes one."
+                "--engine is for Parquet (a file, a folder of them, or an address) and folders of images; "
+                f"{path} is none; `calibrant.load_predictions({str(path)!r}).save('FILE.parquet')` makes one."
             )
+        if reading.bands:
+            raise InputError(f"--bands are for samples in memory; leave out --engine to read {path} so.")
         return PartitionedPredictions(path, columns=reading.columns_of_parts)
-    whole = whole or reading.percent or reading.kind is not None or reading.annotations is not None
-    if whole or not parquet or not _is_large(path):
+    if whole or asked or not parquet or not (many or _is_large(path)):
         return None
     try:
         found = PartitionedPredictions(path, columns=reading.columns_of_parts)
-    except InputError:  # what cannot be read part by part: weights, several labels, ...
+    except NeedsWholeError:
         return None
     return None if found.has_groups else found
 
@@ -96,7 +105,7 @@ def opened_alike(
     ignore_index: int | None,
     whole: bool,
 ) -> list[DensePredictions | PartitionedPredictions | None]:
-    """Several to be compared: all in parts and with clusters, or none, as far as they can be read whole."""
+    """Several to be compared: all in parts and with clusters, or none."""
     from calibrant.predictions.partitioned import PartitionedPredictions
 
     found = [
@@ -112,7 +121,7 @@ def opened_alike(
 @contextmanager
 def shared_out(engine: str | None, jobs: int | None) -> Generator[Spread]:
     """What shares out the parts."""
-    from calibrant.evaluation.parts.spread import here
+    from calibrant.evaluation.spread import here
 
     if engine is None:
         yield here

@@ -9,6 +9,8 @@ from typing import Any, Literal, Self, TypeAlias
 
 from calibrant.experiments.means import LEVEL, Mean, mean_of, paired_difference, plus_minus
 
+PRACTICE, OWN = "common practice", "this project"
+"""Sources of claims that no paper makes: what many do, and what this project asks of its own accord."""
 Word: TypeAlias = Literal["holds", "does not hold", "undecided"]
 
 

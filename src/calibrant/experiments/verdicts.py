@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from calibrant.experiments.claims import LEVEL, Claim
+from calibrant.experiments.claims import LEVEL, OWN, PRACTICE, Claim
 from calibrant.experiments.study import Page
 from calibrant.experiments.tables.comparisons import adjusted
 
@@ -21,7 +21,7 @@ PAPERS: Mapping[str, str] = {
 }
 """Papers by how the sources of their claims begin."""
 OTHERS = "Claims of no paper, or of the project"
-NO_PAPER = frozenset({"common practice", "the aim"})
+NO_PAPER = frozenset({PRACTICE, OWN})
 """Sources of claims that no paper makes."""
 _ABOUT = (
     "Written by `python docs/explanation/write_claims.py` from the results files beside it. "
@@ -75,7 +75,7 @@ def paper_of(source: str) -> str:
     """The paper that a claim's source names.
 
     Example:
-        >>> paper_of("Komisarenko and Kull 2024, section 4.1"), paper_of("the aim") == OTHERS
+        >>> paper_of("Komisarenko and Kull 2024, section 4.1"), paper_of("this project") == OTHERS
         ('Komisarenko and Kull (2024)', True)
     """
     return next((title for start, title in PAPERS.items() if source.startswith(start)), OTHERS)

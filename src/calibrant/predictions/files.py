@@ -17,7 +17,15 @@ from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.contents import FileContents, lines_named
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.names import known_kind
-from calibrant.predictions.formats.roster import FORMATS, WRITERS, Format, known_ending, npy_format
+from calibrant.predictions.formats.parquet_files import digest_of, is_address, is_partitioned, restored
+from calibrant.predictions.formats.roster import (
+    FORMATS,
+    WRITERS,
+    Format,
+    format_at,
+    known_ending,
+    npy_format,
+)
 from calibrant.predictions.percent import as_shares
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.top_k import predictions_of_top_k
@@ -80,7 +88,9 @@ def load_predictions(
 
     Args:
         path: A file that ends in ``.npz``, ``.csv``, ``.csv.gz``, ``.tsv``, ``.jsonl``, ``.json``,
-            ``.parquet``, ``.safetensors``, ``.pt`` or ``.npy``, or a folder of ``.npy`` files.
+            ``.parquet``, ``.safetensors``, ``.pt`` or ``.npy``, or a folder of ``.npy`` files, or one of
+            ``.parquet`` files, whose folders (``day=1``) are columns, too; also as an address that fsspec
+            knows.
         kind: The kind that the file must hold; needed only for ``"multilabel"`` if neither labels nor the
             file say so.
         columns: What the columns of a table are called, where they have names of their own.
@@ -173,7 +183,7 @@ def open_predictions(
     """
     path = Path(path)
     ending = found_ending(path, format)
-    form = FORMATS[ending]
+    form = format_at(path, ending)
     if columns and not form.tabular:
         raise InputError(
             f"`columns` (--label-column, --prob-columns and such) are for tables; {path} holds arrays."
@@ -209,12 +219,16 @@ def open_predictions(
 
 
 def found_ending(path: Path, stated: str | None) -> str:
-    """The ending of a file that is there and not empty; .npy also for a folder of such files."""
+    """The ending of a file that is there and not empty; .npy and .parquet also for a folder of such files."""
+    if is_address(path):
+        return ".parquet"
     with said_of(path, "opened"):
         is_folder = path.is_dir()
     if is_folder:
         if any(path.glob("*.npy")):
             return ".npy"
+        if is_partitioned(path):
+            return ".parquet"
         raise _no_file(path)
     try:
         with said_of(path, "opened"), path.open("rb") as file:
@@ -263,7 +277,9 @@ def _agreed_kind(stated: Any, asked: Kind | None) -> Any:
 
 
 def sha256_of(path: Path, paths: Sequence[Path] = ()) -> str:
-    """The digest of a file, or of the digests of several."""
+    """The digest of a file, of the digests of several, or of many Parquet files' names and footers."""
+    if is_partitioned(path):
+        return digest_of(restored(str(path)))
 
     def digest(path: Path) -> Any:
         with path.open("rb") as file:

@@ -19,9 +19,9 @@ from calibrant.predictions.files import found_ending, sha256_of
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import layout_of
 from calibrant.predictions.formats.contents import lines_named
-from calibrant.predictions.formats.json_file import fields_of_records
+from calibrant.predictions.formats.json_file import fields_of_records, with_lists_spread
 from calibrant.predictions.formats.names import listing
-from calibrant.predictions.formats.roster import FORMATS
+from calibrant.predictions.formats.roster import format_at
 from calibrant.predictions.table import Predictions
 
 Record = Mapping[str, Any]
@@ -70,16 +70,18 @@ def load_timed(
         ([True, False], '2026-11-21T09:00:00')
     """
     path = Path(path)
-    form = FORMATS[found_ending(path, format)]
+    ending = found_ending(path, format)
+    form = format_at(path, ending)
     if form.records is None:
         raise InputError(f"{path} must be a table, such as .csv or .parquet, with a column of times.")
     try:
         records, lines = form.records(path)
         with lines_named(lines):
+            records = with_lists_spread(records, columns)
             times = _times(records, time)
             records, labelled = _filled(records, time, columns)
             fields = fields_of_records(records, columns)
-            source = Source(name=path.name, sha256=sha256_of(path), format=path.suffix[1:], path=str(path))
+            source = Source(name=path.name, sha256=sha256_of(path), format=ending[1:], path=str(path))
             return TimedPredictions(
                 predictions=Predictions(**fields, source=source), times=times, labelled=labelled
             )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,16 +19,29 @@ from calibrant.predictions.contents import Source
 from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.formats import parquet
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames
-from calibrant.predictions.formats.columns import Layout, fields_of_columns
+from calibrant.predictions.formats.columns import Column, Layout, fields_of_columns
 from calibrant.predictions.formats.contents import damaged
+from calibrant.predictions.formats.parquet_files import (
+    Keys,
+    add_to_digest,
+    files_of,
+    key_column,
+    keys_of,
+    opened,
+    restored,
+    rooted,
+)
 from calibrant.predictions.formats.top_k import holds_top_k
 from calibrant.predictions.kinds import check_scores
 
 PART = 1 << 25
 """Scores of a part, at least; whole row groups of one file."""
-_ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/])")
-_WHOLE = "give a single file, which is read whole without --engine"
+_WHOLE = "leave out --engine (`load_predictions`) to have all of it read into memory"
 _KINDS = "classes that exclude each other, or a single event"
+
+
+class NeedsWholeError(InputError):
+    """A table can only be judged whole: sums of parts do not know what it holds."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,8 @@ class Part:
     num_rows: int
     num_fit: int = 0
     """Rows that the split marks as calibration."""
+    keys: tuple[tuple[str, int | str], ...] = ()
+    """What the names of the file's folders say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +80,9 @@ class PartitionedPredictions:
     a piece of one at a time, but what is shared out is at least a row group.
 
     Args:
-        address: A Parquet file, a folder of them (also of folders, as ``day=1/``), or any address that
-            fsspec knows, with ``*`` where it is meant: ``s3://bucket/predictions/*.parquet``.
+        address: A Parquet file, a folder of them (also of folders; those named as ``day=1`` are a column,
+            ``day``), or any address that fsspec knows, with ``*`` where it is meant:
+            ``s3://bucket/predictions/*.parquet``.
         columns: What the columns are called, where they have names of their own.
 
     Raises:
@@ -95,36 +109,38 @@ class PartitionedPredictions:
     def __init__(self, address: str | Path, *, columns: ColumnNames | None = None) -> None:
         self.address = restored(str(address))
         self._footer: tuple[str, Any] = ("", None)  # of the file that was read last
-        files = _files(self.address)
+        root = rooted(self.address)
+        files = files_of(root)
         digest = hashlib.sha256()
         parts: list[Part] = []
         first: tuple[Layout, dict[str, str]] | None = None
         groups_found: dict[str, None] = {}
         start = 0
-        for name in files:
-            with _opened(name) as file:
+        for name, keys in zip(files, keys_of(root, files), strict=True):
+            with opened(name) as file:
+                add_to_digest(digest, root, name, file)
+                if not file.metadata.num_rows:
+                    continue
                 if holds_top_k(file.schema_arrow.names):
-                    raise InputError(f"{name} holds the largest logits of each sample only; {_WHOLE}.")
-                layout, given = parquet.layout_in(file, columns)
+                    raise NeedsWholeError(f"{name} holds the largest logits of each sample only; {_WHOLE}.")
+                lists = parquet.lists_in(file.schema_arrow, columns)
+                layout, given = parquet.layout_in(file, columns, keys)
                 groups_found |= dict.fromkeys(filter(_names_groups, layout.singles))
                 layout = _without_groups(layout)
-                dtype = parquet.dtype_of([given[each] for each in layout.scores], file)
+                scores = [given[each] for each in layout.scores] if lists is None else [lists]
+                dtype = parquet.dtype_of(scores, file)
                 if first is None:
-                    first, self._dtype = (layout, given), dtype
+                    first, self._lists, self._dtype = (layout, given), lists, dtype
                 elif differing := sorted(_read(*first) ^ _read(layout, given)):
                     said = f"`{differing[0]}` is in one of them only"
                     raise InputError(f"{name} must have the columns of {files[0]}; {said}.")
                 self._dtype = np.result_type(self._dtype, dtype)
                 counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
-                marked = (
-                    _marked(name, file, given["split"]) if "split" in layout.singles else [0] * len(counts)
-                )
-                digest.update(f"{name.removeprefix(self.address)} ".encode())
-                digest.update(parquet.footer_of(file))
+                marked = _marked(name, file, layout, given, keys)
             width = max(2, len(layout.scores))
             for groups in _together(counts, width):
                 rows, to_fit_on = (sum(each[k] for k in groups) for each in (counts, marked))
-                parts.append(Part(len(parts), name, groups, start, rows, to_fit_on))
+                parts.append(Part(len(parts), name, groups, start, rows, to_fit_on, tuple(keys.items())))
                 start += rows
         if first is None or not start:
             raise InputError(f"{self.address}: it holds no rows.")
@@ -168,15 +184,16 @@ class PartitionedPredictions:
         Raises:
             InputError: If a score or label is wrong; it names file and rows.
         """
-        names = [self._given[each] for each in (*self._layout.scores, *self._layout.others)]
+        given = {self._given[each] for each in (*self._layout.scores, *self._layout.others)}
         size, at = max(1, PIECE // self.num_classes), part.first_row
         name, footer = self._footer
-        with _opened(part.file, footer if name == part.file else None) as file:
+        with opened(part.file, footer if name == part.file else None) as file:
             self._footer = part.file, file.metadata
+            names = [each for each in file.schema_arrow.names if each in given or each == self._lists]
             try:
                 for batch in file.iter_batches(size, row_groups=list(part.row_groups), columns=names):
                     try:
-                        piece = self._piece(batch, at)
+                        piece = self._piece(batch, at, dict(part.keys))
                     except InputError as error:
                         rows = f"in rows {at:,} to {at + batch.num_rows - 1:,} of all, counted from {at:,}"
                         raise InputError(f"{part.file}: {rows}: {error}") from error
@@ -187,10 +204,20 @@ class PartitionedPredictions:
                     raise
                 raise InputError(f"{part.file}: {damaged('a .parquet file', error)}") from error
 
-    def _piece(self, batch: Any, first_row: int) -> Piece:
+    def _piece(self, batch: Any, first_row: int, keys: Keys) -> Piece:
         scores = [self._given[each] for each in self._layout.scores]
-        table = parquet.rows_of(batch, scores, self._dtype)
-        others = {each: parquet.column_of(batch.column(self._given[each])) for each in self._layout.others}
+        table = (
+            parquet.rows_of(batch, scores, self._dtype)
+            if self._lists is None
+            else parquet.lists_of(batch, self._lists, len(scores), self._dtype)
+        )
+
+        def column(name: str) -> Column:
+            if name in batch.schema.names:
+                return parquet.column_of(batch.column(name))
+            return key_column(keys[name], batch.num_rows)
+
+        others = {each: column(self._given[each]) for each in self._layout.others}
         fields = fields_of_columns(self._layout, table, others)
         given = fields.get("class_names")
         names = None if given is None else checks.as_names(given, name="class_names")
@@ -225,7 +252,7 @@ class PartitionedPredictions:
         }
         for what, found in refused.items():
             if found:
-                raise InputError(
+                raise NeedsWholeError(
                     f"{self.address}: it holds {what} (`{found[0]}`); read part by part are {_KINDS}, "
                     f"unweighted; {_WHOLE}."
                 )
@@ -240,97 +267,6 @@ class PartitionedPredictions:
             f"PartitionedPredictions({self.num_samples:,} samples, {self.num_classes} classes, {self.space}, "
             f"{len(self.parts)} parts)"
         )
-
-
-def restored(text: str) -> str:
-    """An address as it was typed: paths take one of two slashes from it.
-
-    Example:
-        >>> restored("s3:/bucket/day=1"), restored("/tmp/a.parquet")
-        ('s3://bucket/day=1', '/tmp/a.parquet')
-    """
-    found = _ADDRESS.match(text)
-    if found is None:
-        return text
-    rest = text[found.end() :]
-    return f"{found[1]}://{'/' if found[1] == 'file' else ''}{rest}"
-
-
-def is_address(path: str | Path) -> bool:
-    """Whether it names a place that fsspec knows, not a path of this machine."""
-    return _ADDRESS.match(str(path)) is not None
-
-
-def is_partitioned(path: str | Path) -> bool:
-    """Whether it is such an address, or a folder with Parquet files in it."""
-    if is_address(path):
-        return True
-    folder = Path(path)
-    try:
-        return folder.is_dir() and next(folder.rglob("*.parquet"), None) is not None
-    except OSError:  # said by who opens it
-        return False
-
-
-def _files(address: str) -> list[str]:
-    """All files, in the order of their names."""
-    if not is_address(address):
-        path = Path(address)
-        if not path.exists():
-            raise FileNotFoundError(f"there is no file {path}.")
-        found = [str(each) for each in path.rglob("*.parquet")] if path.is_dir() else [str(path)]
-    else:
-        with _said_of(address):
-            found = _far_files(*_place(address))
-    if not found:
-        raise InputError(f"there is no Parquet file at {address}.")
-    return sorted(found)
-
-
-def _far_files(system: Any, place: str) -> list[str]:
-    if "*" in place:
-        names: Sequence[str] = system.glob(place)
-    elif system.isdir(place):
-        names = [each for each in system.find(place) if each.endswith(".parquet")]
-    else:
-        names = [place] if system.exists(place) else []
-    return [str(system.unstrip_protocol(each)) for each in names]
-
-
-@contextmanager
-def _said_of(address: str) -> Generator[None]:
-    """What a store raises, which is of its own package, in a sentence."""
-    try:
-        yield
-    except (InputError, OSError):
-        raise
-    except Exception as error:
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{address} cannot be opened: {said.rstrip('.')}.") from error
-
-
-def _place(address: str) -> tuple[Any, str]:
-    try:
-        import fsspec
-    except ImportError as error:
-        raise InputError(f"{address} needs fsspec: pip install 'calibrant[store]'.") from error
-    try:
-        return fsspec.core.url_to_fs(address)
-    except (ImportError, ValueError) as error:  # the package of a protocol is missing, or there is none such
-        raise InputError(f"{address} cannot be opened: {' '.join(str(error).split())}.") from error
-
-
-@contextmanager
-def _opened(name: str, footer: Any = None) -> Generator[Any]:
-    if not is_address(name):
-        with parquet.opened(Path(name), parquet.BUFFER, footer=footer) as file:
-            yield file
-        return
-    system, place = _place(name)
-    with _said_of(name):
-        opened = system.open(place, "rb")
-    with opened as stream, parquet.opened(stream, parquet.BUFFER, footer=footer) as file:
-        yield file
 
 
 def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ...]]:
@@ -360,9 +296,16 @@ def _read(layout: Layout, given: dict[str, str]) -> set[str]:
     return {given[name] for name in (*layout.scores, *layout.labels, *layout.singles)}
 
 
-def _marked(name: str, file: Any, split: str) -> list[int]:
+def _marked(name: str, file: Any, layout: Layout, given: dict[str, str], keys: Keys) -> list[int]:
     """How many rows of each row group are marked to be fitted on."""
+    if "split" not in layout.singles:
+        return [0] * file.metadata.num_row_groups
+    split = given["split"]
     try:
+        if split not in file.schema_arrow.names:
+            fits = int(checks.as_split(key_column(keys[split], 1), 1)[0]) == 0
+            groups = range(file.metadata.num_row_groups)
+            return [file.metadata.row_group(k).num_rows if fits else 0 for k in groups]
         return [
             int((checks.as_split(values, len(values)).numpy() == 0) @ counts)
             for values, counts in parquet.values_of(file, split)

@@ -14,7 +14,8 @@ from calibrant.evaluation import Evaluation, check, compare
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.tasks import summed
 from calibrant.predictions import partitioned
-from calibrant.predictions.partitioned import PartitionedPredictions, is_partitioned, restored
+from calibrant.predictions.formats.parquet_files import is_partitioned, restored
+from calibrant.predictions.partitioned import PartitionedPredictions
 from command_line import call
 
 pytest.importorskip("pyarrow")
@@ -72,7 +73,7 @@ def test_values_are_those_of_the_rows_in_memory(both, judged) -> None:
             assert "all samples in order" in str(found.reason)
         else:
             rough = key.removeprefix("event_") in ROUGH
-            assert found.value == pytest.approx(known, rel=0.06 if rough else 1e-9, abs=1e-9), key
+            assert found.value == pytest.approx(known, rel=5e-3 if rough else 1e-9, abs=1e-9), key
     width = mine.arms[0].metrics["nll"].high - mine.arms[0].metrics["nll"].low
     expected = theirs.arms[0].metrics["nll"].high - theirs.arms[0].metrics["nll"].low
     assert width == pytest.approx(expected, rel=0.6)  # of 20 resamples
@@ -214,7 +215,8 @@ def test_engines_are_for_tables_of_parquet(tmp_path) -> None:
     Predictions(**given).save(tmp_path / "p.npz")
     Predictions(**given).save(tmp_path / "p.parquet")
     refused = call("check", "p.npz", "--max-ece", "0.5", "--engine", "serial", folder=tmp_path)
-    assert (refused.returncode, refused.stderr.count("calibrant convert p.npz FILE.parquet")) == (2, 1)
+    said = " ".join(refused.stderr.split())
+    assert (refused.returncode, "load_predictions('p.npz').save('FILE.parquet')" in said) == (2, True)
     done = call(
         "check", "p.parquet", "--max-ece", "0.5", "--engine", "serial", "--json", "-", folder=tmp_path
     )

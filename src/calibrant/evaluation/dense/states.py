@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from calibrant._math.dense_sums import CELL_SUMS
+from calibrant._math.dense_sums import CELL_SUMS, HALVINGS
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.resampling.events import Indices, Matrix
@@ -22,14 +22,19 @@ POSITIONS = 1 << 15  # of a block
 LEAST_CELLS, MOST_CELLS = 256, 1200
 
 
-def num_cells(num_bins: int) -> int:
-    """Cells of confidence that divide both the bins and hundredths, where these are not too many."""
+def num_even(num_bins: int) -> int:
+    """Even cells of confidence that divide both the bins and hundredths, where these are not too many."""
     shared = math.lcm(num_bins, 100)
     return (
         shared
         if LEAST_CELLS <= shared <= MOST_CELLS
         else num_bins * 2 * math.ceil(LEAST_CELLS / num_bins / 2)
     )
+
+
+def num_cells(num_bins: int) -> int:
+    """Those, and the pieces of the first and the last."""
+    return num_even(num_bins) + 2 * HALVINGS
 
 
 class Sums(Protocol):
@@ -145,6 +150,18 @@ class ImageSums:
         self._confidences += classes[0, :, :, 1]
         self._outcomes += classes[0, :, :, 2]
 
+    def merge(self, other: ImageSums) -> None:
+        """Add other images behind these."""
+        self.agreement += other.agreement
+        self.names += other.names
+        self.labels += other.labels
+        self._cells += other._cells
+        self._places += other._places
+        self._masses += other._masses
+        self._residuals += other._residuals
+        self._confidences += other._confidences
+        self._outcomes += other._outcomes
+
     @property
     def num_positions(self) -> int:
         """How many positions were judged."""
@@ -175,7 +192,11 @@ class ImageSums:
 
 
 def sums_of(
-    images: Iterable[Image], sums: list[ImageSums], calibrators: list[Calibrator | None], *, logits: bool
+    images: Iterable[Image],
+    sums: Sequence[ImageSums],
+    calibrators: Sequence[Calibrator | None],
+    *,
+    logits: bool,
 ) -> None:
     """Read each image once, and add it to every arm."""
     for image in images:
@@ -201,7 +222,7 @@ def add_scores(
     calibrator: Calibrator | None,
 ) -> Wrong | None:
     """Add scores ``(P, C)``, as they are or after a calibrator, to the three sums of `add_positions`."""
-    from calibrant._math.dense_sums import add_positions  # compiled
+    from calibrant._math.dense_sums import add_positions, cell_edges  # compiled
 
     cells, classes, agreement = sums
     _, num_classes, num_bins, _ = classes.shape
@@ -213,7 +234,7 @@ def add_scores(
         labels,
         logits or calibrator is not None,
         num_classes == 2,
-        np.arange(cells.shape[1] + 1) / cells.shape[1],
+        cell_edges(cells.shape[1] - 2 * HALVINGS),
         np.arange(num_bins + 1) / num_bins,
         batches,
         cells,
@@ -234,3 +255,14 @@ def _calibrated(scores: Matrix, calibrator: Calibrator, *, logits: bool) -> Matr
             odds = calibrator(given[:, 1] - given[:, 0])
             return torch.stack([torch.zeros_like(odds), odds], dim=1).numpy()
         return calibrator(given).numpy()
+
+
+class one_thread:  # noqa: N801
+    """Within this torch has one thread: sums by several are not the same to the last bit."""
+
+    def __enter__(self) -> None:
+        self._threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+
+    def __exit__(self, *_: object) -> None:
+        torch.set_num_threads(self._threads)

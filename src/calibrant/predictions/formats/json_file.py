@@ -18,7 +18,14 @@ from calibrant._math.errors import InputError
 from calibrant.predictions.checks import shown
 from calibrant.predictions.formats import lm_eval
 from calibrant.predictions.formats.aliases import LABELS, ColumnNames, canonical
-from calibrant.predictions.formats.columns import KEYS, Column, columns_of, fields_of_columns, layout_of
+from calibrant.predictions.formats.columns import (
+    FAMILIES,
+    KEYS,
+    Column,
+    columns_of,
+    fields_of_columns,
+    layout_of,
+)
 from calibrant.predictions.formats.contents import Arrays, FileContents, lines_named
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.names import choose, fields_of
@@ -151,6 +158,23 @@ def fields_of_lists(
         if name in cells:
             arrays[name if other in cells else other] = cells[name]
     return _of_arrays(arrays | stated_fields(records, columns))
+
+
+def with_lists_spread(
+    records: Sequence[Mapping[str, Any]], columns: ColumnNames | None
+) -> Sequence[Mapping[str, Any]]:
+    """Records whose cells hold numbers, each in a cell of its own, where they were lists of them."""
+    if not records:
+        return records
+    form, name = form_of([dict(records[0])], columns)
+    if form != "lists":
+        return records
+    family = FAMILIES[name]
+    return [
+        {each: cell for each, cell in record.items() if each != name}
+        | {f"{family}_{k}": cell for k, cell in enumerate(record.get(name) or ())}
+        for record in records
+    ]
 
 
 def names_of(records: Sequence[Record]) -> list[str]:

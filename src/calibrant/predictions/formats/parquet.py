@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from calibrant._math.shapes import Float
 from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import (
+    FAMILIES,
     SPACES,
     Column,
     Layout,
@@ -36,28 +37,33 @@ _TURNED = 32  # columns
 def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """Read those columns that are used."""
     with opened(path) as file:
-        if holds_top_k(file.schema_arrow.names):
-            names: list[str] = file.schema_arrow.names
-            return FileContents(fields=fields_of_top_k(names, lambda name: _cells(file, name), columns))
-        if (lists := lists_in(file.schema_arrow, columns)) is not None:
-            others = [name for name in file.schema_arrow.names if name != lists]
-            cells = {name: _cells(file, name) for name in (lists, *others)}
-            records = file.read(columns=others).to_pylist()
-            return FileContents(fields=fields_of_lists(cells, records, columns))
-        layout, given = layout_in(file, columns)
-        found = [given[name] for name in layout.scores]
-        schema = file.schema_arrow  # made anew whenever it is asked for
-        dtypes = [_float_dtype(name, schema) for name in found]
-        scores = np.empty((file.metadata.num_rows, len(dtypes)), dtype=np.result_type(*dtypes))
-        try:
-            for index, name in enumerate(found):  # one at a time: memory never holds the table twice
-                scores[:, index] = _numbers(name, file)
-            others = _other_columns(layout, file, given)
-        except InputError:
-            raise
-        except DAMAGE as error:
-            raise InputError(damaged("a .parquet file", error)) from error
-    return FileContents(fields=fields_of_columns(layout, scores, others))
+        return FileContents(fields=fields_in(file, columns))
+
+
+def fields_in(file: Any, columns: ColumnNames | None) -> dict[str, Any]:
+    """The arguments of ``Predictions`` from an open file."""
+    if holds_top_k(file.schema_arrow.names):
+        names: list[str] = file.schema_arrow.names
+        return fields_of_top_k(names, lambda name: _cells(file, name), columns)
+    if (lists := lists_in(file.schema_arrow, columns)) is not None:
+        others = [name for name in file.schema_arrow.names if name != lists]
+        cells = {name: _cells(file, name) for name in (lists, *others)}
+        records = file.read(columns=others).to_pylist()
+        return fields_of_lists(cells, records, columns)
+    layout, given = layout_in(file, columns)
+    found = [given[name] for name in layout.scores]
+    schema = file.schema_arrow  # made anew whenever it is asked for
+    dtypes = [_float_dtype(name, schema) for name in found]
+    scores = np.empty((file.metadata.num_rows, len(dtypes)), dtype=np.result_type(*dtypes))
+    try:
+        for index, name in enumerate(found):  # one at a time: memory never holds the table twice
+            scores[:, index] = _numbers(name, file)
+        others = _other_columns(layout, file, given)
+    except InputError:
+        raise
+    except DAMAGE as error:
+        raise InputError(damaged("a .parquet file", error)) from error
+    return fields_of_columns(layout, scores, others)
 
 
 def records_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
@@ -177,14 +183,20 @@ def rows_of(batch: Any, names: Sequence[str], dtype: np.dtype[Any]) -> np.ndarra
 
 
 def dtype_of(names: Sequence[str], file: Any) -> np.dtype[Any]:
-    """The float dtype that holds some columns of numbers."""
+    """The float dtype that holds some columns of numbers, or lists of them."""
     schema = file.schema_arrow
     return np.result_type(*[_float_dtype(name, schema) for name in names])
 
 
-def layout_in(file: Any, columns: ColumnNames | None) -> tuple[Layout, dict[str, str]]:
-    """What the columns hold, and what each is called in the file."""
+def layout_in(
+    file: Any, columns: ColumnNames | None, keys: Iterable[str] = ()
+) -> tuple[Layout, dict[str, str]]:
+    """What the columns and keys hold, and what each is called in the file; lists count as columns."""
     given: list[str] = file.schema_arrow.names
+    if (lists := lists_in(file.schema_arrow, columns)) is not None:
+        place, family = given.index(lists), FAMILIES[lists]
+        given[place : place + 1] = [f"{family}_{k}" for k in range(_length_of_lists(file, lists))]
+    given += [key for key in keys if key not in given]
     header = canonical(given, columns)
     return layout_of(header), dict(zip(header.names, given, strict=True))
 
@@ -217,6 +229,8 @@ def _float_dtype(name: str, schema: Any) -> np.dtype[Any]:
     from pyarrow import types
 
     given = schema.field(name).type
+    if _is_list(given):
+        given = given.value_type
     if types.is_floating(given):
         return np.dtype(given.to_pandas_dtype())
     if types.is_integer(given) or types.is_boolean(given):
@@ -256,6 +270,31 @@ def _is_list(kind: Any) -> bool:
     from pyarrow import types
 
     return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+
+def _length_of_lists(file: Any, name: str) -> int:
+    """How many scores the first row holds."""
+    for batch in file.iter_batches(1, columns=[name]):
+        first = batch.column(name)[0].as_py()
+        return 0 if first is None else len(first)
+    return 0
+
+
+def lists_of(batch: Any, name: str, length: int, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+    """A column of lists as rows; all have the same length."""
+    column = batch.column(name)
+    sizes = column.value_lengths()
+    if column.null_count or sizes.unique().to_pylist() != [length]:
+        wrong = next(k for k, size in enumerate(sizes.to_pylist()) if size != length)
+        said = column[wrong].as_py()
+        raise InputError(
+            f"`{name}` must hold {length} numbers in every row, as in the first; row {wrong} holds "
+            f"{'none' if said is None else len(said)}."
+        )
+    flat = column.flatten()
+    if flat.null_count:
+        raise InputError(f"`{name}` must hold a number for every class; some are empty.")
+    return np.array(flat.to_numpy(zero_copy_only=False), dtype).reshape(-1, length)
 
 
 def lists_in(schema: Any, columns: ColumnNames | None) -> str | None:

@@ -11,7 +11,16 @@ from typing import Any
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
-from calibrant.predictions.formats import csv_file, json_file, npy, npz, parquet, pt, safetensors
+from calibrant.predictions.formats import (
+    csv_file,
+    json_file,
+    npy,
+    npz,
+    parquet,
+    parquet_files,
+    pt,
+    safetensors,
+)
 from calibrant.predictions.formats.contents import Arrays, FileContents
 
 
@@ -42,6 +51,8 @@ def npy_format(labels: Path | None = None) -> Format:
     )
 
 
+MANY_PARQUET = Format(read=parquet_files.read, records=parquet_files.records_of)
+"""A folder of Parquet files, or an address; they are read part by part elsewhere."""
 _TEXT = Format(read=csv_file.read, write=csv_file.write, records=csv_file.records_of)
 _JSON, _LINES = (
     Format(
@@ -73,6 +84,11 @@ FORMATS = {
     ".npy": npy_format(),
 }
 WRITERS = {ending: each.write for ending, each in FORMATS.items() if each.write is not None}
+
+
+def format_at(path: Path, ending: str) -> Format:
+    """The format of what is there, which may be a folder of Parquet files."""
+    return MANY_PARQUET if ending == ".parquet" and parquet_files.is_partitioned(path) else FORMATS[ending]
 
 
 def write(arrays: Arrays, path: str | os.PathLike[str]) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
-from calibrant.predictions.formats import csv_file, json_file, lm_eval, parquet
+from calibrant.predictions.formats import csv_file, json_file, lm_eval, parquet, parquet_files
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import layout_of
 
@@ -183,7 +183,7 @@ def _write_parquet(
     source: Path, ending: str, new_ending: str, scores: Scores, columns: ColumnNames | None
 ) -> _Write:
     del ending, new_ending
-    table = parquet.whole_table(source)
+    table = parquet_files.whole_table(source)
     _check_rows(table.num_rows, scores)
     if (lists := parquet.lists_in(table.schema, columns)) is not None:
         table = table.set_column(table.column_names.index(lists), "probs", [list(scores)])

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import Any
 
-from calibrant.experiments.claims import Claim, Verdict, below
+from calibrant.experiments.claims import OWN, Claim, Verdict, below
 from calibrant.experiments.means import mean_of, plus_minus
 from calibrant.experiments.studies.calibrators.gains import Gain, Sides, adjusted, gain_without_zeros, sides
 from calibrant.experiments.studies.calibrators.numbers import means_of, multiclass
@@ -15,7 +15,6 @@ from calibrant.experiments.studies.calibrators.settings import FOCAL, PLAIN, RIV
 
 SOURCE = "Komisarenko and Kull (2024), section 5.2"
 OPEN = "left open by Komisarenko and Kull (2024)"
-AIM = "the aim"  # the paper claims a lower ECE; of the NLL it says that both are about equal
 TITLES = {"nll": "NLL", "brier": "Brier score", "ece": "ECE"}
 NAMES = {
     PLAIN: "temperature scaling",
@@ -28,7 +27,7 @@ NAMES = {
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Focal temperature scaling against temperature, vector and matrix scaling."""
-    sources = {"nll": AIM, "ece": SOURCE}
+    sources = {"nll": OWN, "ece": SOURCE}  # of the NLL the paper says that both are about equal
     found = [_lower(exponent_gains(numbers, by), by, PLAIN, source) for by, source in sources.items()]
     for by in ("nll", "ece"):
         family = rival_gains(numbers, by)

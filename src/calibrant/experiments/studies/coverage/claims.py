@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calibrant.experiments.claims import Claim, Verdict, all_of
+from calibrant.experiments.claims import OWN, Claim, Verdict, all_of
 from calibrant.experiments.studies.coverage.settings import (
     AIMED_AT,
     LEAST_COVERAGE,
@@ -15,7 +15,7 @@ from calibrant.experiments.studies.coverage.settings import (
     MOST_ALARMS,
 )
 
-SOURCE = "the aim"
+SOURCE = OWN
 TITLES = {
     "ece": "ECE",
     "classwise_ece": "class-wise ECE",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from calibrant.experiments.studies.losses.settings import AIM, BALANCED, MUKHOTI
+from calibrant.experiments.claims import OWN
+from calibrant.experiments.studies.losses.settings import BALANCED, MUKHOTI
 
 WAYS: Mapping[str, str] = {"sum": "sum, clipped at 2", "mean": "mean"}
 LOSSES: Mapping[str, tuple[str, str]] = {
@@ -15,7 +16,7 @@ LOSSES: Mapping[str, tuple[str, str]] = {
 }
 TITLES: Mapping[str, str] = {key: title for key, (_, title) in LOSSES.items()}
 EPOCHS = 21
-SOURCES: Mapping[str, str] = {"sum": MUKHOTI, "mean": AIM}
+SOURCES: Mapping[str, str] = {"sum": MUKHOTI, "mean": OWN}
 """Who claims it: the authors' code sums, so with the mean their account is asked of something else."""
 START = 12
 """Three epochs later: what the drop itself does is over, and what follows is claimed."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns
-from calibrant.experiments.claims import Claim
+from calibrant.experiments.claims import OWN, Claim
 from calibrant.experiments.paired import Asked, Quantity, in_words
 from calibrant.experiments.studies.fcl_weights.numbers import arms_of, boundaries_of
 from calibrant.experiments.studies.fcl_weights.settings import (
@@ -18,7 +18,7 @@ from calibrant.experiments.studies.fcl_weights.settings import (
     WEIGHTS,
     key_of,
 )
-from calibrant.experiments.studies.losses.settings import AIM, FCL
+from calibrant.experiments.studies.losses.settings import FCL
 
 BALANCE, NORMS, GAP, FASTER, SMOOTHER = (
     f"{FCL}, {where}"
@@ -53,7 +53,7 @@ def _of_gamma(gamma: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
     none, papers, most = (arms.get(key_of(gamma, weight)) for weight in (0.0, PAPERS, LARGEST))
     name, plain = (in_words(TITLES[key_of(gamma, weight)]) for weight in (PAPERS, 0.0))
     begin = f"{name[0].upper()}{name[1:]} has a lower"
-    balance, less = (BALANCE, GAP) if gamma == PAPERS_GAMMA else (AIM, AIM)
+    balance, less = (BALANCE, GAP) if gamma == PAPERS_GAMMA else (OWN, OWN)
     for stage, when in (("before", "before"), ("after", "also after")):
         yield from Asked(
             key=f"ece-{stage}-{gamma}",
@@ -79,16 +79,16 @@ def _of_gamma(gamma: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
 
 def _norms(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
     squared, absolute = arms.get(key_of(3, PAPERS)), arms.get(key_of(3, PAPERS, L1))
-    for stage, when in (("before", "before"), ("after", "after")):
+    for stage, source in (("before", NORMS), ("after", OWN)):
         yield from Asked(
             key=f"l2-{stage}",
-            source=NORMS,
-            statement=f"With γ = 3 and λ = {PAPERS:g} the squared distance has a lower ECE than L1, {when} "
+            source=source,
+            statement=f"With γ = 3 and λ = {PAPERS:g} the squared distance has a lower ECE than L1, {stage} "
             "temperature scaling",
         ).lower(squared, absolute, metric(stage, "ece"))
     yield from Asked(
         key="l2-error",
-        source=NORMS,
+        source=OWN,
         statement=f"With γ = 3 and λ = {PAPERS:g} the squared distance has a lower error than L1",
     ).lower(squared, absolute, metric("before", "error"))
 
@@ -105,7 +105,7 @@ def _faster(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
         ).lower(fcl, other, EPOCHS)
         yield from Asked(
             key=f"early-{gamma}",
-            source=AIM,
+            source=OWN,
             statement=f"Over the epochs before the rate drops {said} has a lower held-out NLL than {name}",
         ).lower(fcl, other, EARLY)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calibrant.experiments.claims import Claim, above, all_of, below, compared, exchanged, within
+from calibrant.experiments.claims import OWN, Claim, above, all_of, below, compared, exchanged, within
 from calibrant.experiments.means import mean_of, paired_difference, plus_minus, read_mean
 from calibrant.experiments.studies.generalisation_gap.limit import MANY, near_limit
 from calibrant.experiments.studies.generalisation_gap.numbers import (
@@ -103,7 +103,7 @@ def _gap_closes(numbers: Mapping[str, Any]) -> list[Claim]:
         found.append(
             Claim(
                 key=key,
-                source=SOURCE,
+                source=OWN,
                 statement=what,
                 verdict=above(gap),
                 evidence=f"cross-entropy's over-confidence at d / n = {load_of(cells[-1]):.3g} is "
@@ -155,7 +155,7 @@ def _limit(numbers: Mapping[str, Any]) -> list[Claim]:
     return [
         Claim(
             key="limit",
-            source="the aim",
+            source=OWN,
             statement="The limit for infinitely many samples and features gives the temperature",
             verdict=all_of(within(each, **bounds) for each in ratios_to_limit),
             evidence=f"from {MANY} samples on the temperature needed on new samples is {min(values):.3f} to "

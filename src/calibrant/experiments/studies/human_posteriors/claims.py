@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from calibrant.experiments.claims import Claim, Ruling, Word, all_of, within
+from calibrant.experiments.claims import OWN, Claim, Ruling, Word, all_of, within
 from calibrant.experiments.means import Mean, plus_minus
 from calibrant.experiments.studies.calibrators.gains import Sides, adjusted, sides
 from calibrant.experiments.studies.human_posteriors.numbers import NORMAL, family, interval
@@ -23,18 +23,17 @@ from calibrant.experiments.studies.human_posteriors.settings import (
     TEMPERATURE,
 )
 
-AIM = "the aim"
 NOT_CLAIMED = "claimed by no paper"
 FCL = "focal calibration loss (2025), appendix A.3, asked of people"
 SAME = 1.1
 """The factor within which two temperatures count as the same."""
 ASKED = (
-    (AIM, TEMPERATURE, AS_TRAINED),
-    (AIM, FOCAL, AS_TRAINED),
+    (OWN, TEMPERATURE, AS_TRAINED),
+    (OWN, FOCAL, AS_TRAINED),
     (NOT_CLAIMED, FOCAL, TEMPERATURE),
-    (AIM, MAP, AS_TRAINED),
-    (AIM, FOCAL_ASKED, AS_TRAINED),
-    (AIM, FCL_ASKED, AS_TRAINED),
+    (OWN, MAP, AS_TRAINED),
+    (OWN, FOCAL_ASKED, AS_TRAINED),
+    (OWN, FCL_ASKED, AS_TRAINED),
     (NOT_CLAIMED, TEMPERATURE, IDEAL_FOCAL),
     (FCL, IDEAL_FCL, TEMPERATURE),
 )
@@ -113,7 +112,7 @@ def _same_temperature(numbers: Mapping[str, Any]) -> Claim:
     )
     return Claim(
         key="same-temperature",
-        source=AIM,
+        source=OWN,
         statement="The temperature that fits the labels is the one that fits people, within a factor of "
         f"{SAME:g} on every network",
         verdict=all_of(within(each, low=-limit, high=limit) for each in ratios.values()),

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from calibrant.experiments.arms import ArmRuns, Pick, Run, difference, shared
-from calibrant.experiments.claims import Claim, above, all_of, at_no_cost, below, within
+from calibrant.experiments.claims import OWN, PRACTICE, Claim, above, all_of, at_no_cost, below, within
 from calibrant.experiments.means import Mean, plus_minus, standard_errors
 from calibrant.experiments.studies.losses.numbers import TITLES, arms_of
 from calibrant.experiments.studies.losses.settings import (
-    AIM,
     BY_LIKELIHOOD,
     DEPARTURES,
     DROP,
@@ -20,7 +19,6 @@ from calibrant.experiments.studies.losses.settings import (
     KULL,
     MUKHOTI,
     NOT_CLAIMED,
-    PRACTICE,
 )
 
 Arms: TypeAlias = Mapping[str, ArmRuns]
@@ -262,6 +260,8 @@ _BEFORE, _AFTER = (
 )
 _FCL_LOWER = "Focal calibration loss has a lower ECE than {second}, before temperature scaling"
 _FCL_AFTER = "Focal calibration loss has a lower ECE than {second}, also after temperature scaling"
+_FCL_ERRS = "Focal calibration loss errs less than {second}"
+_LOWER = "FLSD-53 has a lower ECE than {second},"
 _DECAY = "Weight decay lowers cross-entropy's ECE"
 _NORM = "the norm of the last layer's weights is lower under"
 _NORMS = (
@@ -298,6 +298,11 @@ _TESTS: tuple[Callable[[Arms], Iterator[Claim]], ...] = (
     _Below("flsd-ece-temperature", MUKHOTI, _AFTER, _FLSD, _CE, "temperature", "ece"),
     _Below("flsd-nll-before", MUKHOTI, _BEFORE, _FLSD, _CE, "before", "nll"),
     _Below("flsd-nll-temperature", MUKHOTI, _AFTER, _FLSD, _CE, "temperature", "nll"),
+    *(
+        _Below(f"flsd-{stage}-against-{key}", MUKHOTI, f"{_LOWER} {when} scaling", _FLSD, key, stage, "ece")
+        for key in ("brier", "mmce-published")
+        for stage, when in (("before", "before temperature"), ("temperature", "also after temperature"))
+    ),
     _same_error,
     _best_gamma,
     _temperatures,
@@ -307,11 +312,15 @@ _TESTS: tuple[Callable[[Arms], Iterator[Claim]], ...] = (
     *(_Below(f"fcl-{key}", FCL, _FCL_LOWER, "focal-calibration", key, "before", "ece") for key in _OTHERS),
     *(
         _Below(f"after-fcl-{key}", FCL, _FCL_AFTER, "focal-calibration", key, "temperature", "ece")
-        for key in (_CE, "focal-3", "label-smoothing")
+        for key in _OTHERS
+    ),
+    *(
+        _Below(f"errs-fcl-{key}", FCL, _FCL_ERRS, "focal-calibration", key, "before", "error")
+        for key in _OTHERS
     ),
     _focal_temperature,
-    _Below("smoothing-error", AIM, _SMOOTHER_ERRS, _SMOOTHING, _CE, "before", "error"),
-    _Below("smoothing-nll-temperature", AIM, _SMOOTHER_NLL, _SMOOTHING, _CE, "temperature", "nll"),
+    _Below("smoothing-error", OWN, _SMOOTHER_ERRS, _SMOOTHING, _CE, "before", "error"),
+    _Below("smoothing-nll-temperature", OWN, _SMOOTHER_NLL, _SMOOTHING, _CE, "temperature", "nll"),
     *_weights("cross-entropy"),
     *_weights("focal-3"),
 )

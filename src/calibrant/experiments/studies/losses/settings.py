@@ -12,8 +12,6 @@ from calibrant.experiments.claims import Departure
 MUKHOTI = "Mukhoti et al. (2020)"
 FCL = "focal calibration loss (2025)"
 KULL = "Komisarenko and Kull (2024)"
-PRACTICE = "common practice"
-AIM = "the aim"
 NOT_CLAIMED = "claimed by no paper"
 DROP = 9
 """The last epoch at the first learning rate."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calibrant.experiments.claims import Claim
+from calibrant.experiments.claims import OWN, Claim
 from calibrant.experiments.studies.monitoring import settings
 from calibrant.experiments.study import OUT, TABLE, Page, Session, Study
 
@@ -97,7 +97,7 @@ def claims(numbers: Mapping[str, Any]) -> Sequence[Claim]:
     return [
         Claim(
             key="few-false-alarms-ever",
-            source="the aim",
+            source=OWN,
             statement=f"A calibrated model raises an alarm with probability {limit:g} at most, ever",
             verdict="holds" if high <= limit else "does not hold" if low > limit else "undecided",
             evidence=f"{found['alarms']} of {found['streams']} streams, {numbers['looks']:,} looks each "

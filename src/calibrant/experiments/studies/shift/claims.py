@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from calibrant.experiments.claims import Claim, above, all_of, below, compared
+from calibrant.experiments.claims import OWN, Claim, above, all_of, below, compared
 from calibrant.experiments.means import mean_of, paired_difference, plus_minus
 from calibrant.experiments.studies.shift.numbers import auroc, effect, foreign_sets, largest, runs_of_loss
 from calibrant.experiments.studies.shift.settings import (
-    AIM,
     AS_TRAINED,
     CORRUPTIONS,
     CROSS_ENTROPY,
@@ -26,14 +25,14 @@ from calibrant.experiments.studies.shift.settings import (
 
 TEMPERATURE = "temperature"
 PROMISES = (
-    (AIM, TEMPERATURE, AS_TRAINED),
-    (AIM, "vector", TEMPERATURE),
+    (OWN, TEMPERATURE, AS_TRAINED),
+    (OWN, "vector", TEMPERATURE),
     (NOT_CLAIMED, "focal-temperature", TEMPERATURE),
 )
 """Source, and the calibrator that is claimed to have the lower ECE."""
 _TELLS = (
-    (AIM, "flsd", FLSD, CROSS_ENTROPY),
-    *((AIM if other in NOT_IN_TABLE else PAPER_FCL, "fcl", FCL, other) for other in TITLES if other != FCL),
+    (OWN, "flsd", FLSD, CROSS_ENTROPY),
+    *((OWN if other in NOT_IN_TABLE else PAPER_FCL, "fcl", FCL, other) for other in TITLES if other != FCL),
 )
 """Source, and the loss that is claimed to tell foreign images better."""
 _OF_TABLE = "; in the paper's table 4 FCL leads in 5 of 8 rows"
@@ -89,7 +88,7 @@ def _shifted(loss: str, runs: Mapping[int, Mapping[str, Any]]) -> Iterator[Claim
     clean = [run["clean_shown"][TEMPERATURE]["ece"] for run in runs.values()]
     yield Claim(
         key=f"above-clean, {SHORT[loss]}",
-        source=AIM,
+        source=OWN,
         statement=f"After {title} and temperature scaling the ECE at severity {most}, mean over corruptions, "
         "is above that of the same images when clean",
         verdict=above(paired_difference(shifted, clean)),
@@ -102,7 +101,7 @@ def _shifted(loss: str, runs: Mapping[int, Mapping[str, Any]]) -> Iterator[Claim
     said = ", ".join(plus_minus(each, 2, 100, signed=True) for each in gaps)
     yield Claim(
         key=f"under-confident, {SHORT[loss]}",
-        source=AIM,
+        source=OWN,
         statement=f"After {title} and temperature scaling networks are under-confident on corrupted images "
         "at every severity",
         verdict=all_of(below(each) for each in gaps),
@@ -118,7 +117,7 @@ def _corrupted(runs: Mapping[int, Mapping[str, Any]]) -> Iterator[Claim]:
         found = [run["corruptions"][name][TEMPERATURE][-1] for run in runs.values()]
         yield Claim(
             key=f"above-clean, {SHORT[CROSS_ENTROPY]}, {name}",
-            source=AIM,
+            source=OWN,
             statement=f"After {TITLES[CROSS_ENTROPY]} and temperature scaling the ECE under {name}, severity "
             f"{SEVERITIES[-1]}, is above that of the same images when clean",
             verdict=above(paired_difference(found, clean)),

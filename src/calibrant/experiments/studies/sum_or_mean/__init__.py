@@ -8,7 +8,6 @@ from calibrant.experiments.grid_study import grid_study
 from calibrant.experiments.studies.losses.numbers import DIGITS
 from calibrant.experiments.studies.sum_or_mean.claims import claims
 from calibrant.experiments.studies.sum_or_mean.numbers import kept_of, numbers_of, swapped
-from calibrant.experiments.studies.sum_or_mean.settings import LOSSES
 from calibrant.experiments.studies.sum_or_mean.words import words
 from calibrant.experiments.study import Page
 
@@ -19,7 +18,6 @@ PAGE = Page(
     claims=claims,
     exchanged=swapped,
     departs="A small network on 10,000 images of Fashion-MNIST where the papers have ResNets on CIFAR-10.",
-    where=LOSSES.where,
     kept=kept_of,
     numbers=numbers_of,
     digits=DIGITS,

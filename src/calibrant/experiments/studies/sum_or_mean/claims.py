@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns, Pick, difference, shared
-from calibrant.experiments.claims import Claim, below
+from calibrant.experiments.claims import OWN, PRACTICE, Claim, Departure, below
 from calibrant.experiments.paired import FEWEST_SEEDS
 from calibrant.experiments.studies.losses.claims import asked, shown
-from calibrant.experiments.studies.losses.settings import AIM, PRACTICE
+from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
 from calibrant.experiments.studies.sum_or_mean.settings import (
     HELD,
@@ -20,6 +20,7 @@ from calibrant.experiments.studies.sum_or_mean.settings import (
     SLOW,
     STEP,
     SUM,
+    TAIL,
     TITLES,
 )
 
@@ -29,6 +30,12 @@ _PICKS: Mapping[str, Pick] = {
     "error": lambda run: run["stages"]["before"]["error"],
     "temperature": lambda run: run["parameters"]["temperature"],
 }
+SUMMED = Departure(
+    verdict="depends on the reduction",
+    what="The public code of focal calibration loss (2025) averages the loss over the batch; here it is "
+    "summed, and gradients are clipped at 2.",
+)
+"""What is done otherwise where that paper's claims are asked with the sum."""
 EQUAL_STEPS = ((SUM, SUM), (HELD, HELD), (MEAN, SLOW))
 """Ways in which focal loss and cross-entropy take steps of one length: focal loss's, and cross-entropy's.
 
@@ -58,14 +65,38 @@ _BETWEEN = (
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
+    """What is asked of the balanced images, then the same of the long tail."""
+    tail = _asked({"ways": numbers.get("tail", ())})
+    return [*_asked(numbers), *(_on_the_tail(claim) for claim in tail)]
+
+
+def _on_the_tail(claim: Claim) -> Claim:
+    return replace(claim, key=f"{TAIL}, {claim.key}", statement=f"{claim.statement}, on the {TAIL}")
+
+
+def _asked(numbers: Mapping[str, Any]) -> list[Claim]:
     """The papers' claims with the sum, then losses within ways, then ways within losses."""
-    papers = asked(arms_of(numbers, SUM, enough=True))
     found = [
-        replace(claim, statement=f"{claim.statement} (with the sum)")
-        for claim in papers
-        if claim.source != PRACTICE
+        replace(
+            claim,
+            statement=f"{claim.statement} (with the sum)",
+            departures=(*claim.departures, *((SUMMED,) if claim.source == FCL else ())),
+        )
+        for claim in asked(_as_authors(numbers))
+        if claim.source != PRACTICE and not (claim.source == FCL and "brier" in claim.arms)
     ]
     return [*found, *_within(numbers), *_at_equal_steps(numbers), *_between(numbers)]
+
+
+def _as_authors(numbers: Mapping[str, Any]) -> dict[str, ArmRuns]:
+    """The losses summed, but Brier score averaged, as in the code of Mukhoti et al. for images.
+
+    Of the paper on focal calibration loss, whose code averages every loss, nothing is asked of the two.
+    """
+    arms = arms_of(numbers, SUM, enough=True)
+    arms.pop("brier", None)
+    brier = arms_of(numbers, MEAN, enough=True).get("brier")
+    return arms if brier is None else {**arms, "brier": replace(brier, title=f"{brier.title}, averaged")}
 
 
 def _within(numbers: Mapping[str, Any]) -> Iterator[Claim]:
@@ -138,7 +169,7 @@ def _lower(
     title = f"{first.title[0].upper()}{first.title[1:]}" if statement.startswith("{first}") else first.title
     return Claim(
         key=key,
-        source=AIM,
+        source=OWN,
         statement=statement.format(first=title, second=second.title),
         verdict=below(gap),
         evidence=f"{values}; difference {shown(gap, name, signed=True)}, n = {gap.n}",

@@ -11,7 +11,7 @@ from calibrant.experiments.matching import matches
 from calibrant.experiments.paired import FEWEST_SEEDS
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.losses.numbers import shown
-from calibrant.experiments.studies.sum_or_mean.settings import LOSSES, TITLES, WAYS
+from calibrant.experiments.studies.sum_or_mean.settings import LOSSES, PARTS, TITLES, WAYS
 
 Numbers = Mapping[str, Any]
 _FOUND = ("train_accuracy", "stages", "parameters", "norms")
@@ -24,22 +24,30 @@ def kept_of(result: RunResult) -> dict[str, Any] | None:
 
 
 def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
-    """The runs by way and loss, and what they took."""
-    found = {
-        way.key: runs_by_arm([run for run in runs if matches(run, way.where)], way.losses.wanted, _FOUND)
-        for way in WAYS
-    }
+    """The runs by way and loss, balanced and long-tailed, and what they took."""
     return {
         **also,
         "cpu_seconds": sum(run["cpu_seconds"] for run in runs),
-        "ways": [{"way": way, "arms": arms} for way, arms in found.items() if arms],
+        **{part: _ways(runs, imbalance) for part, imbalance in PARTS.items()},
     }
 
 
-def arms_of(numbers: Numbers, way: str, *, enough: bool = False) -> dict[str, ArmRuns]:
+def _ways(runs: Sequence[Run], imbalance: float) -> list[dict[str, Any]]:
+    found = {
+        way.key: runs_by_arm(
+            [run for run in runs if matches(run, way.where)],
+            way.losses(imbalance).wanted,
+            ("cpu_seconds", *_FOUND),
+        )
+        for way in WAYS
+    }
+    return [{"way": way, "arms": arms} for way, arms in found.items() if arms]
+
+
+def arms_of(numbers: Numbers, way: str, *, enough: bool = False, part: str = "ways") -> dict[str, ArmRuns]:
     """The losses of a way, by key; with ``enough`` those with as many seeds as decide anything."""
     titles = {arm.key: arm.title for arm in LOSSES.arms}
-    rows = next((each["arms"] for each in numbers["ways"] if each["way"] == way), [])
+    rows = next((each["arms"] for each in numbers.get(part, ()) if each["way"] == way), [])
     return {
         key: arm
         for key, arm in arms_among(rows, titles).items()

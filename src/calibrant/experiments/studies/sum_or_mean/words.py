@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from calibrant.experiments.arms import ArmRuns, Pick
+from calibrant.experiments.means import mean_of
 from calibrant.experiments.pages import table
 from calibrant.experiments.paired import usual_words
 from calibrant.experiments.studies.losses.claims import on_grid, shown
@@ -17,7 +18,9 @@ from calibrant.experiments.studies.sum_or_mean.settings import (
     LIGHT,
     LONG,
     LOSSES,
+    RESNET_HOURS,
     SUM,
+    TAIL,
     TITLES,
 )
 
@@ -35,18 +38,26 @@ COLUMNS: Mapping[str, tuple[str, Pick]] = {
 }
 
 
+Ways: TypeAlias = Mapping[str, Mapping[str, ArmRuns]]
+"""The losses of each way."""
+TAIL_COLUMNS = ("error %", "ECE %", "T", "ECE after T %")
+"""What is shown of the long tail."""
 _MAIN = {"cross-entropy": "cross-entropy", "focal-3": "focal, γ = 3", "sample-focal": "FLSD-53"}
 
 
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs beyond the numbers."""
     by_way = {way: arms_of(numbers, way) for way in TITLES}
-    ours = sum(len(arm.runs) for arms in by_way.values() for arm in arms.values())
+    tail = {way: arms_of(numbers, way, part="tail") for way in TITLES}
+    ours = _runs(by_way) + _runs(tail)
     tried = {key for arms in by_way.values() for key in arms}
     found = {claim.key: claim for claim in claims(numbers)}
     equal = [found[key] for way, _ in EQUAL_STEPS if (key := equal_steps(way, "temperature")) in found]
     return {
         **usual_words(numbers, ours, [*found.values()], {}),
+        **_of_tail(tail),
+        "tail_asked": sum(key.startswith(TAIL) for key in found),
+        **_not_run({"balanced": by_way, "long-tailed": tail}, numbers, numbers["cpu_seconds"] / ours),
         "tables": {TITLES[way]: _table(arms) for way, arms in by_way.items() if arms},
         "absent": [arm.title for arm in LOSSES.arms if arm.key not in tried],
         "equal": equal,
@@ -54,8 +65,9 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "equal_fails": sum(claim.verdict == "does not hold" for claim in equal),
         "by_way": _temperatures(by_way),
         "lost": [
-            f"{arm.title} with the {TITLES[way]}, seed {seed}: {run['train_accuracy']:.0%}"
-            for way, arms in by_way.items()
+            f"{arm.title} with the {TITLES[way]}{images}, seed {seed}: {run['train_accuracy']:.0%}"
+            for images, part in (("", by_way), (" (long tail)", tail))
+            for way, arms in part.items()
             for arm in arms.values()
             for seed, run in arm.runs.items()
             if run["train_accuracy"] < HARDLY_LEARNED
@@ -68,7 +80,79 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _temperatures(by_way: Mapping[str, Mapping[str, ArmRuns]]) -> str:
+def _arms(ways: Ways) -> list[ArmRuns]:
+    return [arm for arms in ways.values() for arm in arms.values()]
+
+
+def _runs(ways: Ways) -> int:
+    return sum(len(arm.runs) for arm in _arms(ways))
+
+
+def _not_run(parts: Mapping[str, Ways], numbers: Mapping[str, Any], per_run: float) -> dict[str, Any]:
+    """What is left of the grid, and what its balanced part would cost with a ResNet.
+
+    A part has a run of every seed for each loss of each way that has begun.
+    """
+    left = {images: len(_arms(ways)) * numbers["seeds"] - _runs(ways) for images, ways in parts.items()}
+    said = [
+        f"{runs} runs on {images} images ({runs * per_run / 3600:.1f} CPU hours)"
+        for images, runs in left.items()
+        if runs
+    ]
+    cells = len(_arms(parts["balanced"]))
+    return {
+        "left": " and ".join(said) or "nothing",
+        "left_hours": sum(left.values()) * per_run / 3600,
+        "cells": cells,
+        "resnet_hours": RESNET_HOURS,
+        "resnet_grid": cells * RESNET_HOURS,
+    }
+
+
+def _of_tail(ways: Ways) -> dict[str, Any]:
+    """The long tail run by run, and how often the temperature is lower after focal loss at equal steps.
+
+    There are too few seeds for means, intervals or verdicts.
+    """
+    keys = list(dict.fromkeys(key for arms in ways.values() for key in arms))
+    titles = {arm.key: arm.title for arm in LOSSES.arms}
+    known = [way for way, arms in ways.items() if arms]
+    tables = {
+        title: table(
+            ["loss", *(TITLES[way] for way in known)],
+            [[titles[key], *(_each(ways[way].get(key), *COLUMNS[title]) for way in known)] for key in keys],
+        )
+        for title in TAIL_COLUMNS
+    }
+    _, temperature = COLUMNS["T"]
+    pairs = [
+        (way, seed, temperature(run), temperature(plain.runs[seed]))
+        for way, other in EQUAL_STEPS
+        if (focal := ways[way].get("focal-3")) and (plain := ways[other].get("cross-entropy"))
+        for seed, run in focal.runs.items()
+        if seed in plain.runs
+    ]
+    return {
+        "tail_tables": tables if keys else {},
+        "tail_runs": (done := _runs(ways)),
+        "tail_full": (full := min((len(arm.runs) for arm in _arms(ways)), default=0)),
+        "tail_more": done - full * len(_arms(ways)),
+        "tail_pairs": [
+            f"{focal:.2f} against {plain:.2f} ({TITLES[way]}, seed {seed})"
+            for way, seed, focal, plain in pairs
+        ],
+        "tail_lower": sum(focal < plain for _, _, focal, plain in pairs),
+    }
+
+
+def _each(arm: ArmRuns | None, name: str, pick: Pick) -> str:
+    """Every run's number, in the order of the seeds."""
+    if arm is None:
+        return "–"
+    return "; ".join(shown(mean_of([pick(run)]), name).removesuffix(" %") for run in arm.runs.values())
+
+
+def _temperatures(by_way: Ways) -> str:
     """The temperature that each way ends with, of those that both losses have."""
     title, pick = COLUMNS["T"]
     rows = [

@@ -1,0 +1,43 @@
+"""Output whose reader may leave: ``calibrant check ... | head -1`` has the exit code of the check."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TextIO, cast
+
+
+def outlet(stream: TextIO) -> TextIO:
+    """The stream; where nobody reads it any more, what is left goes nowhere.
+
+    Otherwise a reader that has seen enough ends the command with the exit code 1, which says that a check
+    failed.
+    """
+    return cast(TextIO, _Outlet(stream))
+
+
+class _Outlet:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            self._close()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._close()
+            self._stream.flush()
+
+    def _close(self) -> None:
+        """Point the file descriptor to where everything is taken."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._stream.fileno())
+        os.close(nowhere)

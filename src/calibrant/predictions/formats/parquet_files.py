@@ -1,0 +1,256 @@
+"""Parquet files that are one table, wherever they lie; folders such as ``day=1`` are columns of it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+import numpy as np
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import DAMAGE
+from calibrant.predictions.formats import parquet
+from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.columns import Column
+from calibrant.predictions.formats.contents import FileContents, damaged
+
+Keys: TypeAlias = Mapping[str, int | str]
+"""What the names of a file's folders say."""
+_ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/])")
+_WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})")
+_NOTHING = "__HIVE_DEFAULT_PARTITION__"
+"""What Hive and Spark call the folder of rows whose key is null."""
+
+
+def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
+    """All files, as one that had the keys for columns."""
+    files = Files(restored(str(path)))
+    return FileContents(fields=parquet.fields_in(files, columns))
+
+
+def records_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
+    """The rows of all files; they stand on no lines."""
+    return Files(restored(str(path))).read().to_pylist(), []
+
+
+def whole_table(path: Path) -> Any:
+    """All columns of a file, or of many and their keys."""
+    return Files(restored(str(path))).read() if is_partitioned(path) else parquet.whole_table(path)
+
+
+class Files:
+    """Many files, by what one of pyarrow's offers."""
+
+    def __init__(self, address: str) -> None:
+        address = rooted(address)
+        names = files_of(address)
+        self._files = list(zip(names, keys_of(address, names), strict=True))
+        number, schemas = 0, list[Any]()
+        for name, keys in self._files:
+            with opened(name) as file:
+                number += file.metadata.num_rows
+                schemas.append(self._with_keys(file.schema_arrow.empty_table(), keys).schema)
+            if differing := sorted({*schemas[0].names} ^ {*schemas[-1].names}):
+                raise InputError(
+                    f"{name} must have the columns of {names[0]}; `{differing[0]}` is in one of them only."
+                )
+        if not number:
+            raise InputError("it holds no rows.")
+        import pyarrow
+
+        try:
+            self.schema_arrow = pyarrow.unify_schemas(schemas, promote_options="permissive")
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
+            raise InputError(
+                f"its files must agree in what they hold; {str(error).split('. ')[0]}."
+            ) from error
+        self.metadata = SimpleNamespace(num_rows=number)
+
+    @cached_property
+    def _table(self) -> Any:
+        import pyarrow
+
+        tables: list[Any] = []
+        for name, keys in self._files:
+            with opened(name) as file:
+                try:
+                    tables.append(self._with_keys(file.read(), keys))
+                except DAMAGE as error:
+                    raise InputError(f"{name}: {damaged('a .parquet file', error)}") from error
+        return pyarrow.concat_tables(tables, promote_options="permissive")
+
+    def read(self, columns: Sequence[str] | None = None) -> Any:
+        """Some columns, or all."""
+        return self._table if columns is None else self._table.select(columns)
+
+    def _with_keys(self, table: Any, keys: Keys) -> Any:
+        import pyarrow
+
+        for key, value in keys.items():
+            if key not in table.column_names:
+                kind = pyarrow.int64() if isinstance(value, int) else pyarrow.string()
+                table = table.append_column(key, pyarrow.array([value] * table.num_rows, kind))
+        return table
+
+
+def keys_of(address: str, names: Sequence[str]) -> list[dict[str, int | str]]:
+    """What the folders below an address say of each file: numbers where all of a key are.
+
+    Example:
+        >>> keys_of("/data", ["/data/day=1/a.parquet", "/data/day=2/a.parquet"])
+        [{'day': 1}, {'day': 2}]
+        >>> keys_of("s3://bucket/*/site=a b/*.parquet", ["s3://bucket/day=07/site=a%20b/a.parquet"])
+        [{'day': '07', 'site': 'a b'}]
+    """
+    above = len(_folders(address.partition("*")[0].rpartition("/")[0] if "*" in address else address))
+    texts: list[dict[str, str]] = []
+    for name in names:
+        pairs = [each.partition("=") for each in _folders(name)[above:-1]]
+        texts.append({key: unquote(value) for key, mark, value in pairs if key and mark})
+    said: dict[str, set[str]] = {}
+    for each in texts:
+        for key, value in each.items():
+            said.setdefault(key, set()).add(value)
+    numbers = {key for key, values in said.items() if all(map(_WHOLE_NUMBER.fullmatch, values))}
+    return [
+        {
+            key: int(value) if key in numbers else "" if value == _NOTHING else value
+            for key, value in each.items()
+        }
+        for each in texts
+    ]
+
+
+def _folders(address: str) -> list[str]:
+    """The parts of a path, without its protocol."""
+    found = _ADDRESS.match(address)
+    return [each for each in address[found.end() if found else 0 :].split("/") if each not in {"", "."}]
+
+
+def key_column(value: int | str, num_rows: int) -> Column:
+    """A key as a column."""
+    return np.full(num_rows, value) if isinstance(value, int) else [value] * num_rows
+
+
+def digest_of(address: str) -> str:
+    """The SHA-256 of names and footers of all files."""
+    digest, address = hashlib.sha256(), rooted(address)
+    for name in files_of(address):
+        with opened(name) as file:
+            add_to_digest(digest, address, name, file)
+    return digest.hexdigest()
+
+
+def add_to_digest(digest: Any, address: str, name: str, file: Any) -> None:
+    """The name below the address, and the footer, which holds sizes, least and greatest values."""
+    digest.update(f"{name.removeprefix(address)} ".encode())
+    digest.update(parquet.footer_of(file))
+
+
+def rooted(address: str) -> str:
+    """An address, or a path that also holds where somebody else works on it."""
+    return address if is_address(address) else str(Path(address).absolute())
+
+
+def restored(text: str) -> str:
+    """An address as it was typed: paths take one of two slashes from it.
+
+    Example:
+        >>> restored("s3:/bucket/day=1"), restored("/tmp/a.parquet")
+        ('s3://bucket/day=1', '/tmp/a.parquet')
+    """
+    found = _ADDRESS.match(text)
+    if found is None:
+        return text
+    rest = text[found.end() :]
+    return f"{found[1]}://{'/' if found[1] == 'file' else ''}{rest}"
+
+
+def is_address(path: str | Path) -> bool:
+    """Whether it names a place that fsspec knows, not a path of this machine."""
+    return _ADDRESS.match(str(path)) is not None
+
+
+def is_partitioned(path: str | Path) -> bool:
+    """Whether it is such an address, or a folder with Parquet files in it."""
+    if is_address(path):
+        return True
+    folder = Path(path)
+    try:
+        return folder.is_dir() and next(folder.rglob("*.parquet"), None) is not None
+    except OSError:  # said by who opens it
+        return False
+
+
+def files_of(address: str) -> list[str]:
+    """All files, in the order of their names.
+
+    Raises:
+        InputError: If there is none, or the address cannot be opened.
+        FileNotFoundError: If there is no such path.
+    """
+    if not is_address(address):
+        path = Path(address)
+        if not path.exists():
+            raise FileNotFoundError(f"there is no file {path}.")
+        found = [str(each) for each in path.rglob("*.parquet")] if path.is_dir() else [str(path)]
+    else:
+        with _said_of(address):
+            found = _far_files(*_place(address))
+    if not found:
+        raise InputError(f"there is no Parquet file at {address}.")
+    return sorted(found)
+
+
+def _far_files(system: Any, place: str) -> list[str]:
+    if "*" in place:
+        names: Sequence[str] = system.glob(place)
+    elif system.isdir(place):
+        names = [each for each in system.find(place) if each.endswith(".parquet")]
+    else:
+        names = [place] if system.exists(place) else []
+    return [str(system.unstrip_protocol(each)) for each in names]
+
+
+@contextmanager
+def _said_of(address: str) -> Generator[None]:
+    """What a store raises, which is of its own package, in a sentence."""
+    try:
+        yield
+    except (InputError, OSError):
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{address} cannot be opened: {said.rstrip('.')}.") from error
+
+
+def _place(address: str) -> tuple[Any, str]:
+    try:
+        import fsspec
+    except ImportError as error:
+        raise InputError(f"{address} needs fsspec: pip install 'calibrant[store]'.") from error
+    try:
+        return fsspec.core.url_to_fs(address)
+    except (ImportError, ValueError) as error:  # the package of a protocol is missing, or there is none such
+        raise InputError(f"{address} cannot be opened: {' '.join(str(error).split())}.") from error
+
+
+@contextmanager
+def opened(name: str, footer: Any = None) -> Generator[Any]:
+    """One of the files; its footer is not read again where it is known."""
+    if not is_address(name):
+        with parquet.opened(Path(name), parquet.BUFFER, footer=footer) as file:
+            yield file
+        return
+    system, place = _place(name)
+    with _said_of(name):
+        found = system.open(place, "rb")
+    with found as stream, parquet.opened(stream, parquet.BUFFER, footer=footer) as file:
+        yield file

@@ -1,0 +1,24 @@
+"""Output whose reader has left."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from calibrant.cli.outlet import outlet
+
+
+@pytest.mark.parametrize("text", ["pass", 100_000 * "pass"], ids=["flushed", "written"])
+def test_a_reader_that_leaves_ends_nothing(text: str) -> None:
+    """What goes into a pipe that nobody reads is dropped, as often as written; the pipe itself raises."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with pytest.raises(BrokenPipeError, match="Broken pipe"):
+        os.write(writing, text.encode())
+    with os.fdopen(writing, "w") as bare:
+        stream = outlet(bare)
+        for _ in range(2):
+            assert stream.write(text) == len(text)
+            stream.flush()
+        assert not stream.isatty()
