@@ -64,32 +64,32 @@ class _Question:
 _CALIBRATION = _Question(
     "calibration",
     "Stated probabilities against what happens",
-    "The stated probabilities are not those of what happens",
-    "Nothing speaks against the stated probabilities",
+    "The stated probabilities do not match what happens",
+    "No evidence against the stated probabilities",
 )
 _CHANGE = _Question(
     "change",
     "Right as often as in the baseline, at the same stated probability",
-    "At the same stated probability, what happens is no longer as in the baseline",
-    "At the same stated probability, nothing speaks for another share than in the baseline",
+    "At the same stated probability, outcomes differ from the baseline",
+    "No evidence that, at the same stated probability, outcomes differ from the baseline",
 )
 _CONFIDENCE = _Question(
     "confidence",
     "Stated probabilities as in the baseline",
-    "The stated probabilities are distributed otherwise than in the baseline",
-    "Nothing speaks for other stated probabilities than in the baseline",
+    "The distribution of the stated probabilities differs from the baseline",
+    "No evidence that the distribution of the stated probabilities differs from the baseline",
 )
 _STATED = _Question(
     "stated-classes",
     "Classes predicted as in the baseline",
-    "Classes are predicted in other shares than in the baseline",
-    "Nothing speaks for other shares of the predicted classes than in the baseline",
+    "The shares of the predicted classes differ from the baseline",
+    "No evidence that the shares of the predicted classes differ from the baseline",
 )
 _TRUE = _Question(
     "true-classes",
     "True classes as in the baseline",
-    "Classes occur in other shares than in the baseline",
-    "Nothing speaks for other shares of the true classes than in the baseline",
+    "The shares of the true classes differ from the baseline",
+    "No evidence that the shares of the true classes differ from the baseline",
 )
 
 
@@ -117,7 +117,7 @@ def change_tests(watched: Watched, baseline: Predictions, *, decides: bool) -> I
         (told, before, _edges(before.probs))
         for told, before in zip(main_events(watched.told), main_events(baseline), strict=True)
     ]
-    yield _answer(_CHANGE, _changed(watched, events), watched, watched.false_alarms, decides=decides)
+    yield _answer(_CHANGE, _changed(watched, baseline), watched, watched.false_alarms, decides=decides)
     drifts = {
         _CONFIDENCE: _moved(watched, events),
         _STATED: _other_classes(
@@ -130,19 +130,27 @@ def change_tests(watched: Watched, baseline: Predictions, *, decides: bool) -> I
         yield _answer(question, parts, watched, watched.false_alarms / len(asked), decides=False)
 
 
-def _changed(watched: Watched, events: Sequence[_Binned]) -> Iterator[Evidence]:
-    """Shares of what occurs in each bin of stated probabilities; half of the stake is on all at once."""
-    for told, before, edges in events:
+def _changed(watched: Watched, baseline: Predictions) -> Iterator[Evidence]:
+    """Shares of what occurs in each bin of stated probabilities; of the classes, in all bins at once.
+
+    Half of the stake on the top label or on a label is on all of its bins at once, too.
+    """
+    several = watched.told.kind == "multilabel"
+    pairs = zip(events_of(watched.told), events_of(baseline), strict=True)
+    for place, (told, before) in enumerate(pairs):
+        edges = _edges(before.probs)
         old = _counts(before.probs, before.outcomes, edges, np.zeros(len(before.probs), dtype=np.int64), 1)[0]
         new = _counts(told.probs, told.outcomes, edges, watched.index, len(watched.windows))
+        if place and not several:  # a class
+            yield Evidence(told.name, told.share, log_tilted(new, old))
+            continue
         evidence = [log_change(new[:, number], old[number]) for number in range(len(edges) + 1)]
-        share = 1 / len(events)
-        prefix = f"{told.name}, " if len(events) > 1 else ""
+        prefix = "" if told.share == 1 else f"{told.name}, "
         ends = [0.0, *edges, 1.0]
-        yield Evidence(f"{prefix}all stated probabilities", share / 2, log_tilted(new, old))
+        yield Evidence(f"{prefix}all stated probabilities", told.share / 2, log_tilted(new, old))
         for number, each in enumerate(evidence):
             where = f"stated {ends[number]:.3g} to {ends[number + 1]:.3g}"
-            yield Evidence(prefix + where, share / 2 / len(evidence), each)
+            yield Evidence(prefix + where, told.share / 2 / len(evidence), each)
 
 
 def _moved(watched: Watched, events: Sequence[_Binned]) -> list[Evidence]:
@@ -209,7 +217,7 @@ def _answer(
     alarm = int(reached[0]) if len(reached) else None
     since = about = None
     ended, needed = float(evidence[-1]) / math.log(10), threshold / math.log(10)
-    sentence = f"{question.quiet} (evidence {said_times(ended)}, an alarm from {said_times(needed)} on)."
+    sentence = f"{question.quiet} (evidence {said_times(ended)}; an alarm needs {said_times(needed)})."
     if alarm is not None:
         since = likeliest_start(together, alarm)
         loudest = max(kept, key=lambda each: float(each.evidence[since, alarm]) + math.log(each.share))
@@ -219,7 +227,7 @@ def _answer(
         clearest = f", clearest of: {about}" if about else ""
         sentence = (
             f"{question.found}: alarm at {end}, the end of a window "
-            f"(evidence {reached_by}, an alarm from {said_times(needed)} on), "
+            f"(evidence {reached_by}; an alarm needs {said_times(needed)}), "
             f"most likely since {start}{clearest}."
         )
     return SequentialTest(

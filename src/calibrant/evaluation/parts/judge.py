@@ -14,11 +14,11 @@ from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.spread import Spread, here
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.parts.tasks import sample, summed
 from calibrant.evaluation.prepare import Prepared, Request, prepare
 from calibrant.evaluation.resampling.clusters import few_note
+from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -61,7 +61,7 @@ def sampled_parts(
 
 
 def prepare_parts(request: Request, table: PartitionedPredictions) -> Prepared:
-    """As of the samples drawn, with what a reader must know of the table in place of them."""
+    """Prepare as for the samples drawn; the notes are about the table instead."""
     prepared = prepare(request)
     fits = anything_to_fit(request.calibrators)
     notes = [note for note in prepared.notes if not note.startswith("Samples count as dependent")]
