@@ -3,7 +3,9 @@
 Run as ``python benchmarks/scale.py`` (tables of 10 classes with 1e6 and 1e7 rows, of 1000 classes with 1e5
 and 1e6: 4 GB on disk and some minutes; or ``--rows 100000000 --classes 10``, which adds one size). Each table
 is written to a temporary folder, and judged in a fresh process. Writes ``results/scale.json`` and the numbers
-of ``docs/explanation/scale.md``, between its markers; ``--page`` writes the page alone.
+of ``docs/explanation/scale.md``, between its markers; ``--page`` writes the page alone. ``--real FILE`` does
+the same with tables of 1e6, 1e7 and 1e8 rows drawn with replacement from a file of real predictions (4 GB on
+disk and some minutes at ten classes; ``--rows`` for one size), and draws ``docs/images/scale.png``.
 
 Times are those of the processor, so that other work beside does not count. The physical limit is to decode
 the columns with Arrow and to go once over scores in memory, each measured alone in the same process.
@@ -20,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +31,10 @@ from environment import RESULTS, environment, write
 from memory import resident
 
 SIZES = ((10, 10**6), (10, 10**7), (1000, 10**5), (1000, 10**6))
+REAL_SIZES = (10**6, 10**7, 10**8)
 GROUP = 1 << 22  # scores of a row group
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "scale.md"
+PICTURE = PAGE.parents[1] / "images" / "scale.png"
 START, END = "<!-- made by benchmarks/scale.py -->", "<!-- end -->"
 SPENT = 2.0
 """CPU seconds to measure a pass over one piece for."""
@@ -38,8 +43,41 @@ DISK = 10**9
 CORES = 1000
 
 
-def make(path: Path, rows: int, num_classes: int) -> None:
-    """Over-confident logits in float32, labels, all marked for testing; written row group by row group."""
+Block = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]  # logits (C, n), labels (n,)
+
+
+def invented(rng: np.random.Generator, num_classes: int, count: int) -> Block:
+    """Over-confident logits, and labels."""
+    logits = rng.standard_normal((num_classes, count), dtype=np.float32) * np.float32(2)
+    noise = rng.random((num_classes, count), dtype=np.float32)
+    labels = (logits - np.log(-np.log(noise + np.float32(1e-30)) + np.float32(1e-30))).argmax(axis=0)
+    return logits * np.float32(1.4), labels
+
+
+def drawn_from(file: Path) -> tuple[int, Callable[[np.random.Generator, int, int], Block]]:
+    """The classes of real predictions, and what draws rows of them."""
+    from calibrant import load_predictions
+
+    held = load_predictions(file)
+    if held.labels is None:
+        raise SystemExit(f"{file} holds no labels.")
+    values = held.values if held.space == "logits" else held.values.clamp_min(1e-12).log()
+    logits, labels = values.numpy().astype(np.float32), held.labels.numpy()
+
+    def draw(rng: np.random.Generator, _: int, count: int) -> Block:
+        rows = rng.integers(len(labels), size=count)
+        return np.ascontiguousarray(logits[rows].T), labels[rows]
+
+    return logits.shape[1], draw
+
+
+def make(
+    path: Path,
+    rows: int,
+    num_classes: int,
+    draw: Callable[[np.random.Generator, int, int], Block] = invented,
+) -> None:
+    """Logits in float32, labels, all marked for testing; written row group by row group."""
     import pyarrow
     from pyarrow import parquet
 
@@ -56,10 +94,8 @@ def make(path: Path, rows: int, num_classes: int) -> None:
     ) as file:
         for start in range(0, rows, step):
             count = min(step, rows - start)
-            logits = rng.standard_normal((num_classes, count), dtype=np.float32) * np.float32(2)
-            noise = rng.random((num_classes, count), dtype=np.float32)
-            labels = (logits - np.log(-np.log(noise + np.float32(1e-30)) + np.float32(1e-30))).argmax(axis=0)
-            columns = [labels, np.ones(count, np.int64), *(logits * np.float32(1.4))]
+            logits, labels = draw(rng, num_classes, count)
+            columns = [labels, np.ones(count, np.int64), *logits]
             file.write_table(pyarrow.table(columns, schema=pyarrow.schema(fields)), row_group_size=count)
 
 
@@ -128,6 +164,7 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int)
     parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--real", type=Path, metavar="FILE", help="predictions to draw rows from")
     parser.add_argument("--folder", type=Path, help="where tables are written to")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--page", action="store_true", help="write the page alone")
@@ -136,34 +173,72 @@ def main() -> None:
         print(json.dumps(measure(given.measure)))
         return
     known = RESULTS / "scale.json"
-    found: dict[str, Any] = json.loads(known.read_text())["tables"] if known.exists() else {}
-    if not given.page:
+    content: dict[str, Any] = json.loads(known.read_text()) if known.exists() else {"tables": {}}
+    found: dict[str, Any] = content["tables"]
+    if given.real and not given.page:
+        num_classes, draw = drawn_from(given.real)
+        real: dict[str, Any] = content.setdefault("real", {"drawn_from": given.real.name, "tables": {}})
+        for rows in [given.rows] if given.rows else REAL_SIZES:
+            real["tables"][str(rows)] = measured(rows, num_classes, given.folder, draw)
+            write("scale", content)
+    elif not given.page:
         for num_classes, rows in [(given.classes, given.rows)] if given.rows else SIZES:
-            folder = Path(tempfile.mkdtemp(dir=given.folder))
-            try:
-                make(folder / "table.parquet", rows, num_classes)
-                told = subprocess.run(
-                    [sys.executable, __file__, "--measure", str(folder / "table.parquet")],
-                    check=True,
-                    capture_output=True,
-                    text=True,
-                    env=os.environ | {"OMP_NUM_THREADS": "1"},
-                ).stdout
-            finally:
-                shutil.rmtree(folder)
-            found[f"{num_classes} x {rows}"] = json.loads(told.splitlines()[-1])
-            print(told)
-            write(
-                "scale",
-                {
-                    "environment": environment("calibrant", "torch", "numpy", "numba", "pyarrow"),
-                    "tables": found,
-                },
-            )
+            found[f"{num_classes} x {rows}"] = measured(rows, num_classes, given.folder)
+            content["environment"] = environment("calibrant", "torch", "numpy", "numba", "pyarrow")
+            write("scale", content)
+    if "real" in content:
+        draw_growth(list(content["real"]["tables"].values()))
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(START)
     after = rest.partition(END)[2]
     PAGE.write_text(f"{before}{START}\n{tables(list(found.values()))}\n{END}{after}", encoding="utf-8")
+
+
+def measured(rows: int, num_classes: int, folder: Path | None, draw: Any = invented) -> dict[str, Any]:
+    """Write a table, and measure it in a process of its own."""
+    place = Path(tempfile.mkdtemp(dir=folder))
+    try:
+        make(place / "table.parquet", rows, num_classes, draw)
+        told = subprocess.run(
+            [sys.executable, __file__, "--measure", str(place / "table.parquet")],
+            check=True,
+            capture_output=True,
+            text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        ).stdout
+    finally:
+        shutil.rmtree(place)
+    print(told, flush=True)
+    return json.loads(told.splitlines()[-1])
+
+
+def draw_growth(rows: list[dict[str, Any]]) -> None:
+    """CPU seconds and peak memory against rows."""
+    from matplotlib.figure import Figure
+
+    rows = sorted(rows, key=lambda row: row["rows"])
+    counts = [row["rows"] for row in rows]
+    figure = Figure(figsize=(8, 3.4), layout="constrained")
+    time_axes, memory_axes = figure.subplots(ncols=2)
+    for (key, label), marker in zip(
+        (("evaluation", "evaluation"), ("sums", "sums of the table"), ("decode", "decoding alone")),
+        "os^",
+        strict=True,
+    ):
+        time_axes.loglog(
+            counts, [row["cpu_seconds"][key] for row in rows], marker=marker, label=label, markersize=4
+        )
+    time_axes.set_ylabel("CPU seconds")
+    time_axes.legend(frameon=False)
+    memory_axes.semilogx(counts, [row["megabytes_peak"] for row in rows], marker="o", label="peak")
+    memory_axes.semilogx(counts, [row["megabytes_before"] for row in rows], marker="s", label="at the start")
+    memory_axes.set_ylim(bottom=0)
+    memory_axes.set_ylabel("memory, MB")
+    memory_axes.legend(frameon=False, loc="lower right")
+    for axes in (time_axes, memory_axes):
+        axes.set_xlabel("rows")
+        axes.grid(which="major", alpha=0.3)
+    figure.savefig(PICTURE, dpi=160)
 
 
 def tables(rows: list[dict[str, Any]]) -> str:

@@ -12,6 +12,25 @@ from calibrant._math.jit import njit
 COUNT, STATED, NLL, BRIER, ENTROPY, INFINITE = range(6)
 """What a cell sums up; ``INFINITE`` counts positions whose true class has the probability zero."""
 CELL_SUMS = 6
+HALVINGS = 24
+"""Of the first and the last cell: confidences crowd against one, where log-odds tell them apart."""
+
+
+def cell_edges(num_even: int) -> NDArray[np.float64]:
+    """Edges of even cells, of which the first and the last are halved again and again towards 0 and 1.
+
+    Example:
+        >>> cell_edges(4)[-3:]
+        array([0.99999997, 0.99999999, 1.        ])
+    """
+    even = np.arange(num_even + 1) / num_even
+    halves = 0.5 ** np.arange(1, HALVINGS + 1) / num_even
+    return np.concatenate([even[:1], halves[::-1], even[1:-1], 1 - halves, even[-1:]])
+
+
+def even_cell(cells: NDArray[np.int64], num_even: int) -> NDArray[np.int64]:
+    """The even cell in which each of the cells lies."""
+    return (cells - HALVINGS).clip(0, num_even - 1)
 
 
 @njit
@@ -20,7 +39,7 @@ def add_positions(
     labels: NDArray[np.int64],
     logits: bool,
     event: bool,
-    cell_edges: NDArray[np.float64],
+    edges_of_cells: NDArray[np.float64],
     bin_edges: NDArray[np.float64],
     batches: NDArray[np.int64],
     cells: NDArray[np.float64],
@@ -36,7 +55,7 @@ def add_positions(
     ``(C + 3, 4)``: how often each class is predicted, occurs, varies and is found, and in the last three rows
     the hits of labels shifted by -1, 0 and 1. ``probs`` ``(C,)`` is room to work.
     """
-    num_cells, num_bins, num_classes = len(cell_edges) - 1, len(bin_edges) - 1, scores.shape[1]
+    num_cells, num_bins, num_classes = len(edges_of_cells) - 1, len(bin_edges) - 1, scores.shape[1]
     for p in range(len(labels)):
         label = labels[p]
         top, nll, entropy = _read(scores[p], label, logits, probs)
@@ -59,7 +78,8 @@ def add_positions(
             agreement[num_classes + 1 + top - label, 0] += 1.0
         stated = min(probs[1] if event else probs[top], 1.0)
         hit = label if event else int(top == label)
-        cell = cells[batches[p], _bin_of(stated, cell_edges, num_cells), hit]
+        near = HALVINGS + min(int(stated * (num_cells - 2 * HALVINGS)), num_cells - 2 * HALVINGS - 1)
+        cell = cells[batches[p], _settled(near, stated, edges_of_cells, num_cells), hit]
         cell[0] += 1.0
         cell[1] += stated
         cell[2] += nll
@@ -125,7 +145,12 @@ def _from_probs(row: NDArray[np.float64], label: int, probs: NDArray[np.float64]
 @njit(inner=True)
 def _bin_of(value: float, edges: NDArray[np.float64], num_bins: int) -> int:
     """The bin with ``edges[b] < value <= edges[b + 1]``; the first one is closed."""
-    b = min(max(int(value * num_bins), 0), num_bins - 1)
+    return _settled(min(max(int(value * num_bins), 0), num_bins - 1), value, edges, num_bins)
+
+
+@njit(inner=True)
+def _settled(b: int, value: float, edges: NDArray[np.float64], num_bins: int) -> int:
+    """The same, looked for from a bin near by."""
     while b > 0 and value <= edges[b]:
         b -= 1
     while b < num_bins - 1 and value > edges[b + 1]:

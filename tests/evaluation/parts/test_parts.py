@@ -73,7 +73,7 @@ def test_values_are_those_of_the_rows_in_memory(both, judged) -> None:
             assert "all samples in order" in str(found.reason)
         else:
             rough = key.removeprefix("event_") in ROUGH
-            assert found.value == pytest.approx(known, rel=0.06 if rough else 1e-9, abs=1e-9), key
+            assert found.value == pytest.approx(known, rel=5e-3 if rough else 1e-9, abs=1e-9), key
     width = mine.arms[0].metrics["nll"].high - mine.arms[0].metrics["nll"].low
     expected = theirs.arms[0].metrics["nll"].high - theirs.arms[0].metrics["nll"].low
     assert width == pytest.approx(expected, rel=0.6)  # of 20 resamples

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._math.dense_sums import BRIER, COUNT, NLL, STATED
+from calibrant._math.dense_sums import BRIER, COUNT, NLL, STATED, even_cell
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.states import ImageSums, num_cells, sums_of
+from calibrant.evaluation.dense.states import ImageSums, num_even, sums_of
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.predictions import DensePredictions
 
@@ -55,7 +55,7 @@ def image_rows(
     if not sums.names:
         return []
     images, hits, cells, places = *sums.rows(), sums.cells()
-    fine = num_cells(num_bins)
+    fine = num_even(num_bins)
     count, num_images = cells[:, COUNT], len(sums.names)
 
     def total(values: Vector) -> Vector:
@@ -68,7 +68,7 @@ def image_rows(
         stated = confidence / count
         right = np.where((stated > 0.5) == (hits > 0), count, 0.0)
         confidence = np.maximum(stated, 1 - stated) * count
-    bins = images * num_bins + places * num_bins // fine
+    bins = images * num_bins + even_cell(places, fine) * num_bins // fine
     gaps = (
         np.abs(np.bincount(bins, residual, num_images * num_bins)).reshape(num_images, num_bins).sum(axis=1)
     )

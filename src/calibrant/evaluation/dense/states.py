@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from calibrant._math.dense_sums import CELL_SUMS
+from calibrant._math.dense_sums import CELL_SUMS, HALVINGS
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.resampling.events import Indices, Matrix
@@ -22,14 +22,19 @@ POSITIONS = 1 << 15  # of a block
 LEAST_CELLS, MOST_CELLS = 256, 1200
 
 
-def num_cells(num_bins: int) -> int:
-    """Cells of confidence that divide both the bins and hundredths, where these are not too many."""
+def num_even(num_bins: int) -> int:
+    """Even cells of confidence that divide both the bins and hundredths, where these are not too many."""
     shared = math.lcm(num_bins, 100)
     return (
         shared
         if LEAST_CELLS <= shared <= MOST_CELLS
         else num_bins * 2 * math.ceil(LEAST_CELLS / num_bins / 2)
     )
+
+
+def num_cells(num_bins: int) -> int:
+    """Those, and the pieces of the first and the last."""
+    return num_even(num_bins) + 2 * HALVINGS
 
 
 class Sums(Protocol):
@@ -201,7 +206,7 @@ def add_scores(
     calibrator: Calibrator | None,
 ) -> Wrong | None:
     """Add scores ``(P, C)``, as they are or after a calibrator, to the three sums of `add_positions`."""
-    from calibrant._math.dense_sums import add_positions  # compiled
+    from calibrant._math.dense_sums import add_positions, cell_edges  # compiled
 
     cells, classes, agreement = sums
     _, num_classes, num_bins, _ = classes.shape
@@ -213,7 +218,7 @@ def add_scores(
         labels,
         logits or calibrator is not None,
         num_classes == 2,
-        np.arange(cells.shape[1] + 1) / cells.shape[1],
+        cell_edges(cells.shape[1] - 2 * HALVINGS),
         np.arange(num_bins + 1) / num_bins,
         batches,
         cells,
