@@ -109,8 +109,8 @@ def test_several_files_one_after_another(run, asked, file, tmp_path) -> None:
     assert done.stderr.startswith("calibrant: ")
     assert "bad.npz" in done.stderr
     assert done.stdout.count("Recommended: Temperature scaling") == 2
-    last = done.stdout.rstrip().splitlines()[-2:]
-    assert [line.split()[0] for line in last] == ["part.npz", "p.npz"]
+    last = done.stdout.rstrip().splitlines()[-4:]  # of each file two: a value, and its interval below
+    assert [line.split()[0] for line in last[::2]] == ["part.npz", "p.npz"]
     assert sorted(path.name for path in (tmp_path / "pages").iterdir()) == ["p.html", "part.html"]
     found = json.loads((tmp_path / "all.json").read_text())
     assert [each["num_test"] for each in found] == [30, 40]
@@ -166,6 +166,14 @@ def test_every_command_knows_quiet_verbose_and_version(run) -> None:
     assert run("fit", "-V").stdout.strip() == f"calibrant {calibrant.__version__}"
 
 
+def test_quiet_and_version_before_the_command(run, asked, file) -> None:
+    """``calibrant -q evaluate`` is what ``calibrant evaluate -q`` is, and holds for that command only."""
+    done = run("-q", "evaluate", "p.npz")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert "reading p.npz" in run("-v", "evaluate", "p.npz").stderr
+    assert "Recommended" in run("evaluate", "p.npz").stdout
+
+
 def test_quiet_prints_nothing_and_verbose_the_stages(run, asked, file) -> None:
     """Quiet is silent where it succeeds; verbose tells stages with seconds, and where an error arose."""
     fit = ("fit", file.name, "--all", "--method", "temperature", "-o", "c.safetensors")
@@ -204,6 +212,49 @@ def test_nothing_is_replaced_by_another_command(run, asked, file, tmp_path) -> N
     assert run(*fit, "platt", "--force").returncode == 0
     (tmp_path / "package.json").write_text('{"name": "page"}')
     assert "is there already" in run("evaluate", file.name, "--json", "package.json").stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "figure reliability p.npz -o there.svg",
+        "check p.npz --max-ece 0.9 --bootstrap 20 --junit there.xml",
+        "check p.npz --max-ece 0.9 --bootstrap 20 --json there.json",
+        "monitor p.npz --time t --json there.json",
+        "monitor p.npz --time t --prometheus there.prom",
+        "curvature module:factory --json there.json",
+        "curvature module:factory --figure there.svg",
+        "demo --out there",
+    ],
+)
+def test_what_others_wrote_is_kept(run, file, tmp_path, command) -> None:
+    """Every output of every command is refused a place that holds something else."""
+    words = command.split()
+    place = tmp_path / next(word for word in words if word.startswith("there"))
+    place = place / "report.html" if words[0] == "demo" else place
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("mine")
+    done = run(*words)
+    assert (done.returncode, place.read_text()) == (2, "mine"), done.stderr
+    assert "--force replaces it" in done.stderr or "holds no demo" in done.stderr
+
+
+def test_own_numbers_are_replaced(run, file) -> None:
+    """A check in a pipeline writes the same file again; a figure that is the same, too."""
+    check = ("check", "p.npz", "--max-ece", "0.9", "--bootstrap", "20", "--junit", "c.xml")
+    figure = ("figure", "reliability", "p.npz", "-o", "r.svg")
+    for command in (check, (*check, "--seed", "1"), figure, figure):
+        done = run(*command)
+        assert done.returncode == 0, done.stderr
+
+
+def test_an_ending_is_refused_by_the_name_that_was_typed(run, file, tmp_path) -> None:
+    """Where a file of that name is there, too, and the new one is made elsewhere at first."""
+    calibrator = ("fit", "p.npz", "--all", "--method", "temperature", "-o", "t.safetensors")
+    assert run(*calibrator).returncode == 0
+    (tmp_path / "out.txt").write_text("mine")
+    done = run("apply", "t.safetensors", "p.npz", "-o", "out.txt")
+    assert done.stderr.startswith("calibrant: out.txt must end in one of .npz"), done.stderr
 
 
 def test_defaults_from_pyproject(run, asked, file, tmp_path) -> None:

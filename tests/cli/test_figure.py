@@ -63,7 +63,7 @@ def test_what_the_caption_gets_wrong_is_said(tmp_path: Path, monkeypatch: pytest
     [
         (["figure"], "which figure"),
         (["figure", "nothing"], "there is no figure 'nothing'"),
-        (["figure", "focal-arrows", "-o", "x.gif"], r"`--out` must end in .svg, .png, .pdf; got 'x.gif'"),
+        (["figure", "focal-arrows", "-o", "x.gif"], r"--out must end in .svg, .png, .pdf; got 'x.gif'"),
     ],
 )
 def test_refusals_are_sentences(arguments: list[str], message: str) -> None:
@@ -86,7 +86,7 @@ def test_landscape_of_a_file(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert path.read_bytes().startswith(b"\x89PNG")
     assert "On the 100 samples of the calibration split. Least NLL" in result.output
-    everything = CliRunner().invoke(app, [*arguments, "--all", "--objective", "adaptive-ece"])
+    everything = CliRunner().invoke(app, [*arguments, "--force", "--all", "--objective", "adaptive-ece"])
     assert "On all 200 samples. Least Adaptive ECE" in everything.output
 
 
@@ -158,7 +158,7 @@ def test_landscape_of_confidences(files: Path) -> None:
             ["focal-arrows", "--label", "b", "--all"],
             "the figure focal-arrows does not take --label, --all; of such options it takes none of these",
         ),
-        (["landscape", "one.npz", "-o", "x.gif"], "`--out` must end in .svg, .png, .pdf; got 'x.gif'"),
+        (["landscape", "one.npz", "-o", "x.gif"], "--out must end in .svg, .png, .pdf; got 'x.gif'"),
         (["landscape", "one.npz", "--objective", "auc"], '`--objective` must be one of "nll"'),
         (["landscape", "one.npz", "--label", "b"], "one.npz is multiclass"),
         (["landscape", "several.npz"], "has 3 labels per sample; choose one by --label: a, b, c, or 0 to 2"),

@@ -22,6 +22,7 @@ from calibrant.evaluation.monitoring.evidence import (
     mean_of,
     over_starts,
 )
+from calibrant.evaluation.monitoring.questions import Watched, change_tests
 from calibrant.evaluation.monitoring.windows import MOST, windows_of
 
 PER_DAY = 200
@@ -263,6 +264,22 @@ def test_a_class_that_is_stated_too_rarely_is_named(rng) -> None:
     (test,) = monitor(stream, np.arange(2000) // 250, window=1, bootstrap=10).tests
     assert test.alarm is not None
     assert test.about == "c"
+
+
+def test_a_class_that_changed_since_the_baseline_is_named(rng) -> None:
+    """Against a baseline each class is watched, too; other samples of the same model raise no alarm."""
+    before, first = (_three_classes(rng, 3000, shift=0.5) for _ in range(2))
+    then = _three_classes(rng, 1500, shift=-0.5)
+    labels, logits = (
+        np.concatenate([getattr(each, name).numpy() for each in (first, then)])
+        for name in ("labels", "values")
+    )
+    stream = Predictions(logits=logits, labels=labels, class_names=["a", "b", "c"])
+    windows = windows_of(np.arange(4500.0) // 500, 1)
+    changed = next(
+        iter(change_tests(Watched(stream, stream, windows, windows.index, 0.05), before, decides=True))
+    )
+    assert (changed.alarm is not None and changed.alarm >= 6, changed.about) == (True, "c")
 
 
 def test_a_baseline_asks_for_change(rng) -> None:

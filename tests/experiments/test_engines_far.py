@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -159,23 +158,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     found = bits(store)
     assert len(found) == 2
     return found
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """Ray with a head that does no runs and two nodes that do, a raylet each."""
-    pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
-    memory = 100 * 2**20
-    found = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 0, "object_store_memory": memory, "include_dashboard": False},
-    )
-    for _ in range(2):
-        found.add_node(num_cpus=1, object_store_memory=memory)
-    yield found
-    found.shutdown()
 
 
 slow = pytest.mark.slow

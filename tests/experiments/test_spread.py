@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 
 import numpy as np
 import pytest
 
-from calibrant import Predictions, evaluate
+from calibrant import Predictions, evaluate, load_predictions
+from calibrant.calibrators import TemperatureScaling
+from calibrant.evaluation import check
+from calibrant.evaluation.parts.dealing import Deal
+from calibrant.evaluation.parts.tasks import sample
+from calibrant.evaluation.parts.temperature import fit_temperature_in_parts
+from calibrant.evaluation.spread import Spread
 from calibrant.experiments.engines.in_order import in_order
 from calibrant.experiments.engines.spread import spreading
 from calibrant.predictions.partitioned import PartitionedPredictions
@@ -28,38 +35,67 @@ def test_no_more_is_asked_for_than_memory_holds() -> None:
     assert list(answers) == list(range(1, 9))
 
 
-@pytest.mark.slow
-def test_engines_give_the_same_bits_and_ray_survives_a_killed_worker(tmp_path) -> None:
-    """One process, a pool of two and two raylets' workers agree to the last bit; one is killed meanwhile."""
-    pytest.importorskip("ray")
+def written(folder) -> Predictions:
+    """Four files with some logits and a split; the same rows in memory."""
     rng = np.random.default_rng(0)
     for k in range(4):
         logits = 2 * rng.normal(size=(500, 3))
         labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-        Predictions(logits=logits, labels=labels).save(tmp_path / f"{k}.parquet")
+        Predictions(logits=1.5 * logits, labels=labels, split=np.arange(500) % 2).save(
+            folder / f"{k}.parquet"
+        )
+    return load_predictions(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of sockets and processes that Ray leaves to be collected
+@pytest.mark.parametrize("death", ["none", "worker", "raylet"])
+def test_engines_give_the_same_bits_and_ray_survives_a_death(death, tmp_path, cluster) -> None:
+    """One process, a pool of two and two raylets agree to the last bit, also where a worker or a raylet dies.
+
+    Evaluation, gate and fitted temperature are also those of the rows in memory.
+    """
+    memory = written(tmp_path)
     table = PartitionedPredictions(tmp_path)
     once = tmp_path / "killed"
 
-    def judged(spread) -> str:
-        return evaluate(
-            table, calibrators=["temperature"], bootstrap=20, null_draws=40, spread=spread
-        ).to_json()
+    def judged(spread: Spread) -> tuple[str, str, str]:
+        some = sample(table, Deal.of(table, 15, fits=True), "fit", 10**6, seed=0, spread=spread)
+        fitted = fit_temperature_in_parts(table, some, Deal.of(table, 15, fits=True), spread=spread)
+        quick = {"bootstrap": 20, "spread": spread}
+        return (
+            evaluate(table, calibrators=["temperature"], null_draws=40, **quick).to_json(),
+            check(table, {"ece": 0.02}, **quick).to_json(),
+            float(fitted.temperature).hex(),
+        )
 
     with spreading("serial") as spread:
         wanted = judged(spread)
-    with spreading("pool", jobs=2) as spread:
-        assert judged(spread) == wanted
-    with spreading("ray", jobs=2) as spread:
+    if death == "none":
+        whole = json.loads(evaluate(memory, calibrators=[], bootstrap=20, null_draws=40).to_json())
+        parts = json.loads(wanted[0])
+        for key in ("ece", "classwise_ece", "nll", "brier", "accuracy", "gap"):
+            found, known = (each["arms"][0]["metrics"][key]["value"] for each in (parts, whole))
+            assert found == pytest.approx(known, rel=1e-9)
+        alone = TemperatureScaling().fit(memory.calibration.scores, memory.calibration.labels)
+        assert float.fromhex(wanted[2]) == pytest.approx(float(alone.temperature), rel=1e-9)
+        with spreading("pool", jobs=2) as spread:
+            assert judged(spread) == wanted
+    with spreading(f'ray(address="{cluster.address}")', jobs=2) as spread:
 
         def with_a_death(task, items):
             def done(item):
                 part = item[0] if isinstance(item, tuple) else item  # with the share of rows to draw
-                if part.number == 2 and not once.exists():
+                if death == "worker" and part.number == 2 and not once.exists():
                     once.write_text("")
                     os.kill(os.getpid(), signal.SIGKILL)
                 return task(item)
 
-            return spread(done, items)
+            for place, found in enumerate(spread(done, items)):
+                if death == "raylet" and place == 1 and not once.exists():
+                    once.write_text("")
+                    cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
+                yield found
 
         assert judged(with_a_death) == wanted
-    assert once.exists()
+    assert once.exists() == (death != "none")

@@ -135,7 +135,7 @@ class Calibrator(FittedModule):
             weights: Sample weights ``(N,)``.
 
         Returns:
-            The calibrator itself; ``fit_result_`` keeps no profile of the data.
+            The calibrator itself; ``fit_result_`` keeps no profile of data of very many classes.
 
         Raises:
             InputError: If shapes disagree, a label is out of range, a value is NaN or infinite, or this
@@ -152,7 +152,7 @@ class Calibrator(FittedModule):
             notes=zeros_said(samples.num_zeros, "multiclass"),
             num_samples=source.num_samples,
             data_sha256=samples.sha256,
-            profile=None,
+            profile=samples.profile(),
         )
         parameters = {
             name: torch.tensor(result.parameters[name], dtype=torch.float64) for name in self.parameter_ranges

@@ -15,6 +15,7 @@ from calibrant.cli.parts import EngineOption, JobsOption, opened_alike, shared_o
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
     Bins,
+    Force,
     Json,
     PositiveClass,
     Seed,
@@ -24,7 +25,9 @@ from calibrant.cli.terminal import (
     command_line,
     deliver_json,
     progress,
+    refuse_to_replace,
     share,
+    starts_with,
     to_stdout,
 )
 from calibrant.evaluation.quantities.roster import gated
@@ -88,6 +91,7 @@ def check(
     seed: Seed = 0,
     engine: EngineOption = None,
     jobs: JobsOption = None,
+    force: Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what fails.")] = False,
     **limits: str | None,
 ) -> None:
@@ -97,8 +101,9 @@ def check(
     """
     inputs = [file] if baseline is None else [file, baseline]
     check_inputs(*inputs)
-    check_json(json, inputs)
+    check_json(json, inputs, force=force)
     check_output(junit, endings=(".xml",), option="--junit", inputs=inputs)
+    refuse_to_replace(junit, option="--junit", force=force, may=starts_with(b'<testsuites name="calibrant'))
 
     from calibrant._math.files import write_text
     from calibrant.evaluation.gate.check import check as check_predictions

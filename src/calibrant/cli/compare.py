@@ -10,7 +10,7 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.dense import IgnoreIndex
-from calibrant.cli.parts import opened_alike
+from calibrant.cli.parts import EngineOption, JobsOption, opened_alike, shared_out
 from calibrant.cli.reading import Reading, check_inputs, expanded, reads
 from calibrant.cli.terminal import (
     Bins,
@@ -56,6 +56,8 @@ def compare(
     level: Level = 0.95,
     ignore_index: IgnoreIndex = None,
     seed: Seed = 0,
+    engine: EngineOption = None,
+    jobs: JobsOption = None,
     force: Force = False,
 ) -> None:
     """Put several models side by side; differences are paired where the samples are the same.
@@ -79,11 +81,17 @@ def compare(
     from calibrant.evaluation import compare as compare_predictions
     from calibrant.reports import render_comparison, write_report
 
-    with progress("reading") as tell:
+    with progress("reading") as tell, shared_out(engine, jobs) as spread:
         runs = _runs(called_so, files)
         others = [path for name, path in zip(called_so, files, strict=True) if name not in runs]
         large = iter(
-            opened_alike(others, reading, ignore_index=ignore_index, whole=positive_class is not None)
+            opened_alike(
+                others,
+                reading,
+                engine=engine,
+                ignore_index=ignore_index,
+                whole=positive_class is not None,
+            )
         )
         found = compare_predictions(
             [
@@ -101,6 +109,7 @@ def compare(
             seed=seed,
             command=command_line(),
             progress=tell,
+            spread=spread,
         )
         if report is not None:
             write_report(found, report, title=title, before=_sections(runs), files=files)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import Seed, check_output, progress
+from calibrant.cli.terminal import Force, Seed, check_output, is_our_json, progress, refuse_to_replace
 
 if TYPE_CHECKING:
     from calibrant.training.curvature_subject import Subject
@@ -50,6 +50,7 @@ def curvature(
     ] = None,
     device: Annotated[str, typer.Option(help="Device: cpu, cuda or mps.")] = "cpu",
     seed: Seed = 0,
+    force: Force = False,
 ) -> None:
     """The curvature of the training loss, and of cross-entropy, at a network's parameters.
 
@@ -57,7 +58,9 @@ def curvature(
     its eigenvalues. For a run, the numbers are kept in its directory and shown in its report.
     """
     check_output(json, endings=(".json",), option="--json", inputs=[weights] if weights else [])
+    refuse_to_replace(json, option="--json", force=force, may=is_our_json)
     check_output(figure, endings=(".svg", ".png", ".pdf"), option="--figure")
+    refuse_to_replace(figure, option="--figure", force=force, may=lambda _: False)
     if figure is not None and not density:
         raise InputError("--figure draws the density, which --no-density leaves out.")
     given = {"--weights": weights, "--data": data, "--loss": loss, "--set": setting}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from calibrant.cli.terminal import Seed, command_line, progress
+from calibrant.cli.terminal import Seed, command_line, progress, refuse_folder_of_others
 
 
 def demo(
@@ -15,6 +15,7 @@ def demo(
     seed: Seed = 0,
 ) -> None:
     """Train with ten losses on the bundled digits, compare them, evaluate and repair one network."""
+    refuse_folder_of_others(out, "evaluation.json", option="--out", what="demo")
     from rich.console import Console
 
     from calibrant.experiments.studies.demo.run import run_demo

@@ -212,6 +212,8 @@ def _check_outputs(
 ) -> None:
     """Refuse outputs that cannot be written, before any work is done."""
     check_json(json, inputs, force=force)
+    if str(report) == "-":
+        raise InputError("--report must be a file or a folder; got -, which only --json takes.")
     if report is None or not pages:
         check_output(report, endings=(".html",), option="--report", inputs=inputs)
         refuse_to_replace_report(report, inputs[:1], force=force)
@@ -263,12 +265,12 @@ def _table_of(answers: dict[str, Evaluation]) -> None:
     from calibrant.evaluation.quantities.ece import ECE
     from calibrant.reports.words import interval, number
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
     table.add_column("file", overflow="fold")
-    for title in ("n", "ECE", "interval", "repaired"):
+    for title in ("n", "ECE", "repaired"):
         table.add_column(title, justify="right", no_wrap=True)
     for title in ("found", "repair"):
-        table.add_column(title, overflow="fold")
+        table.add_column(title, no_wrap=True)
     for name, answer in answers.items():
         before, after = answer.arms[0], answer.arm(answer.verdict.recommended)
         error = before.metrics[ECE.key]
@@ -276,8 +278,7 @@ def _table_of(answers: dict[str, Evaluation]) -> None:
         table.add_row(
             name,
             f"{answer.num_test:,}",
-            number(error.value),
-            interval(error, between="–"),
+            f"{number(error.value)}\n{interval(error, between='–')}",
             repaired,
             answer.verdict.direction,
             "none" if after is before else after.name,

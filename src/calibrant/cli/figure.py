@@ -10,9 +10,22 @@ import typer
 from calibrant._math.errors import InputError
 from calibrant.cli.compare import called
 from calibrant.cli.reading import Reading, check_inputs, expanded, reads
-from calibrant.cli.terminal import MOST_BINS, OBJECTIVE, Names, PositiveClass, errors, progress, share
+from calibrant.cli.terminal import (
+    MOST_BINS,
+    OBJECTIVE,
+    Force,
+    Names,
+    PositiveClass,
+    check_output,
+    errors,
+    progress,
+    share,
+    write_unless_other,
+)
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from calibrant.experiments.file_figures.request import DrawnFigure, FileFigure
 
 ENDINGS = (".svg", ".png", ".pdf")
@@ -80,6 +93,7 @@ def figure(
             "paper: 3.3.",
         ),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Draw a figure of files of predictions, or of the theory."""
     if name is None and not listed:
@@ -93,10 +107,9 @@ def figure(
         for each in FIGURES:
             typer.echo(f"{each.name}  {each.summary}")
         return
-    from calibrant.reports.figures.drawing import save_figure
-
     chosen, paths = figure_named(name), expanded(files or [])
     check_inputs(*paths)
+    check_output(path, option="--out", inputs=paths)
     asked: dict[str, object] = {
         "positive_class": positive_class,
         "label": label,
@@ -112,7 +125,7 @@ def figure(
         _check_files(chosen, paths)
         _check_options(name, given, chosen.options)
         drawn = _drawn(chosen, dict(zip(called(paths, names), paths, strict=True)), reading, given)
-        save_figure(drawn.figure, path, width=width)
+        _save(drawn.figure, path, width=width, force=force)
         for note in drawn.notes:
             errors().print(f"note: {note}", markup=False, highlight=False)
         said = drawn.said
@@ -124,11 +137,19 @@ def figure(
         if names is not None:
             raise InputError(f"the figure {name} shows theory and takes no --names.")
         _check_options(name, given, frozenset())
-        save_figure(chosen.draw(), path, width=width)
+        _save(chosen.draw(), path, width=width, force=force)
         said = chosen.note
     typer.echo(path)
     if said:
         typer.echo(said)
+
+
+def _save(drawn: Figure, path: Path, *, width: float | None, force: bool) -> None:
+    from calibrant.reports.figures.drawing import save_figure
+
+    write_unless_other(
+        path, lambda place: save_figure(drawn, place, width=width), option="--out", force=force
+    )
 
 
 def _drawn(
@@ -162,4 +183,4 @@ def _check_options(name: str, given: dict[str, object], options: frozenset[str])
 
 def _check_ending(path: Path) -> None:
     if path.suffix not in ENDINGS:
-        raise InputError(f"`--out` must end in {', '.join(ENDINGS)}; got {path.name!r}.")
+        raise InputError(f"--out must end in {', '.join(ENDINGS)}; got {path.name!r}.")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.terminal import refuse_folder_of_others
 
 
 def heatmap(
@@ -31,9 +32,11 @@ def heatmap(
 
     from calibrant.training import load_run
     from calibrant.training.curvature_measurement import rewrite_whole_report
-    from calibrant.training.heat_map_section import FOLDER, write_heat_maps
+    from calibrant.training.heat_map_section import FOLDER, INDEX, write_heat_maps
     from calibrant.training.heat_maps import data_of, heat_maps
 
+    if out is not None:
+        refuse_folder_of_others(out, INDEX, option="--out", what="heat maps")
     found = load_run(run)
     dataset = data_of(found)
     name, maps = heat_maps(found, samples=samples, label=label, layer=layer, seed=seed, dataset=dataset)

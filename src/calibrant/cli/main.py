@@ -25,7 +25,7 @@ from calibrant.cli.fault import report_fault
 from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
 from calibrant.cli.heatmap import heatmap
-from calibrant.cli.manner import Version, mannered
+from calibrant.cli.manner import Quiet, Verbose, Version, manner, mannered
 from calibrant.cli.monitor import monitor
 from calibrant.cli.outlet import outlet
 from calibrant.cli.predict import predict
@@ -76,9 +76,13 @@ app.add_typer(study, name="study")
 
 @app.callback()
 def about(
+    context: typer.Context,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     _version: Version = False,
 ) -> None:
     """Is a classifier that says "90 % sure" right nine times in ten? Measure it, and repair it if not."""
+    context.with_resource(manner(quiet=quiet, verbose=verbose))
 
 
 def _sentence(error: Exception) -> str:

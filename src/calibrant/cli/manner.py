@@ -72,8 +72,11 @@ def mannered(command: Callable[..., None]) -> Callable[..., None]:
     def run(*args: Any, verbose: bool = False, version_wanted: bool = False, **values: Any) -> None:
         del version_wanted
         _refuse_options_as_values(values, options)
-        quiet: bool = values["quiet"] if own_quiet else values.pop("quiet")
-        with _manner(quiet=quiet, verbose=verbose), _output(shown=own_quiet or not quiet):
+        verbose = verbose or VERBOSE.get()  # as typed before the command
+        quiet: bool = values.pop("quiet") or QUIET.get()
+        if own_quiet:
+            values["quiet"] = quiet
+        with manner(quiet=quiet, verbose=verbose), _output(shown=own_quiet or not quiet):
             try:
                 command(*args, **values)
             except Exception as error:
@@ -114,6 +117,7 @@ def in_options(message: str, options: dict[str, str]) -> str:
         return match[0] if typed is None or name in DATA else typed
 
     said = re.sub(r"`([a-z_]+)`", option, message)
+    said = re.sub(r"`[a-z_]+` \((--[a-z-]+), (--[a-z-]+)\) says", r"\1 and \2 say", said)
     said = re.sub(r"`\{[^`]*\}`, or (?=--)", "", said)  # a dictionary in place of options
     return re.sub(r"(--[a-z-]+) \(\1(?:[^)]*)\)", r"\1", said)  # an option that the message named as well
 
@@ -126,7 +130,8 @@ def _refuse_options_as_values(values: dict[str, Any], options: dict[str, str]) -
 
 
 @contextlib.contextmanager
-def _manner(*, quiet: bool, verbose: bool) -> Generator[None]:
+def manner(*, quiet: bool, verbose: bool) -> Generator[None]:
+    """Within it, commands are quiet, or tell more."""
     first, second = QUIET.set(quiet), VERBOSE.set(verbose)
     try:
         yield

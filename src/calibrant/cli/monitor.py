@@ -20,7 +20,9 @@ from calibrant.cli.terminal import (
     command_line,
     deliver_json,
     progress,
+    refuse_to_replace,
     refuse_to_replace_report,
+    starts_with,
     to_stdout,
 )
 
@@ -71,10 +73,11 @@ def monitor(
     """
     inputs = [stream] if baseline is None else [stream, baseline]
     check_inputs(*inputs)
-    check_json(json, inputs)
+    check_json(json, inputs, force=force)
     check_output(report, endings=(".html",), option="--report", inputs=inputs)
     refuse_to_replace_report(report, inputs, force=force)
     check_output(prometheus, endings=(".prom",), option="--prometheus", inputs=inputs)
+    refuse_to_replace(prometheus, option="--prometheus", force=force, may=starts_with(b"calibrant_monitor_"))
 
     from calibrant._math.files import write_text
     from calibrant.evaluation.monitoring.monitor import monitor as watch

@@ -15,7 +15,7 @@ from calibrant.cli.reading import Reading, is_pipe
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
-    from calibrant.evaluation.parts.spread import Spread
+    from calibrant.evaluation.spread import Spread
     from calibrant.predictions import DensePredictions
     from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -24,11 +24,13 @@ EngineOption = Annotated[
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help='For Parquet: what reads its parts, serial, pool, ray, or ray(address="auto") for a cluster.',
+        help="What reads the parts of Parquet, or a folder of images: serial, pool, ray, or "
+        'ray(address="auto") for a cluster.',
     ),
 ]
 JobsOption = Annotated[
-    int | None, typer.Option("--jobs", min=1, metavar="N", help="With --engine, parts read at once.")
+    int | None,
+    typer.Option("--jobs", min=1, metavar="N", help="With --engine, how many are read at once."),
 ]
 MOST_HELD = 1 << 22
 """Rows of a Parquet file of which some numbers each are kept; larger ones are judged by sums."""
@@ -44,17 +46,25 @@ def opened_parts(
     """
     if is_pipe(path):
         return None
+    from calibrant.predictions.dense import is_dense
     from calibrant.predictions.formats.parquet_files import is_partitioned
     from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
 
     many = is_partitioned(path)
+    if engine is not None and not many and is_dense(path):
+        if path.is_dir():
+            return None
+        raise InputError(
+            f"--engine is for images in a folder, any of which can be read; those in {path} are read in "
+            "order; leave out --engine, or unpack it."
+        )
     parquet = many or (reading.form or path.suffix).lower().removeprefix(".") == "parquet"
     asked = reading.bands or reading.percent or reading.kind is not None or reading.annotations is not None
     if engine is not None:
         if not parquet:
             raise InputError(
-                f"--engine is for Parquet: a file, a folder of them, or an address; {path} is none; "
-                f"`calibrant convert {path} FILE.parquet` makes one."
+                "--engine is for Parquet (a file, a folder of them, or an address) and folders of images; "
+                f"{path} is none; `calibrant.load_predictions({str(path)!r}).save('FILE.parquet')` makes one."
             )
         if reading.bands:
             raise InputError(f"--bands are for samples in memory; leave out --engine to read {path} so.")
@@ -111,7 +121,7 @@ def opened_alike(
 @contextmanager
 def shared_out(engine: str | None, jobs: int | None) -> Generator[Spread]:
     """What shares out the parts."""
-    from calibrant.evaluation.parts.spread import here
+    from calibrant.evaluation.spread import here
 
     if engine is None:
         yield here

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import check_output
+from calibrant.cli.terminal import Force, check_output, write_unless_other
 
 if TYPE_CHECKING:
     from calibrant.experiments.store import RunResult
@@ -67,6 +67,7 @@ def table(
     by: Annotated[
         str | None, typer.Option(metavar="SETTING", help="With --figure: a curve for each of its values.")
     ] = None,
+    force: Force = False,
 ) -> None:
     """Make a table, or a figure, of the runs in STORE: means over seeds, with intervals and tests.
 
@@ -82,7 +83,7 @@ def table(
         raise InputError("which store? Give its folder, or --list for the layouts.")
     results = _results(store, where)
     if figure or x:
-        _draw(results, figure or [], x, by, output)
+        _draw(results, figure or [], x, by, output, force=force)
         return
     check_output(output, option="--output")
     from calibrant._math.checks import check_choice
@@ -100,7 +101,7 @@ def table(
         wanted=None if grid is None else _wanted(grid, where),
     )
     chosen = layout_named(layout) if layout else usual_layout(results)
-    _write(build_table(chosen, results, options), form, output)
+    _write(build_table(chosen, results, options), form, output, force=force)
 
 
 def _results(store: str, where: list[str] | None) -> list[RunResult]:
@@ -130,7 +131,7 @@ def _wanted(grid: Path, where: list[str] | None) -> list[dict[str, object]]:
     return [each for each in settings if matches(each, wanted)]
 
 
-def _write(made: Table, form: str | None, output: Path | None) -> None:
+def _write(made: Table, form: str | None, output: Path | None, *, force: bool) -> None:
     from rich.console import Console
 
     from calibrant._math.files import write_text
@@ -145,7 +146,8 @@ def _write(made: Table, form: str | None, output: Path | None) -> None:
     )
     chosen = format_named(form or usual)
     if output is not None:
-        write_text(output, chosen.write(made))
+        text = chosen.write(made)
+        write_unless_other(output, lambda path: write_text(path, text), option="--output", force=force)
         typer.echo(output)
         return
     console = Console()
@@ -156,7 +158,13 @@ def _write(made: Table, form: str | None, output: Path | None) -> None:
 
 
 def _draw(
-    results: list[RunResult], quantities: list[str], across: str | None, by: str | None, output: Path | None
+    results: list[RunResult],
+    quantities: list[str],
+    across: str | None,
+    by: str | None,
+    output: Path | None,
+    *,
+    force: bool,
 ) -> None:
     if across is None or not quantities:
         raise InputError("--figure and --x go together, as in --figure ece --x optimiser.learning_rate.")
@@ -166,7 +174,8 @@ def _draw(
     from calibrant.reports.figures.drawing import save_figure
 
     finished = [each for each in results if each.status == "finished"]
-    save_figure(draw(finished, [quantity_of(each) for each in quantities], across, by=by), path)
+    drawn = draw(finished, [quantity_of(each) for each in quantities], across, by=by)
+    write_unless_other(path, lambda place: save_figure(drawn, place), option="--output", force=force)
     typer.echo(path)
     if len(finished) < len(results):
         typer.echo(f"{len(results) - len(finished)} runs diverged or failed and are not drawn.")

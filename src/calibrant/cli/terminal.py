@@ -174,7 +174,7 @@ def to_stdout(path: Path | None) -> bool:
     return path is not None and str(path) == "-"
 
 
-def check_json(path: Path | None, inputs: Iterable[Path], *, force: bool = True) -> None:
+def check_json(path: Path | None, inputs: Iterable[Path], *, force: bool) -> None:
     """Refuse a place for numbers that cannot be written, unless they are to be printed.
 
     Raises:
@@ -224,7 +224,10 @@ def write_unless_other(path: Path, write: Callable[[Path], None], *, option: str
         return
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / path.name
-        write(made)
+        try:
+            write(made)
+        except InputError as error:
+            raise InputError(str(error).replace(str(made), str(path))) from error
         same = filecmp.cmp(made, path, shallow=False)
     if not same:
         raise InputError(f"{option} {path} is there already and holds something else; --force replaces it.")
@@ -252,7 +255,30 @@ def is_our_json(path: Path) -> bool:
     """Whether the file holds numbers that calibrant wrote, which a new measurement may replace."""
     with path.open("rb") as file:
         start = file.read(4096)
-    return not start.strip() or b'"schema_version"' in start or b'"checks"' in start
+    marks = (b'"schema_version"', b'"checks"', b'"measurements"')
+    return not start.strip() or any(mark in start for mark in marks)
+
+
+def starts_with(words: bytes) -> Callable[[Path], bool]:
+    """Whether a file has these words in its first lines, by which calibrant knows what it wrote itself."""
+
+    def found(path: Path) -> bool:
+        with path.open("rb") as file:
+            return words in file.read(4096)
+
+    return found
+
+
+def refuse_folder_of_others(folder: Path, mark: str, *, option: str, what: str) -> None:
+    """Refuse to write into a folder that has files, but not the one by which such folders are known.
+
+    Raises:
+        InputError: If it is such a folder, or a file.
+    """
+    if folder.is_file():
+        raise InputError(f"{option} {folder} is a file; name a folder.")
+    if folder.is_dir() and not (folder / mark).is_file() and any(folder.iterdir()):
+        raise InputError(f"{option} {folder} is not empty and holds no {what}; choose another folder.")
 
 
 @contextmanager

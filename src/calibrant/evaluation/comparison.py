@@ -24,6 +24,7 @@ from calibrant.evaluation.quantities.quantity import EVENT
 from calibrant.evaluation.quantities.roster import check_metrics
 from calibrant.evaluation.resampling.at_limit import draw_at_limit
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
+from calibrant.evaluation.spread import Spread, here
 from calibrant.evaluation.subject import DEALT_OTHERWISE, Judgeable, Subject, in_same_clusters
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.evaluation.versions import versions
@@ -43,6 +44,7 @@ def compare(
     seed: int = 0,
     command: str | None = None,
     progress: Progress | None = None,
+    spread: Spread = here,
 ) -> Comparison:
     """Judge several models as they are, each on its test samples, and say which is better beyond noise.
 
@@ -66,6 +68,7 @@ def compare(
         seed: Random seed; the same seed gives the same bits.
         command: The command line to record, if there was one.
         progress: Called with a few words and the share that is done.
+        spread: What shares out the parts of tables, or images, as ``calibrant compare --engine`` does.
 
     Returns:
         Frozen data with ``to_json``; ``difference`` is a model minus the first one. Intervals and ``null`` as
@@ -92,7 +95,8 @@ def compare(
     check_pairs(models)
     _check_names([name for name, _ in models])
     subjects = [
-        Subject.of(given, num_bins, name=name, positive_class=positive_class) for name, given in models
+        Subject.of(given, num_bins, name=name, positive_class=positive_class, spread=spread)
+        for name, given in models
     ]
     names = [name for name, _ in models]
     _check(names, subjects)

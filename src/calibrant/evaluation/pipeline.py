@@ -15,10 +15,10 @@ from calibrant.evaluation.fit import fit
 from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import judge
 from calibrant.evaluation.parts.judge import judge_parts, prepare_parts, sampled_parts
-from calibrant.evaluation.parts.spread import Spread, here
 from calibrant.evaluation.prepare import Request, prepare
 from calibrant.evaluation.progress import Progress
 from calibrant.evaluation.result import Evaluation, Intervals
+from calibrant.evaluation.spread import Spread, here
 from calibrant.evaluation.subject import Judgeable
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import DensePredictions, Predictions
@@ -146,7 +146,7 @@ def evaluate(
         seed: Random seed; the same seed gives the same bits.
         command: The command line to record, if there was one.
         progress: Called with a few words and the share that is done.
-        spread: What shares out the parts of a table, as ``calibrant evaluate --engine`` does.
+        spread: What shares out the parts of a table, or images, as ``calibrant evaluate --engine`` does.
 
     Returns:
         Frozen data with ``to_json``, ``rows`` and ``arm``. Metrics are fractions, not per cent; NLL and
@@ -184,7 +184,7 @@ def evaluate(
             raise InputError(
                 "`calibration`, `positive_class`, `cluster`, `ood` and `intervals` must not be given with "
                 f"`{type(predictions).__name__}`, which is judged by sums; mark {what} to fit on by `split`"
-                f"{'' if what == 'images' else ', or read a single file whole by `load_predictions`'}."
+                f"{'' if what == 'images' else ', or read all of it by `load_predictions` (no --engine)'}."
             )
     fits = anything_to_fit(calibrators)
     if isinstance(predictions, DensePredictions):
@@ -212,7 +212,7 @@ def evaluate(
         progress=progress,
     )
     if isinstance(predictions, DensePredictions):
-        return conclude(judge_images(fit(prepare_images(request, predictions)), predictions))
+        return conclude(judge_images(fit(prepare_images(request, predictions)), predictions, spread))
     if isinstance(predictions, PartitionedPredictions):
         return conclude(judge_parts(fit(prepare_parts(request, predictions)), predictions, spread))
     return conclude(judge(fit(prepare(request))))

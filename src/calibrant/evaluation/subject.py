@@ -11,16 +11,17 @@ from calibrant.evaluation.alarms import alarms, other_notes
 from calibrant.evaluation.arguments import as_judged, check_predictions, clusters_note
 from calibrant.evaluation.dense.judge import judged_note
 from calibrant.evaluation.dense.reduce import reduced_sums
-from calibrant.evaluation.dense.states import ImageSums, Sums, sums_of
+from calibrant.evaluation.dense.states import Sums
+from calibrant.evaluation.dense.summing import summed_images
 from calibrant.evaluation.fitting.split import has_both_parts
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.pairing import same_samples, test_of
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.judge import dealt_note
-from calibrant.evaluation.parts.spread import Spread, here
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.parts.tasks import summed
 from calibrant.evaluation.result import Kind
+from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions, Predictions, Source
 from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -65,7 +66,7 @@ class Subject:
                     "of two classes, class 1 is judged."
                 )
             return (
-                _of_images(given, num_bins)
+                _of_images(given, num_bins, spread)
                 if isinstance(given, DensePredictions)
                 else _of_parts(given, num_bins, spread)
             )
@@ -153,10 +154,9 @@ def in_same_clusters(subjects: Sequence[Subject]) -> list[Subject]:
     ] or list(subjects)
 
 
-def _of_images(dense: DensePredictions, num_bins: int) -> Subject:
+def _of_images(dense: DensePredictions, num_bins: int, spread: Spread) -> Subject:
     test = dense.test_images
-    sums = ImageSums(num_classes=dense.num_classes, num_bins=num_bins)
-    sums_of(dense.images(test), [sums], [None], logits=dense.space == "logits")
+    (sums,) = summed_images(dense, test, num_bins, (None,), spread=spread)
     number = len(sums.names)
     return _in_sums(dense, sums, (judged_note(number, len(test) - number),))
 

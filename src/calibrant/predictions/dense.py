@@ -263,7 +263,7 @@ class _Files:
     """Arrays in files of their own, read when they are asked for."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths = paths
+        self._paths = [each.absolute() for each in paths]
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -271,6 +271,22 @@ class _Files:
     def __getitem__(self, place: int) -> NDArray[Any]:
         with _named(self._paths[place]):
             return np.load(self._paths[place], allow_pickle=False)
+
+
+class _Mapped:
+    """An array in a file, mapped; who else works on it maps it too."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._array = path.absolute(), np.load(path, mmap_mode="r", allow_pickle=False)
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __getitem__(self, place: int) -> NDArray[Any]:
+        return self._array[place]
+
+    def __reduce__(self) -> tuple[type[_Mapped], tuple[Path]]:
+        return _Mapped, (self._path,)
 
 
 class _Member:
@@ -350,7 +366,7 @@ def _dense_of_npz(path: Path) -> _Found:
 def _dense_of_folder(path: Path) -> _Found:
     for space in ("logits", "probs"):
         if (path / f"{space}.npy").is_file():
-            scores, labels = (np.load(path / f"{each}.npy", mmap_mode="r") for each in (space, "labels"))
+            scores, labels = (_Mapped(path / f"{each}.npy") for each in (space, "labels"))
             return scores, labels, space, None
         if (path / space).is_dir():
             files = sorted((path / space).glob("*.npy"))

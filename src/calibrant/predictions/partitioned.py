@@ -29,6 +29,7 @@ from calibrant.predictions.formats.parquet_files import (
     keys_of,
     opened,
     restored,
+    rooted,
 )
 from calibrant.predictions.formats.top_k import holds_top_k
 from calibrant.predictions.kinds import check_scores
@@ -108,15 +109,16 @@ class PartitionedPredictions:
     def __init__(self, address: str | Path, *, columns: ColumnNames | None = None) -> None:
         self.address = restored(str(address))
         self._footer: tuple[str, Any] = ("", None)  # of the file that was read last
-        files = files_of(self.address)
+        root = rooted(self.address)
+        files = files_of(root)
         digest = hashlib.sha256()
         parts: list[Part] = []
         first: tuple[Layout, dict[str, str]] | None = None
         groups_found: dict[str, None] = {}
         start = 0
-        for name, keys in zip(files, keys_of(self.address, files), strict=True):
+        for name, keys in zip(files, keys_of(root, files), strict=True):
             with opened(name) as file:
-                add_to_digest(digest, self.address, name, file)
+                add_to_digest(digest, root, name, file)
                 if not file.metadata.num_rows:
                     continue
                 if holds_top_k(file.schema_arrow.names):

@@ -17,7 +17,7 @@ from calibrant.training.heat_maps import HeatMap, heat_maps
 from calibrant.training.run import Run
 
 FOLDER = "heat-maps"
-_INDEX = "heat-maps.json"
+INDEX = "heat-maps.json"
 
 
 def write_heat_maps(folder: Path, layer: str, maps: list[HeatMap]) -> list[Path]:
@@ -28,7 +28,7 @@ def write_heat_maps(folder: Path, layer: str, maps: list[HeatMap]) -> list[Path]
         {"name": each.name, "class": each.class_name, "probability": each.probability, "actual": each.actual}
         for each in maps
     ]
-    write_text(folder / _INDEX, json.dumps({"layer": layer, "maps": shown}, indent=2) + "\n")
+    write_text(folder / INDEX, json.dumps({"layer": layer, "maps": shown}, indent=2) + "\n")
     return paths
 
 
@@ -46,7 +46,7 @@ def heat_map_facts(run: Run, dataset: Dataset) -> dict[str, str]:
 
 def heat_map_section(folder: Path) -> Section | None:
     """The heat maps in a run's directory, as its report shows them; None where there are none."""
-    index = folder / FOLDER / _INDEX
+    index = folder / FOLDER / INDEX
     if not index.is_file():
         return None
     content = json.loads(index.read_text(encoding="utf-8"))

@@ -14,8 +14,8 @@ from calibrant.cli.reading import Reading
 from calibrant.evaluation import check, compare
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.judge import sampled_parts
-from calibrant.evaluation.parts.spread import here
 from calibrant.evaluation.parts.tasks import sample, shares_to_draw
+from calibrant.evaluation.spread import here
 from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import PartitionedPredictions
 from command_line import call

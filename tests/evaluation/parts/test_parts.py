@@ -215,7 +215,8 @@ def test_engines_are_for_tables_of_parquet(tmp_path) -> None:
     Predictions(**given).save(tmp_path / "p.npz")
     Predictions(**given).save(tmp_path / "p.parquet")
     refused = call("check", "p.npz", "--max-ece", "0.5", "--engine", "serial", folder=tmp_path)
-    assert (refused.returncode, refused.stderr.count("calibrant convert p.npz FILE.parquet")) == (2, 1)
+    said = " ".join(refused.stderr.split())
+    assert (refused.returncode, "load_predictions('p.npz').save('FILE.parquet')" in said) == (2, True)
     done = call(
         "check", "p.parquet", "--max-ece", "0.5", "--engine", "serial", "--json", "-", folder=tmp_path
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +9,9 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
-from calibrant.calibrators import Calibrator
 from calibrant.evaluation.dense.arms import judged_arms
 from calibrant.evaluation.dense.reduce import reduced_sums
-from calibrant.evaluation.dense.states import ImageSums, sums_of
+from calibrant.evaluation.dense.summing import summed_images
 from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import Judged
@@ -21,8 +19,8 @@ from calibrant.evaluation.prepare import Prepared, Request, prepare
 from calibrant.evaluation.resampling.clusters import FEW_CLUSTERS
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions, Predictions
-from calibrant.predictions.dense import Image
 
 MOST_FITTED = 1 << 22  # scores that calibrators are fitted on
 MOST_OF_AN_IMAGE = 2000  # positions
@@ -100,17 +98,17 @@ def judged_note(number: int, empty: int) -> str:
     )
 
 
-def judge_images(fitted: Fitted, dense: DensePredictions) -> Judged:
+def judge_images(fitted: Fitted, dense: DensePredictions, spread: Spread = here) -> Judged:
     """Judge every arm on the same images, each of which is read once."""
     prepared = fitted.prepared
     procedure = prepared.procedure
     fits = anything_to_fit(prepared.request.calibrators)
     _, test = images_to_fit_on(dense, prepared.request.seed, fits=fits)
-    calibrators: list[Calibrator | None] = [None, *(each.calibrator for each in fitted.calibrators)]
-    sums = [ImageSums(num_classes=dense.num_classes, num_bins=procedure.num_bins) for _ in calibrators]
+    calibrators = (None, *(each.calibrator for each in fitted.calibrators))
     prepared.steps.next("reading the images")
-    images = _told(dense.images(test.tolist()), len(test), prepared)
-    sums_of(images, sums, calibrators, logits=dense.space == "logits")
+    sums = summed_images(
+        dense, test.tolist(), procedure.num_bins, calibrators, spread=spread, tell=prepared.steps.within
+    )
     number = len(sums[0].names)
     note = judged_note(number, len(test) - number)
     procedure = replace(procedure, clusters=number)
@@ -119,9 +117,3 @@ def judge_images(fitted: Fitted, dense: DensePredictions) -> Judged:
     names = tuple(dense.class_names or map(str, range(dense.num_classes)))
     reduced = (reduced_sums(each, names, procedure.metrics) for each in sums)
     return judged_arms(fitted, reduced, sums[0].num_positions)
-
-
-def _told(images: Iterator[Image], count: int, prepared: Prepared) -> Iterator[Image]:
-    for place, image in enumerate(images):
-        yield image
-        prepared.steps.within((place + 1) / count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -150,6 +150,18 @@ class ImageSums:
         self._confidences += classes[0, :, :, 1]
         self._outcomes += classes[0, :, :, 2]
 
+    def merge(self, other: ImageSums) -> None:
+        """Add other images behind these."""
+        self.agreement += other.agreement
+        self.names += other.names
+        self.labels += other.labels
+        self._cells += other._cells
+        self._places += other._places
+        self._masses += other._masses
+        self._residuals += other._residuals
+        self._confidences += other._confidences
+        self._outcomes += other._outcomes
+
     @property
     def num_positions(self) -> int:
         """How many positions were judged."""
@@ -180,7 +192,11 @@ class ImageSums:
 
 
 def sums_of(
-    images: Iterable[Image], sums: list[ImageSums], calibrators: list[Calibrator | None], *, logits: bool
+    images: Iterable[Image],
+    sums: Sequence[ImageSums],
+    calibrators: Sequence[Calibrator | None],
+    *,
+    logits: bool,
 ) -> None:
     """Read each image once, and add it to every arm."""
     for image in images:
@@ -239,3 +255,14 @@ def _calibrated(scores: Matrix, calibrator: Calibrator, *, logits: bool) -> Matr
             odds = calibrator(given[:, 1] - given[:, 0])
             return torch.stack([torch.zeros_like(odds), odds], dim=1).numpy()
         return calibrator(given).numpy()
+
+
+class one_thread:  # noqa: N801
+    """Within this torch has one thread: sums by several are not the same to the last bit."""
+
+    def __enter__(self) -> None:
+        self._threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+
+    def __exit__(self, *_: object) -> None:
+        torch.set_num_threads(self._threads)

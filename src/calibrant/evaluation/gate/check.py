@@ -10,9 +10,9 @@ from calibrant.evaluation.arguments import Cluster, in_clusters
 from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateResult
 from calibrant.evaluation.pairing import refuse_other_classes
-from calibrant.evaluation.parts.spread import Spread, here
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.roster import check_metrics, gated
+from calibrant.evaluation.spread import Spread, here
 from calibrant.evaluation.subject import DEALT_OTHERWISE, Judgeable, Subject
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions

@@ -53,8 +53,9 @@ def monitor(
 
     Without a baseline the question is whether the stated probabilities are true: of the top label and of
     each class, or of each label. With one it is whether, among samples of the same stated probability (in
-    ten bins of the baseline's samples), as many are right as were then; and it is also said whether the
-    confidences, the predicted classes or the true classes have changed, which alone is not an alarm.
+    ten bins of the baseline's samples), as many are right as were then, and as many of each class; and it is
+    also said whether the confidences, the predicted classes or the true classes have changed, which alone is
+    not an alarm.
 
     The tests are e-processes (see :mod:`calibrant.evaluation.monitoring.evidence`): a model that stays as
     the hypothesis says raises an alarm with probability ``false_alarms`` at most, ever, however often one

@@ -117,7 +117,7 @@ def change_tests(watched: Watched, baseline: Predictions, *, decides: bool) -> I
         (told, before, _edges(before.probs))
         for told, before in zip(main_events(watched.told), main_events(baseline), strict=True)
     ]
-    yield _answer(_CHANGE, _changed(watched, events), watched, watched.false_alarms, decides=decides)
+    yield _answer(_CHANGE, _changed(watched, baseline), watched, watched.false_alarms, decides=decides)
     drifts = {
         _CONFIDENCE: _moved(watched, events),
         _STATED: _other_classes(
@@ -130,19 +130,27 @@ def change_tests(watched: Watched, baseline: Predictions, *, decides: bool) -> I
         yield _answer(question, parts, watched, watched.false_alarms / len(asked), decides=False)
 
 
-def _changed(watched: Watched, events: Sequence[_Binned]) -> Iterator[Evidence]:
-    """Shares of what occurs in each bin of stated probabilities; half of the stake is on all at once."""
-    for told, before, edges in events:
+def _changed(watched: Watched, baseline: Predictions) -> Iterator[Evidence]:
+    """Shares of what occurs in each bin of stated probabilities; of the classes, in all bins at once.
+
+    Half of the stake on the top label or on a label is on all of its bins at once, too.
+    """
+    several = watched.told.kind == "multilabel"
+    pairs = zip(events_of(watched.told), events_of(baseline), strict=True)
+    for place, (told, before) in enumerate(pairs):
+        edges = _edges(before.probs)
         old = _counts(before.probs, before.outcomes, edges, np.zeros(len(before.probs), dtype=np.int64), 1)[0]
         new = _counts(told.probs, told.outcomes, edges, watched.index, len(watched.windows))
+        if place and not several:  # a class
+            yield Evidence(told.name, told.share, log_tilted(new, old))
+            continue
         evidence = [log_change(new[:, number], old[number]) for number in range(len(edges) + 1)]
-        share = 1 / len(events)
-        prefix = f"{told.name}, " if len(events) > 1 else ""
+        prefix = "" if told.share == 1 else f"{told.name}, "
         ends = [0.0, *edges, 1.0]
-        yield Evidence(f"{prefix}all stated probabilities", share / 2, log_tilted(new, old))
+        yield Evidence(f"{prefix}all stated probabilities", told.share / 2, log_tilted(new, old))
         for number, each in enumerate(evidence):
             where = f"stated {ends[number]:.3g} to {ends[number + 1]:.3g}"
-            yield Evidence(prefix + where, share / 2 / len(evidence), each)
+            yield Evidence(prefix + where, told.share / 2 / len(evidence), each)
 
 
 def _moved(watched: Watched, events: Sequence[_Binned]) -> list[Evidence]:

@@ -14,11 +14,11 @@ from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.spread import Spread, here
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.parts.tasks import sample, summed
 from calibrant.evaluation.prepare import Prepared, Request, prepare
 from calibrant.evaluation.resampling.clusters import few_note
+from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
 

@@ -11,10 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 from calibrant.calibrators import Calibrator
+from calibrant.evaluation.dense.states import one_thread
 from calibrant.evaluation.parts.dealing import Deal, Half
-from calibrant.evaluation.parts.spread import Spread, here
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import Part, PartitionedPredictions
 
@@ -149,14 +150,3 @@ def shares_to_draw(held: NDArray[np.float64], number: int) -> NDArray[np.float64
     below = np.floor(ends / step) * width + np.minimum(ends % step, width)  # of the windows, at the ends
     drawn = np.where(held > 0, np.diff(below), 0.0)
     return np.where(drawn > 1e-6, drawn / np.maximum(held, 1e-6), 0.0).clip(max=1.0)
-
-
-class one_thread:  # noqa: N801
-    """Within this torch has one thread: sums by several are not the same to the last bit."""
-
-    def __enter__(self) -> None:
-        self._threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-
-    def __exit__(self, *_: object) -> None:
-        torch.set_num_threads(self._threads)

@@ -16,10 +16,10 @@ from calibrant.calibrators.fitting.data import CalibrationData
 from calibrant.calibrators.fitting.likelihood import likelihood_slopes
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import of_likeliest
+from calibrant.evaluation.dense.states import one_thread
 from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.spread import Spread, here
-from calibrant.evaluation.parts.tasks import one_thread
 from calibrant.evaluation.resampling.events import Indices, Matrix
+from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import Part, PartitionedPredictions, Piece
 from calibrant.predictions.repair_form import to_repair

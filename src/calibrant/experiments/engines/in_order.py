@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from calibrant.evaluation.parts.spread import Found, Item
+from calibrant.evaluation.spread import Found, Item
 
 AHEAD = 2
 """Parts for each worker that are worked on or wait to be added up: what memory holds."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._math.errors import InputError, without_warnings
-from calibrant.evaluation.parts.spread import Found, Item, Spread
+from calibrant.evaluation.spread import Found, Item, Spread
 from calibrant.experiments.engines.cores import available_cores
 from calibrant.experiments.engines.engine import Ended, Engine, Event, Order
 from calibrant.experiments.engines.in_order import AHEAD, in_order

@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.parts.spread import Found, Item, Spread, here
+from calibrant.evaluation.spread import Found, Item, Spread, here
 from calibrant.experiments.engines.cores import available_cores
 from calibrant.experiments.engines.in_order import AHEAD, in_order
 from calibrant.experiments.engines.perform import changed_environment, pin_threads, pinned_threads

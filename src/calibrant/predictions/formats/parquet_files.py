@@ -49,6 +49,7 @@ class Files:
     """Many files, by what one of pyarrow's offers."""
 
     def __init__(self, address: str) -> None:
+        address = rooted(address)
         names = files_of(address)
         self._files = list(zip(names, keys_of(address, names), strict=True))
         number, schemas = 0, list[Any]()
@@ -140,7 +141,7 @@ def key_column(value: int | str, num_rows: int) -> Column:
 
 def digest_of(address: str) -> str:
     """The SHA-256 of names and footers of all files."""
-    digest = hashlib.sha256()
+    digest, address = hashlib.sha256(), rooted(address)
     for name in files_of(address):
         with opened(name) as file:
             add_to_digest(digest, address, name, file)
@@ -151,6 +152,11 @@ def add_to_digest(digest: Any, address: str, name: str, file: Any) -> None:
     """The name below the address, and the footer, which holds sizes, least and greatest values."""
     digest.update(f"{name.removeprefix(address)} ".encode())
     digest.update(parquet.footer_of(file))
+
+
+def rooted(address: str) -> str:
+    """An address, or a path that also holds where somebody else works on it."""
+    return address if is_address(address) else str(Path(address).absolute())
 
 
 def restored(text: str) -> str:

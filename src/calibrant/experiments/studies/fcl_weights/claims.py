@@ -79,16 +79,16 @@ def _of_gamma(gamma: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
 
 def _norms(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
     squared, absolute = arms.get(key_of(3, PAPERS)), arms.get(key_of(3, PAPERS, L1))
-    for stage, when in (("before", "before"), ("after", "after")):
+    for stage, source in (("before", NORMS), ("after", OWN)):
         yield from Asked(
             key=f"l2-{stage}",
-            source=NORMS,
-            statement=f"With γ = 3 and λ = {PAPERS:g} the squared distance has a lower ECE than L1, {when} "
+            source=source,
+            statement=f"With γ = 3 and λ = {PAPERS:g} the squared distance has a lower ECE than L1, {stage} "
             "temperature scaling",
         ).lower(squared, absolute, metric(stage, "ece"))
     yield from Asked(
         key="l2-error",
-        source=NORMS,
+        source=OWN,
         statement=f"With γ = 3 and λ = {PAPERS:g} the squared distance has a lower error than L1",
     ).lower(squared, absolute, metric("before", "error"))
 

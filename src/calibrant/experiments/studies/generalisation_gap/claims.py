@@ -103,7 +103,7 @@ def _gap_closes(numbers: Mapping[str, Any]) -> list[Claim]:
         found.append(
             Claim(
                 key=key,
-                source=SOURCE,
+                source=OWN,
                 statement=what,
                 verdict=above(gap),
                 evidence=f"cross-entropy's over-confidence at d / n = {load_of(cells[-1]):.3g} is "

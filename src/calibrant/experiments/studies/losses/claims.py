@@ -260,6 +260,8 @@ _BEFORE, _AFTER = (
 )
 _FCL_LOWER = "Focal calibration loss has a lower ECE than {second}, before temperature scaling"
 _FCL_AFTER = "Focal calibration loss has a lower ECE than {second}, also after temperature scaling"
+_FCL_ERRS = "Focal calibration loss errs less than {second}"
+_LOWER = "FLSD-53 has a lower ECE than {second},"
 _DECAY = "Weight decay lowers cross-entropy's ECE"
 _NORM = "the norm of the last layer's weights is lower under"
 _NORMS = (
@@ -296,6 +298,11 @@ _TESTS: tuple[Callable[[Arms], Iterator[Claim]], ...] = (
     _Below("flsd-ece-temperature", MUKHOTI, _AFTER, _FLSD, _CE, "temperature", "ece"),
     _Below("flsd-nll-before", MUKHOTI, _BEFORE, _FLSD, _CE, "before", "nll"),
     _Below("flsd-nll-temperature", MUKHOTI, _AFTER, _FLSD, _CE, "temperature", "nll"),
+    *(
+        _Below(f"flsd-{stage}-against-{key}", MUKHOTI, f"{_LOWER} {when} scaling", _FLSD, key, stage, "ece")
+        for key in ("brier", "mmce-published")
+        for stage, when in (("before", "before temperature"), ("temperature", "also after temperature"))
+    ),
     _same_error,
     _best_gamma,
     _temperatures,
@@ -305,7 +312,11 @@ _TESTS: tuple[Callable[[Arms], Iterator[Claim]], ...] = (
     *(_Below(f"fcl-{key}", FCL, _FCL_LOWER, "focal-calibration", key, "before", "ece") for key in _OTHERS),
     *(
         _Below(f"after-fcl-{key}", FCL, _FCL_AFTER, "focal-calibration", key, "temperature", "ece")
-        for key in (_CE, "focal-3", "label-smoothing")
+        for key in _OTHERS
+    ),
+    *(
+        _Below(f"errs-fcl-{key}", FCL, _FCL_ERRS, "focal-calibration", key, "before", "error")
+        for key in _OTHERS
     ),
     _focal_temperature,
     _Below("smoothing-error", OWN, _SMOOTHER_ERRS, _SMOOTHING, _CE, "before", "error"),

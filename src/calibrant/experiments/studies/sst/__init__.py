@@ -35,7 +35,8 @@ PAGE = Page(
     words=words,
     claims=claims,
     exchanged=swapped,
-    departs="Word vectors of 100 dimensions, where theirs have 300 and are trained on more text.",
+    departs="Word vectors of 100 dimensions, where those of Mukhoti et al. have 300 and are trained on more "
+    "text; the other papers have no SST.",
     kept=_kept,
     numbers=numbers_of,
     digits=DIGITS,

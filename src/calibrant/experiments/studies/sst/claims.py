@@ -23,6 +23,8 @@ CODE = "the authors' code for SST"
 KULL = "Komisarenko and Kull 2024, section 4.1, two classes"
 MARGIN = 1.1
 """The factor within which a ratio of temperatures counts as the predicted one."""
+_OF_ERROR = ("no-cost", "errs-", "smoothing-error")
+"""How the keys of claims on the error begin, which is the same under both conventions."""
 _WITHOUT = {"confident-share"}
 """Asked of SST by no paper."""
 
@@ -32,7 +34,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     found: dict[str, Claim] = {}
     for convention in CONVENTIONS:
         for claim in asked(_enough(arms_of(numbers, convention))):
-            if claim.key in _WITHOUT or (convention == RENORMALISED and claim.key.startswith("no-cost")):
+            if claim.key in _WITHOUT or (convention == RENORMALISED and claim.key.startswith(_OF_ERROR)):
                 continue
             name = claim.key if convention == STRUCK else f"{claim.key}, {convention}"
             where = "as published" if convention == STRUCK else "renormalised"

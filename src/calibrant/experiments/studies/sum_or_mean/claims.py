@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns, Pick, difference, shared
-from calibrant.experiments.claims import OWN, PRACTICE, Claim, below
+from calibrant.experiments.claims import OWN, PRACTICE, Claim, Departure, below
 from calibrant.experiments.paired import FEWEST_SEEDS
 from calibrant.experiments.studies.losses.claims import asked, shown
+from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
 from calibrant.experiments.studies.sum_or_mean.settings import (
     HELD,
@@ -29,6 +30,12 @@ _PICKS: Mapping[str, Pick] = {
     "error": lambda run: run["stages"]["before"]["error"],
     "temperature": lambda run: run["parameters"]["temperature"],
 }
+SUMMED = Departure(
+    verdict="depends on the reduction",
+    what="The public code of focal calibration loss (2025) averages the loss over the batch; here it is "
+    "summed, and gradients are clipped at 2.",
+)
+"""What is done otherwise where that paper's claims are asked with the sum."""
 EQUAL_STEPS = ((SUM, SUM), (HELD, HELD), (MEAN, SLOW))
 """Ways in which focal loss and cross-entropy take steps of one length: focal loss's, and cross-entropy's.
 
@@ -69,13 +76,27 @@ def _on_the_tail(claim: Claim) -> Claim:
 
 def _asked(numbers: Mapping[str, Any]) -> list[Claim]:
     """The papers' claims with the sum, then losses within ways, then ways within losses."""
-    papers = asked(arms_of(numbers, SUM, enough=True))
     found = [
-        replace(claim, statement=f"{claim.statement} (with the sum)")
-        for claim in papers
-        if claim.source != PRACTICE
+        replace(
+            claim,
+            statement=f"{claim.statement} (with the sum)",
+            departures=(*claim.departures, *((SUMMED,) if claim.source == FCL else ())),
+        )
+        for claim in asked(_as_authors(numbers))
+        if claim.source != PRACTICE and not (claim.source == FCL and "brier" in claim.arms)
     ]
     return [*found, *_within(numbers), *_at_equal_steps(numbers), *_between(numbers)]
+
+
+def _as_authors(numbers: Mapping[str, Any]) -> dict[str, ArmRuns]:
+    """The losses summed, but Brier score averaged, as in the code of Mukhoti et al. for images.
+
+    Of the paper on focal calibration loss, whose code averages every loss, nothing is asked of the two.
+    """
+    arms = arms_of(numbers, SUM, enough=True)
+    arms.pop("brier", None)
+    brier = arms_of(numbers, MEAN, enough=True).get("brier")
+    return arms if brier is None else {**arms, "brier": replace(brier, title=f"{brier.title}, averaged")}
 
 
 def _within(numbers: Mapping[str, Any]) -> Iterator[Claim]:

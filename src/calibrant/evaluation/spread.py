@@ -1,4 +1,4 @@
-"""Where the parts of a table are worked on: here, one after the other, unless an engine shares them out."""
+"""Where parts of tables, or images, are worked on: here, in turn, unless an engine shares them out."""
 
 from __future__ import annotations
 
