@@ -179,7 +179,7 @@ class _Search:
         return self._error(family(max(least, found)))
 
     def _below_without_gaps(self) -> float:
-        """How the error found is too large if there are no gaps: excluded, by more draws than these."""
+        """The surprise where there are no gaps: negative, as the error found is too large for that."""
         above, tail, _ = self._without_gaps
         return min(_z(above) - _z(tail), -CLOSE)
 
