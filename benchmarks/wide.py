@@ -3,8 +3,8 @@
 Run as ``python benchmarks/wide.py`` (2000 × 50 000 in float16, 200 MB, and 1000 × 200 000, 400 MB; ten
 minutes on two idle cores; ``--sizes 400x20000`` for less). Each piece of work runs in a fresh process, and
 scores are read in pieces. Beside seconds stand the processor's own, which other processes on the machine do
-not lengthen, and peak memory less that of the process with all it has imported. ``reading`` is the file read
-once and nothing else. Writes ``results/wide.json`` with the load of the machine when the work began.
+not lengthen, and peak memory above that of the process with all it has imported (Linux). ``reading`` is the
+file read once and nothing else. Writes ``results/wide.json`` with the load of the machine at the start.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from environment import environment, write
+from memory import forget_peak, resident
 
 from calibrant import evaluate
 from calibrant.calibrators import build
@@ -96,23 +96,18 @@ WORK: dict[str, Callable[[Predictions], dict[str, Any]]] = {
 }
 
 
-def megabytes() -> float:
-    """The highest memory of this process so far."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
-
-
 def measured(name: str, folder: Path) -> dict[str, Any]:
     """One piece of work in this process, after a small one that imports what it needs."""
     warm = np.log(np.random.default_rng(0).dirichlet(np.ones(5), 400))
     WORK[name](Predictions(logits=warm, labels=np.arange(400) % 5))
     given = open_predictions(folder / "logits.npy", stream=True)
-    before, start, begun = megabytes(), time.perf_counter(), time.process_time()
+    forget_peak()
+    before, start, begun = resident("VmRSS"), time.perf_counter(), time.process_time()
     found = WORK[name](given)
     return {
         "seconds": time.perf_counter() - start,
         "cpu_seconds": time.process_time() - begun,
-        "peak_megabytes": megabytes() - before,
+        "peak_megabytes": (resident("VmHWM") - before) / 1024,
         **found,
     }
 

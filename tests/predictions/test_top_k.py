@@ -117,7 +117,7 @@ def test_rows_of_different_length() -> None:
     given = {"top_logprobs": rows, "token": ["a", "b"]}
     found = fields_of_top_k(list(given), given.__getitem__)
     assert found["top_k"].logits.shape == (2, 1)
-    assert "Row 1 lists 1 classes, others up to 2" in found["notes"][0]
+    assert "Row 1 lists one class, others up to 2. The most probable of each row is used" in found["notes"][0]
     assert "1 of 3 log-probabilities left out" in found["notes"][0]
     given["top_logprobs"] = [rows[0], []]
     with pytest.raises(InputError, match="row 1 lists none"):
@@ -161,7 +161,7 @@ def test_commands(tmp_path) -> None:
     calibrator = load_calibrator(tmp_path / "c.safetensors")
     assert (calibrator.kind_, calibrator.num_classes_) == ("multiclass", V)
     done = call("apply", "c.safetensors", file, "-o", "u.npz", folder=tmp_path)
-    assert "it moves no confidence by more than" in done.stdout
+    assert "it changes no confidence by more than" in done.stdout
     written = load_predictions(tmp_path / "u.npz")
     assert not any("Not used" in note for note in written.notes)
     repaired = written.confidence

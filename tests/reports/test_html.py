@@ -26,6 +26,7 @@ from calibrant.reports import html, render, render_comparison, tables, words, wr
 from calibrant.reports.dates import report_date
 from calibrant.reports.html import report_text
 from calibrant.reports.sharing import to_share
+from undrawn import drawing_no_diagrams
 
 EVALUATIONS: dict[str, dict[str, Any]] = {
     "multiclass": {"num_classes": 8},
@@ -638,6 +639,16 @@ def test_a_thousand_classes_stay_below_two_megabytes(
         for row in table.all("tbody")[0].all("tr")
     ]
     assert len(rows) == 1000
+
+
+def test_a_table_of_some_classes_says_of_how_many(evaluation_of: Callable[..., Evaluation]) -> None:
+    """Of very many classes few are listed, which the table itself says."""
+    found = evaluation_of()
+    with drawing_no_diagrams():
+        text = report_text(dataclasses.replace(found, num_classes=100_000))
+    listed = len(found.arms[0].classes)
+    assert f"<p>{listed} of 100,000 classes, those stated furthest from how often they occur, each" in text
+    assert "Every class against the rest" not in text
 
 
 def test_the_same_data_give_the_same_bytes(evaluation_of: Callable[..., Evaluation]) -> None:

@@ -62,6 +62,8 @@ from calibrant.calibrators.files import load_calibrator as load_calibrator
 from calibrant.calibrators.fitting.grid import Place as Place
 from calibrant.calibrators.fitting.profile import Profile as Profile
 from calibrant.calibrators.fitting.results import FitResult as FitResult
+from calibrant.calibrators.local_temperature import LocalTemperature as LocalTemperature
+from calibrant.calibrators.local_temperature import fit_local_temperature as fit_local_temperature
 from calibrant.calibrators.methods import *
 from calibrant.calibrators.roster import available as available
 from calibrant.calibrators.roster import build as build

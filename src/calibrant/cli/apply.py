@@ -269,8 +269,10 @@ def _notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:
     """What to say if the file differs much from the data of the fit."""
     from calibrant.calibrators import shift_of
 
-    if fitted.fit_result_.profile is None:  # a file of an older version
-        return ()
+    if fitted.fit_result_.profile is None:  # of very many classes, or from a file of an older version
+        return (
+            "The calibrator does not tell what it was fitted on, so whether these data differ is not known.",
+        )
     return shift_of(fitted, scores).sentences
 
 

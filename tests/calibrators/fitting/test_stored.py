@@ -8,7 +8,7 @@ import torch
 
 from calibrant import InputError, Predictions
 from calibrant._math.errors import CalibrantWarning
-from calibrant.calibrators import Calibrator, FocalTemperatureScaling, TemperatureScaling, build
+from calibrant.calibrators import Calibrator, FocalTemperatureScaling, TemperatureScaling, build, shift_of
 from calibrant.calibrators.fitting import stored
 
 _DRAWS = np.random.default_rng(0)
@@ -31,6 +31,26 @@ def test_a_fit_in_pieces_is_the_fit(made: Calibrator, weights, monkeypatch) -> N
     assert found.after == pytest.approx(wanted.after, abs=1e-12)
     assert (found.num_samples, pieces.num_classes_, found.converged) == (400, 12, True)
     torch.testing.assert_close(pieces(SHARP.scores), whole(SHARP.scores), atol=1e-6, rtol=1e-6)
+    assert found.profile == wanted.profile
+
+
+def test_what_the_data_look_like_is_kept_unless_the_classes_are_very_many(monkeypatch) -> None:
+    """So that a shift is noticed; otherwise ``shift_of`` says what is not known."""
+    wide = Predictions(logits=np.tile(SHARP.scores.numpy(), (3, 1)), labels=LABELS.repeat(3))
+    monkeypatch.setattr(stored, "PIECE", 12 * 37)
+    found = TemperatureScaling().fit_in_pieces(
+        wide, wide.labels
+    )  # of whose 1200 rows 1024 would be looked at
+    whole = TemperatureScaling().fit(wide.scores, wide.labels)
+    assert found.fit_result_.profile == whole.fit_result_.profile
+    assert not shift_of(found, wide.scores).found
+    monkeypatch.setattr(stored, "PROFILED", 1024 * 12 - 1)
+    found = TemperatureScaling().fit_in_pieces(wide, wide.labels)
+    assert found.fit_result_.profile is None
+    with pytest.raises(
+        InputError, match="must know the data it was fitted on, which fits to very many classes"
+    ):
+        shift_of(found, wide.scores)
 
 
 def test_probabilities_of_zero_count_as_tiny_ones() -> None:

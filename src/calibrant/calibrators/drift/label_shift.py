@@ -159,8 +159,8 @@ def source_prior_of(calibrator: Calibrator) -> tuple[float, ...]:
         One share for each class, both of a binary problem.
 
     Raises:
-        InputError: If the calibrator is one of several labels, or comes from a file of an older version that
-            does not tell.
+        InputError: If the calibrator is one of several labels, or was fitted to very many classes, or by
+            an older version, and does not tell.
         NotFittedError: If it is not fitted.
 
     Example:
@@ -176,8 +176,8 @@ def source_prior_of(calibrator: Calibrator) -> tuple[float, ...]:
     profile = calibrator.fit_result_.profile
     if profile is None:
         raise InputError(
-            "`calibrator` must know the class frequencies it was fitted on, which files of older versions do "
-            "not tell; fit it again."
+            "`calibrator` must know the class frequencies it was fitted on, which fits to very many classes "
+            "and files of older versions do not tell; of older versions fit it again."
         )
     return profile.class_prior
 

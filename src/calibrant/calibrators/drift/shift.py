@@ -120,8 +120,8 @@ def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | 
         The distance, what chance explains of it, and the classes that changed.
 
     Raises:
-        InputError: If the shape is not that of the fit, a value is NaN, or the calibrator comes from a file
-            of an older version that kept no profile.
+        InputError: If the shape is not that of the fit, a value is NaN, or the calibrator kept no
+            profile: it was fitted to very many classes, or by an older version.
         NotFittedError: If the calibrator is not fitted.
 
     Note:
@@ -146,8 +146,8 @@ def shift_of(calibrator: Calibrator, logits: ArrayLike, *, weights: ArrayLike | 
     profile = calibrator.fit_result_.profile
     if profile is None:
         raise InputError(
-            "`calibrator` must know the data it was fitted on, which files of older versions do not tell; "
-            "fit it again."
+            "`calibrator` must know the data it was fitted on, which fits to very many classes and files of "
+            "older versions do not tell; of older versions fit it again."
         )
     kind = calibrator.kind_
     checked = check_like_fit(calibrator.name, kind, calibrator.num_classes_, logits, weights)

@@ -75,13 +75,17 @@ class Summary:
         return torch.bincount(bins.reshape(-1), masses.reshape(-1), minlength=len(edges) + 1)
 
 
+def rows_looked_at(num_samples: int, width: int) -> Int[Tensor, " R"] | slice:
+    """All rows, or some of a large table."""
+    most = max(_FEWEST_ROWS, _MOST_ENTRIES // width)
+    return slice(None) if num_samples <= most else (scattered(most) * num_samples).long()
+
+
 def summary_of(scores: Tensor, weights: Tensor | None, kind: Task) -> Summary:
     """Summarise finite scores, or some rows of a large table."""
-    width = scores.shape[1] if scores.ndim == 2 else 1
-    most, num_samples = max(_FEWEST_ROWS, _MOST_ENTRIES // width), scores.shape[0]
-    chosen: slice | Tensor = slice(None)
-    if num_samples > most:
-        chosen = (scattered(most) * num_samples).long().to(scores.device)
+    chosen = rows_looked_at(scores.shape[0], scores.shape[1] if scores.ndim == 2 else 1)
+    if isinstance(chosen, Tensor):
+        chosen = chosen.to(scores.device)
     rows = scores.detach()[chosen].to(torch.float64)
     masses = rows.new_ones(len(rows)) if weights is None else weights[chosen].to(rows)
     if not bool(masses.any()):
@@ -103,10 +107,24 @@ def profile_of(
     scores: Tensor, labels: Int[Tensor, " N"] | Int[Tensor, "N C"], weights: Tensor | None, kind: Task
 ) -> Profile:
     """The profile of finite scores and their labels."""
-    seen = summary_of(scores, weights, kind)
+    return _profile(summary_of(scores, weights, kind), _prior(scores, labels, weights, kind))
+
+
+def profile_of_some(
+    rows: Float[Tensor, "R C"],
+    weights_of_rows: Tensor | None,
+    labels: Int[Tensor, " N"],
+    weights: Tensor | None,
+) -> Profile:
+    """The same of several classes, where the rows of :func:`rows_looked_at` are all that is held."""
+    prior = _prior(rows, labels, weights, "multiclass")
+    return _profile(summary_of(rows, weights_of_rows, "multiclass"), prior)
+
+
+def _profile(seen: Summary, class_prior: Float[Tensor, " K"]) -> Profile:
     edges = _edges(seen.log_odds)
     return Profile(
-        class_prior=tuple(_prior(scores, labels, weights, kind).tolist()),
+        class_prior=tuple(class_prior.tolist()),
         mean_probs=tuple(seen.means.tolist()),
         spreads=tuple(seen.spreads.tolist()),
         edges=tuple(edges.tolist()),

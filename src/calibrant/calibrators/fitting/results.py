@@ -38,7 +38,8 @@ class FitResult:
     accuracy lies above confidence); with ``selection="cross_validated"`` by how much the log-loss falls
     (``gain``, ``gain_error``)."""
     profile: Profile | None = None
-    """What the data looked like, for :func:`shift_of`; None in files of older versions."""
+    """What the data looked like, for :func:`shift_of`; None of very many classes, and in files of older
+    versions."""
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:

@@ -15,10 +15,12 @@ from calibrant._math.checks import check_label_range, check_weights, not_finite
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import top_class
+from calibrant.calibrators.fitting.profile import Profile, profile_of_some, rows_looked_at
 from calibrant.calibrators.fitting.samples import Block, Samples, block_of
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
 
 PIECE = 1 << 22  # entries read at a time
+PROFILED = 1 << 22  # entries at most, of the rows that a profile looks at
 
 
 class ScoreRows(Protocol):
@@ -65,7 +67,7 @@ class StoredScores:
         return replace(self, index=self.index[rows])
 
     def read(self, rows: slice | Tensor) -> Float[Tensor, "n C"]:
-        """Some rows without probabilities of exactly zero, read in stretches that hold them."""
+        """Some rows, with probabilities of exactly zero replaced; neighbouring rows are read together."""
         return self.read_counting_zeros(rows)[0]
 
     def read_counting_zeros(self, rows: slice | Tensor) -> tuple[Float[Tensor, "n C"], int]:
@@ -165,6 +167,15 @@ class StoredSamples(Samples):
         """Some rows, held."""
         rows = self._some(most) if self.num_samples > most else torch.arange(self.num_samples)
         return Samples(self.stored.read(rows), self.labels[rows], None)
+
+    def profile(self) -> Profile | None:
+        """What the data look like; None where the rows to look at are too large, as of very many classes."""
+        chosen = rows_looked_at(self.num_samples, self.stored.shape[1])
+        count = self.num_samples if isinstance(chosen, slice) else len(chosen)
+        if count * self.stored.shape[1] > PROFILED:
+            return None
+        masses = None if self.weights is None else self.weights[chosen]
+        return profile_of_some(self.stored.read(chosen), masses, self.labels, self.weights)
 
     def blocks(self) -> Iterator[Block]:
         """The rows in float64, block by block, in one pass over the scores."""

@@ -74,7 +74,7 @@ def rows_of_groups(groups: Sequence[Group], procedure: Procedure) -> tuple[Group
 
 
 def _numbers_in_order(row: GroupRow) -> list[tuple[float, str]]:
-    """The name of a group, in which 9 comes before 10."""
+    """A key to sort groups by name, with 9 before 10."""
     parts = re.split(r"(\d+)", row.name)
     return [(float(part), "") if part.isdecimal() else (math.inf, part) for part in parts]
 

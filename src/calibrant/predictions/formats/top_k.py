@@ -178,9 +178,10 @@ def _split_pairs(values: Any) -> tuple[Any, Any, list[str]]:
             f"`top_logprobs` must list some classes in every row; row {shortest} lists none; leave it out."
         )
     lost = sum(lengths) - fewest * len(lengths)
+    listed, used = ("one class", "The most") if fewest == 1 else (f"{fewest} classes", f"The {fewest} most")
     said = (
-        f"Row {shortest} lists {fewest} classes, others up to {most}. The {fewest} most probable of each row "
-        f"are used, and {lost:,} of {sum(lengths):,} log-probabilities left out."
+        f"Row {shortest} lists {listed}, others up to {most}. {used} probable of each row "
+        f"{'is' if fewest == 1 else 'are'} used, and {lost:,} of {sum(lengths):,} log-probabilities left out."
     )
     rows = [sorted(row, key=lambda each: -float(each["logprob"]))[:fewest] for row in values]
     name = "token_id" if all("token_id" in each for row in rows for each in row) else "token"

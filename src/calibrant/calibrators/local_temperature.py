@@ -1,0 +1,230 @@
+"""A temperature that depends on where a position lies, or on whatever else is known of a sample."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from calibrant._math.arrays import ArrayLike, as_float_tensor, row_slices
+from calibrant._math.checks import check_logits
+from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
+from calibrant._math.errors import InputError
+from calibrant._math.newton import Expansion, minimise_in_box
+from calibrant._math.shapes import Float
+from calibrant.calibrators.inputs import counted_positions
+
+_MOST = 10.0  # of a weight, by a standard deviation of its covariate
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalTemperature:
+    """A temperature from covariates; :func:`fit_local_temperature` makes it."""
+
+    intercept: float
+    """Logarithm of the temperature where all covariates are zero."""
+    weights: tuple[float, ...]
+    """What each covariate adds to that logarithm."""
+    loss: float
+    """Mean negative log-likelihood where it was fitted."""
+    loss_of_one: float
+    """The same with one temperature for all."""
+    covariates: tuple[str, ...] = ()
+    """What the covariates are called, if they have names."""
+
+    def temperature(self, covariates: ArrayLike) -> Float[Tensor, " N *d"]:
+        """The temperature of each sample or position.
+
+        Args:
+            covariates: ``(N, k)`` or ``(N, k, d1, ...)``, in the order of the fit.
+
+        Raises:
+            InputError: If there are other covariates than in the fit, or one is not finite.
+        """
+        given = _finite(covariates)
+        if given.ndim < 2 or given.shape[1] != len(self.weights):
+            raise InputError(
+                f"`covariates` must have {len(self.weights)} columns in their second axis, as in the fit; "
+                f"got shape {tuple(given.shape)}."
+            )
+        slope = torch.tensor(self.weights, dtype=torch.float64, device=given.device)
+        logarithm = given.movedim(1, -1) @ slope + self.intercept
+        return logarithm.exp().clamp(LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE)
+
+    def predict_proba(self, logits: ArrayLike, covariates: ArrayLike) -> Float[Tensor, "N C *d"]:
+        """Calibrated probabilities in float64.
+
+        Args:
+            logits: ``(N, C)`` or ``(N, C, d1, ...)``.
+            covariates: Of the same samples or positions, ``(N, k)`` or ``(N, k, d1, ...)``.
+
+        Raises:
+            InputError: If shapes disagree, or a covariate is not finite.
+        """
+        scores = as_float_tensor(logits, name="logits").to(torch.float64)
+        _check_together(scores, as_float_tensor(covariates, name="covariates"))
+        return (scores / self.temperature(covariates).to(scores.device).unsqueeze(1)).softmax(dim=1)
+
+    def to_json(self) -> str:
+        """The calibrator as JSON text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> LocalTemperature:
+        """What :meth:`to_json` wrote.
+
+        Raises:
+            InputError: If it is no such text.
+        """
+        try:
+            given = json.loads(text)
+            found = cls(**given | {name: tuple(given[name]) for name in ("weights", "covariates")})
+            if not np.isfinite((*found.weights, found.intercept)).all():
+                raise InputError("its numbers must be finite.")
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(f"it is not a local temperature ({error}).") from error
+        return found
+
+
+def fit_local_temperature(
+    logits: ArrayLike,
+    labels: ArrayLike,
+    covariates: ArrayLike,
+    *,
+    ignore_index: int | None = None,
+    names: Sequence[str] = (),
+) -> LocalTemperature:
+    r"""Fit a temperature that depends on covariates, by maximum likelihood.
+
+    .. math:: \hat p = \mathrm{softmax}(z / T(x)), \qquad \log T(x) = c + w^\top x
+
+    The predicted class stays. Covariates are what is known of a position beside its logits: how many of its
+    neighbours are predicted alike, how sure the model is of the image, which camera took it.
+
+    Args:
+        logits: ``(N, C)``, or ``(N, C, d1, ...)`` of images.
+        labels: Classes ``(N,)`` or ``(N, d1, ...)``.
+        covariates: ``(N, k)`` or ``(N, k, d1, ...)``.
+        ignore_index: Positions with this label are left out.
+        names: What the covariates are called, one for each.
+
+    Returns:
+        The calibrator. ``loss`` beside ``loss_of_one`` tells what the covariates bring on the samples of the
+        fit; whether they bring it on others, others tell.
+
+    Raises:
+        InputError: If shapes disagree, a label is out of range, a value is not finite, no position counts, or
+            there are not as many names as covariates.
+
+    Note:
+        Newton's method from the one temperature that is best for all, so ``loss`` never exceeds
+        ``loss_of_one``. The likelihood is not concave: there may be other optima. Weights are bounded by 10
+        for a standard deviation of their covariate. O(N C) per step, and float64 copies of all that counts.
+
+    References:
+        Ding, Han, Liu and Niethammer, "Local Temperature Scaling for Probability Calibration", ICCV 2021,
+        where a convolutional network gives the temperature; here it is a function of covariates.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> true, blurred = rng.normal(size=(4000, 3)), rng.random((4000, 1))
+        >>> probs = np.exp(true) / np.exp(true).sum(axis=1, keepdims=True)
+        >>> labels = (probs.cumsum(axis=1) < rng.random((4000, 1))).sum(axis=1)
+        >>> stated = true * np.exp(0.3 + blurred)  # too sure, the more so the more is blurred
+        >>> found = fit_local_temperature(stated, labels, blurred, names=["blur"])
+        >>> abs(found.weights[0] - 1) < 0.2
+        True
+    """
+    samples = _samples(logits, labels, covariates, ignore_index)
+    number = samples.columns.shape[1]
+    if names and not len(set(names)) == len(names) == number:
+        raise InputError(f"`names` must hold one name for each of {number} covariates; got {list(names)}.")
+    centre, scale = samples.columns.mean(dim=0), samples.columns.std(dim=0, correction=0)
+    scale = torch.where(scale > 0, scale, 1.0)
+    standard = _Samples(
+        samples.gaps, torch.nn.functional.pad((samples.columns - centre) / scale, (1, 0), value=1)
+    )
+    low = np.append(math.log(LOWEST_TEMPERATURE), np.full(number, -_MOST))
+    high = np.append(math.log(HIGHEST_TEMPERATURE), np.full(number, _MOST))
+    alone = _Samples(samples.gaps, standard.columns[:, :1])
+    one = minimise_in_box(alone.expansion, np.zeros(1), low[:1], high[:1])
+    best = minimise_in_box(standard.expansion, np.append(one.point, np.zeros(number)), low, high)
+    weights = best.point[1:] / scale.numpy()
+    return LocalTemperature(
+        intercept=float(best.point[0] - weights @ centre.numpy()),
+        weights=tuple(weights.tolist()),
+        loss=best.value,
+        loss_of_one=one.value,
+        covariates=tuple(names),
+    )
+
+
+class _Samples(NamedTuple):
+    """Logits less that of the true class, and what the logarithm of the temperature is made of."""
+
+    gaps: Float[Tensor, "M C"]
+    columns: Float[Tensor, "M k"]
+
+    def expansion(self, point: NDArray[np.float64]) -> Expansion:
+        """Mean negative log-likelihood, with its derivatives by the weights of the columns."""
+        slope = torch.from_numpy(point).to(self.gaps.device)
+        value = self.gaps.new_zeros(())
+        gradient = torch.zeros_like(slope)
+        hessian = torch.zeros(len(slope), len(slope), dtype=slope.dtype, device=slope.device)
+        for rows in row_slices(self.gaps):
+            gaps, columns = self.gaps[rows], self.columns[rows]
+            inverse = (-(columns @ slope)).exp()
+            scaled = gaps * inverse[:, None]
+            value += scaled.logsumexp(dim=1).sum()
+            probs = scaled.softmax(dim=1)
+            first = (probs * scaled).sum(dim=1)  # minus the derivative by log T
+            second = (probs * scaled.square()).sum(dim=1) - first.square() + first
+            gradient -= columns.T @ first
+            hessian += columns.T @ (second[:, None] * columns)
+        count = len(self.gaps)
+        return Expansion(
+            float(value) / count, (gradient / count).cpu().numpy(), (hessian / count).cpu().numpy()
+        )
+
+
+def _samples(
+    logits: ArrayLike, labels: ArrayLike, covariates: ArrayLike, ignore_index: int | None
+) -> _Samples:
+    """One row for each position that counts."""
+    scores = as_float_tensor(logits, name="logits").to(torch.float64)
+    if scores.ndim < 2:
+        raise InputError(f"`logits` must have shape (N, C) or (N, C, d1, ...); got {tuple(scores.shape)}.")
+    given = _finite(covariates).to(scores.device)
+    _check_together(scores, given)
+    together, target, _ = counted_positions(torch.cat([scores, given], dim=1), labels, None, ignore_index)
+    together = as_float_tensor(together, name="logits")
+    checked = check_logits(together[:, : scores.shape[1]], target, task="multiclass")
+    gaps = checked.scores - checked.scores.gather(1, checked.target[:, None])
+    return _Samples(gaps, together[:, scores.shape[1] :])
+
+
+def _finite(covariates: ArrayLike) -> Float[Tensor, "N k *d"]:
+    given = as_float_tensor(covariates, name="covariates").to(torch.float64)
+    if not bool(given.isfinite().all()):
+        raise InputError("`covariates` must be finite.")
+    return given
+
+
+def _check_together(logits: Tensor, covariates: Tensor) -> None:
+    """Covariates stand in the second axis, where the logits have the classes."""
+    if covariates.ndim != logits.ndim or (covariates.shape[0], *covariates.shape[2:]) != (
+        logits.shape[0],
+        *logits.shape[2:],
+    ):
+        wanted = ", ".join(("N", "k", *(f"d{axis}" for axis in range(1, logits.ndim - 1))))
+        raise InputError(
+            f"`covariates` must have shape ({wanted}) to go with `logits` of shape {tuple(logits.shape)}; "
+            f"got {tuple(covariates.shape)}."
+        )
