@@ -197,6 +197,19 @@ def dense(content: dict[str, Any]) -> Iterator[Held]:
         yield Held("dense", f"evaluation of {work}, peak memory", said, "≤ 1,500 MB", memory <= 1500)
 
 
+def detection_peers(content: dict[str, Any]) -> Iterator[Held]:
+    """Error and calibrators of detections against netcal's."""
+    for features in ("confidence", "and centre", "and size"):
+        found = content[features]
+        work, off = f"detections by {features.replace('and', 'confidence and')}", found["d_ece_off"]
+        yield Held("detection", f"{work}, D-ECE", f"{off:.0e} from netcal's", "≤ 1e-12", off <= 1e-12)
+        for method, fit in found["methods"].items():
+            apart, gained = fit["largest_difference"], fit["netcal_nll"] - fit["nll"]
+            said = f"probabilities within {apart:.0e} of netcal's, log-loss {gained:.0e} below"
+            met = apart <= 1e-3 and gained >= -1e-9
+            yield Held("detection", f"{work}, {method}", said, "≤ 1e-03, and no log-loss above", met)
+
+
 def wide(content: dict[str, Any]) -> Iterator[Held]:
     """Memory of evaluations and fits of very many classes, above that of the process with its imports."""
     parts = {
@@ -328,6 +341,7 @@ READERS: dict[str, Callable[[dict[str, Any]], Iterator[Held]]] = {
     "scale": scale,
     "dense": dense,
     "dense_peers": dense_peers,
+    "detection_peers": detection_peers,
     "wide": wide,
 }
 
