@@ -84,6 +84,8 @@ package-check: $(VENV)/installed  ## build sdist and wheel as for a release, and
 	build/tools/$(PROGRAMS)/twine check --strict dist/*
 	build/tools/$(PROGRAMS)/check-wheel-contents dist/*.whl
 	build/tools/$(PROGRAMS)/pyroma --min 10 dist/*.tar.gz
+	@! grep -q '^[^#]*://calibrant\.example' pyproject.toml || \
+		echo 'Not to be uploaded yet: the addresses in pyproject.toml are placeholders (CONTRIBUTING.md).'
 
 clean:
 	rm -rf $(VENV) build dist demo .pytest_cache .ruff_cache .hypothesis

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -105,6 +105,27 @@ def test_formulas_become_mathml() -> None:
     convert = tool("maths").on_page_content
     assert "<mfrac>" in convert(r'<div class="arithmatex">\[\frac{1}{2}\]</div>')
     assert 'display="inline"' in convert(r'a <span class="arithmatex">\(x &lt; 1\)</span>')
+
+
+def test_an_address_that_is_missing_makes_no_link() -> None:
+    """Until the repository has one, pages name its files; then they link to them."""
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="start/faq.md"))
+    files = SimpleNamespace(
+        get_file_from_path=lambda _: SimpleNamespace(inclusion=SimpleNamespace(is_included=lambda: True))
+    )
+    text = "[a `recipe[x]`](../../recipes/digits.toml), [SECURITY.md](../../SECURITY.md#a), [g](glossary.md)"
+    made = tool("links").on_page_markdown
+    config = SimpleNamespace(docs_dir=str(DOCS), extra={"repository": None})
+    named = made(text, page=page, config=config, files=files)
+    assert named == "a `recipe[x]` (`recipes/digits.toml` in the repository), `SECURITY.md`, [g](glossary.md)"
+    config.extra["repository"] = "https://x.org/y"
+    linked = made(text, page=page, config=config, files=files)
+    assert "[a `recipe[x]`](https://x.org/y/blob/main/recipes/digits.toml)" in linked
+    placeholder = tool("addresses").is_placeholder
+    assert (placeholder("https://calibrant.example/source"), placeholder("https://example.org")) == (
+        True,
+        False,
+    )
 
 
 def test_the_picture_is_drawn() -> None:

@@ -41,7 +41,7 @@ def test_an_alarm_is_exit_code_1(stream: Path, tmp_path: Path) -> None:
     given = ["--time", "when", "--bootstrap", "10", "--json", str(out), "--prometheus", str(metrics)]
     code, said = run(tmp_path, str(stream), *given)
     assert code == 1
-    assert "ALARM: The stated probabilities are not those of what happens: alarm at 2026-11-0" in said
+    assert "ALARM: The stated probabilities do not match what happens: alarm at 2026-11-0" in said
     assert "75 of 1,800 samples have no label yet." in said
     assert "75/150" in said
     content = json.loads(out.read_text(encoding="utf-8"))
@@ -62,8 +62,8 @@ def test_a_quiet_stream_is_exit_code_0(stream: Path, tmp_path: Path) -> None:
     assert run(tmp_path, str(few), *given, "--quiet") == (0, "")
     code, said = run(tmp_path, str(few), *given)
     assert code == 0
-    assert "quiet: At the same stated probability, nothing speaks for another share" in said
-    assert "note: Nothing speaks against the stated probabilities" in said
+    assert "quiet: No evidence that, at the same stated probability, outcomes differ" in said
+    assert "note: No evidence against the stated probabilities" in said
 
 
 @pytest.mark.parametrize(

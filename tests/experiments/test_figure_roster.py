@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import io
+from collections.abc import Callable
 
 import pytest
 
 from calibrant.experiments.figure_roster import FIGURES, StudyFigure, figure_named
-from calibrant.experiments.studies.fcl_boundaries.measure import train_boundary
+from calibrant.experiments.studies.fcl_boundaries import figures
+from calibrant.experiments.studies.fcl_boundaries.measure import Boundary, train_boundary
+
+
+@pytest.fixture(scope="module")
+def trained() -> Callable[..., Boundary]:
+    """The networks that are drawn, each trained once."""
+    return functools.cache(train_boundary)
 
 
 def test_names_are_unique_and_found() -> None:
@@ -21,8 +30,11 @@ def test_names_are_unique_and_found() -> None:
 
 
 @pytest.mark.parametrize("name", [pytest.param("linear-model", marks=pytest.mark.slow), "fcl-boundaries"])
-def test_experiments_are_drawn(name: str) -> None:
+def test_experiments_are_drawn(
+    name: str, trained: Callable[..., Boundary], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every panel has something in it, and the figure can be written."""
+    monkeypatch.setattr(figures, "train_boundary", trained)
     figure = figure_named(name)
     assert isinstance(figure, StudyFigure)
     drawn = figure.draw()
@@ -32,9 +44,9 @@ def test_experiments_are_drawn(name: str) -> None:
     assert written.getbuffer().nbytes > 5000
 
 
-def test_the_distance_makes_the_network_sure() -> None:
+def test_the_distance_makes_the_network_sure(trained: Callable[..., Boundary]) -> None:
     """With gamma = 10 focal loss leaves it unsure, FCL does not; the boundary is much the same."""
-    focal, both = (train_boundary(10, weight) for weight in (0.0, 1.5))
+    focal, both = (trained(10.0, weight) for weight in (0.0, 1.5))
     assert focal.confidence < 0.8
     assert both.confidence == pytest.approx(both.accuracy, abs=0.04)
     assert both.accuracy >= focal.accuracy - 0.02

@@ -161,7 +161,7 @@ def test_commands(tmp_path) -> None:
     calibrator = load_calibrator(tmp_path / "c.safetensors")
     assert (calibrator.kind_, calibrator.num_classes_) == ("multiclass", V)
     done = call("apply", "c.safetensors", file, "-o", "u.npz", folder=tmp_path)
-    assert "it moves no confidence by more than" in done.stdout
+    assert "it changes no confidence by more than" in done.stdout
     written = load_predictions(tmp_path / "u.npz")
     assert not any("Not used" in note for note in written.notes)
     repaired = written.confidence

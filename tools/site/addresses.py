@@ -1,10 +1,11 @@
-"""Where the site and the repository are, as ``pyproject.toml`` says."""
+"""Where the site and the repository are, as ``pyproject.toml`` says; placeholders are no link of any page."""
 
 from __future__ import annotations
 
 import tomllib
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 ICON = "fontawesome/brands/git-alt"
@@ -14,6 +15,13 @@ def on_config(config: Any) -> Any:
     """The configuration with both addresses."""
     urls = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["urls"]
     config.site_url = urls["Documentation"].rstrip("/") + "/"
-    config.extra["repository"] = urls["Source"]
-    config.extra["social"] = [{"icon": ICON, "link": urls["Source"], "name": "The repository"}]
+    repository = None if is_placeholder(urls["Source"]) else urls["Source"]
+    config.extra["repository"] = repository
+    if repository is not None:
+        config.extra["social"] = [{"icon": ICON, "link": repository, "name": "The repository"}]
     return config
+
+
+def is_placeholder(address: str) -> bool:
+    """Whether an address leads nowhere, as all that end in ``.example`` do."""
+    return (urlsplit(address).hostname or "").endswith(".example")

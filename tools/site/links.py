@@ -1,4 +1,7 @@
-"""Links from pages to files that are no pages, such as recipes and tests, lead into the repository."""
+"""Links from pages to files that are no pages, such as recipes and tests, lead into the repository.
+
+Where that has no address yet, they are no links but say which file is meant.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-_LINK = re.compile(r"(\]\()((?!https?://|#|mailto:)[^)\s]+)(\))")
+_LINK = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(((?!https?://|#|mailto:)[^)\s]+)\)")
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
@@ -24,9 +27,13 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
         known = files.get_file_from_path(path.relative_to(config.docs_dir).as_posix()) if inside else None
         if known is not None and known.inclusion.is_included():
             relative = Path(os.path.relpath(path, here)).as_posix()
-            return f"{found[1]}{relative}{'#' + anchor if anchor else ''}{found[3]}"
+            return f"[{found[1]}]({relative}{'#' + anchor if anchor else ''})"
+        name = path.relative_to(ROOT).as_posix()
+        if config.extra["repository"] is None:
+            known_by = found[1].strip("`") in {name, path.name}
+            return f"`{name}`" if known_by else f"{found[1]} (`{name}` in the repository)"
         kind = "tree" if path.is_dir() else "blob"
-        place = f"{config.extra['repository']}/{kind}/main/{path.relative_to(ROOT).as_posix()}"
-        return f"{found[1]}{place}{'#' + anchor if anchor else ''}{found[3]}"
+        place = f"{config.extra['repository']}/{kind}/main/{name}"
+        return f"[{found[1]}]({place}{'#' + anchor if anchor else ''})"
 
     return _LINK.sub(outward, markdown)

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from calibrant._math.checks import Task
+from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 
 
@@ -24,13 +26,32 @@ def scaling(count: int, factor: Tensor, shift: Tensor | None = None) -> Affine:
     return Affine(factors.diag(), shifts)
 
 
-def of_two_logits(of_log_odds: Affine) -> Affine:
+def folded(linear: nn.Linear, affine: Affine | None, kind: Task, count: int, name: str) -> nn.Linear:
+    """The layer with the map of a calibrator of ``count`` outputs merged into it."""
+    if not isinstance(linear, nn.Linear):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"`linear` must be an nn.Linear; got {type(linear).__name__}.")
+    if affine is None:
+        raise InputError(
+            f"`linear` cannot take up {name} as it was fitted: it is not an affine map of logits; "
+            "use CalibratedModel(model, calibrator), which keeps it as a module."
+        )
+    if kind == "binary" and linear.out_features == 2:
+        count, affine = 2, _of_two_logits(affine)
+    if linear.out_features != count:
+        raise InputError(
+            f"`linear` must have {count} output{'s' if count > 1 else ''}, which {name} was "
+            f"fitted on; got {linear.out_features}."
+        )
+    return _merged(linear, affine)
+
+
+def _of_two_logits(of_log_odds: Affine) -> Affine:
     """The map of two logits that changes their difference as the log-odds were changed."""
     shift = of_log_odds.bias
     return scaling(2, of_log_odds.weight[0, 0], torch.cat([torch.zeros_like(shift), shift]))
 
 
-def merged(linear: nn.Linear, affine: Affine) -> nn.Linear:
+def _merged(linear: nn.Linear, affine: Affine) -> nn.Linear:
     """The layer, and after it the map, as one layer; the number of outputs must agree."""
     old = linear.weight.detach()
     weight, bias = (part.to(device=old.device, dtype=torch.float64) for part in affine)

@@ -11,12 +11,12 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from calibrant._math.arrays import ArrayLike, as_float_tensor, row_slices
-from calibrant._math.checks import Task, check_logits
+from calibrant._math.arrays import ArrayLike, row_slices
+from calibrant._math.checks import check_logits
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.simplex import back_to, working_dtype
 from calibrant._math.threads import threads_for
-from calibrant.calibrators.affine import Affine, merged, of_two_logits
+from calibrant.calibrators.affine import Affine, folded
 from calibrant.calibrators.fitting.cross_validation import held_out, over_correction
 from calibrant.calibrators.fitting.data import CalibrationData, zeros_said
 from calibrant.calibrators.fitting.doubts import with_degeneracy
@@ -25,7 +25,14 @@ from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.stored import ScoreRows, StoredSamples
 from calibrant.calibrators.fitting.tables import stack_tables
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities, floored
-from calibrant.calibrators.inputs import at_positions, check_like_fit, check_shape_like_fit, counted_positions
+from calibrant.calibrators.inputs import (
+    at_positions,
+    check_kind,
+    check_like_fit,
+    check_shape_like_fit,
+    counted_positions,
+    difference,
+)
 from calibrant.calibrators.module import FittedModule
 
 
@@ -106,7 +113,7 @@ class Calibrator(FittedModule):
         """
         logits, labels, weights = counted_positions(logits, labels, weights, ignore_index)
         checked = check_logits(logits, labels, weights, allow_minus_inf=True)
-        self._check_kind(checked.task)
+        check_kind(self.name, self.kinds, checked.task, remedy=self.for_other_kinds)
         data = CalibrationData.of(checked).weighted(checked.weights)
         with threads_for(data.scores.numel()):
             solutions = self._solve_all(data)
@@ -348,47 +355,15 @@ class Calibrator(FittedModule):
             >>> torch.allclose(probs.double(), calibrator.predict_proba(head(features)), atol=1e-6)
             True
         """
-        if not isinstance(linear, nn.Linear):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"`linear` must be an nn.Linear; got {type(linear).__name__}.")
-        affine = self.affine()
-        if affine is None:
-            raise InputError(
-                f"`linear` cannot take up {self.name} as it was fitted: it is not an affine map of logits; "
-                "use CalibratedModel(model, calibrator), which keeps it as a module."
-            )
-        count = self.num_outputs()
-        if self.kind_ == "binary" and linear.out_features == 2:
-            count, affine = 2, of_two_logits(affine)
-        if linear.out_features != count:
-            raise InputError(
-                f"`linear` must have {count} output{'s' if count > 1 else ''}, which {self.name} was "
-                f"fitted on; got {linear.out_features}."
-            )
-        return merged(linear, affine)
+        return folded(linear, self.affine(), self.kind_, self.num_outputs(), self.name)
 
     def _calibrate(self, scores: Tensor) -> Tensor:
         return self._transform(floor_zero_probabilities(scores, self.kind_)[0])
 
     def _difference(self, logits: ArrayLike) -> Tensor | None:
         """The log-odds that two logits make, where it was fitted on log-odds."""
-        if self.kind_ != "binary":
-            return None
-        given = logits if isinstance(logits, Tensor) else as_float_tensor(logits, name="logits")
-        if given.ndim != 2 or given.shape[1] != 2:
-            return None
-        wide = given.to(working_dtype(given.dtype))
-        return back_to(wide[:, 1] - wide[:, 0], given.dtype)
+        return difference(logits) if self.kind_ == "binary" else None
 
     def _check(self, logits: ArrayLike) -> Tensor:
         """The scores, if they are of the kind that was fitted."""
         return check_like_fit(self.name, self.kind_, self.num_classes_, logits).scores
-
-    def _check_kind(self, kind: Task) -> None:
-        if kind not in self.kinds:
-            wanted = "multiclass ones, (N, C) with `labels` (N,)"
-            if "multiclass" not in self.kinds:
-                wanted = "log-odds, (N,) or (N, C) with `labels` (N, C)"
-            raise InputError(
-                f"`logits` must be {wanted}, which {self.name} is for; got {kind} ones; "
-                f"{self.for_other_kinds}."
-            )

@@ -23,7 +23,7 @@ LEAST = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionCalibration:
-    """A confidence mapped together with covariates of the box; :func:`fit_detections` makes it."""
+    """Maps a confidence and covariates of its box to a probability; made by :func:`fit_detections`."""
 
     method: Method
     weights: tuple[float, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from torch import Tensor
 
@@ -10,6 +10,17 @@ from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor
 from calibrant._math.checks import Checked, Task, check_logits
 from calibrant._math.errors import InputError
 from calibrant._math.positions import counted, positions_of
+from calibrant._math.simplex import back_to, working_dtype
+
+
+def check_kind(name: str, kinds: Collection[Task], kind: Task, *, remedy: str) -> None:
+    """Refuse data of a kind that the calibrator of that name is not for."""
+    if kind in kinds:
+        return
+    wanted = "multiclass ones, (N, C) with `labels` (N,)"
+    if "multiclass" not in kinds:
+        wanted = "log-odds, (N,) or (N, C) with `labels` (N, C)"
+    raise InputError(f"`logits` must be {wanted}, which {name} is for; got {kind} ones; {remedy}.")
 
 
 def check_like_fit(
@@ -33,6 +44,15 @@ def check_shape_like_fit(name: str, kind: Task, num_classes: int, logits: Tensor
         raise InputError(
             f"`logits` must have the shape ({shape}) that {name} was fitted on; got {tuple(logits.shape)}."
         )
+
+
+def difference(logits: ArrayLike) -> Tensor | None:
+    """The log-odds that two logits make; None of anything but ``(N, 2)``."""
+    given = logits if isinstance(logits, Tensor) else as_float_tensor(logits, name="logits")
+    if given.ndim != 2 or given.shape[1] != 2:
+        return None
+    wide = given.to(working_dtype(given.dtype))
+    return back_to(wide[:, 1] - wide[:, 0], given.dtype)
 
 
 def counted_positions(

@@ -142,7 +142,7 @@ def manner(*, quiet: bool, verbose: bool) -> Generator[None]:
 
 @contextlib.contextmanager
 def _output(*, shown: bool) -> Generator[None]:
-    """What a quiet command would print goes nowhere."""
+    """Discard what a quiet command would print."""
     if shown:
         yield
         return

@@ -152,7 +152,7 @@ def _table(found: Monitoring) -> Table:
         table.add_column(title, justify="left" if title == "window" else "right", no_wrap=True)
     test = deciding(found)
     windows = list(zip(found.windows, test.log10_evidence, strict=True))
-    table.caption = f"an alarm from evidence {said_times(test.log10_threshold)} on"
+    table.caption = f"evidence of {said_times(test.log10_threshold)} or more raises an alarm"
     if len(windows) > _MOST_SHOWN:
         table.caption += f"; the last {_MOST_SHOWN} of {len(windows)} windows, --json has all"
     for each, evidence in windows[-_MOST_SHOWN:]:

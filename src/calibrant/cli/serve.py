@@ -83,7 +83,7 @@ def serve(
     level: Level = 0.95,
     notice: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="A sentence that stands beside all that the network says."),
+        typer.Option(metavar="TEXT", help="A sentence shown beside every answer of the network."),
     ] = None,
 ) -> None:
     """Serve a page that judges files of predictions in the browser, and the same over HTTP.

@@ -36,6 +36,6 @@ def apply_to_top_k(
     apart = float((high - low).max())
     return (
         f"logits of {given.num_samples:,} samples over {temperature:.4g}: {out}\n"
-        "note: what the classes that are not listed add up to then is approximate; it moves no confidence by "
-        f"more than {apart:.2g}"
+        "note: the total probability of the classes that are not listed is approximate then; it changes no "
+        f"confidence by more than {apart:.2g}"
     )

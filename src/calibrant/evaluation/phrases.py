@@ -120,15 +120,17 @@ def settings(parameters: Mapping[str, float | tuple[float, ...]]) -> str:
         '(T = 1.31, γ = 0.25)'
         >>> settings({"temperature": (1.2, 0.8)})
         '(one T for each label)'
-        >>> settings({"original": 0.002})
-        '(0.2 % of the probabilities as they came mixed in)'
+        >>> settings({"original": 0.02})
+        '(2.0 % of the probabilities as they came mixed in)'
+        >>> settings({"original": 4e-5})
+        ''
     """
     numbers = {SYMBOLS.get(name, name): value for name, value in parameters.items() if name != "original"}
     if any(isinstance(value, tuple) for value in numbers.values()):
         return f"(one {' and '.join(numbers)} for each label)"
     said = [f"{name} = {value:.3g}".replace("-", "−") for name, value in numbers.items()]
     share = parameters.get("original")
-    if isinstance(share, float | int) and share > 0:
+    if isinstance(share, float | int) and share >= 0.01:
         said.append(
             "which changes nothing"
             if share == 1

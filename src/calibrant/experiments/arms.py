@@ -23,7 +23,7 @@ class ArmRuns:
     runs: Mapping[int, Run]
 
     def mean(self, pick: Pick) -> Mean:
-        """Something of each run, over the seeds."""
+        """A number of each run, over the seeds."""
         return mean_of([pick(run) for run in self.runs.values()])
 
     def metric(self, stage: str, name: str) -> Mean:

@@ -1,4 +1,4 @@
-"""Bands of a number that samples have, such as the position of a token, to be judged as groups."""
+"""Bands of a number that samples come with, such as a token's position, judged as groups."""
 
 from __future__ import annotations
 

@@ -80,10 +80,10 @@ def repair_events(probs: Tensor, *, name: str) -> tuple[Tensor, tuple[str, ...]]
     return probs.clamp(max=1), (f"{note}, and {'was' if count == 1 else 'were'} set to 1.",)
 
 
-def repair_rows(probs: Tensor, *, name: str) -> tuple[Tensor, tuple[str, ...]]:
+def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
     """Rows that miss one by more than rounding explains are divided by their sum; far ones are refused."""
     slack = row_sum_tolerance(probs.dtype)
-    _refuse_outside(probs, name=name, slack=slack)
+    _refuse_outside(probs, name="probs", slack=slack)
     num_rows = probs.shape[0]
     repaired: Tensor | None = None
     count, largest = 0, 0.0
@@ -94,7 +94,7 @@ def repair_rows(probs: Tensor, *, name: str) -> tuple[Tensor, tuple[str, ...]]:
         if float(miss.max()) > slack:
             row = first_row(miss > slack)
             raise InputError(
-                f"`{name}` must have rows summing to 1; row {rows.start + row} sums to "
+                f"`probs` must have rows summing to 1; row {rows.start + row} sums to "
                 f"{sums[row].item():.6g}; if these are logits, name them `logits`; if they were rounded, "
                 "divide each row by its sum first, or export more digits; "
                 "if several labels may hold at once, give `labels` (N, C) or the kind multilabel."
@@ -108,13 +108,13 @@ def repair_rows(probs: Tensor, *, name: str) -> tuple[Tensor, tuple[str, ...]]:
             largest = max(largest, float(miss[bad].max()))
     if repaired is None:
         return probs, ()
-    return repaired, (rows_divided(count, num_rows, largest, name=name),)
+    return repaired, (rows_divided(count, num_rows, largest),)
 
 
-def rows_divided(count: int, num_rows: int, largest: float, *, name: str = "probs") -> str:
+def rows_divided(count: int, num_rows: int, largest: float) -> str:
     """What is said of rows that were repaired."""
     divided = "was divided by its sum" if count == 1 else "were divided by their sum"
-    return f"{count} of {num_rows} rows of `{name}` missed one, by up to {largest:.2g}, and {divided}."
+    return f"{count} of {num_rows} rows of `probs` missed one, by up to {largest:.2g}, and {divided}."
 
 
 def as_correct(values: ArrayLike, num_samples: int) -> Tensor:

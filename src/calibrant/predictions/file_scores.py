@@ -65,7 +65,7 @@ class CheckedFile:
                 raise not_finite(int(start + keep[row]), float(bad[0]))
             return values
         try:
-            sound, notes = checks.repair_rows(values, name="probs")
+            sound, notes = checks.repair_rows(values)
         except InputError as error:
             raise InputError(f"in rows {start:,} to {stop - 1:,}, counted from {start:,}: {error}") from error
         if notes:

@@ -9,7 +9,7 @@ import torch
 
 from calibrant._math.arrays import ArrayLike, as_label_tensor
 from calibrant._math.errors import InputError
-from calibrant._math.top_k import Spread, TopK
+from calibrant._math.top_k import TopK
 from calibrant.predictions.contents import Source
 from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.table import Predictions
@@ -71,7 +71,7 @@ def predictions_of_top_k(
     )
 
 
-def at_temperature(predictions: Predictions, temperature: float, spread: Spread = "power-law") -> Predictions:
+def at_temperature(predictions: Predictions, temperature: float) -> Predictions:
     """The same predictions with their logits over a temperature; the others as :meth:`TopK.at` takes them.
 
     Raises:
@@ -79,7 +79,7 @@ def at_temperature(predictions: Predictions, temperature: float, spread: Spread 
     """
     if predictions.top_k is None:
         raise InputError("`predictions` must be made of the largest logits of each sample.")
-    scaled = predictions.top_k.at(temperature, spread)
+    scaled = predictions.top_k.at(temperature)
     return predictions_of_top_k(
         scaled,
         predictions.labels if predictions.kind == "top_label" else None,

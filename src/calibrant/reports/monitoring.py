@@ -25,7 +25,7 @@ def headline(found: Monitoring) -> str:
     """Whether there is an alarm, in a sentence."""
     test = deciding(found)
     if test.alarm is None:
-        return "No alarm: nothing speaks against the model so far."
+        return "No alarm: no evidence against the model so far."
     about = f", clearest of: {test.about}" if test.about else ""
     end, start = found.windows[test.alarm].end, found.windows[test.since or 0].start
     return f"Alarm at {end}, most likely since {start}{about}."
@@ -50,7 +50,7 @@ def _sections(found: Monitoring) -> Iterator[Section]:
         pictures=(
             _picture(
                 "evidence",
-                "Evidence at the end of each window; dashed: an alarm from here on",
+                "Evidence at the end of each window; dashed: the level of an alarm",
                 deciding(found).sentence,
                 lambda ax: evidence_diagram(found, ax=ax),
             ),

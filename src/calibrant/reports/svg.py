@@ -56,7 +56,7 @@ def to_svg(figure: Figure, *, label: str, name: str) -> Markup:
 
 
 def _lay_out(figure: Figure) -> None:
-    """Find the places of everything once: matplotlib would draw the whole figure for it, and then again."""
+    """Lay the figure out once; matplotlib would draw all of it for that, and then again."""
     engine = figure.get_layout_engine()
     if engine is None:
         return

@@ -169,7 +169,7 @@ def shortened(name: str, *, most: int = 28) -> str:
 
 
 def misses(curve_name: str) -> tuple[str, str]:
-    """What a model is below and above the diagonal: of an event it states too much or too little.
+    """What is said of bins below and above the diagonal: of the top label, and of an event.
 
     Example:
         >>> misses("top label"), misses("positive class")

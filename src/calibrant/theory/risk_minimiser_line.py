@@ -13,6 +13,7 @@ from calibrant.theory.risk_minimiser_losses import Risk
 _REACH = 30.0  # log-odds
 _POINTS = 601
 _ZOOMS = 24
+_VALLEYS = 3
 
 
 class Valley(NamedTuple):
@@ -29,13 +30,13 @@ def row_of(log_odds: float) -> Float[Tensor, " 2"]:
     return torch.tensor([-log_odds / 2, log_odds / 2], dtype=torch.float64)
 
 
-def valleys(risk: Risk, *, count: int = 3) -> list[Valley]:
+def valleys(risk: Risk) -> list[Valley]:
     """The lowest places of the risk on a grid of log-odds, each with its neighbours."""
     grid = torch.linspace(-_REACH, _REACH, _POINTS, dtype=torch.float64)
     values = risk.many(torch.stack([-grid / 2, grid / 2], dim=1))
     padded = torch.nn.functional.pad(values, (1, 1), value=torch.inf)
     lowest = ((values <= padded[:-2]) & (values <= padded[2:])).nonzero()[:, 0]
-    order = lowest[values[lowest].argsort(stable=True)][:count].tolist()
+    order = lowest[values[lowest].argsort(stable=True)][:_VALLEYS].tolist()
     last = _POINTS - 1
     return [
         Valley(grid[max(i - 1, 0)].item(), grid[i].item(), grid[min(i + 1, last)].item(), values[i].item())

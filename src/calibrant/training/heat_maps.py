@@ -36,7 +36,7 @@ class HeatMap:
     image: Float[Tensor, "C H W"]
     """What the network sees, from 0 to 1."""
     heat: Float[Tensor, "H W"]
-    """From 0 to 1, the largest being 1; all zero where nothing speaks for the class."""
+    """From 0 to 1, the largest being 1; all zero where nothing supports the class."""
     class_name: str
     probability: float
     """The probability of the class, as the network states it for this view."""

@@ -29,7 +29,7 @@ def rehearse(recipe: Recipe, dataset: Dataset, model: nn.Module, input_shape: tu
 
 
 def _check_processes(hardware: HardwareSection) -> None:
-    """On a CPU; where there are GPUs, Fabric counts them."""
+    """Refuse more processes than a CPU has cores for; GPUs are counted by Fabric."""
     elsewhere = torch.cuda.is_available() or torch.backends.mps.is_available()
     cores = max(2, os.cpu_count() or 1)
     if (hardware.accelerator == "cpu" or not elsewhere) and hardware.devices > cores:

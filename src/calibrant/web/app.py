@@ -1,4 +1,4 @@
-"""The server: what is answered under which path."""
+"""The server: its paths, and what answers each."""
 
 from __future__ import annotations
 

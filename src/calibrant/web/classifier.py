@@ -188,7 +188,7 @@ def _picture(unit: Tensor) -> bytes:
 
 
 def _coloured(heat: Tensor) -> Any:
-    """The map in colours, transparent where nothing speaks for the class."""
+    """The map in colours, transparent where nothing supports the class."""
     from matplotlib import colormaps
 
     colours = colormaps["inferno"](heat.numpy())

@@ -25,9 +25,12 @@ _ERRORS = {
 _ERROR = {"application/json": {"example": {"error": "`bins` must be an integer from 1 to 200; got '0'."}}}
 
 
-def _responses(kind: str, example: Any, *, more: dict[str, Any] | None = None) -> dict[str, Any]:
+def _responses(example: Any, *, more: dict[str, Any] | None = None) -> dict[str, Any]:
     return {
-        "200": {"description": "The answer.", "content": {kind: {"example": example}} | (more or {})},
+        "200": {
+            "description": "The answer.",
+            "content": {"application/json": {"example": example}} | (more or {}),
+        },
         **{str(status): {"description": said, "content": _ERROR} for status, said in _ERRORS.items()},
     }
 
@@ -61,7 +64,7 @@ EVALUATE = {
         ["file"],
         {"file": {"name": "predictions.csv", "content": EXAMPLE_CSV}, "bootstrap": "20"},
     ),
-    "responses": _responses("application/json", {"kind": "binary", "num_test": 24}, more=_LINES),
+    "responses": _responses({"kind": "binary", "num_test": 24}, more=_LINES),
 }
 COMPARE = {
     "requestBody": _form(
@@ -75,7 +78,7 @@ COMPARE = {
             "bootstrap": "20",
         },
     ),
-    "responses": _responses("application/json", {"kind": "binary", "paired": True}, more=_LINES),
+    "responses": _responses({"kind": "binary", "paired": True}, more=_LINES),
 }  # fmt: skip
 HEALTH = {"responses": {"200": {"content": {"application/json": {"example": {"status": "ok"}}}}}}
 ABOUT_SERVER = {"responses": {"200": {"content": {"application/json": {"example": {"model": None}}}}}}
@@ -104,7 +107,7 @@ PREDICT = {
         {"file": {"name": "one.png", "content": EXAMPLE_IMAGE, "encoding": "base64"}},
     ),
     "responses": {
-        **_responses("application/json", {"predictions": [{"name": "one.png", "classes": [_CLASS]}]}),
+        **_responses({"predictions": [{"name": "one.png", "classes": [_CLASS]}]}),
         "404": {"description": "The server has no network.", "content": _ERROR},
     },
 }

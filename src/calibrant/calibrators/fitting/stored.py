@@ -67,7 +67,7 @@ class StoredScores:
         return replace(self, index=self.index[rows])
 
     def read(self, rows: slice | Tensor) -> Float[Tensor, "n C"]:
-        """Some rows without probabilities of exactly zero, read in stretches that hold them."""
+        """Some rows, with probabilities of exactly zero replaced; neighbouring rows are read together."""
         return self.read_counting_zeros(rows)[0]
 
     def read_counting_zeros(self, rows: slice | Tensor) -> tuple[Float[Tensor, "n C"], int]:

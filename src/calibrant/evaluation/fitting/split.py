@@ -107,17 +107,15 @@ def has_both_parts(predictions: Predictions) -> bool:
     return predictions.split is not None and len(predictions.split.unique()) == 2
 
 
-def stratified_folds(
-    predictions: Predictions, num_folds: int, seed: int, *, stream: Stream = Stream.SPLIT
-) -> Indices:
+def stratified_folds(predictions: Predictions, num_folds: int, seed: int) -> Indices:
     """Fold of each sample ``(N,)``; sizes differ by at most one, and so do the parts of each class.
 
     With several labels per sample, a sample counts for the rarest label that it has. Clusters are not
     divided, so that sizes may differ more.
     """
     if predictions.clusters is not None:
-        return _cluster_folds(predictions, cluster_codes(predictions.clusters), num_folds, seed, stream)
-    rng = generator(seed, stream)
+        return _cluster_folds(predictions, cluster_codes(predictions.clusters), num_folds, seed)
+    rng = generator(seed, Stream.SPLIT)
     order = rng.permutation(predictions.num_samples)
     order = order[np.argsort(_strata(predictions)[order], kind="stable")]
     folds = np.empty(len(order), dtype=np.int64)
@@ -125,16 +123,14 @@ def stratified_folds(
     return folds
 
 
-def _cluster_folds(
-    predictions: Predictions, codes: Indices, num_folds: int, seed: int, stream: Stream
-) -> Indices:
+def _cluster_folds(predictions: Predictions, codes: Indices, num_folds: int, seed: int) -> Indices:
     """Whole clusters in order of their commonest class, the largest first, each to the smallest fold."""
     sizes = np.bincount(codes)
     num_folds = min(num_folds, len(sizes))
     strata = np.unique(_strata(predictions), return_inverse=True)[1]
     counts = np.zeros((len(sizes), int(strata.max()) + 1), np.int64)
     np.add.at(counts, (codes, strata), 1)
-    order = generator(seed, stream).permutation(len(sizes))
+    order = generator(seed, Stream.SPLIT).permutation(len(sizes))
     order = order[np.lexsort((-sizes[order], counts[order].argmax(axis=1)))]
     folds, filled = np.empty(len(sizes), np.int64), np.zeros(num_folds)
     for cluster in order.tolist():

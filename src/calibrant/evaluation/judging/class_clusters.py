@@ -45,7 +45,7 @@ class ClassClusters:
         self._residuals, self._masses = residuals.tocsr(), masses.tocsr()
 
     def class_variance(self, starts: Indices) -> Vector:
-        """The variance of how often each class occurs ``(C,)``; its bins begin at these places."""
+        """The variance ``(C,)`` of how often each class occurs; ``starts`` are the classes' first bins."""
         of_classes = np.zeros(self._residuals.shape[0], np.int64)
         of_classes[starts[1:]] = 1
         totals = _sum_rows(self._residuals, np.cumsum(of_classes), len(starts))

@@ -61,7 +61,7 @@ def group_rows(reduced: Reduced, groups: Sequence[str] | None, procedure: Proced
 
 
 def _numbers_in_order(row: GroupRow) -> list[tuple[float, str]]:
-    """The name of a group, in which 9 comes before 10."""
+    """A key to sort groups by name, with 9 before 10."""
     parts = re.split(r"(\d+)", row.name)
     return [(float(part), "") if part.isdecimal() else (math.inf, part) for part in parts]
 

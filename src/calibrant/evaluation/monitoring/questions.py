@@ -64,32 +64,32 @@ class _Question:
 _CALIBRATION = _Question(
     "calibration",
     "Stated probabilities against what happens",
-    "The stated probabilities are not those of what happens",
-    "Nothing speaks against the stated probabilities",
+    "The stated probabilities do not match what happens",
+    "No evidence against the stated probabilities",
 )
 _CHANGE = _Question(
     "change",
     "Right as often as in the baseline, at the same stated probability",
-    "At the same stated probability, what happens is no longer as in the baseline",
-    "At the same stated probability, nothing speaks for another share than in the baseline",
+    "At the same stated probability, outcomes differ from the baseline",
+    "No evidence that, at the same stated probability, outcomes differ from the baseline",
 )
 _CONFIDENCE = _Question(
     "confidence",
     "Stated probabilities as in the baseline",
-    "The stated probabilities are distributed otherwise than in the baseline",
-    "Nothing speaks for other stated probabilities than in the baseline",
+    "The distribution of the stated probabilities differs from the baseline",
+    "No evidence that the distribution of the stated probabilities differs from the baseline",
 )
 _STATED = _Question(
     "stated-classes",
     "Classes predicted as in the baseline",
-    "Classes are predicted in other shares than in the baseline",
-    "Nothing speaks for other shares of the predicted classes than in the baseline",
+    "The shares of the predicted classes differ from the baseline",
+    "No evidence that the shares of the predicted classes differ from the baseline",
 )
 _TRUE = _Question(
     "true-classes",
     "True classes as in the baseline",
-    "Classes occur in other shares than in the baseline",
-    "Nothing speaks for other shares of the true classes than in the baseline",
+    "The shares of the true classes differ from the baseline",
+    "No evidence that the shares of the true classes differ from the baseline",
 )
 
 
@@ -217,7 +217,7 @@ def _answer(
     alarm = int(reached[0]) if len(reached) else None
     since = about = None
     ended, needed = float(evidence[-1]) / math.log(10), threshold / math.log(10)
-    sentence = f"{question.quiet} (evidence {said_times(ended)}, an alarm from {said_times(needed)} on)."
+    sentence = f"{question.quiet} (evidence {said_times(ended)}; an alarm needs {said_times(needed)})."
     if alarm is not None:
         since = likeliest_start(together, alarm)
         loudest = max(kept, key=lambda each: float(each.evidence[since, alarm]) + math.log(each.share))
@@ -227,7 +227,7 @@ def _answer(
         clearest = f", clearest of: {about}" if about else ""
         sentence = (
             f"{question.found}: alarm at {end}, the end of a window "
-            f"(evidence {reached_by}, an alarm from {said_times(needed)} on), "
+            f"(evidence {reached_by}; an alarm needs {said_times(needed)}), "
             f"most likely since {start}{clearest}."
         )
     return SequentialTest(

@@ -61,7 +61,7 @@ def sampled_parts(
 
 
 def prepare_parts(request: Request, table: PartitionedPredictions) -> Prepared:
-    """As of the samples drawn, with what a reader must know of the table in place of them."""
+    """Prepare as for the samples drawn; the notes are about the table instead."""
     prepared = prepare(request)
     fits = anything_to_fit(request.calibrators)
     notes = [note for note in prepared.notes if not note.startswith("Samples count as dependent")]

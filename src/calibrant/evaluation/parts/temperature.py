@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +18,7 @@ from calibrant.calibrators.fitting.temperatures import of_likeliest
 from calibrant.evaluation.dense.states import one_thread
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.resampling.events import Indices, Matrix
-from calibrant.evaluation.spread import Spread, here
+from calibrant.evaluation.spread import Spread
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import Part, PartitionedPredictions, Piece
 from calibrant.predictions.repair_form import to_repair
@@ -52,8 +51,7 @@ def fit_temperature_in_parts(
     sample: Predictions,
     deal: Deal,
     *,
-    spread: Spread = here,
-    tell: Callable[[int], None] = lambda _: None,
+    spread: Spread,
 ) -> TemperatureScaling:
     """The temperature of all rows to fit on; a few passes, as the search begins at that of a ``sample``.
 
@@ -62,7 +60,6 @@ def fit_temperature_in_parts(
         sample: Some of its rows to fit on.
         deal: Which rows those are.
         spread: What shares out the parts.
-        tell: Told the number of each pass as it begins.
 
     Returns:
         A fitted calibrator. Its temperature and certificate are those of all rows, its profile of the sample.
@@ -78,7 +75,6 @@ def fit_temperature_in_parts(
     def slopes(*betas: float) -> list[Slopes]:
         nonlocal passes, count
         passes += 1
-        tell(passes)
         sums = np.zeros((len(betas), 4))
         for each in spread(SlopesOfPart(table, deal, betas), table.parts):
             sums += each

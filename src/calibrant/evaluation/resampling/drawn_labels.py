@@ -74,7 +74,7 @@ def draw_labels(
     num_draws: int,
     seed: tuple[int, ...],
 ) -> Iterator[Matrix]:
-    """What occurs ``(M, r)`` of each class where it is stated in each bin, for some draws after others.
+    """How often each class occurs in each bin of its probability ``(M, r)``, some draws at a time.
 
     Only of the M bins of classes ``(C, B)`` that are ``filled``: few of many classes are stated to be likely.
     One walk through the rows for every 32 MiB of results.

@@ -352,7 +352,7 @@ def _archive(run: str) -> str:
 
 
 def _time_spent(folder: Path) -> float:
-    """Seconds that have gone into a folder; -1 where there is none."""
+    """Seconds spent on the run in a folder; -1 where none are recorded."""
     with suppress(OSError, ValueError):
         return float(json.loads((folder / SPENT).read_text(encoding="utf-8"))["wall_seconds"])
     return -1.0

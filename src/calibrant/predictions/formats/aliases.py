@@ -82,7 +82,7 @@ class Header:
 
     names: tuple[str, ...]
     scores: tuple[str, ...] = ()
-    """The columns of scores that were stated, in the order in which they were."""
+    """The score columns that were named, in the order given."""
     positive: str | None = None
     """The class whose probability the only column of scores holds, where its name says so."""
     notes: tuple[str, ...] = ()

@@ -183,7 +183,7 @@ def names_of(records: Sequence[Record]) -> list[str]:
 
 
 def form_of(records: Sequence[Record], columns: ColumnNames | None) -> tuple[Form, str]:
-    """Whether cells hold numbers, lists or the output of a pipeline, and the field of the last two."""
+    """Whether the scores are numbers, lists or a pipeline's output, and the field that holds the last two."""
     lists = [name for name in ("logits", "probs") if isinstance(records[0].get(name), list)]
     piped = [name for name in _PIPELINE_KEYS if _is_pipeline(records[0].get(name))]
     if piped:

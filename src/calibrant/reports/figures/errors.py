@@ -65,7 +65,8 @@ def class_errors(rows: Sequence[ClassRow], *, most: int = 20, ax: Axes | None = 
     for text in ax.bar_label(bars, [number(row.ece) for row in worst], padding=3):
         text.set_parse_math(False)
     _named_rows(ax, [row.name for row in worst])
-    ax.set_xlabel("calibration error")
+    shown = "" if len(worst) == len(rows) else f", the {len(worst)} largest of {len(rows)}"
+    ax.set_xlabel(f"calibration error{shown}")
     ax.set_xlim(0, 1.15 * max((row.ece for row in worst), default=0) or 1)  # room for the numbers
     return ax
 

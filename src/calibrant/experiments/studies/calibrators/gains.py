@@ -49,13 +49,11 @@ def gain(numbers: Mapping[str, Any], file: str, measure: str, first: str, second
     return Gain(before - after, error)
 
 
-def gain_without_zeros(
-    numbers: Mapping[str, Any], file: str, measure: str, first: str, second: str = FOCAL
-) -> Gain | None:
-    """The same without the samples whose true class had a probability of exactly zero, if there are any."""
+def gain_without_zeros(numbers: Mapping[str, Any], file: str, measure: str, first: str) -> Gain | None:
+    """What focal temperature scaling gains, without samples whose true class has a probability of zero."""
     floors = numbers["exponent"][file]["floors"]
     if not floors:
-        return gain(numbers, file, measure, first, second)
+        return gain(numbers, file, measure, first, FOCAL)
     found = floors[-1]["over"][first][measure]
     error = found["error"] if first != PLAIN else max(found["error"], floors[-1]["refit_errors"][measure])
     return Gain(found["gain"], error)

@@ -24,7 +24,7 @@ _FOUND = ("held_out", "norms", "train", "gradient_norms")
 
 
 def kept_of(result: RunResult) -> dict[str, Any] | None:
-    """The courses of a run; None of one of earlier versions, which recorded less after each epoch."""
+    """The course of a run's numbers; None for runs of earlier versions, which recorded less per epoch."""
     rows = result.rows
     if f"calibration_{HELD_OUT[0]}" not in rows[-1]:
         return None
@@ -83,11 +83,11 @@ def train_change(name: str) -> Pick:
     return lambda run: run["train"][str(EPOCHS)][name] - run["train"][str(START)][name]
 
 
-def share_of(group: str, first: int, last: int = EPOCHS) -> Pick:
+def share_of(group: str, first: int) -> Pick:
     """What the right, or the wrong, images add to the change of the mean NLL of all held-out ones."""
 
     def part_of(run: Run, epoch: int) -> float:
         error = at("error", epoch)(run)
         return (error if group == "incorrect" else 1 - error) * at(f"nll_{group}", epoch)(run)
 
-    return lambda run: part_of(run, last) - part_of(run, first)
+    return lambda run: part_of(run, EPOCHS) - part_of(run, first)

@@ -11,15 +11,17 @@ from calibrant.experiments.studies.fcl_boundaries.measure import Boundary, train
 from calibrant.reports.figures import BLUE, VERMILLION
 from calibrant.reports.figures.drawing import drawing_style
 
+_GAMMA, _CALIBRATION_WEIGHT = 10.0, 1.5
 
-def draw_figure(*, gamma: float = 10.0, calibration_weight: float = 1.5, seed: int = 0) -> Figure:
+
+def draw_figure() -> Figure:
     """Focal loss on the left, focal calibration loss on the right; probabilities, even odds, points."""
     with drawing_style():
         figure = Figure(figsize=(8.4, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2)
-        _draw(train_boundary(gamma, 0.0, seed=seed), f"focal, γ = {gamma:g}", left)
-        name = f"FCL, λ = {calibration_weight:g}, γ = {gamma:g}"
-        drawn = _draw(train_boundary(gamma, calibration_weight, seed=seed), name, right)
+        _draw(train_boundary(_GAMMA, 0.0), f"focal, γ = {_GAMMA:g}", left)
+        name = f"FCL, λ = {_CALIBRATION_WEIGHT:g}, γ = {_GAMMA:g}"
+        drawn = _draw(train_boundary(_GAMMA, _CALIBRATION_WEIGHT), name, right)
         figure.colorbar(drawn, ax=figure.axes, label="probability of class 1")
     return figure
 

@@ -43,14 +43,12 @@ def swapped(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, An
     return exchanged(numbers, "gamma", float(first), float(second))
 
 
-def _counted(cell: Cell, gamma: float, name: str) -> list[float]:
-    return [value for value in arm_of(cell, gamma)["each"][name] if value is not None]
+def _counted(cell: Cell, name: str) -> list[float]:
+    return [value for value in arm_of(cell, 0.0)["each"][name] if value is not None]
 
 
 def _calibrated_on_sample(numbers: Mapping[str, Any]) -> Claim:
-    found = [
-        mean_of(values) for cell in numbers["cells"] if (values := _counted(cell, 0.0, "train_temperature"))
-    ]
+    found = [mean_of(values) for cell in numbers["cells"] if (values := _counted(cell, "train_temperature"))]
     distances = [arm_of(cell, 0.0)["train_temperature_less_1"] for cell in numbers["cells"]]
     farthest = max(abs(each["mean"]) for each in distances if each is not None)
     bounds = {"low": 1 - SAME_TEMPERATURE, "high": 1 + SAME_TEMPERATURE}
@@ -69,7 +67,7 @@ def _overconfident(numbers: Mapping[str, Any], heavy: Cell, light: Cell) -> Clai
         read_mean(each) for cell in numbers["cells"] if (each := arm_of(cell, 0.0)["test_overconfidence"])
     ]
     over = sum(above(each) == "holds" for each in found)
-    ends = [mean_of(_counted(cell, 0.0, "test_temperature")) for cell in (heavy, light)]
+    ends = [mean_of(_counted(cell, "test_temperature")) for cell in (heavy, light)]
     return Claim(
         key="overconfident",
         source=SOURCE,

@@ -19,6 +19,7 @@ from calibrant.evaluation.versions import versions
 from calibrant.experiments.prediction_files import ENDINGS, prediction_files
 from calibrant.predictions import Predictions
 
+LEVEL, SEED = 0.95, 0
 METRICS = ("accuracy", "nll", "ece", "adaptive_ece", "classwise_ece", "smce", "slope")
 OF_THE_EVENT = {"ece", "adaptive_ece", "smce", "slope"}  # where there is one positive class
 
@@ -45,8 +46,6 @@ def judge_folder(
     *,
     bootstrap: int = 1000,
     null_draws: int = 1000,
-    level: float = 0.95,
-    seed: int = 0,
     progress: Callable[[str, float], None] | None = None,
 ) -> dict[str, Any]:
     """The results file: one row for each file of predictions below ``folder``.
@@ -60,7 +59,7 @@ def judge_folder(
     tell = progress or (lambda _stage, _fraction: None)
     left_out: dict[str, str] = {}
     rows = [
-        _row(name, predictions, bootstrap, null_draws, level, seed)
+        _row(name, predictions, bootstrap, null_draws)
         for name, predictions in prediction_files(folder, left_out, tell)
     ]
     if not rows:
@@ -68,25 +67,23 @@ def judge_folder(
     return {
         "rows": [asdict(row) for row in rows],
         "left_out": left_out,
-        "level": level,
+        "level": LEVEL,
         "bootstrap": bootstrap,
         "null_draws": null_draws,
-        "seed": seed,
+        "seed": SEED,
         "versions": versions(),
     }
 
 
-def _row(
-    name: str, predictions: Predictions, bootstrap: int, null_draws: int, level: float, seed: int
-) -> Row:
+def _row(name: str, predictions: Predictions, bootstrap: int, null_draws: int) -> Row:
     predictions = as_judged(predictions)
     procedure = Procedure(
         kind=predictions.kind,
         num_bins=15,
         num_resamples=bootstrap,
         num_draws=null_draws,
-        level=level,
-        seed=seed,
+        level=LEVEL,
+        seed=SEED,
     )
     reduced = reduce_predictions(predictions, 15)
     judged = measure(reduced, procedure)
@@ -94,7 +91,7 @@ def _row(
     chance = against_chance(judged.noise, names)
     prefix = "event_" if predictions.kind == "binary" else ""
     null = next(each for each in chance.null if each.metric == f"{prefix}ece")
-    found = find(judged, chance.parts, level)
+    found = find(judged, chance.parts, LEVEL)
     metrics = {each: judged.metrics[prefix + each if each in OF_THE_EVENT else each] for each in METRICS}
     if (
         predictions.kind == "top_label"

@@ -48,7 +48,6 @@ def properness_table(
     names: Sequence[str] | None = None,
     *,
     num_posteriors: int = settings.NUM_POSTERIORS,
-    seed: int = settings.SEED,
     progress: Callable[[str, float], None] | None = None,
 ) -> tuple[Row, ...]:
     """One row for each loss.
@@ -56,7 +55,6 @@ def properness_table(
     Args:
         names: Losses as :func:`calibrant.losses.build` takes them; by default :func:`every_loss`.
         num_posteriors: Number of posteriors for each number of classes.
-        seed: Seed of the posteriors, starts and segments.
         progress: Called with a few words and the share that is done.
     """
     tell = progress or (lambda _stage, _fraction: None)
@@ -64,24 +62,28 @@ def properness_table(
     rows: list[Row] = []
     for place, name in enumerate(names):
         tell(name, place / len(names))
-        rows.append(_row(name, num_posteriors, seed))
+        rows.append(_row(name, num_posteriors))
     return tuple(rows)
 
 
-def _row(name: str, num_posteriors: int, seed: int) -> Row:
+def _row(name: str, num_posteriors: int) -> Row:
     module = losses.build(name)
     of_batches, binary = isinstance(module, BatchLossModule), isinstance(module, MultilabelLossModule)
     loss = _of_two(module) if binary else module
     classes = (2,) if binary else (2, 3) if of_batches else (2, 3, 5)
     batch_size = settings.BATCH if of_batches else None
     count = min(num_posteriors, 3) if of_batches else num_posteriors
-    found = properness(loss, num_classes=classes, num_posteriors=count, batch_size=batch_size, seed=seed)
+    found = properness(
+        loss, num_classes=classes, num_posteriors=count, batch_size=batch_size, seed=settings.SEED
+    )
     kept = classification_calibration(
-        loss, num_classes=classes, num_posteriors=count, batch_size=batch_size, seed=seed
+        loss, num_classes=classes, num_posteriors=count, batch_size=batch_size, seed=settings.SEED
     )
     many: ClassificationCalibration | None = None
     if not of_batches and not binary:
-        many = classification_calibration(loss, num_classes=(settings.MANY,), num_posteriors=2, seed=seed)
+        many = classification_calibration(
+            loss, num_classes=(settings.MANY,), num_posteriors=2, seed=settings.SEED
+        )
     spaces = [
         convexity(
             loss,
@@ -89,7 +91,7 @@ def _row(name: str, num_posteriors: int, seed: int) -> Row:
             num_classes=classes[:2],
             num_segments=40 if of_batches else settings.SEGMENTS,
             batch_size=batch_size,
-            seed=seed,
+            seed=settings.SEED,
         ).convex
         for space in ("probs", "logits")
     ]
