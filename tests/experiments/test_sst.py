@@ -98,6 +98,16 @@ def test_the_binary_theory_is_decided_by_the_ratio() -> None:
     assert not any(key.startswith(("binary-theory", "over-confident", "best-gamma")) for key in asked)
 
 
+def test_claims_stand_beside_the_papers_own_row() -> None:
+    """Where the text and the row of SST disagree, the row is beside the verdict, in the order of the arms."""
+    losses = dict.fromkeys(("cross-entropy", "brier", "sample-focal", "focal-1", "focal-2", "focal-3"), 2.0)
+    found = {claim.key: claim.evidence for claim in claims(with_seeds(3, losses))}
+    assert "own row 9.19, 7.37 %," in found["flsd-ece-before"]
+    assert "own row 1.83, 2.79 %," in found["flsd-temperature-against-brier"]
+    assert "own row 6.78, 3.05, 16.05 %," in found["best-gamma-ece"]
+    assert "own row" not in found["over-confident"]
+
+
 def test_the_page_says_what_was_not_run() -> None:
     """The page counts finished runs and those that are missing."""
     numbers = committed()

@@ -64,7 +64,7 @@ $ calibrant study {study} --table docs/results
 The first command does what the store `study` lacks, may be stopped at any time, and makes the page there; \
 `calibrant sweep grids/{name}.toml --store study` does the same runs by any engine. The second does no runs: \
 it makes this page and its figures again from the runs in its results file, and with `--out study` from \
-those in the store too.{made}"""
+those in the store too.{made} [Runs done again](repeats.md): a sample of them, and what a run costs."""
 
 
 def side(found: Mean | Summary, below: str, neither: str, above: str) -> str:

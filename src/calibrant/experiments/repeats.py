@@ -11,6 +11,7 @@ from calibrant.experiments.engines.serial import Serial
 from calibrant.experiments.grid import Grid
 from calibrant.experiments.item import make_item
 from calibrant.experiments.kept_runs import KeptRun, runs_in, shortened
+from calibrant.experiments.pages import table
 from calibrant.experiments.store.store import Store
 from calibrant.experiments.study import Page, Study
 from calibrant.experiments.study_runs import grid_of
@@ -59,7 +60,7 @@ def _again(grid: Grid, page: Page, run: KeptRun, store: Path) -> dict[str, Any]:
     return {
         "seed": run.settings.get("seed"),
         "loss": run.settings.get("loss"),
-        "made": dict(run.made),
+        "made": {name: value for name, value in run.made.items() if name != "version"},
         "here": {name: here[name] for name in ("calibrant", "torch", "instructions")},
         "cpu_seconds": round(result.cpu_seconds, 1),
         **(
@@ -105,3 +106,60 @@ def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
             yield from _numbers(each, f"{name}.{index}".lstrip("."))
     elif isinstance(value, int | float):
         yield name, float(value)
+
+
+_ABOUT = (
+    "Of the runs in a results file one in {one_in}, at least one, was done again from its settings alone, "
+    "with calibrant {calibrant} and PyTorch {torch} on {instructions}; all numbers that the file keeps of a "
+    "run were compared, to its last digit. Written by `python docs/results/repeat_runs.py PAGE ...`; run by "
+    "run in `repeats.json`. Studies that read prediction files have no runs and are not here."
+)
+_COST = (
+    "The time is that of the runs done again, on one core, and for all runs of the page that many times as "
+    "much; where a page says what its own runs took, that is the better number."
+)
+
+
+def page_of_repeats(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The page of runs done again, in Markdown."""
+    heads = (
+        "page",
+        "runs",
+        "done again",
+        "equal",
+        "made with",
+        "largest gap of an ECE",
+        "CPU s a run",
+        "CPU h",
+    )
+    pages = dict.fromkeys(row["page"] for row in rows)
+    lines = [_row([row for row in rows if row["page"] == page]) for page in pages]
+    about = _ABOUT.format(one_in=ONE_IN, **rows[0]["here"])
+    unequal = [row for row in rows if row["unequal"]]
+    recorded = sum("instructions" in row["made"] for row in unequal)
+    equal = f"{len(rows) - len(unequal)} of {len(rows)} runs gave every number again."
+    others = (
+        f" Of the {len(unequal)} others {len(unequal) - recorded} were made by versions or on a processor "
+        "that were not recorded, so that the reason cannot be told: processors with other vector "
+        "instructions round otherwise, and training magnifies that."
+    )
+    found = equal + (others if unequal else "")
+    return "\n\n".join(["# Runs done again", about, found, table(heads, lines), _COST]) + "\n"
+
+
+def _row(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    page, runs = rows[0]["page"], rows[0]["of"]
+    each = sum(row["cpu_seconds"] for row in rows) / len(rows)
+    gaps = [(abs(gap["found"] - gap["again"]), gap) for row in rows if (gap := row["largest"])]
+    worst = max(gaps, key=lambda one: one[0])[1] if gaps else None
+    made = dict.fromkeys(" ".join(map(str, row["made"].values())) or "not recorded" for row in rows)
+    return [
+        f"[{page}]({page}.md)",
+        str(runs),
+        str(len(rows)),
+        str(sum(not row["unequal"] for row in rows)),
+        "; ".join(made),
+        "–" if worst is None else f"{worst['found']:.4f}, {worst['again']:.4f} ({worst['name']})",
+        f"{each:.1f}",
+        f"{runs * each / 3600:.2f}",
+    ]

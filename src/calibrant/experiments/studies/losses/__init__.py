@@ -41,7 +41,8 @@ def page_of(setting: settings.Setting, published: Path = PUBLISHED_TABLES) -> Pa
         words=words,
         claims=claims,
         exchanged=swapped,
-        departs="A small network on 10,000 images of Fashion-MNIST; the papers have ResNets on CIFAR-10.",
+        departs="A small network on 10,000 images of Fashion-MNIST; the papers have ResNets on CIFAR-10. "
+        f"{settings.AFTER}",
         figures=(f"{setting.key}-ece.svg", f"{setting.key}-weight-norms.svg"),
         where=setting.where,
         kept=shown,

@@ -25,6 +25,8 @@ MARGIN = 1.1
 """The factor within which a ratio of temperatures counts as the predicted one."""
 _OF_ERROR = ("no-cost", "errs-", "smoothing-error")
 """How the keys of claims on the error begin, which is the same under both conventions."""
+_METRICS = {"ece": "ECE", "adaptive_ece": "AdaECE", "nll": "NLL"}
+"""What the paper's tables call the metrics by which exponents are compared."""
 _WITHOUT = {"confident-share"}
 """Asked of SST by no paper."""
 
@@ -38,8 +40,33 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
                 continue
             name = claim.key if convention == STRUCK else f"{claim.key}, {convention}"
             where = "as published" if convention == STRUCK else "renormalised"
-            found[name] = replace(claim, key=name, statement=f"{claim.statement} ({where})")
+            found[name] = replace(
+                claim,
+                key=name,
+                statement=f"{claim.statement} ({where})",
+                evidence=f"{claim.evidence}{_own_row(numbers, claim)}",
+            )
     return [*found.values(), *_convention(numbers), *_focal(numbers), *_theory(numbers)]
+
+
+def _own_row(numbers: Mapping[str, Any], claim: Claim) -> str:
+    """What the paper's own row of SST has where the claim compares losses that it prints.
+
+    A text may claim of all data what the row of this one does not show; a verdict against it then agrees with
+    the row.
+    """
+    start, _, name = claim.key.rpartition("-")
+    if start == "best-gamma" and name in _METRICS:
+        metric, stage, losses = _METRICS[name], "pre", ("focal-1", "focal-2", "focal-3")
+    elif claim.key.startswith("flsd-"):
+        metric = "NLL" if "-nll-" in claim.key else "ECE"
+        stage, losses = "post" if "-temperature" in claim.key else "pre", claim.arms
+    else:
+        return ""
+    column = next(str(k) for k, each in enumerate(PRINTED) if (each.metric, each.stage) == (metric, stage))
+    printed = {each["loss"]: each["value"] for each in numbers["published"] if each["column"] == column}
+    scale = " (NLL × 100)" if metric == "NLL" else " %"
+    return f"; in the paper's own row {', '.join(printed[loss] for loss in losses)}{scale}, in this order"
 
 
 def _enough(arms: Mapping[str, ArmRuns]) -> dict[str, ArmRuns]:
