@@ -16,6 +16,7 @@ from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.quantities.kolmogorov_smirnov import value as largest_sum
 from calibrant.evaluation.verdict.finding import find
 from calibrant.experiments.studies.coverage import COVERAGE, PAGE
+from calibrant.experiments.studies.coverage.again import compared, run_again
 from calibrant.experiments.studies.coverage.claims import (
     Share,
     claims,
@@ -24,12 +25,27 @@ from calibrant.experiments.studies.coverage.claims import (
     mean_coverage,
     verdict_alarms,
 )
-from calibrant.experiments.studies.coverage.measure import RECORDS, judged, procedure_of, run_coverage
+from calibrant.experiments.studies.coverage.fingerprint import fingerprint
+from calibrant.experiments.studies.coverage.measure import (
+    RECORDS,
+    finished,
+    judged,
+    procedure_of,
+    run_coverage,
+)
 from calibrant.experiments.studies.coverage.numbers import numbers_of
-from calibrant.experiments.studies.coverage.populations import Normal, draw_labels, smoothed, stated
+from calibrant.experiments.studies.coverage.populations import (
+    Normal,
+    coarser,
+    draw_labels,
+    smoothed,
+    softmax,
+    stated,
+)
 from calibrant.experiments.studies.coverage.settings import Method, Setting
 from calibrant.experiments.studies.coverage.truth import event_errors, normal_gaps, normal_truth
 from calibrant.experiments.studies.coverage.verdicts import judged_parts, word
+from calibrant.experiments.studies.coverage.words import words
 from calibrant.experiments.study import Session
 
 SMALL = Setting(
@@ -39,6 +55,7 @@ SMALL = Setting(
     scales=(1.0, 1.3),
     alarm_sets=2,
     changed_classes=(),
+    compared=(),
 )
 
 
@@ -218,10 +235,82 @@ def test_batches_add_sets_and_a_page_shows_what_there_is(tmp_path: Path) -> None
     assert "nan" not in text
 
 
-def test_a_table_of_what_is_finished(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def one_batch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a batch of each cell."""
+    store = tmp_path_factory.mktemp("coverage")
+    run_coverage(store, folder=None, seeds=range(1), setting=SMALL, tell=lambda _: None)
+    return store
+
+
+def test_a_table_of_what_is_finished(one_batch: Path, tmp_path: Path) -> None:
     """With `--table` nothing is judged, and only what is finished is shown."""
-    run_coverage(tmp_path, folder=None, seeds=range(1), setting=SMALL, tell=lambda _: None)
-    COVERAGE.run(Session(), SMALL, data=None, out=tmp_path, seeds=9, table=tmp_path / "page")
+    COVERAGE.run(Session(), SMALL, data=None, out=one_batch, seeds=9, table=tmp_path / "page")
     numbers = json.loads((tmp_path / "page" / "coverage.json").read_text(encoding="utf-8"))
     assert numbers["batches"] == 1
     assert numbers["cells"][0]["sets"] == 2
+
+
+def test_a_batch_of_earlier_code_is_judged_once_more(
+    one_batch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of the code of today is not; the same code finds the same intervals, and the page says so."""
+    store = tmp_path / RECORDS
+    store.write_bytes((one_batch / RECORDS).read_bytes())
+    lines = len(store.read_text(encoding="utf-8").splitlines())
+    for code, more in ((fingerprint(), 0), ("later", 2), ("later", 2)):
+        monkeypatch.setattr(
+            "calibrant.experiments.studies.coverage.again.fingerprint", lambda code=code: code
+        )
+        run_again(tmp_path, folder=None, seeds=range(3), setting=SMALL, tell=lambda _: None)
+        assert len(store.read_text(encoding="utf-8").splitlines()) == lines + more
+    numbers = numbers_of(finished(tmp_path, SMALL), SMALL)
+    assert set(numbers["again"]) == {"ece", "classwise_ece", "smce"}
+    for each in numbers["again"].values():
+        assert (each["sets"], each["moved"], each["width"]) == (4, 0, 1.0)
+        assert each["before"] == each["covered"]
+    text = PAGE.write(numbers, tmp_path / "page")[0].read_text(encoding="utf-8")
+    assert "0 of 4 on the other side, 1.000 times as wide" in text
+
+
+def test_intervals_of_sets_judged_twice_are_set_side_by_side() -> None:
+    """How many hold the truth by either code, how many changed, and how wide they became."""
+    before = {"low": [0.1, 0.1], "high": [0.2, 0.3]}
+    now = {"low": [0.1, 0.0], "high": [0.3, 0.3]}
+    batches = [
+        {"seed": 0, "truth": {"ece": 0.25}, "errors": {"ece": before}},
+        {"seed": 0, "again": {"ece": now}},
+    ]
+    found = compared([batches])["ece"]
+    assert found == pytest.approx({"sets": 2, "before": 0.5, "covered": 1.0, "moved": 1, "width": 1.75})
+
+
+def test_sets_added_to_one_cell_stand_by_themselves() -> None:
+    """They are told apart from those that all calibrated cells have, and both count for its alarms."""
+    lists = {"value": [0.1], "low": [0.0], "high": [0.2], "without_chance": [0.0], "p": [0.5]}
+    records: list[dict[str, Any]] = []
+    for classes, batches in ((3, 3), (4, 1)):
+        cell = {"classes": classes, "samples": 60, "scale": 1.0, "file": None, "stated": None}
+        found = {"truth": {"ece": 0.0}, "errors": {"ece": lists}, "centred": {}, "words": []}
+        records.append({"seed": 0, "cell": {**cell, "after": None}, **found, "parts": {"slope": [0.9]}})
+        alarms = [{"sets": 10, "real": {"ece": seed}, "verdict": 0} for seed in range(batches)]
+        known = {**cell, "model": None}  # as later records name cells
+        records += [{"seed": seed, "cell": known, "alarms": each} for seed, each in enumerate(alarms)]
+    more, plain = numbers_of(records, SMALL)["cells"]
+    assert (more["further"]["sets"], more["further"]["real"]["ece"]) == (30, 3)
+    assert (more["added"]["sets"], more["added"]["real"]["ece"]) == (20, 3)
+    assert plain["further"]["sets"] == 10
+    assert "added" not in plain
+    said = words({"setting": {**vars(SMALL.method)}, "cells": [more, plain], "changes": [], "again": {}})
+    assert said["further"] == "10"
+    assert said["added"].startswith("K = 3, n = 60, s = 1 has 20 more")
+    assert "ECE 0.150" in said["added"]
+
+
+def test_another_model_is_as_calibrated_and_knows_less() -> None:
+    """Its confidence is right as often as it says, which is less often."""
+    logits, _ = Normal(4, 1.5).draw(20_000, np.random.default_rng(3))
+    truth, known = softmax(logits), softmax(coarser(logits, np.random.default_rng(4)))
+    rows, top = np.arange(len(truth)), known.argmax(axis=1)
+    assert event_errors(known[rows, top], truth[rows, top], 15)["ece"] < 0.01
+    assert truth[rows, top].mean() < truth.max(axis=1).mean() - 0.02

@@ -121,7 +121,7 @@ def settings(parameters: Mapping[str, float | tuple[float, ...]]) -> str:
         >>> settings({"temperature": (1.2, 0.8)})
         '(one T for each label)'
         >>> settings({"original": 0.02})
-        '(2 % of the probabilities as they came mixed in)'
+        '(2.0 % of the probabilities as they came mixed in)'
         >>> settings({"original": 4e-5})
         ''
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -47,14 +49,22 @@ def test_the_ends_are_as_far_off_as_those_of_both_errors() -> None:
     assert (back.low, back.high) == pytest.approx((-(found.high or 0.0), -(found.low or 0.0)), abs=1e-12)
 
 
-def test_if_one_error_is_zero_the_change_may_be_all_of_the_other() -> None:
-    """So the interval reaches to the other's end, further than the root where chance adds to the first."""
-    calibrated, off = judged(1.0), judged(4.0)
-    for old, high in ((0.0, 0.3), (0.1, 0.3)):
-        new = Estimate(value=0.2, low=0.1, high=high, without_chance=0.18)
-        was = Estimate(value=0.15, low=old, high=0.2, without_chance=0.13)
-        off.metrics["event_ece"], calibrated.metrics["event_ece"] = new, was
-        found = change(off, calibrated, 0.95, paired=False)["event_ece"]
-        root = 0.05 + np.hypot(0.12, 0.13 - old)
-        assert found.high == pytest.approx(0.3 if old == 0 else root)
-        assert root < 0.3
+@pytest.mark.parametrize(
+    ("low", "p_value", "reaches"), [(0.0, 0.2, True), (0.1, 0.026, True), (0.1, 0.024, False)]
+)
+def test_if_one_error_is_zero_the_change_may_be_all_of_the_other(
+    low: float, p_value: float, reaches: bool
+) -> None:
+    """So the interval reaches to the other's end, further than the root where chance adds to the first.
+
+    Zero is ruled out here at half of the 5 % at which the error's own interval leaves it out.
+    """
+    new, old = judged(4.0), judged(3.0)
+    new.metrics["event_ece"] = Estimate(value=0.2, low=0.1, high=0.3, without_chance=0.18)
+    old.metrics["event_ece"] = Estimate(value=0.15, low=low, high=0.2, without_chance=0.13)
+    kept = old.noise._inverted  # pyright: ignore[reportPrivateUsage]
+    kept.update({key: replace(each, p_value=p_value) for key, each in kept.items()})
+    found = change(new, old, 0.95, paired=False)["event_ece"]
+    root = 0.05 + np.hypot(0.12, 0.13 - low)
+    assert root < 0.3
+    assert found.high == pytest.approx(0.3 if reaches else root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.phrases import p_number, p_value
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.result import Estimate, NullError, Repair, Verdict
+from calibrant.evaluation.result import Arm, Estimate, NullError, Repair, Verdict
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.verdict import reach_verdict
 from calibrant.predictions import Kind, Predictions
@@ -352,10 +352,13 @@ def test_the_headline_is_one_plain_sentence(made: Maker, kind: Kind) -> None:
         assert ". " not in headline
 
 
-def told(made: Maker, **after: tuple[float | None, float]) -> Verdict:
+def told(
+    made: Maker, *, beside: Mapping[str, float] | None = None, **after: tuple[float | None, float]
+) -> Verdict:
     """What is said of temperature scaling where it moves these metrics of an over-confident model.
 
-    Each is given by the value before and by how much of it is added, beyond noise unless that is nothing.
+    Each is given by the value before and by how much of it is added, beyond noise unless that is nothing;
+    and the metrics of another calibrator that was tried, where they differ.
     """
     predictions = made("multiclass", 2000, sharpness=3, split=np.arange(2000) % 2)
     first, arm = judged(predictions).arms
@@ -373,6 +376,7 @@ def told(made: Maker, **after: tuple[float | None, float]) -> Verdict:
         arms=[
             dataclasses.replace(first, metrics=before),
             dataclasses.replace(arm, metrics=metrics, change=changes),
+            *([] if beside is None else [_another(arm, metrics, beside)]),
         ],
         uncalibrated=measure(reduce_predictions(predictions.test, 15), procedure),
         recommendation=Recommendation(
@@ -385,6 +389,29 @@ def told(made: Maker, **after: tuple[float | None, float]) -> Verdict:
         one_class=False,
     )
     return reach_verdict(case)
+
+
+def _another(arm: Arm, metrics: Mapping[str, Estimate], beside: Mapping[str, float]) -> Arm:
+    others = {name: Estimate(value=value) for name, value in beside.items()}
+    return dataclasses.replace(arm, name="focal-temperature", metrics={**metrics, **others})
+
+
+@pytest.mark.parametrize(
+    ("beside", "said"),
+    [
+        ({"ece": 0.02}, "its calibration error is the highest of those tried, 0.300 against 0.020"),
+        ({"classwise_ece": 0.02}, "its class-wise calibration error is the highest of those tried, 0.200"),
+        ({"ece": 0.31}, None),
+    ],
+)
+def test_the_highest_error_of_those_tried_is_explained(
+    made: Maker, beside: dict[str, float], said: str | None
+) -> None:
+    """Whichever of the errors that the verdict speaks of it is; it was not the error that chose."""
+    verdict = told(made, beside=beside, ece=(0.4, -0.1), classwise_ece=(0.3, -0.1), nll=(0.9, -0.2))
+    found = [sentence for sentence in verdict.sentences if "highest of those tried" in sentence]
+    assert len(found) == (said is not None)
+    assert said is None or said in found[0]
 
 
 def test_the_headline_names_the_measure_that_moved(made: Maker) -> None:

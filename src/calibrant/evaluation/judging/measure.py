@@ -36,6 +36,7 @@ from calibrant.evaluation.resampling.ranking import (
 from calibrant.evaluation.resampling.resamples import Deletions
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import ClassRow, Curve, Estimate, Intervals, NullError, Part
+from calibrant.evaluation.thresholds import beyond_chance
 
 FOR_CORRELATIONS = 200
 """Resamples of errors whose intervals are inverted: what is asked of them is how two errors hang together."""
@@ -71,6 +72,13 @@ class Measured:
             )
             self._errors.update(replicate(reduced, procedure.num_bins, some, only=alike))
         return self._errors[name]
+
+    def may_be_zero(self, name: str) -> bool:
+        """Whether an error may be zero at half the level of its interval's mistakes."""
+        quantity = next(each for each in self.reduced.quantities if each.key == name)
+        found = self.noise.inverted(quantity)
+        half = (1 + self.noise.procedure.level) / 2
+        return self.metrics[name].low == 0 or found is None or not beyond_chance(found.p_value, half)
 
 
 def measure(
@@ -178,9 +186,11 @@ def _change_of_errors(
     With the estimates without chance :math:`m`, ends :math:`l` and :math:`u`, and the correlation r of the
     resampled errors, the lower end is the difference of the :math:`m` less the root of
     :math:`a^2 + b^2 - 2 r a b`, where :math:`a = m - l` after and :math:`b = u - m` before; likewise the
-    upper one. Where one of the errors may be zero, the resampled ones say nothing of how such ends hang
-    together, and r counts as zero. If it is zero, the change is the other error, so the interval reaches as
-    far as that of the other error does: what chance takes from one may be just what it adds to the other.
+    upper one. Where an interval holds zero, the resampled errors say nothing of how such ends hang together,
+    and r counts as zero. If an error is zero, the change is the other one, so the interval reaches as far as
+    that of the other does: what chance takes from one may be just what it adds to the other. The interval
+    then misses if zero is ruled out, or if the other's end falls short, which happens in half of the cases
+    in which the level allows a mistake; so zero is ruled out by the other half only.
 
     References:
         Zou and Donner, "Construction of confidence limits about effect measures: a general approach",
@@ -197,9 +207,9 @@ def _change_of_errors(
         r = _correlation(*both) if min(low, old_low) > 0 else 0.0
     lowest = moved - _apart(middle - low, old_high - old_middle, r)
     highest = moved + _apart(high - middle, old_middle - old_low, r)
-    if low <= 0:
+    if after.may_be_zero(name):
         lowest = min(lowest, -old_high)
-    if old_low <= 0:
+    if before.may_be_zero(name):
         highest = max(highest, high)
     return Estimate(value=value, low=lowest, high=highest, without_chance=moved)
 

@@ -75,11 +75,12 @@ Family: TypeAlias = Callable[[float], Vector]
 
 @dataclass(frozen=True)
 class Inverted:
-    """The interval, and the estimate without what chance adds."""
+    """The interval, the estimate without what chance adds, and the p-value against an error of zero."""
 
     low: float
     high: float
     without_chance: float
+    p_value: float
 
     def estimate(self, value: float, bounds: tuple[float, float]) -> Estimate:
         """With the value itself, within bounds."""
@@ -132,7 +133,7 @@ class _Search:
             real = beyond_chance(self._p_value, self._level)
         middle = self._middle() if self._p_value < 0.5 else 0.0
         low = self._low() if real else 0.0
-        return Inverted(low, max(self._high(), low, middle), max(low, middle))
+        return Inverted(low, max(self._high(), low, middle), max(low, middle), self._p_value)
 
     def _middle(self) -> float:
         """The error of the gaps, smaller or larger, whose noisy error exceeds the one found half the time."""

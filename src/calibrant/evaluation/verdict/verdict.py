@@ -43,6 +43,11 @@ from calibrant.evaluation.verdict.naming import (
 from calibrant.evaluation.verdict.short import line_of, short_of
 
 ALMOST_NEVER = 0.1  # share of the samples of a class: below it, the class is almost never predicted
+SPOKEN_OF: dict[Kind, tuple[str, ...]] = {
+    "binary": (ECE.key, ECE.event_key),
+    "multiclass": (ECE.key, CLASSWISE_ECE.key),
+}
+"""The errors that sentences are about; of other kinds the ECE alone."""
 JUDGEMENTS = {-1: "clearly better", 0: "within noise", 1: "clearly worse"}  # of what is better when lower
 
 
@@ -85,8 +90,7 @@ def _sentences(case: Case, finding: Finding, about: str) -> Iterator[str]:
 def _evidence(case: Case, finding: Finding, about: str) -> Iterator[str]:
     """What was found, beside chance."""
     yield _is_it_real(case, about, gloss=True)
-    others = {"binary": (ECE.key, ECE.event_key), "multiclass": (ECE.key, CLASSWISE_ECE.key)}
-    for other in others.get(case.kind, (ECE.key,)):
+    for other in SPOKEN_OF.get(case.kind, (ECE.key,)):
         if other != about and null_of(case.first, other) is not None:
             yield _is_it_real(case, other, gloss=False)
     if case.kind in {"multiclass", "multilabel"}:
@@ -261,21 +265,25 @@ def _why(case: Case, recommendation: Recommendation) -> str:
 
 def _highest_error(case: Case, about: str) -> Iterator[str]:
     """Why the arm that is recommended may have the highest calibration error of those that were tried."""
-    arms = [arm for arm in case.arms[1:] if arm is not case.chosen and arm.metrics[about].value is not None]
-    mine = case.chosen.metrics[about].value
-    if not case.repaired or not arms or mine is None or about in SLOPES:
+    for metric in dict.fromkeys((about, *SPOKEN_OF.get(case.kind, (ECE.key,)))):
+        arms = [
+            arm for arm in case.arms[1:] if arm is not case.chosen and arm.metrics[metric].value is not None
+        ]
+        mine = case.chosen.metrics[metric].value
+        if not case.repaired or not arms or mine is None or metric in SLOPES:
+            continue
+        lowest = min(arms, key=lambda arm: arm.metrics[metric].value or 0.0)
+        highest_of_others = max(arm.metrics[metric].value or 0.0 for arm in arms)
+        theirs = lowest.metrics[metric].value or 0.0
+        if highest_of_others >= mine or number(theirs) == number(mine):
+            continue
+        yield (
+            f"On the test samples its {error_name(case.kind, metric)} is the highest of those tried, "
+            f"{number(mine)} against {number(theirs)} with {title(lowest)}. That does not decide: an "
+            "error is low also where all samples are given one probability, and what is chosen on test "
+            "samples looks too good there."
+        )
         return
-    lowest = min(arms, key=lambda arm: arm.metrics[about].value or 0.0)
-    highest_of_others = max(arm.metrics[about].value or 0.0 for arm in arms)
-    theirs = lowest.metrics[about].value or 0.0
-    if highest_of_others >= mine or number(theirs) == number(mine):
-        return
-    yield (
-        f"On the test samples its {error_name(case.kind, about)} is the highest of those tried, "
-        f"{number(mine)} against {number(theirs)} with {title(lowest)}. That does not decide: an "
-        "error is low also where all samples are given one probability, and what is chosen on test samples "
-        "looks too good there."
-    )
 
 
 def _unrepaired(case: Case, finding: Finding) -> str:

@@ -23,6 +23,7 @@ def _run(
     seeds: int,
     table: Path | None,
 ) -> Sequence[Path]:
+    from calibrant.experiments.studies.coverage.again import run_again
     from calibrant.experiments.studies.coverage.alarms import run_alarms
     from calibrant.experiments.studies.coverage.measure import finished, run_coverage
 
@@ -34,6 +35,7 @@ def _run(
     folder = None if data is None else data_folder(data)  # without it, only the simulated predictions
     run_coverage(out, folder=folder, seeds=range(seeds), setting=setting, tell=session.tell)
     run_alarms(out, folder=folder, seeds=range(seeds), setting=setting, tell=session.tell)
+    run_again(out, folder=folder, seeds=range(seeds), setting=setting, tell=session.tell)
     return PAGE.write(numbers_of(finished(out, setting), setting), out)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from calibrant.evaluation.resampling.resamples import Resamples
 from calibrant.experiments.means import rounded
 from calibrant.experiments.records import Record, Records
 from calibrant.experiments.studies.coverage import truth
-from calibrant.experiments.studies.coverage.populations import Normal, Stated, redrawn, stated
+from calibrant.experiments.studies.coverage.fingerprint import fingerprint
+from calibrant.experiments.studies.coverage.populations import Normal, Stated, coarser, redrawn, stated
 from calibrant.experiments.studies.coverage.settings import ASKED_FOR, DEFAULT, RARE, SLOW, Method, Setting
 from calibrant.experiments.studies.coverage.verdicts import judged_parts, word
 from calibrant.predictions import Predictions
@@ -32,6 +33,8 @@ FORMS = {each.key: each for each in ROSTER}
 RECORDS = "coverage-runs.jsonl"
 Found = dict[str, dict[str, float]]
 """By the quantity's key: value, low, high, without_chance, p."""
+Lists = dict[str, dict[str, list[float | None]]]
+"""The same of several sets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +48,8 @@ class Cell:
     stated: Stated | None = None
     after: float | None = None
     """For differences, the scale after; `scale` is the one before."""
+    model: Literal["another"] | None = None
+    """For differences, whose scale is the one after, if not the same model's."""
 
     @property
     def title(self) -> str:
@@ -55,6 +60,11 @@ class Cell:
     def stream(self) -> tuple[int, ...]:
         """Where its random numbers come from."""
         return tuple(self.title.encode())
+
+
+def place_of(cell: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a cell is known by in records; a name that later ones have stands for nothing in earlier ones."""
+    return tuple(item for item in cell.items() if item[1] is not None)
 
 
 def cells_of(setting: Setting, folder: Path | None) -> Iterator[Cell]:
@@ -77,6 +87,13 @@ def changes_of(setting: Setting) -> Iterator[Cell]:
         for samples in setting.samples:
             for before, after in setting.changes:
                 yield Cell(classes=classes, samples=samples, scale=before, after=after)
+            for one, other in setting.compared if classes > 2 else ():
+                yield Cell(classes=classes, samples=samples, scale=one, after=other, model="another")
+
+
+def arms_of(cell: Cell) -> tuple[Cell, Cell]:
+    """The cells between which a difference is."""
+    return replace(cell, after=None, model=None), replace(cell, scale=cell.after, after=None)
 
 
 def run_coverage(
@@ -93,15 +110,17 @@ def run_coverage(
     true = {cell: _truth(records, cell, folder, method) for cell in cells}
     gaps = {cell: _gaps(records, cell, folder, method) for cell in cells}
     for cell in changes:
-        for scale in (cell.scale, cell.after):
-            one = Cell(classes=cell.classes, samples=cell.samples, scale=scale)
-            true[one] = _truth(records, one, folder, method)
+        true |= {one: _truth(records, one, folder, method) for one in arms_of(cell)}
     add_batches(
         records,
         "sets",
         cells,
         seeds,
-        lambda cell, seed: {"truth": true[cell], **_batch(cell, folder, method, seed, gaps[cell])},
+        lambda cell, seed: {
+            "truth": true[cell],
+            "code": fingerprint(),
+            **_batch(cell, folder, method, seed, gaps[cell]),
+        },
         how=f"{method}",
         tell=tell,
         added=f"{method.sets} more sets",
@@ -157,7 +176,8 @@ def _truth(records: Records, cell: Cell, folder: Path | None, method: Method) ->
 
     def compute() -> dict[str, Any]:
         if cell.scale is not None:
-            return {"truth": truth.normal_truth(cell.classes, cell.scale, method)}
+            another = cell.model is not None
+            return {"truth": truth.normal_truth(cell.classes, cell.scale, method, another=another)}
         population = _redrawn(cell, folder, method)
         return {"truth": truth.redrawn_truth(population, method.num_bins)}
 
@@ -179,10 +199,7 @@ def _gaps(records: Records, cell: Cell, folder: Path | None, method: Method) -> 
 
 def _difference(true: Mapping[Cell, Mapping[str, float]], cell: Cell) -> dict[str, float]:
     """The true errors after less those before."""
-    before, after = (
-        true[Cell(classes=cell.classes, samples=cell.samples, scale=scale)]
-        for scale in (cell.scale, cell.after)
-    )
+    before, after = (true[one] for one in arms_of(cell))
     return {key: after[key] - before[key] for key in before}
 
 
@@ -197,8 +214,8 @@ def _batch(
 ) -> dict[str, Any]:
     """Some sets of a cell; of each quantity the results, set by set."""
     rng = np.random.default_rng((seed, *cell.stream))
-    errors: dict[str, dict[str, list[float | None]]] = {}
-    centred: dict[str, dict[str, list[float | None]]] = {}
+    errors: Lists = {}
+    centred: Lists = {}
     parts: dict[str, list[float | None]] = {}
     words: list[str] = []
     for number in range(method.sets):
@@ -207,9 +224,9 @@ def _batch(
         procedure = procedure_of(predictions.kind, method, int(rng.integers(1 << 30)))
         found, noise = judged(predictions, procedure, left_out)
         found["mce"]["truth"] = largest_in(noise.reduced, gaps)
-        _add(errors, found)
+        add(errors, found)
         if number == 0:
-            _add(centred, resampled(predictions, procedure))
+            add(centred, resampled(predictions, procedure))
         verdict = judged_parts(noise)
         for part in verdict:
             parts.setdefault(part.name, []).append(rounded(part.adjusted_p, 6))
@@ -288,13 +305,18 @@ def resampled(predictions: Predictions, procedure: Procedure) -> dict[str, dict[
     return found
 
 
-def _changes(cell: Cell, method: Method, seed: int) -> dict[str, dict[str, list[float | None]]]:
+def _changes(cell: Cell, method: Method, seed: int) -> Lists:
     """Differences on some sets: value, ends, and without chance."""
     rng = np.random.default_rng((seed, *cell.stream))
-    changes: dict[str, dict[str, list[float | None]]] = {}
+    changes: Lists = {}
     for _ in range(method.changed_sets):
         logits, labels = Normal(cell.classes, method.spread).draw(cell.samples, rng)
-        both = [stated(logits, labels, scale) for scale in (cell.scale, cell.after) if scale is not None]
+        known = logits if cell.model is None else coarser(logits, rng)
+        both = [
+            stated(each, labels, scale)
+            for each, scale in ((logits, cell.scale), (known, cell.after))
+            if scale is not None
+        ]
         procedure = procedure_of(both[0].kind, method, int(rng.integers(1 << 30)))
         reduced = [reduce_predictions(each, procedure.num_bins) for each in both]
         before, after = (measure(each, procedure) for each in reduced)
@@ -305,7 +327,7 @@ def _changes(cell: Cell, method: Method, seed: int) -> dict[str, dict[str, list[
             each = found[form.key]
             numbers = {"value": each.value, "low": each.low, "high": each.high}
             picked[key] = {name: value for name, value in numbers.items() if value is not None}
-        _add(changes, picked)
+        add(changes, picked)
     return changes
 
 
@@ -316,7 +338,8 @@ def forms_of(reduced: Reduced, kind: Kind) -> dict[str, Quantity]:
     return {key: form for key, form in forms.items() if form.key in reduced.values}
 
 
-def _add(lists: dict[str, dict[str, list[float | None]]], found: Mapping[str, Mapping[str, float]]) -> None:
+def add(lists: Lists, found: Mapping[str, Mapping[str, float]]) -> None:
+    """Append what was found of a set."""
     for key, numbers in found.items():
         kept = lists.setdefault(key, {})
         for name, value in numbers.items():

@@ -10,6 +10,8 @@ from typing import Any
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.experiments.means import rounded
 from calibrant.experiments.records import Record
+from calibrant.experiments.studies.coverage.again import compared
+from calibrant.experiments.studies.coverage.measure import place_of
 from calibrant.experiments.studies.coverage.settings import ERRORS, Setting
 
 Lists = Mapping[str, Sequence[float]]
@@ -19,18 +21,20 @@ def numbers_of(records: Sequence[Record], setting: Setting) -> dict[str, Any]:
     """For each cell, the sets and the shares of them that were covered or raised an alarm."""
     cells: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
-        cells.setdefault(tuple(record["cell"].values()), []).append(record)
+        cells.setdefault(place_of(record["cell"]), []).append(record)
     found = [sorted(batches, key=lambda batch: batch["seed"]) for batches in cells.values()]
     level = setting.method.level
+    alike = min((len(_with(batches, "alarms")) for batches in found if _with(batches, "alarms")), default=0)
     return {
         "setting": asdict(setting.method),
         "batches": max(len(batches) for batches in found),
         "cells": [
-            _cell(_with(batches, "errors"), level, _with(batches, "alarms"))
+            _cell(_with(batches, "errors"), level, _with(batches, "alarms"), alike)
             for batches in found
             if _with(batches, "errors")
         ],
         "changes": [_changes(batches) for batches in found if "changes" in batches[0]],
+        "again": compared(found),
     }
 
 
@@ -38,7 +42,8 @@ def _with(batches: Sequence[Record], what: str) -> list[Record]:
     return [batch for batch in batches if what in batch]
 
 
-def _cell(batches: Sequence[Record], level: float, further: Sequence[Record]) -> dict[str, Any]:
+def _cell(batches: Sequence[Record], level: float, further: Sequence[Record], alike: int) -> dict[str, Any]:
+    """A cell; ``alike`` batches of further sets are what each cell whose truth is stated has."""
     cell, truth = batches[0]["cell"], batches[0]["truth"]
     fails = {
         name: [beyond_chance(p, level) for batch in batches for p in batch["parts"][name]]
@@ -55,6 +60,7 @@ def _cell(batches: Sequence[Record], level: float, further: Sequence[Record]) ->
             "words": {word: _share([each == word for each in said]) for word in sorted(set(said))},
         },
         **({"further": _alarms(further)} if further else {}),
+        **({"added": _alarms(further[alike:])} if further[alike:] else {}),
     }
 
 
@@ -139,6 +145,7 @@ def _changes(batches: Sequence[Record]) -> dict[str, Any]:
         **{name: cell[name] for name in ("classes", "samples")},
         "before": cell["scale"],
         "after": cell["after"],
+        "model": cell.get("model"),
         "errors": found,
     }
 

@@ -81,6 +81,8 @@ class Setting:
     changed_classes: tuple[int, ...] = (2, 10)
     changes: tuple[tuple[float, float], ...] = ((1.05, 1.0), (1.3, 1.0), (1.6, 1.15), (1.0, 1.3))
     """Scales before and after, on the same samples."""
+    compared: tuple[tuple[float, float], ...] = ((1.0, 1.3), (1.3, 1.3), (1.3, 1.0))
+    """Scales of one model and of another, on the same samples; not of two classes."""
 
 
 DEFAULT = Setting()

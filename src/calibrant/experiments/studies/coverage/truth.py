@@ -13,21 +13,21 @@ import numpy as np
 from calibrant._math.shapes import Float
 from calibrant.evaluation.quantities.roster import find
 from calibrant.evaluation.resampling.events import width_bins
-from calibrant.experiments.studies.coverage.populations import Normal, Redrawn, softmax
+from calibrant.experiments.studies.coverage.populations import Normal, Redrawn, coarser, softmax
 from calibrant.experiments.studies.coverage.settings import ERRORS, MOST_PROBABILITIES, Method
 
 BLOCK = 10_000_000  # probabilities held at once
 CELLS = 2000  # of score, for the smooth error with a kernel
 
 
-def normal_truth(classes: int, scale: float, method: Method) -> dict[str, float]:
-    """The errors of normal logits times a scale."""
+def normal_truth(classes: int, scale: float, method: Method, *, another: bool = False) -> dict[str, float]:
+    """The errors of normal logits times a scale, or of another model's."""
     if scale == 1:
         return dict.fromkeys(keys_of(classes), 0.0)
     parts: list[tuple[Float[np.ndarray, " N"], ...]] = []
     sums = np.zeros(method.num_bins)
     seen = 0
-    for truth, probs in _blocks(classes, scale, method):
+    for truth, probs in _blocks(classes, scale, method, another=another):
         top = np.arange(len(probs)), probs.argmax(axis=1)
         parts.append((probs[top], truth[top], probs[:, 1], truth[:, 1]))
         if classes > 2 and seen < BLOCK:  # the classes are alike, so one table of bins does for all
@@ -42,7 +42,7 @@ def normal_truth(classes: int, scale: float, method: Method) -> dict[str, float]
 
 
 def _blocks(
-    classes: int, scale: float, method: Method
+    classes: int, scale: float, method: Method, *, another: bool = False
 ) -> Iterator[tuple[Float[np.ndarray, "N C"], Float[np.ndarray, "N C"]]]:
     """True and stated probabilities of normal logits, block by block."""
     rng = np.random.default_rng((classes, 7))
@@ -51,7 +51,7 @@ def _blocks(
         num_rows = min(left, BLOCK // classes)
         left -= num_rows
         logits, _ = Normal(classes, method.spread).draw(num_rows, rng)
-        yield softmax(logits), softmax(scale * logits)
+        yield softmax(logits), softmax(scale * (coarser(logits, rng) if another else logits))
 
 
 def normal_gaps(classes: int, scale: float, method: Method) -> Float[np.ndarray, " B"]:

@@ -44,8 +44,10 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "simulated": len(simulated),
         "true_rows": _range([_true_rows(numbers, cell) for cell in simulated]),
         "sets": _range([cell["sets"] for cell in numbers["cells"]]),
-        "further": _range([cell["further"]["sets"] for cell in numbers["cells"] if "further" in cell]),
+        "further": _range([_alike(cell) for cell in numbers["cells"] if "further" in cell]),
         "mce_sets": _range([c["errors"]["mce"]["sets"] for c in numbers["cells"] if "mce" in c["errors"]]),
+        "added": _added(calibrated(numbers)),
+        "again": _again(numbers.get("again", {})),
         "by_design": _by_design(numbers["setting"]),
         "changed_sets": _range([row["errors"]["ece"]["sets"] for row in numbers["changes"]]),
         "lowest_by_chance": _lowest_by_chance(numbers["cells"]),
@@ -82,6 +84,38 @@ def _range(counts: Sequence[int]) -> str:
     """``20``, or ``20 to 40``."""
     low, high = min(counts, default=0), max(counts, default=0)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _alike(cell: Cell) -> int:
+    """The further sets of a cell, but for those that were added to it alone."""
+    return cell["further"]["sets"] - cell.get("added", {"sets": 0})["sets"]
+
+
+def _added(cells: Sequence[Cell]) -> str:
+    """Sets that were added to one cell alone, and what they show by themselves."""
+    found: list[str] = []
+    for cell in cells:
+        if added := cell.get("added"):
+            where = f"K = {cell['classes']}, n = {cell['samples']:,}, {_source(cell)}"
+            shares = [
+                f"{TITLES[key]} {Share(value=count / added['sets'], sets=added['sets'])}"
+                for key, count in added["real"].items()
+            ]
+            found.append(
+                f"{where} has {added['sets']:,} more; on these alone the gate raises an alarm in: "
+                + ", ".join(shares)
+            )
+    return "; ".join(found)
+
+
+def _again(found: Mapping[str, Mapping[str, float]]) -> str:
+    """What became of the intervals of sets that were judged twice."""
+    return "; ".join(
+        f"{TITLES[key]} {Share(value=each['covered'], sets=int(each['sets']))} where it was "
+        f"{each['before']:.3f}, {each['moved']} of {each['sets']:,} on the other side, "
+        f"{each['width']:.3f} times as wide"
+        for key, each in found.items()
+    )
 
 
 def _by_design(method: Mapping[str, Any]) -> float:
@@ -281,12 +315,12 @@ def _real(cells: Sequence[Cell]) -> str:
 def _changes(cells: Sequence[Cell]) -> str:
     """Differences, of the errors whose intervals are held against the aims."""
     keys = [key for key in AIMED_AT if any(key in cell["errors"] for cell in cells)]
-    heads = ["K, n", "s before", "after", "sets"]
+    heads = ["K, n", "s", "sets"]
     for key in keys:
         heads += [f"{TITLES[key]} covers", "width / found / true", "clear"]
     rows: list[list[str]] = []
     for cell in cells:
-        row = [f"{cell['classes']}, {cell['samples']:,}", f"{cell['before']:g}", f"{cell['after']:g}"]
+        row = [f"{cell['classes']}, {cell['samples']:,}", _pair(cell)]
         row.append(str(cell["errors"]["ece"]["sets"]))
         for key in keys:
             error = cell["errors"].get(key)
@@ -303,16 +337,21 @@ def _change(error: Mapping[str, Any]) -> Iterator[str]:
 
 def _changes_of_all(cells: Sequence[Cell]) -> str:
     """Differences of each error, all cells together, by the scales."""
-    pairs = dict.fromkeys((cell["before"], cell["after"]) for cell in cells)
+    pairs = dict.fromkeys(_pair(cell) for cell in cells)
     rows: list[list[str]] = []
     for key in CHANGED:
         row = [TITLES[key]]
         every: list[Share] = []
         for pair in pairs:
-            found = [c["errors"] for c in cells if (c["before"], c["after"]) == pair and key in c["errors"]]
+            found = [cell["errors"] for cell in cells if _pair(cell) == pair and key in cell["errors"]]
             shares = [Share(value=each[key]["covered"], sets=each[key]["sets"]) for each in found]
             every += shares
             row.append(str(pooled(shares)) if shares else NOTHING)
         if every:
             rows.append([*row, str(pooled(every))])
-    return table(["error", *(f"{before:g} → {after:g}" for before, after in pairs), "all"], rows)
+    return table(["error", *pairs, "all"], rows)
+
+
+def _pair(cell: Cell) -> str:
+    """``1.3 → 1``, and whether that is another model."""
+    return f"{cell['before']:g} → {cell['after']:g}" + (", another" if cell.get("model") else "")
