@@ -189,6 +189,42 @@ def dense_peers(content: dict[str, Any]) -> Iterator[Held]:
             yield Held("dense", work, f"{ours:.0f} ms, {times:.2f} × faster", "≥ 1 ×", times >= 1)
 
 
+def dense(content: dict[str, Any]) -> Iterator[Held]:
+    """Memory of whole evaluations of segmentation outputs."""
+    for work, found in content["evaluations"].items():
+        memory = found["peak_megabytes"]
+        said = f"{memory:,.0f} MB, imports included"
+        yield Held("dense", f"evaluation of {work}, peak memory", said, "≤ 1,500 MB", memory <= 1500)
+
+
+def detection_peers(content: dict[str, Any]) -> Iterator[Held]:
+    """Error and calibrators of detections against netcal's."""
+    for features in ("confidence", "and centre", "and size"):
+        found = content[features]
+        work, off = f"detections by {features.replace('and', 'confidence and')}", found["d_ece_off"]
+        yield Held("detection", f"{work}, D-ECE", f"{off:.0e} from netcal's", "≤ 1e-12", off <= 1e-12)
+        for method, fit in found["methods"].items():
+            apart, gained = fit["largest_difference"], fit["netcal_nll"] - fit["nll"]
+            said = f"probabilities within {apart:.0e} of netcal's, log-loss {gained:.0e} below"
+            met = apart <= 1e-3 and gained >= -1e-9
+            yield Held("detection", f"{work}, {method}", said, "≤ 1e-03, and no log-loss above", met)
+
+
+def wide(content: dict[str, Any]) -> Iterator[Held]:
+    """Memory of evaluations and fits of very many classes, above that of the process with its imports."""
+    parts = {
+        "evaluate": "evaluation and its calibrators",
+        "evaluate without calibrators": "evaluation as it came",
+        "temperature": "fit of a temperature",
+        "focal-temperature": "fit of a focal temperature",
+    }
+    for size, found in content["sizes"].items():
+        for name, work in parts.items():
+            said = f"{found[name]['peak_megabytes']:,.0f} MB (file: {found['file_megabytes']:,.0f} MB)"
+            bar = "none: a piece of the rows, and some numbers for each class"
+            yield Held("wide", f"{size}, {work}, peak memory", said, bar, met=True)
+
+
 def curvature(content: dict[str, Any]) -> Iterator[Held]:
     """Errors of eigenvalue and trace, and the CPU time, against what the peers reach."""
     for task, found in content["tasks"].items():
@@ -303,7 +339,10 @@ READERS: dict[str, Callable[[dict[str, Any]], Iterator[Held]]] = {
     "training": training,
     "serve": serve,
     "scale": scale,
+    "dense": dense,
     "dense_peers": dense_peers,
+    "detection_peers": detection_peers,
+    "wide": wide,
 }
 
 

@@ -1,9 +1,9 @@
 """Time and memory of an evaluation of segmentation outputs, images made on the fly.
 
-Run as ``python benchmarks/dense.py`` (1000 images of 512 × 512 × 19: 9.3 GB in float16, ten minutes; or
-``--images 40``; ``--method none`` leaves out the calibrator). Writes ``results/dense.json``: peak memory of
-the process with all that it imports, seconds, and when each stage began. Half of the images are judged;
-making them is a part of the time.
+Run as ``python benchmarks/dense.py`` (1000 images of 512 × 512 × 19: 9.3 GB in float16, twenty minutes beside
+other work; or ``--images 40``; ``--method none`` leaves out the calibrator). Writes ``results/dense.json``:
+peak memory of the process with all that it imports, seconds, and when each stage began. Half of the images
+are judged; making them is a part of the time.
 """
 
 from __future__ import annotations

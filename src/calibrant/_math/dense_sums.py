@@ -9,9 +9,12 @@ from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
 
-COUNT, STATED, NLL, BRIER, ENTROPY, INFINITE = range(6)
-"""What a cell sums up; ``INFINITE`` counts positions whose true class has the probability zero."""
-CELL_SUMS = 6
+COUNT, STATED, NLL, BRIER, ENTROPY, INFINITE, NUMBER, SQUARES = range(8)
+"""What a cell sums up, by weight; ``INFINITE`` counts positions whose true class has the probability zero,
+``NUMBER`` all, and ``SQUARES`` are those of the weights."""
+CELL_SUMS = 8
+AGREEMENT = 5
+"""How many numbers are kept of each class."""
 HALVINGS = 24
 """Of the first and the last cell: confidences crowd against one, where log-odds tell them apart."""
 
@@ -42,18 +45,24 @@ def add_positions(
     edges_of_cells: NDArray[np.float64],
     bin_edges: NDArray[np.float64],
     batches: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    groups: NDArray[np.int64],
     cells: NDArray[np.float64],
     classes: NDArray[np.float64],
     agreement: NDArray[np.float64],
+    of_groups: NDArray[np.float64],
     probs: NDArray[np.float64],
 ) -> int:
     """Add scores ``(P, C)`` with labels ``(P,)``; returns at which position a score is none, or -1.
 
-    ``batches`` ``(P,)`` say to which of G batches a position belongs. ``cells`` ``(G, K, 2, 6)`` are by
+    ``batches`` ``(P,)`` say to which of G batches a position belongs, and ``groups`` ``(P,)``, which may be
+    empty, to which of Q groups. Positions without weight do not count. ``cells`` ``(G, K, 2, 8)`` are by
     confidence of the top label and whether it is right, or, of an ``event``, by the probability of class 1
     and whether it occurs. ``classes`` ``(G, C, B, 3)`` hold count, probability and occurrences; ``agreement``
-    ``(C + 3, 4)``: how often each class is predicted, occurs, varies and is found, and in the last three rows
-    the hits of labels shifted by -1, 0 and 1. ``probs`` ``(C,)`` is room to work.
+    ``(C + 3, 5)``: how often each class is predicted, occurs, varies and is found, and how many positions it
+    has, and in the last three rows the hits of labels shifted by -1, 0 and 1. ``of_groups``
+    ``(Q, G, B, 2, 4)`` hold weight, confidence, number and squared weights of the top label. ``probs``
+    ``(C,)`` is room to work.
     """
     num_cells, num_bins, num_classes = len(edges_of_cells) - 1, len(bin_edges) - 1, scores.shape[1]
     for p in range(len(labels)):
@@ -61,31 +70,44 @@ def add_positions(
         top, nll, entropy = _read(scores[p], label, logits, probs)
         if top < 0:
             return p
+        mass = weights[p]
+        agreement[label, 4] += 1.0
+        if mass == 0.0:
+            continue
         brier = 0.0
         of_classes = classes[batches[p]]
         for c in range(num_classes):
             happened = 1.0 if c == label else 0.0
             brier += (probs[c] - happened) ** 2
             b = _bin_of(probs[c], bin_edges, num_bins)
-            of_classes[c, b, 0] += 1.0
-            of_classes[c, b, 1] += probs[c]
-            of_classes[c, b, 2] += happened
-            agreement[c, 2] += probs[c] * (1.0 - probs[c])
-        agreement[top, 0] += 1.0
-        agreement[label, 1] += 1.0
-        agreement[label, 3] += 1.0 if top == label else 0.0
+            of_classes[c, b, 0] += mass
+            of_classes[c, b, 1] += mass * probs[c]
+            of_classes[c, b, 2] += mass * happened
+            agreement[c, 2] += mass * mass * (probs[c] * (1.0 - probs[c]))
+        agreement[top, 0] += mass
+        agreement[label, 1] += mass
+        agreement[label, 3] += mass if top == label else 0.0
         if -1 <= top - label <= 1:
-            agreement[num_classes + 1 + top - label, 0] += 1.0
+            agreement[num_classes + 1 + top - label, 0] += mass
+        if len(groups):
+            sure = min(probs[top], 1.0)
+            found = of_groups[groups[p], batches[p], _bin_of(sure, bin_edges, num_bins), int(top == label)]
+            found[0] += mass
+            found[1] += mass * sure
+            found[2] += 1.0
+            found[3] += mass * mass
         stated = min(probs[1] if event else probs[top], 1.0)
         hit = label if event else int(top == label)
         near = HALVINGS + min(int(stated * (num_cells - 2 * HALVINGS)), num_cells - 2 * HALVINGS - 1)
         cell = cells[batches[p], _settled(near, stated, edges_of_cells, num_cells), hit]
-        cell[0] += 1.0
-        cell[1] += stated
-        cell[2] += nll
-        cell[3] += brier / 2.0 if event else brier
-        cell[4] += entropy
+        cell[0] += mass
+        cell[1] += mass * stated
+        cell[2] += mass * nll
+        cell[3] += mass * (brier / 2.0 if event else brier)
+        cell[4] += mass * entropy
         cell[5] += 1.0 if nll == np.inf else 0.0
+        cell[6] += 1.0
+        cell[7] += mass * mass
     return -1
 
 

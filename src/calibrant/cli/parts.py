@@ -41,8 +41,8 @@ def opened_parts(
 ) -> PartitionedPredictions | None:
     """The table to be read part by part: many files, an address, a large file, or what an engine reads.
 
-    Without an engine it is read whole where an option asks for that (``whole``), or sums do not know what it
-    holds: weights, groups, several labels for each sample.
+    Without an engine it is read whole where an option asks for that (``whole``), where sums do not know what
+    it holds (several labels for each sample, confidences alone), or where it has groups and is not large.
     """
     if is_pipe(path):
         return None
@@ -75,7 +75,7 @@ def opened_parts(
         found = PartitionedPredictions(path, columns=reading.columns_of_parts)
     except NeedsWholeError:
         return None
-    return None if found.has_groups else found
+    return None if found.has_groups and found.num_samples <= MOST_HELD else found
 
 
 def opened_large(
@@ -167,8 +167,11 @@ def fit_in_parts(
 
 
 def _is_large(path: Path) -> bool:
-    """Whether a file has more rows than are kept one by one."""
+    """Whether a file has more rows than are kept one by one; of one that is damaged, reading it says so."""
     from calibrant.predictions.formats.parquet import opened
 
-    with opened(path) as file:
-        return file.metadata.num_rows > MOST_HELD
+    try:
+        with opened(path) as file:
+            return file.metadata.num_rows > MOST_HELD
+    except InputError:
+        return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from calibrant._math.checks import check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant.predictions import checks
@@ -68,6 +69,8 @@ class Piece:
     labels: NDArray[np.int64]
     split: NDArray[np.uint8] | None
     clusters: tuple[str, ...] | None
+    weights: NDArray[np.float64] | None
+    groups: tuple[str, ...] | None
     repairs: tuple[str, ...]
     class_names: tuple[str, ...] | None
 
@@ -87,11 +90,11 @@ class PartitionedPredictions:
 
     Raises:
         InputError: If there is no such file, files differ in their columns, labels are missing, or samples
-            have several labels, weights or confidences alone.
+            have several labels or confidences alone.
 
     Note:
         ``source.sha256`` is a hash of the files' names and footers, which hold the sizes, least and greatest
-        values of every column; the content itself would take a pass of its own. Groups are not read.
+        values of every column; the content itself would take a pass of its own.
 
     Example:
         >>> import pathlib, tempfile
@@ -126,7 +129,8 @@ class PartitionedPredictions:
                 lists = parquet.lists_in(file.schema_arrow, columns)
                 layout, given = parquet.layout_in(file, columns, keys)
                 groups_found |= dict.fromkeys(filter(_names_groups, layout.singles))
-                layout = _without_groups(layout)
+                if bands := [each for each in layout.singles if each.startswith(BANDS_OF)]:
+                    raise NeedsWholeError(f"{name}: bands of `{bands[0]}` need all samples; {_WHOLE}.")
                 scores = [given[each] for each in layout.scores] if lists is None else [lists]
                 dtype = parquet.dtype_of(scores, file)
                 if first is None:
@@ -170,12 +174,11 @@ class PartitionedPredictions:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know of the columns."""
-        said = f"Groups ({', '.join(self._groups)}) are not judged where a table is read part by part."
-        return (*self._layout.notes, *((said,) if self._groups else ()))
+        return self._layout.notes
 
     @property
     def has_groups(self) -> bool:
-        """Whether there are columns of groups, which are not read."""
+        """Whether there are columns of groups."""
         return bool(self._groups)
 
     def pieces(self, part: Part) -> Iterator[Piece]:
@@ -184,7 +187,8 @@ class PartitionedPredictions:
         Raises:
             InputError: If a score or label is wrong; it names file and rows.
         """
-        given = {self._given[each] for each in (*self._layout.scores, *self._layout.others)}
+        used = (*self._layout.scores, *self._layout.others, *self._layout.weights)
+        given = {self._given[each] for each in used}
         size, at = max(1, PIECE // self.num_classes), part.first_row
         name, footer = self._footer
         with opened(part.file, footer if name == part.file else None) as file:
@@ -218,6 +222,7 @@ class PartitionedPredictions:
             return key_column(keys[name], batch.num_rows)
 
         others = {each: column(self._given[each]) for each in self._layout.others}
+        others |= {each: _weights(column(self._given[each]), each) for each in self._layout.weights}
         fields = fields_of_columns(self._layout, table, others)
         given = fields.get("class_names")
         names = None if given is None else checks.as_names(given, name="class_names")
@@ -232,13 +237,15 @@ class PartitionedPredictions:
         found = checked.scores.numpy()
         if event:
             found = np.stack([1 - found if self.space == "probs" else np.zeros_like(found), found], axis=1)
-        split, clusters = fields.get("split"), fields.get("clusters")
+        split, clusters, groups = (fields.get(each) for each in ("split", "clusters", "groups"))
         return Piece(
             first_row=first_row,
             scores=found,
             labels=labels.numpy(),
             split=None if split is None else checks.as_split(split, len(labels)).numpy(),
             clusters=checks.as_clusters(clusters, len(labels)),
+            weights=fields.get("weights"),
+            groups=None if groups is None else checks.as_groups(groups, len(labels)),
             repairs=repairs,
             class_names=None if names is None else checks.check_class_names(names, self.num_classes),
         )
@@ -246,15 +253,14 @@ class PartitionedPredictions:
     def _refuse_other_kinds(self) -> None:
         layout = self._layout
         refused = {
-            "weights": layout.weights,
             "several labels for each sample": layout.labels[1:],
             "confidences alone": () if layout.space in {"logits", "probs"} else layout.scores,
         }
         for what, found in refused.items():
             if found:
                 raise NeedsWholeError(
-                    f"{self.address}: it holds {what} (`{found[0]}`); read part by part are {_KINDS}, "
-                    f"unweighted; {_WHOLE}."
+                    f"{self.address}: it holds {what} (`{found[0]}`); read part by part are {_KINDS}; "
+                    f"{_WHOLE}."
                 )
         if not layout.labels:
             raise InputError(f"{self.address}: `labels` must be given; there is no such column.")
@@ -283,12 +289,16 @@ def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ..
         yield tuple(groups)
 
 
+def _weights(column: Column, name: str) -> NDArray[np.float64]:
+    """The weights of some rows, which may all be zero."""
+    if isinstance(column, list):
+        raise InputError(f"`{name}` must hold a number in every row.")
+    found = column.astype(np.float64)
+    return check_weights(found, len(found)).numpy() if found.any() else found
+
+
 def _names_groups(name: str) -> bool:
     return name in {"group", "groups"} or name.startswith((GROUP_OF, BANDS_OF))
-
-
-def _without_groups(layout: Layout) -> Layout:
-    return replace(layout, singles=tuple(name for name in layout.singles if not _names_groups(name)))
 
 
 def _read(layout: Layout, given: dict[str, str]) -> set[str]:

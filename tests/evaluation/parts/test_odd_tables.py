@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from calibrant import InputError, Predictions, evaluate
+from calibrant import InputError, Predictions, evaluate, load_predictions
 from calibrant.cli import parts as command_parts
 from calibrant.cli.parts import fit_in_parts, opened_alike
 from calibrant.cli.reading import Reading
@@ -79,14 +79,40 @@ def test_every_row_of_a_half_is_as_likely_to_be_drawn(tmp_path, monkeypatch) -> 
     assert (shares_to_draw(held, 10**6) == (held > 0)).all()
 
 
-def test_groups_are_left_out_and_may_be_clusters(tmp_path) -> None:
-    """A table with groups is read, which is said; a caller may say that they are clusters."""
+def test_weights_and_groups_are_those_of_the_rows_in_memory(tmp_path) -> None:
+    """Values, groups and the temperature are the same; rows without weight do not count."""
+    rng = np.random.default_rng(0)
+    given = columns(1200) | {"weight": rng.integers(0, 4, 1200), "split": np.arange(1200) % 2}
+    given["group"] = rng.choice(["north", "south"], 1200)
+    given["site"] = rng.choice(["x", "y"], 1200)
+    named = ColumnNames(group=("group", "site"))
+    parts = table(tmp_path / "a.parquet", given, columns=named, row_group_size=50)
+    memory = load_predictions(tmp_path / "a.parquet", columns=named)
+    how = QUICK | {"calibrators": ["temperature"]}
+    mine, theirs = evaluate(parts, **how), evaluate(memory, **how)
+    assert mine.num_test == theirs.num_test == 600
+    assert mine.arms[1].parameters["temperature"] == pytest.approx(theirs.arms[1].parameters["temperature"])
+    for one, other in zip(mine.arms, theirs.arms, strict=True):
+        for key in ("ece", "event_ece", "l2_ece", "nll", "brier", "accuracy", "gap", "mean_probability"):
+            assert one.metrics[key].value == pytest.approx(other.metrics[key].value, rel=1e-9), key
+        assert [each.name for each in one.groups] == [each.name for each in other.groups]
+        assert len(one.groups) == 4
+        for found, known in zip(one.groups, other.groups, strict=True):
+            for key in ("accuracy", "mean_confidence", "gap", "ece"):
+                assert getattr(found, key).value == pytest.approx(getattr(known, key).value, rel=1e-9)
+            assert found.gap.high - found.gap.low == pytest.approx(known.gap.high - known.gap.low, rel=0.5)
+    fitted, _ = fit_in_parts(parts, None, every_row=False, spread=here)
+    assert float(fitted.temperature) == pytest.approx(mine.arms[1].parameters["temperature"], rel=1e-6)
+
+
+def test_too_many_groups_are_said_and_groups_may_be_clusters(tmp_path) -> None:
+    """Names of persons make no table, which is noted; a caller may say that groups are clusters."""
     given = columns(300) | {"group": [f"g{k % 60}" for k in range(300)]}
     found = table(tmp_path / "a.parquet", given)
-    assert any("Groups (group) are not judged" in note for note in evaluate(found, **QUICK).notes)
-    named = ColumnNames(group=("group", "site"))
-    several = table(tmp_path / "b.parquet", given | {"site": ["x", "y"] * 150}, columns=named)
-    assert any("Groups (group, site) are not" in note for note in several.notes)
+    many = table(tmp_path / "b.parquet", given | {"group": [f"g{k}" for k in range(300)]})
+    judged = evaluate(many, **QUICK)
+    assert (judged.arms[0].groups, sum("more than 200" in note for note in judged.notes)) == ((), 1)
+    assert found.has_groups
     assert PartitionedPredictions(tmp_path / "a.parquet", columns=ColumnNames(cluster="group")).has_clusters
     done = call(
         *(
@@ -165,7 +191,7 @@ def test_other_content_has_another_hash(tmp_path) -> None:
 
 
 def test_a_large_file_is_read_whole_where_it_must_be(tmp_path, monkeypatch) -> None:
-    """Options that sums do not know, groups, and a partner in memory are no reason to refuse a large file."""
+    """Options that sums do not know, and a partner in memory are no reason to refuse a large file."""
     monkeypatch.setattr(command_parts, "MOST_HELD", 100)
     given = columns(200)
     table(tmp_path / "a.parquet", given)
@@ -182,7 +208,11 @@ def test_a_large_file_is_read_whole_where_it_must_be(tmp_path, monkeypatch) -> N
     assert large("a.parquet", "a.npz") == large("a.parquet", "c.parquet") == [False, False]
     assert large("c.parquet", whole=True) == [False]
     table(tmp_path / "g.parquet", given | {"group": ["g", "h"] * 100})
-    assert large("g.parquet") == [False]
+    assert large("g.parquet") == [True]
+    monkeypatch.setattr(command_parts, "_is_large", lambda _: True)
+    monkeypatch.setattr(command_parts, "MOST_HELD", 1000)
+    assert large("g.parquet") == [False]  # as of a small folder, whose groups are judged in memory
+    monkeypatch.undo()
     arguments = ("check", "a.parquet", "--max-ece", "0.9", "--positive-class", "0", "--bootstrap", "10")
     done = call(*arguments, folder=tmp_path)
     assert (done.returncode, "part by part" in done.stdout) == (0, False)

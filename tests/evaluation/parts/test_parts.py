@@ -195,7 +195,8 @@ def test_addresses_are_read_through_fsspec(monkeypatch) -> None:
         ),
         ({"label": [0, 3], "logit_a": [0.5, 0.5], "logit_b": [0.5, 0.9]}, "`labels` must be 0 or 1; row 1"),
         ({"prob_a": [0.5, 0.5], "prob_b": [0.5, 0.5]}, "`labels` must be given"),
-        ({"label": [0, 1], "prob": [0.5, 0.5], "weight": [1.0, 2.0]}, "holds weights"),
+        ({"label": [0, 1], "prob": [0.5, 0.5], "weight": [1.0, -2.0]}, "not negative; row 1 holds -2"),
+        ({"label": [0, 1], "prob": [0.5, 0.5], "weight": [1.0, None]}, "`weight` must hold a number"),
         ({"confidence": [0.5, 0.5], "correct": [0, 1]}, "holds confidences alone"),
     ],
 )

@@ -59,16 +59,16 @@ def test_keys_and_lists_are_columns_in_memory_and_by_parts(form, tmp_path) -> No
 
 
 def test_what_sums_do_not_know_is_read_whole(tmp_path) -> None:
-    """Weights and options of single samples are judged in memory; with an engine the remedy is said."""
-    written(tmp_path / "a")
-    for name in (tmp_path / "a").rglob("*.parquet"):
-        table = parquet.read_table(name, partitioning=None)
-        parquet.write_table(table.append_column("weight", pyarrow.array([2.0] * len(table))), name)
+    """Confidences alone are judged in memory; with an engine the remedy is said."""
+    (tmp_path / "a").mkdir()
+    for name in "xy":
+        table = pyarrow.table({"confidence": [0.9, 0.6] * 20, "correct": [1, 0] * 20})
+        parquet.write_table(table, tmp_path / "a" / f"{name}.parquet")
     done = call("check", "a", "--max-ece", "0.9", "--bootstrap", "10", folder=tmp_path)
     assert (done.returncode, done.stderr, "part by part" in done.stdout) == (0, "", False)
     refused = call("check", "a", "--max-ece", "0.9", "--engine", "serial", folder=tmp_path)
     assert refused.returncode == 2
-    assert "holds weights" in refused.stderr
+    assert "holds confidences alone" in refused.stderr
     assert "leave out --engine" in " ".join(refused.stderr.split())
 
 

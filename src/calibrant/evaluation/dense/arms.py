@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
+from dataclasses import replace
 
 from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
 from calibrant.evaluation.judge import Judged, arm_of
 from calibrant.evaluation.judging.measure import Measured, measure
 from calibrant.evaluation.judging.reduce import Reduced
-from calibrant.evaluation.result import Arm
+from calibrant.evaluation.result import Arm, GroupRow
 
 
-def judged_arms(fitted: Fitted, reduced: Iterable[Reduced], num_test: int) -> Judged:
+def judged_arms(
+    fitted: Fitted,
+    reduced: Iterable[Reduced],
+    num_test: int,
+    groups: Iterable[tuple[GroupRow, ...]] = itertools.repeat(()),
+) -> Judged:
     """What was reduced, without a calibrator and with each in turn, with intervals and beside chance."""
     prepared = fitted.prepared
     arms: list[Arm] = []
     first: Measured | None = None
-    for each, arm in zip(reduced, (None, *fitted.calibrators), strict=True):
+    for each, by_group, arm in zip(reduced, groups, (None, *fitted.calibrators), strict=False):
         prepared.steps.next(f"judging {UNCALIBRATED if arm is None else arm.name}")
         measured = measure(each, prepared.procedure, prepared.steps.within)
-        arms.append(arm_of(arm, measured, first, prepared))
+        arms.append(replace(arm_of(arm, measured, first, prepared), groups=by_group))
         first = first or measured
     prepared.steps.finish()
     if first is None:

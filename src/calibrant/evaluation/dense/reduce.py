@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from calibrant._math.binning import BinSums, width_edges
-from calibrant._math.dense_sums import BRIER, COUNT, ENTROPY, INFINITE, NLL, STATED
+from calibrant._math.dense_sums import BRIER, COUNT, ENTROPY, INFINITE, NLL, NUMBER, SQUARES, STATED
 from calibrant.evaluation.dense.states import Sums
 from calibrant.evaluation.judging.agreement import OFFSETS, Agreement
 from calibrant.evaluation.judging.reduce import Mask, Reduced, ratios_of, values_of
@@ -36,11 +36,12 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
     weights = cells[:, COUNT]
     stated, happened = cells[:, STATED] / weights, hits.astype(np.float64)
     nll = np.where(cells[:, INFINITE] > 0, np.inf, cells[:, NLL]) / weights
-    event = Events(stated, happened, weights, images, counted=True)
+    many = images, cells[:, SQUARES], cells[:, NUMBER]
+    event = Events(stated, happened, weights, *many)
     top = event
     if sums.event:
         sure, right = np.maximum(stated, 1 - stated), ((stated > 0.5) == (happened > 0)).astype(np.float64)
-        top = Events(sure, right, weights, images, counted=True)
+        top = Events(sure, right, weights, *many)
     events: dict[str, tuple[Events, ...]] = {"": (top,)}
     if sums.event:
         events[EVENT] = (event,)
@@ -101,8 +102,8 @@ class _Classes:
 
     @property
     def total(self) -> float:
-        """How many positions there are."""
-        return float(self.sums.num_positions)
+        """How many positions there are, by weight."""
+        return float(self.sums.agreement[: self.sums.num_classes, 1].sum())
 
     @property
     def _bins(self) -> BinSums:
@@ -118,12 +119,12 @@ class _Classes:
     def rows(self, names: tuple[str, ...]) -> tuple[ClassRow, ...]:
         """The table of the classes."""
         sums, total, errors = self.sums, self.total, self.errors.tolist()
-        right = sums.agreement[:, 3]
+        right, numbers = sums.agreement[:, 3], sums.agreement[:, 4]
         occurs = sums.outcomes.sum(axis=1)
         return tuple(
             ClassRow(
                 name=name,
-                count=int(occurs[k]),
+                count=int(numbers[k]),
                 mean_probability=float(sums.confidences[k].sum()) / total,
                 prevalence=float(occurs[k]) / total,
                 ece=errors[k],
@@ -152,7 +153,10 @@ class _Classes:
         residuals, masses = (each[:, filled].T for each in self.sums.of_classes())  # (M, G)
         counts, stated = bins.counts.numpy()[filled], bins.confidences.numpy()[filled]
         mean = stated / counts
-        variance = counts * mean * (1 - mean)
+        cells = self.sums.rows()[2]
+        share = float(cells[:, SQUARES].sum() / cells[:, COUNT].sum())  # per unit of weight
+        squares = share * counts
+        variance = squares * mean * (1 - mean)
         starts: Indices = np.append(0, np.cumsum(filled.sum(axis=1))[:-1])
         expected, occurs = bins.confidences.numpy().sum(axis=1), bins.outcomes.numpy().sum(axis=1)
         totals = np.add.reduceat(residuals, starts, axis=0)
@@ -164,17 +168,17 @@ class _Classes:
         kept = num_noise(len(counts), num_draws)
         place = np.arange(len(counts))
         num_classes = self.sums.num_classes
-        cells = Cells(
+        places = Cells(
             cell=place,
             bin=place,
             mass=counts / total,
             residual=residuals.sum(axis=1) / total,
             variance=variance / total**2,
-            tilt=counts * (1 - 2 * mean) / total**2,
-            squares=counts / total**2,
+            tilt=squares * (1 - 2 * mean) / total**2,
+            squares=squares / total**2,
             num_cells=len(counts),
             num_bins=len(counts),
-            total_squares=1 / total,
+            total_squares=share / total,
             error=lambda each: np.abs(each).sum(axis=1) / num_classes,
             clustered=Clustered.of(
                 csr_array(residuals / total), csr_array(masses / total), (masses @ signs[:, :kept]).T / total
@@ -184,6 +188,6 @@ class _Classes:
             scores=class_scores(occurs, expected, spread),
             farthest=np.abs(far).max(axis=0),
             errors=np.abs(drawn).sum(axis=0) / (num_classes * total),
-            cells=cells,
+            cells=places,
             noise=drawn[:, :kept].T / total,
         )

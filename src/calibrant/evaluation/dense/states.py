@@ -6,20 +6,23 @@ import math
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from calibrant._math.dense_sums import CELL_SUMS, HALVINGS
+from calibrant._math.dense_sums import AGREEMENT, CELL_SUMS, HALVINGS
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.resampling.events import Indices, Matrix
+from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.predictions.dense import Image
 
 POSITIONS = 1 << 15  # of a block
 LEAST_CELLS, MOST_CELLS = 256, 1200
+Tensor5: TypeAlias = NDArray[np.float64]
+GROUP_SUMS = 4
+NO_GROUPS: tuple[Indices, Tensor5] = np.empty(0, np.int64), np.empty((0, 0, 0, 2, GROUP_SUMS))
 
 
 def num_even(num_bins: int) -> int:
@@ -73,7 +76,7 @@ class Sums(Protocol):
         ...
 
     def rows(self) -> tuple[Indices, Indices, Matrix]:
-        """The image or batch of each row, whether it is right (or occurs), and its sums ``(n, 6)``."""
+        """The image or batch of each row, whether it is right (or occurs), and its sums ``(n, 8)``."""
         ...
 
     def of_classes(self) -> tuple[Matrix, Matrix]:
@@ -85,7 +88,7 @@ class Sums(Protocol):
 class ImageSums:
     """What is kept of the images of one arm.
 
-    For each image: the filled cells ``(n, 6)``, by confidence and whether the prediction is right (of an
+    For each image: the filled cells ``(n, 8)``, by confidence and whether the prediction is right (of an
     event: whether it occurs), and residuals and counts in the bins of all classes ``(C, B)``.
     """
 
@@ -107,7 +110,7 @@ class ImageSums:
 
     def __post_init__(self) -> None:
         shape = (self.num_classes, self.num_bins)
-        self.agreement = np.zeros((self.num_classes + 3, 4))
+        self.agreement = np.zeros((self.num_classes + 3, AGREEMENT))
         self._confidences, self._outcomes = np.zeros(shape), np.zeros(shape)
 
     @property
@@ -165,7 +168,7 @@ class ImageSums:
     @property
     def num_positions(self) -> int:
         """How many positions were judged."""
-        return int(self.agreement[: self.num_classes, 1].sum())
+        return int(self.agreement[: self.num_classes, 4].sum())
 
     @property
     def confidences(self) -> Matrix:
@@ -178,7 +181,7 @@ class ImageSums:
         return self._outcomes
 
     def rows(self) -> tuple[Indices, Indices, Matrix]:
-        """The image of each row, whether it is right (or occurs), and its sums ``(n, 6)``."""
+        """The image of each row, whether it is right (or occurs), and its sums ``(n, 8)``."""
         images = np.repeat(np.arange(len(self._cells)), [len(each) for each in self._cells])
         return images, np.concatenate(self._places) % 2, np.concatenate(self._cells)
 
@@ -220,8 +223,10 @@ def add_scores(
     *,
     logits: bool,
     calibrator: Calibrator | None,
+    weights: Vector | None = None,
+    groups: tuple[Indices, Tensor5] = NO_GROUPS,
 ) -> Wrong | None:
-    """Add scores ``(P, C)``, as they are or after a calibrator, to the three sums of `add_positions`."""
+    """Add scores ``(P, C)``, as they are or after a calibrator, to the sums of `add_positions`."""
     from calibrant._math.dense_sums import add_positions, cell_edges  # compiled
 
     cells, classes, agreement = sums
@@ -237,9 +242,12 @@ def add_scores(
         cell_edges(cells.shape[1] - 2 * HALVINGS),
         np.arange(num_bins + 1) / num_bins,
         batches,
+        np.ones(len(labels)) if weights is None else weights,
+        groups[0],
         cells,
         classes,
         agreement,
+        groups[1],
         np.empty(num_classes),
     )
     return None if wrong < 0 else Wrong(wrong, ", ".join(f"{value:g}" for value in scores[wrong][:5]))

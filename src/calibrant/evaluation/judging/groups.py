@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from calibrant.evaluation.result import Estimate, GroupRow, NullError
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance, holm
 
 MOST_GROUPS = 100  # the largest ones; names of persons, say, make no table
-_MEANS = (ACCURACY, MEAN_CONFIDENCE, GAP)
+MEANS = (ACCURACY, MEAN_CONFIDENCE, GAP)
 _KERNEL: Kernel = "width l1"  # of the ECE
 
 
@@ -50,11 +50,24 @@ def group_rows(reduced: Reduced, groups: Sequence[str] | None, procedure: Proced
     chosen = [(str(names[k]), np.flatnonzero(place == k)) for k in largest.tolist()]
     if reduced.weights is not None:  # of a group without weight nothing is known
         chosen = [(name, rows) for name, rows in chosen if reduced.weights[rows].any()]
-    num_draws = max(procedure.num_draws, math.ceil(2 * len(chosen) / (1 - procedure.level)))
-    found = [
-        _row(_part_of(reduced, rows), name, procedure, num_draws, place=part)
-        for part, (name, rows) in enumerate(chosen)
-    ]
+    return rows_of_groups(
+        [Group(name, _part_of(reduced, rows), len(rows)) for name, rows in chosen], procedure
+    )
+
+
+@dataclass(frozen=True)
+class Group:
+    """What is kept of one group, and how many samples it has."""
+
+    name: str
+    reduced: Reduced
+    count: int
+
+
+def rows_of_groups(groups: Sequence[Group], procedure: Procedure) -> tuple[GroupRow, ...]:
+    """A row for each, in the order of their names; of whole samples, or of rows that stand for many."""
+    num_draws = max(procedure.num_draws, math.ceil(2 * len(groups) / (1 - procedure.level)))
+    found = [_row(each, procedure, num_draws, place=place) for place, each in enumerate(groups)]
     adjusted = holm([row.null.p_value for row in found])
     rows = [replace(row, adjusted_p=value) for row, value in zip(found, adjusted, strict=True)]
     return tuple(sorted(rows, key=_numbers_in_order))
@@ -70,10 +83,10 @@ def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
     """What is kept of some samples, as far as a row of the table needs it."""
     events = tuple(event.part(rows) for event in reduced.events[""])
     ratios = {
-        each.key: (reduced.ratios[each.key][0][rows], reduced.ratios[each.key][1][rows]) for each in _MEANS
+        each.key: (reduced.ratios[each.key][0][rows], reduced.ratios[each.key][1][rows]) for each in MEANS
     }
     return Reduced(
-        quantities=_MEANS,
+        quantities=MEANS,
         weights=None if reduced.weights is None else reduced.weights[rows],
         ratios=ratios,
         events={"": events},
@@ -84,8 +97,9 @@ def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
     )
 
 
-def _row(part: Reduced, name: str, procedure: Procedure, num_draws: int, *, place: int) -> GroupRow:
+def _row(group: Group, procedure: Procedure, num_draws: int, *, place: int) -> GroupRow:
     """A group on its own; ``adjusted_p`` is not adjusted yet."""
+    part = group.reduced
     events, level = part.events[""], procedure.level
     values, estimates = part.values, _intervals(part, procedure, place)
     null, ece = _error_and_null(events, _error(events, procedure.num_bins), procedure, num_draws, place)
@@ -95,8 +109,8 @@ def _row(part: Reduced, name: str, procedure: Procedure, num_draws: int, *, plac
     low = min(value for value in (gap.low, stated - accuracy[1]) if value is not None)
     high = max(value for value in (gap.high, stated - accuracy[0]) if value is not None)
     return GroupRow(
-        name=name,
-        count=part.num_samples,
+        name=group.name,
+        count=group.count,
         accuracy=estimates[ACCURACY.key],
         mean_confidence=estimates[MEAN_CONFIDENCE.key],
         gap=Estimate(value=gap.value, low=low, high=high),

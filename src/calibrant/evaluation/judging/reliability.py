@@ -71,5 +71,5 @@ def _numbers(
     index: Indices, events: Events, size: int, which: NDArray[np.bool_] | slice = slice(None)
 ) -> list[int]:
     """How many samples are in each bin; a row may stand for many."""
-    counts = events.weights[which] if events.counted and events.weights is not None else None
+    counts = None if events.numbers is None else events.numbers[which]
     return np.bincount(index[which], counts, size).astype(np.int64).tolist()

@@ -91,6 +91,7 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
     alike = np.append(True, np.diff(mass) != 0)  # where the drawn ones need not be told apart
     alike[starts] = True
     pieces = group_starts(alike)
+    squares = mass if event.squares is None else event.squares[order][counted]
     counts = None if event.counted else DrawnCounts(stated, pieces)
     share, places = mass[pieces[:-1], None], np.searchsorted(pieces, starts)
     weights = np.add.reduceat(mass, starts)
@@ -102,7 +103,7 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
     for start, stop in block_bounds(draws, MOST_DRAWN // len(share)):
         expected = weights * points
         if counts is None:
-            spread = np.sqrt(np.add.reduceat(mass * stated * (1 - stated), starts))
+            spread = np.sqrt(np.add.reduceat(squares * stated * (1 - stated), starts))
             sums = expected + spread * rng.standard_normal((stop - start, len(spread)))
         else:
             sums = np.add.reduceat(share * counts.draw(rng, stop - start), places, axis=0).T
@@ -123,7 +124,7 @@ def _signed(event: Events, rows: NDArray[np.int64], starts: NDArray[np.int64], s
     residuals = indicator(codes, mass * (part.outcomes - part.confidences))
     point = np.zeros(len(rows), np.int64)
     point[starts[1:]] = 1
-    squares = mass if event.counted else mass**2
+    squares = mass**2 if part.squares is None else part.squares
     variance = np.add.reduceat(squares * part.confidences * (1 - part.confidences), starts)
     return SignedSums(indicator(np.cumsum(point)).T @ residuals, variance, (seed, 3))
 

@@ -14,6 +14,7 @@ from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.parts.dealing import Deal
+from calibrant.evaluation.parts.groups import TOO_MANY, rows_by_group
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.parts.tasks import sample, summed
 from calibrant.evaluation.prepare import Prepared, Request, prepare
@@ -50,9 +51,11 @@ def sampled_parts(
         return few
     values: dict[str, Any] = {table.space: torch.cat([some.values, few.values])}
     labels = [each.labels for each in (some, few) if each.labels is not None]
+    weights = [each.weights for each in (some, few) if each.weights is not None]
     return Predictions(
         **values,
         labels=torch.cat(labels),
+        weights=torch.cat(weights) if weights else None,
         split=[0] * some.num_samples + [1] * few.num_samples,
         clusters=None if few.clusters is None else [*(some.clusters or ()), *few.clusters],
         class_names=table.class_names,
@@ -118,7 +121,10 @@ def judge_parts(fitted: Fitted, table: PartitionedPredictions, spread: Spread = 
     )
     dealt = dealt_note(table, deal, found.arms[0])
     procedure = replace(prepared.procedure, clusters=len(found.arms[0].filled))
-    prepared = replace(prepared, procedure=procedure, notes=(*prepared.notes, dealt, *found.repairs))
+    too_many = (TOO_MANY,) if found.arms[0].groups is None else ()
+    notes = (*prepared.notes, dealt, *too_many, *found.repairs)
+    prepared = replace(prepared, procedure=procedure, notes=notes)
     names = tuple(table.class_names or map(str, range(table.num_classes)))
     reduced = [reduced_sums(each, names, procedure.metrics) for each in found.arms]
-    return judged_arms(replace(fitted, prepared=prepared), reduced, found.arms[0].num_positions)
+    groups = [rows_by_group(each, procedure) for each in found.arms]
+    return judged_arms(replace(fitted, prepared=prepared), reduced, found.arms[0].num_positions, groups)

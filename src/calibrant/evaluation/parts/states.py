@@ -7,17 +7,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrant._math.dense_sums import CELL_SUMS, COUNT
+from calibrant._math.dense_sums import AGREEMENT, CELL_SUMS, COUNT
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.states import POSITIONS, add_scores, num_cells
+from calibrant.evaluation.dense.states import GROUP_SUMS, POSITIONS, add_scores, num_cells
 from calibrant.evaluation.resampling.events import Indices, Matrix
 from calibrant.predictions.partitioned import Piece
+
+MOST_KEPT = 200
+"""Groups."""
 
 
 @dataclass(kw_only=True)
 class BatchSums:
-    """What is kept of one arm: cells of confidence ``(G, K, 2, 6)`` and bins of classes ``(G, C, B, 3)``.
+    """What is kept of one arm: cells of confidence ``(G, K, 2, 8)`` and bins of classes ``(G, C, B, 3)``.
 
     Sums of two parts add up to those of both. The order in which parts are added is fixed, so the last bit
     does not depend on who made them.
@@ -31,6 +34,8 @@ class BatchSums:
     """Alike where rows and labels are the same, in whatever order they are added."""
     dealing: int = 0
     """Alike where the rows are in the same batches."""
+    groups: dict[str, Matrix] | None = field(default_factory=dict[str, Matrix])
+    """Sums of the top label in each group ``(G, B, 2, 4)``; None where there are too many groups."""
     _cells: Matrix = field(init=False)
     _classes: Matrix = field(init=False)
 
@@ -38,7 +43,7 @@ class BatchSums:
     no_ranks: ClassVar[str] = "not computed for tables read part by part: it needs all samples in order"
 
     def __post_init__(self) -> None:
-        self.agreement = np.zeros((self.num_classes + 3, 4))
+        self.agreement = np.zeros((self.num_classes + 3, AGREEMENT))
         self._cells = np.zeros((self.num_batches, num_cells(self.num_bins), 2, CELL_SUMS))
         self._classes = np.zeros((self.num_batches, self.num_classes, self.num_bins, 3))
 
@@ -55,7 +60,7 @@ class BatchSums:
     @property
     def num_positions(self) -> int:
         """How many samples were judged."""
-        return int(self.agreement[: self.num_classes, 1].sum())
+        return int(self.agreement[: self.num_classes, 4].sum())
 
     def add(
         self, piece: Piece, rows: Indices, batches: Indices, *, logits: bool, calibrator: Calibrator | None
@@ -64,6 +69,8 @@ class BatchSums:
         self.samples ^= _mixed(piece.first_row + rows, piece.labels[rows])
         self.dealing ^= _mixed(piece.first_row + rows, batches)
         whole = len(rows) == len(piece.labels)
+        names, codes = self._groups_of(piece, rows)
+        found = np.zeros((len(names), self.num_batches, self.num_bins, 2, GROUP_SUMS))
         step = max(1, POSITIONS * 16 // self.num_classes)
         for start in range(0, len(rows), step):
             part = slice(start, start + step) if whole else rows[start : start + step]
@@ -74,13 +81,41 @@ class BatchSums:
                 (self._cells, self._classes, self.agreement),
                 logits=logits,
                 calibrator=calibrator,
+                weights=None if piece.weights is None else piece.weights[part],
+                groups=(codes[start : start + step], found),
             )
             if wrong is not None:
                 row = piece.first_row + int(rows[start + wrong.position])
                 raise InputError(f"scores must be finite; row {row:,} of all holds {wrong.values}.")
 
+        self._add_groups(dict(zip(names, found, strict=True)))
+
+    def _groups_of(self, piece: Piece, rows: Indices) -> tuple[list[str], Indices]:
+        """The names of groups, and which of them each row is of; nothing where none are kept."""
+        if piece.groups is None or self.groups is None:
+            return [], np.empty(0, np.int64)
+        places: dict[str, int] = {}
+        codes = np.array([places.setdefault(name, len(places)) for name in piece.groups], np.int64)[rows]
+        if len(places) > MOST_KEPT:
+            self.groups = None
+            return [], np.empty(0, np.int64)
+        return list(places), codes
+
+    def _add_groups(self, found: dict[str, Matrix] | None) -> None:
+        if found is None or self.groups is None:
+            self.groups = None
+            return
+        for name, sums in found.items():
+            if name in self.groups:
+                self.groups[name] += sums
+            else:
+                self.groups[name] = sums.copy()
+        if len(self.groups) > MOST_KEPT:
+            self.groups = None
+
     def merge(self, other: BatchSums) -> None:
         """Add the sums of another part."""
+        self._add_groups(other.groups)
         self.agreement += other.agreement
         self.samples ^= other.samples
         self.dealing ^= other.dealing
@@ -103,7 +138,7 @@ class BatchSums:
         return np.flatnonzero(self._cells[..., COUNT].any(axis=(1, 2)))
 
     def rows(self) -> tuple[Indices, Indices, Matrix]:
-        """The batch of each row, whether it is right (or occurs), and its sums ``(n, 6)``."""
+        """The batch of each row, whether it is right (or occurs), and its sums ``(n, 8)``."""
         cells = self._cells[self.filled]
         batch, place = np.nonzero(cells[..., COUNT].reshape(len(cells), -1))
         return batch, place % 2, cells.reshape(len(cells), -1, CELL_SUMS)[batch, place]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -41,12 +41,11 @@ class SumPart:
 
     def nothing(self) -> tuple[BatchSums, ...]:
         """The sums of no rows."""
-        sizes = {
-            "num_classes": self.table.num_classes,
-            "num_bins": self.num_bins,
-            "num_batches": self.deal.num_batches,
-        }
-        return tuple(BatchSums(**sizes) for _ in self.calibrators)
+        table, num_bins, num_batches = self.table, self.num_bins, self.deal.num_batches
+        return tuple(
+            BatchSums(num_classes=table.num_classes, num_bins=num_bins, num_batches=num_batches)
+            for _ in self.calibrators
+        )
 
     def __call__(self, part: Part) -> Summed:
         """The sums of the rows to judge."""
@@ -82,6 +81,15 @@ def summed(
     return Summed(arms, said)
 
 
+class Drawn(NamedTuple):
+    """Some rows of a part; weights and clusters if there are any."""
+
+    scores: NDArray[Any]
+    labels: NDArray[np.int64]
+    weights: NDArray[np.float64] | None
+    clusters: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class SamplePart:
     """Draws rows of a part."""
@@ -91,12 +99,13 @@ class SamplePart:
     half: Half
     seed: int
 
-    def __call__(self, item: tuple[Part, float]) -> tuple[NDArray[Any], NDArray[np.int64], tuple[str, ...]]:
-        """Scores, labels, and clusters if there are any, of such a share of the rows of this half."""
+    def __call__(self, item: tuple[Part, float]) -> Drawn:
+        """Such a share of the rows of this half."""
         part, share = item
         rng = generator(self.seed, Stream.SAMPLE, 2 * part.number + (self.half == "fit"))
         scores: list[NDArray[Any]] = []
         labels: list[NDArray[np.int64]] = []
+        weights: list[NDArray[np.float64]] = []
         clusters: list[str] = []
         for piece in self.table.pieces(part):
             rows, _ = self.deal.rows(piece, self.half)
@@ -104,9 +113,12 @@ class SamplePart:
             chosen = np.sort(rng.choice(rows, number, replace=False)) if number < len(rows) else rows
             scores.append(piece.scores[chosen])
             labels.append(piece.labels[chosen])
+            if piece.weights is not None:
+                weights.append(piece.weights[chosen])
             if piece.clusters is not None:
                 clusters += [piece.clusters[k] for k in chosen.tolist()]
-        return np.concatenate(scores), np.concatenate(labels), tuple(clusters)
+        mass = np.concatenate(weights) if weights else None
+        return Drawn(np.concatenate(scores), np.concatenate(labels), mass, tuple(clusters))
 
 
 def sample(
@@ -116,17 +128,17 @@ def sample(
     shares = shares_to_draw(np.array([deal.expected(part, half) for part in table.parts]), number)
     items = [(table.parts[k], float(shares[k])) for k in np.flatnonzero(shares)]
     found = list(spread(SamplePart(table, deal, half, seed), items))
-    labels = np.concatenate([np.empty(0, np.int64), *(labels for _, labels, _ in found)])
-    if not len(labels):
+    labels = np.concatenate([np.empty(0, np.int64), *(each.labels for each in found)])
+    weights = [each.weights for each in found if each.weights is not None]
+    if not len(labels) or (weights and not any(each.any() for each in weights)):
         return None
-    values: dict[str, Any] = {
-        table.space: torch.from_numpy(np.concatenate([scores for scores, _, _ in found]))
-    }
+    values: dict[str, Any] = {table.space: torch.from_numpy(np.concatenate([each.scores for each in found]))}
     return Predictions(
         **values,
         labels=torch.from_numpy(labels),
         class_names=table.class_names,
-        clusters=[name for _, _, names in found for name in names] if table.has_clusters else None,
+        clusters=[name for each in found for name in each.clusters] if table.has_clusters else None,
+        weights=torch.from_numpy(np.concatenate(weights)) if weights else None,
         source=table.source,
     )
 

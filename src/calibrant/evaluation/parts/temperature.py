@@ -26,7 +26,7 @@ from calibrant.predictions.repair_form import to_repair
 
 @dataclass(frozen=True)
 class SlopesOfPart:
-    """Sums over the rows to fit on: how many there are, and first and second derivative and value."""
+    """Sums over the rows to fit on: their number and weight, and first and second derivative and value."""
 
     table: PartitionedPredictions
     deal: Deal
@@ -35,14 +35,15 @@ class SlopesOfPart:
 
     def __call__(self, part: Part) -> Matrix:
         """One row for each inverse temperature."""
-        sums = np.zeros((len(self.betas), 4))
+        sums = np.zeros((len(self.betas), 5))
         with one_thread():
             for piece in self.table.pieces(part):
                 rows, _ = self.deal.rows(piece, "fit")
-                if len(rows):
+                mass = float(len(rows) if piece.weights is None else piece.weights[rows].sum())
+                if mass > 0:
                     samples = _samples(piece, rows, logits=self.table.space == "logits")
                     found = (likelihood_slopes(samples, beta) for beta in self.betas)
-                    sums += [[len(rows), *(len(rows) * each for each in slopes)] for slopes in found]
+                    sums += [[len(rows), mass, *(mass * each for each in slopes)] for slopes in found]
         return sums
 
 
@@ -68,18 +69,18 @@ def fit_temperature_in_parts(
     if form.labels is None:
         raise InputError("`sample` must have labels.")
     with without_warnings():
-        start = TemperatureScaling().fit(form.scores, form.labels)
+        start = TemperatureScaling().fit(form.scores, form.labels, weights=form.weights)
     near = float(start.temperature)
     passes, count = 0, 0
 
     def slopes(*betas: float) -> list[Slopes]:
         nonlocal passes, count
         passes += 1
-        sums = np.zeros((len(betas), 4))
+        sums = np.zeros((len(betas), 5))
         for each in spread(SlopesOfPart(table, deal, betas), table.parts):
             sums += each
         count = int(sums[0, 0])
-        return [Slopes(*(row[1:] / row[0]).tolist()) for row in sums]
+        return [Slopes(*(row[2:] / row[1]).tolist()) for row in sums]
 
     at_one: list[float] = []
 
@@ -121,5 +122,6 @@ def _samples(piece: Piece, rows: Indices, *, logits: bool) -> Samples:
         scores = scores.to(torch.float64).log()
     if scores.shape[1] == 2:
         scores = scores[:, 1] - scores[:, 0]
-    checked = check_logits(scores, torch.from_numpy(piece.labels[rows]), None, allow_minus_inf=True)
-    return next(CalibrationData.of(checked).problems())
+    weights = None if piece.weights is None else torch.from_numpy(piece.weights[rows])
+    checked = check_logits(scores, torch.from_numpy(piece.labels[rows]), weights, allow_minus_inf=True)
+    return next(CalibrationData.of(checked).weighted(checked.weights).problems())

@@ -203,7 +203,9 @@ class EventCells:
 
     def squares(self, matrix: Any) -> Any:
         """The squared weights of the samples, of which a row stands for many where they are counted."""
-        return matrix if self.events.counted else matrix.power(2)
+        if self.events.squares is None:
+            return matrix.power(2)
+        return matrix * (self.events.squares / np.where(self.weights > 0, self.weights, 1.0))
 
     def cells(self, kernel: Kernel) -> Cells:
         """The sums that an error is a function of."""
@@ -270,7 +272,10 @@ class EventCells:
             squares=np.asarray(squared.sum(axis=1)).ravel() / total**2,
             num_cells=int(cell.max()) + 1,
             num_bins=self.num_bins,
-            total_squares=float((self.weights if self.events.counted else self.weights**2).sum()) / total**2,
+            total_squares=float(
+                (self.weights**2 if self.events.squares is None else self.events.squares).sum()
+            )
+            / total**2,
             error=_absolute(self),
         )
 

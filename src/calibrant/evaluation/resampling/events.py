@@ -25,16 +25,25 @@ class Events:
     weights: Vector | None = None
     clusters: Indices | None = None
     """The number of each sample's cluster; ``None`` where the samples are independent."""
-    counted: bool = False
-    """Whether the weights say how many samples of a cluster a row stands for, as of pixels."""
+    squares: Vector | None = None
+    """Of rows that stand for many samples of a cluster, as of pixels: their squared weights, summed."""
+    numbers: Vector | None = None
+    """Of such rows: how many samples."""
+
+    @property
+    def counted(self) -> bool:
+        """Whether a row stands for many samples."""
+        return self.squares is not None
 
     def part(self, rows: Any) -> Events:
         """Some of the samples; clusters are numbered anew, from 0 without gaps."""
         clusters = None
         if self.clusters is not None:
             clusters = np.unique(self.clusters[rows], return_inverse=True)[1].astype(np.int64)
-        weights = None if self.weights is None else self.weights[rows]
-        return Events(self.confidences[rows], self.outcomes[rows], weights, clusters, self.counted)
+        weights, squares, numbers = (
+            None if each is None else each[rows] for each in (self.weights, self.squares, self.numbers)
+        )
+        return Events(self.confidences[rows], self.outcomes[rows], weights, clusters, squares, numbers)
 
 
 def width_bins(confidences: Vector, num_bins: int) -> Indices:
@@ -44,14 +53,18 @@ def width_bins(confidences: Vector, num_bins: int) -> Indices:
 
 def pool(events: tuple[Events, ...]) -> Events:
     """The events of all labels as one."""
-    weights = [event.weights for event in events if event.weights is not None]
+    weights, squares, numbers = (
+        [each for event in events if (each := getattr(event, name)) is not None]
+        for name in ("weights", "squares", "numbers")
+    )
     clusters = [event.clusters for event in events if event.clusters is not None]
     return Events(
         np.concatenate([event.confidences for event in events]),
         np.concatenate([event.outcomes for event in events]),
         np.concatenate(weights) if weights else None,
         np.concatenate(clusters) if clusters else None,
-        events[0].counted,
+        np.concatenate(squares) if squares else None,
+        np.concatenate(numbers) if numbers else None,
     )
 
 

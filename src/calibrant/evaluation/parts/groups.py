@@ -1,0 +1,53 @@
+"""The table by group, from sums of batches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibrant.evaluation.judging.groups import MEANS, MOST_GROUPS, Group, rows_of_groups
+from calibrant.evaluation.judging.reduce import Reduced, ratios_of
+from calibrant.evaluation.parts.states import MOST_KEPT, BatchSums
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.quantities.samples import Samples
+from calibrant.evaluation.resampling.events import Events, Matrix
+from calibrant.evaluation.result import GroupRow
+
+TOO_MANY = f"Groups were not judged: there are more than {MOST_KEPT}, whose sums would not fit into memory."
+
+
+def rows_by_group(sums: BatchSums, procedure: Procedure) -> tuple[GroupRow, ...]:
+    """A row for each of the largest groups."""
+    found = [(name, each) for name, each in (sums.groups or {}).items() if each[..., 2].any()]
+    largest = sorted(found, key=lambda pair: (-pair[1][..., 2].sum(), pair[0]))[:MOST_GROUPS]
+    return rows_of_groups([_group(name, each) for name, each in sorted(largest)], procedure)
+
+
+def _group(name: str, sums: Matrix) -> Group:
+    """What is kept of a group: a row for each batch, bin and outcome that holds samples."""
+    batch, place, hit = np.nonzero(sums[..., 2])
+    mass, stated, numbers, squares = sums[batch, place, hit].T
+    clusters = np.unique(batch, return_inverse=True)[1].astype(np.int64)
+    right = hit.astype(np.float64)
+    event = Events(stated / mass, right, mass, clusters, squares, numbers)
+    nothing = np.empty(0)
+    samples = Samples(
+        confidence=event.confidences[:, None],
+        correct=right[:, None],
+        entropy=nothing[:, None],
+        nll=nothing,
+        brier=nothing,
+        stated=nothing,
+        happened=nothing,
+    )
+    ratios = ratios_of(MEANS, samples, mass)
+    reduced = Reduced(
+        quantities=MEANS,
+        weights=mass,
+        ratios=ratios,
+        events={"": (event,)},
+        values={key: float(above.sum() / below.sum()) for key, (above, below) in ratios.items()},
+        reasons={},
+        influences={},
+        clusters=clusters,
+    )
+    return Group(name, reduced, int(numbers.sum()))
