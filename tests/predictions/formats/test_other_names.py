@@ -152,7 +152,7 @@ def test_arrays_that_hugging_face_evaluate_takes(tmp_path) -> None:
         rows = [{"references": y, "prediction_scores": p} for y, p in zip((1, 0), scores, strict=True)]
         (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
         logged = load_predictions(tmp_path / "log.jsonl")
-        assert (logged.kind, logged.labels.tolist()) == ("binary", [1, 0])
+        assert (logged.labels.tolist(), logged.probs.tolist()) == ([1, 0], list(scores))
 
 
 @pytest.mark.parametrize(
