@@ -235,10 +235,10 @@ def test_help_and_version(run) -> None:
     ],
 )
 def test_real_files_end_in_a_verdict(run, data_folder: Path, tmp_path, name) -> None:
-    """At most 1500 rows of one real file of each kind go through to a verdict and a report."""
+    """At most 600 rows of one real file of each kind go through to a verdict and a report."""
     options = ("--report", "r.html", "--bootstrap", "20", "--method", "temperature")
     given = calibrant.load_predictions(data_folder / name)
-    given.rows(slice(None, None, -(-given.num_samples // 1500))).save(tmp_path / "some.npz")
+    given.rows(slice(None, None, -(-given.num_samples // 600))).save(tmp_path / "some.npz")
     done = run("evaluate", "some.npz", *options)
     assert done.returncode == 0, done.stderr
     assert "confident" in done.stdout or "calibrated" in done.stdout

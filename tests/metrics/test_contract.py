@@ -31,7 +31,7 @@ NO_NUMBERS = {
     "smooth_reliability_curve": "a curve",
 }
 # Examples of each law and each of some forty metrics; metrics of a family go through the same lines.
-FEW = settings(max_examples=16)
+FEW = settings(max_examples=8)
 
 
 @st.composite
