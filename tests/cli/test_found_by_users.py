@@ -105,3 +105,11 @@ def test_cross_fitting_tells_how_far_it_is() -> None:
     given, told = model(0, sharpness=2.0, accurate=0.7), list[float]()
     cross_fit(template, Labelled.of(given), np.arange(600) % 4, told.append)
     assert told == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_a_damaged_table_is_named(tmp_path: Path) -> None:
+    """Which file it is stands first, also of the kind whose size is looked at before."""
+    (tmp_path / "p.parquet").write_bytes(b"PAR1")
+    done = call("evaluate", "p.parquet", folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("calibrant: p.parquet: it cannot be read as a .parquet file, perhaps")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -189,6 +190,29 @@ def test_files_are_read_one_image_at_a_time(tmp_path) -> None:
             np.testing.assert_array_equal(found.scores, wanted.scores)
             np.testing.assert_array_equal(found.labels, wanted.labels)
         assert dense.names == (tuple(f"street{k}" for k in range(4)) if place == "each" else tuple("0123"))
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["one file", "a file for each image"])
+def test_whoever_sums_up_which_image_the_bits_are_the_same(apart, tmp_path) -> None:
+    """Workers that open the folder themselves and begin at its end find the answer of one process."""
+    given = outputs(3, num_images=8)
+    for name in ("logits", "labels"):
+        if apart:
+            (tmp_path / name).mkdir()
+            for place, values in enumerate(given[name]):
+                np.save(tmp_path / name / f"{place}.npy", values)
+        else:
+            np.save(tmp_path / f"{name}.npy", given[name])
+    dense = load_dense(tmp_path, ignore_index=255)
+    quick = {"bootstrap": 10, "null_draws": 10, "calibrators": []}
+
+    def backwards(task, items):
+        found = {item: pickle.loads(pickle.dumps(task))(item) for item in reversed(items)}
+        return (found[item] for item in items)
+
+    wanted = evaluate(dense, **quick)
+    assert evaluate(dense, spread=backwards, **quick).to_json() == wanted.to_json()
+    assert len(pickle.dumps(dense)) < 4000  # where the files lie, not what they hold
 
 
 def test_probabilities_and_sizes_may_differ(tmp_path) -> None:

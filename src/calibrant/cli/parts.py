@@ -167,8 +167,11 @@ def fit_in_parts(
 
 
 def _is_large(path: Path) -> bool:
-    """Whether a file has more rows than are kept one by one."""
+    """Whether a file has more rows than are kept one by one; of one that is damaged, reading it says so."""
     from calibrant.predictions.formats.parquet import opened
 
-    with opened(path) as file:
-        return file.metadata.num_rows > MOST_HELD
+    try:
+        with opened(path) as file:
+            return file.metadata.num_rows > MOST_HELD
+    except InputError:
+        return False

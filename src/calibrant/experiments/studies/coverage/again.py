@@ -92,10 +92,10 @@ def compared(cells: Sequence[Sequence[Record]]) -> dict[str, Mapping[str, float]
     return {
         key: {
             "sets": len(each),
-            "before": sum(one for one, _, _ in each) / len(each),
-            "covered": sum(other for _, other, _ in each) / len(each),
+            "before": round(sum(one for one, _, _ in each) / len(each), 8),
+            "covered": round(sum(other for _, other, _ in each) / len(each), 8),
             "moved": sum(one != other for one, other, _ in each),
-            "width": sum(ratio for _, _, ratio in each) / len(each),
+            "width": round(sum(ratio for _, _, ratio in each) / len(each), 6),
         }
-        for key, each in found.items()
+        for key, each in sorted(found.items(), key=lambda pair: ERRORS.index(pair[0]))
     }
