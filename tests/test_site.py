@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import importlib
 import importlib.util
 import json
 import re
@@ -101,10 +102,28 @@ def test_classes_say_how_they_are_made() -> None:
     assert '"save"' not in options(calibrant.calibrators.TemperatureScaling)
 
 
+def test_every_public_name_has_its_place() -> None:
+    """Those of each room on its page, and the errors on theirs."""
+    pages = tool("pages")
+    for room, (_, paths) in pages.ROOMS.items():
+        text = pages.api_page(room)
+        for module in (importlib.import_module(f"calibrant.{path}") for path in paths):
+            for name in pages.public_names(module):
+                value = getattr(module, name)
+                described = f".{getattr(value, '__qualname__', name)}\n"
+                assert isinstance(value, ModuleType) or described in text or f"## {name}\n" in text, name
+    own = {name for name in calibrant.__all__ if name.endswith(("Error", "Warning"))}
+    assert own == set(pages.ERRORS)
+
+
 def test_formulas_become_mathml() -> None:
-    """What the Markdown extension marks as a formula is MathML, inline or displayed."""
+    """What the Markdown extension marks as a formula is MathML, inline or displayed; all of it is known."""
     convert = tool("maths").on_page_content
     assert "<mfrac>" in convert(r'<div class="arithmatex">\[\frac{1}{2}\]</div>')
+    most = convert(r'<span class="arithmatex">\(\operatorname*{arg\,max}_k\)</span>')
+    assert '<mi mathvariant="normal">m</mi>' in most
+    with pytest.raises(ValueError, match=r"\\unheardof is not known"):
+        convert(r'<span class="arithmatex">\(\unheardof\)</span>')
     assert 'display="inline"' in convert(r'a <span class="arithmatex">\(x &lt; 1\)</span>')
 
 

@@ -11,6 +11,8 @@ from latex2mathml.converter import convert
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', flags=re.DOTALL)
 
 
+_UNKNOWN = re.compile(r"<mi>(\\[A-Za-z]+)")
+_OPERATOR = re.compile(r"\\operatorname\*?")
 _FENCED = re.compile(r"^```math\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -26,4 +28,9 @@ def on_page_content(page_html: str, **_: Any) -> str:
 
 def _mathml(found: re.Match[str]) -> str:
     display = "block" if found[2] == "[" else "inline"
-    return convert(html.unescape(found[3]).strip(), display=display)
+    formula = html.unescape(found[3]).strip()
+    plain = _OPERATOR.sub(r"\\mathrm", formula).replace(r"\arg", r"\mathrm{arg}")  # as far as they are known
+    made = convert(plain, display=display)
+    if unknown := _UNKNOWN.search(made):
+        raise ValueError(f"{unknown[1]} is not known to latex2mathml, in: {formula}")
+    return made

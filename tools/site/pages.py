@@ -35,6 +35,14 @@ ROOMS = {
 }
 
 
+ALIASES = {
+    "Kind": '`Literal["binary", "multiclass", "multilabel", "top_label"]`: what predictions are of.',
+    "StreamedPredictions": "Another name for `Predictions`; those on file once were a class of their own.",
+}
+"""Public names that have no docstring of their own."""
+ERRORS = ("InputError", "NotFittedError", "ConvergenceError", "CalibrantWarning")
+
+
 def on_config(config: Any) -> Any:
     """Where the navigation says ``FOLDER/*``, name the pages of that folder that it names nowhere else."""
     listed = set(re.findall(r"[\w/-]+\.md", str(config.nav)))
@@ -61,6 +69,7 @@ def on_config(config: Any) -> Any:
 def on_files(files: Any, *, config: Any) -> Any:
     """Add a page for each room, and one for the commands."""
     made = {f"reference/api/{room}.md": api_page(room) for room in ROOMS}
+    made["reference/api/errors.md"] = errors_page()
     made["reference/command-line.md"] = commands_page()
     made["decisions/index.md"] = decisions_page()
     made |= {
@@ -160,8 +169,21 @@ def api_page(room: str) -> str:
         for name in names:
             value = getattr(module, name)
             home = getattr(value, "__module__", None) or module.__name__
-            if not inspect.ismodule(value) and home.startswith("calibrant"):
+            if name in ALIASES:
+                parts.append(f"## {name}\n\n{ALIASES[name]}\n")
+            elif not inspect.ismodule(value) and home.startswith("calibrant"):
                 parts.append(f"::: {home}.{getattr(value, '__qualname__', name)}\n{_options(value)}")
+    return "\n".join(parts)
+
+
+def errors_page() -> str:
+    """What may be raised, and what is warned of."""
+    parts = [
+        "# Errors and warnings\n",
+        "Names of `calibrant` itself. The command line turns the errors into one sentence and exit code 2.\n",
+        f"```python\nfrom calibrant import {', '.join(ERRORS)}\n```\n",
+        *(f"::: calibrant._math.errors.{name}\n" for name in ERRORS),
+    ]
     return "\n".join(parts)
 
 

@@ -148,6 +148,11 @@ def test_arrays_that_hugging_face_evaluate_takes(tmp_path) -> None:
     text = json.dumps({"references": [1, 0], "prediction_scores": [0.75, 0.5]})
     found = read(tmp_path, "a.json", text)
     assert (found.labels.tolist(), found.probs.tolist()) == ([1, 0], [0.75, 0.5])
+    for scores in (([0.25, 0.75], [0.5, 0.5]), (0.75, 0.5)):  # a line for each sample, as callbacks log
+        rows = [{"references": y, "prediction_scores": p} for y, p in zip((1, 0), scores, strict=True)]
+        (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        logged = load_predictions(tmp_path / "log.jsonl")
+        assert (logged.labels.tolist(), logged.probs.tolist()) == ([1, 0], list(scores))
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def _of_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 def fields_of_records(records: Sequence[Record], columns: ColumnNames | None) -> dict[str, Any]:
     """The columns that records make, or the lists that stand in their cells."""
-    records = with_nested(records, columns)
+    records = _with_usual_names(with_nested(records, columns))
     names = names_of(records)
     if holds_top_k(names):
         return fields_of_top_k(names, lambda each: [record.get(each) for record in records], columns)
@@ -145,6 +145,16 @@ def fields_of_records(records: Sequence[Record], columns: ColumnNames | None) ->
     others = {name: _cells(given[name], records) for name in layout.others}
     weights: dict[str, Column] = {name: numeric[name] for name in layout.weights}
     return fields_of_columns(layout, scores, others | weights)
+
+
+def _with_usual_names(records: Sequence[Record]) -> Sequence[Record]:
+    """Records whose probabilities others call otherwise: a list of all classes', or that of class 1."""
+    first = records[0]
+    given = next((name for name in first if _ARRAYS.get(name.lower()) == "probs"), None)
+    if given is None or {"prob", "probs"} & first.keys():
+        return records
+    usual = "probs" if isinstance(first[given], list) else "prob"
+    return [{usual if name == given else name: each for name, each in record.items()} for record in records]
 
 
 def fields_of_lists(
