@@ -101,7 +101,7 @@ def of_metrics(device: str, repeats: int) -> dict[str, object]:
 
 
 def of_last_layer(device: str, repeats: int) -> dict[str, object]:
-    """The focal loss of a last layer, forward and backward, by torch and by the Triton kernel, in bfloat16."""
+    """The focal loss of a last layer in bfloat16, forward and backward, by torch and by the Triton kernel."""
     rows, width, classes = LAST_LAYER if device.startswith("cuda") else (64, 32, 1000)
     generator = torch.Generator().manual_seed(0)
     hidden, weight = (torch.randn(each, width, generator=generator) for each in (rows, classes))
