@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import torch
 from calibrant import InputError, evaluate, load_calibrator, metrics
 from calibrant.calibrators import TemperatureScaling
 from calibrant.evaluation import Evaluation, check, compare, image_rows
+from calibrant.evaluation.subject import Subject
 from calibrant.predictions import DensePredictions, load_dense, predictions_of_positions
 from command_line import call
 
@@ -73,6 +75,16 @@ def test_intervals_and_classes_are_those_of_whole_images(both) -> None:
     assert images.verdict.direction == flat.verdict.direction == "over-confident"
     assert any("12 images were judged" in note for note in images.notes)
     json.loads(images.to_json())
+
+
+def test_a_resample_of_every_image_has_the_class_wise_error() -> None:
+    """Whether it holds each once or twice."""
+    dense = DensePredictions(**outputs(3), ignore_index=255)
+    reduced = Subject.of(dense, 15, name="images", positive_class=None).reduced(15, ())
+    assert reduced.classwise is not None
+    assert reduced.clusters is not None
+    counts = np.ones((2, len(reduced.clusters))) * [[1], [2]]
+    assert reduced.classwise(counts) == pytest.approx([reduced.values["classwise_ece"]] * 2)
 
 
 def test_images_without_a_position_that_counts_are_not_counted(tmp_path) -> None:
@@ -140,6 +152,12 @@ def test_rows_of_images_are_the_metrics_of_each() -> None:
             assert row.count == alone.num_samples == 56
 
 
+def test_an_event_at_one_half_is_not_predicted() -> None:
+    """As everywhere: of two equally probable classes the lower one counts."""
+    (row,) = image_rows(DensePredictions(logits=np.zeros((1, 2, 2, 2)), labels=np.array([[[0, 1], [1, 1]]])))
+    assert (row.accuracy, row.mean_confidence) == (0.25, 0.5)
+
+
 def test_calibrators_take_positions() -> None:
     """Fitted on images as on their positions, and they give probabilities of the images' shape."""
     given = outputs(3, num_images=3)
@@ -174,6 +192,29 @@ def test_files_are_read_one_image_at_a_time(tmp_path) -> None:
         assert dense.names == (tuple(f"street{k}" for k in range(4)) if place == "each" else tuple("0123"))
 
 
+@pytest.mark.parametrize("apart", [False, True], ids=["one file", "a file for each image"])
+def test_whoever_sums_up_which_image_the_bits_are_the_same(apart, tmp_path) -> None:
+    """Workers that open the folder themselves and begin at its end find the answer of one process."""
+    given = outputs(3, num_images=8)
+    for name in ("logits", "labels"):
+        if apart:
+            (tmp_path / name).mkdir()
+            for place, values in enumerate(given[name]):
+                np.save(tmp_path / name / f"{place}.npy", values)
+        else:
+            np.save(tmp_path / f"{name}.npy", given[name])
+    dense = load_dense(tmp_path, ignore_index=255)
+    quick = {"bootstrap": 10, "null_draws": 10, "calibrators": []}
+
+    def backwards(task, items):
+        found = {item: pickle.loads(pickle.dumps(task))(item) for item in reversed(items)}
+        return (found[item] for item in items)
+
+    wanted = evaluate(dense, **quick)
+    assert evaluate(dense, spread=backwards, **quick).to_json() == wanted.to_json()
+    assert len(pickle.dumps(dense)) < 4000  # where the files lie, not what they hold
+
+
 def test_probabilities_and_sizes_may_differ(tmp_path) -> None:
     """Probabilities give what their logits give; images need not be of one size; zeros are counted."""
     rng = np.random.default_rng(3)
@@ -195,6 +236,7 @@ def test_probabilities_and_sizes_may_differ(tmp_path) -> None:
     [
         ({"labels": np.zeros((3, 2, 2), int)}, "`labels` must hold 2 images; got 3"),
         ({"labels": np.full((2, 2, 2), 7)}, "image '0' holds 7: .* pass ignore_index=7"),
+        ({"labels": np.full((2, 2, 2), 3)}, "image '0' holds 3: .* pass ignore_index=3"),
         ({"labels": np.zeros((2, 2, 3), int)}, "image '0' has"),
         ({"logits": np.full((2, 3, 2, 2), np.nan)}, "finite numbers; image '0' holds nan"),
         ({"logits": np.zeros((2, 3))}, "shape"),

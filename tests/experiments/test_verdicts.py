@@ -87,6 +87,16 @@ def test_each_paper_is_a_family_over_all_pages(tmp_path: Path) -> None:
     assert text.index("## Mukhoti") < text.index(f"## {OTHERS}")
 
 
+def test_a_test_that_two_pages_share_counts_once(tmp_path: Path) -> None:
+    """The same p-value with the same evidence is one of the family's tests, and both pages have its q."""
+    pages: list[Page] = []
+    for name, family in {"one": [0.001, 0.04], "two": [0.001]}.items():
+        found = tuple(claim(f"{p}", "Mukhoti", p) for p in family)
+        pages.append(Page(name=name, template=tmp_path, claims=lambda _, found=found: found))
+        (tmp_path / f"{name}.json").write_text("{}", encoding="utf-8")
+    assert [each.q for each in every_claim(pages, tmp_path)] == pytest.approx([0.002, 0.04, 0.002])
+
+
 def test_statuses_are_written_again() -> None:
     """Only those of rows that rest on studies; what tests decide stays."""
     page = Page(name="one", template=Path())

@@ -63,7 +63,7 @@ class Subject:
             if positive_class is not None:
                 raise InputError(
                     "`positive_class` must not be given for images or for tables that are read part by part: "
-                    "of two classes, class 1 is judged."
+                    "of two classes, class 1 is judged; without --engine a table is read whole."
                 )
             return (
                 _of_images(given, num_bins, spread)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from calibrant.experiments.claims import LEVEL, OWN, PRACTICE, Claim
 from calibrant.experiments.study import Page
@@ -32,14 +33,17 @@ _COLUMNS = (
     "*p* is that of the test which the verdict's interval inverts (two-sided, Student's t over seeds, or as "
     "the study says; of claims with several parts the largest, or, where a part fails, the smallest times "
     "their number). *q* is p adjusted by Benjamini and Hochberg's method for all claims of the paper on all "
-    f"pages, at {1 - LEVEL:.0%}. Studies share data and seeds, so their tests hang together; the method "
-    "allows for positive dependence only. *After q* is what it leaves of the verdict; a dash where counts, "
-    "not an interval, decide. The last column points to the list below each table, which says what the study "
-    "does otherwise than the paper."
+    f"pages, at {1 - LEVEL:.0%}; a test that two pages make of the same runs counts once. Studies share data "
+    "and seeds, so their tests hang together; the method allows for positive dependence only. *After q* is "
+    "what it leaves of the verdict; a dash where counts, not an interval, decide. The last column points to "
+    "the list below each table, which says what the study does otherwise than the paper."
 )
 _ORDER = ("holds", "does not hold", "undecided")
 _COMPUTED = re.compile(r" here( \(\d+ of \d+\))?$|^depends on the \w+$")
 _CITED = re.compile(r"<!-- (.*?) -->")
+
+
+_Test: TypeAlias = tuple[float | None, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,21 +89,32 @@ def every_claim(pages: Iterable[Page], folder: Path) -> list[Found]:
     """Every claim that the results files in a folder decide, adjusted within each paper.
 
     The adjustment is that of Benjamini and Hochberg: of what is still decided by it, one in twenty is a
-    chance finding on average. Claims that no interval decides are not in it.
+    chance finding on average. Claims that no interval decides are not in it; two pages that find the same
+    p-value with the same evidence, since they share runs, count as one test.
     """
     found = [
         Found(page=page, paper=paper_of(claim.source), claim=claim)
         for page in pages
         for claim in page.claims(page.read(folder))
     ]
-    done: dict[str, float] = {}
+    done: dict[tuple[str, _Test], float] = {}
     for paper in dict.fromkeys(each.paper for each in found):
-        ps = {each.name: each.claim.p_value for each in found if each.paper == paper}
-        family = {name: p for name, p in ps.items() if p is not None}
-        done |= dict(zip(family, adjusted([*family.values()], "benjamini-hochberg"), strict=True))
+        family = {
+            _test(each.claim): p
+            for each in found
+            if each.paper == paper and (p := each.claim.p_value) is not None
+        }
+        adjusted_ps = adjusted([*family.values()], "benjamini-hochberg")
+        done |= {(paper, test): q for test, q in zip(family, adjusted_ps, strict=True)}
     return [
-        Found(page=each.page, paper=each.paper, claim=each.claim, q=done.get(each.name)) for each in found
+        Found(page=each.page, paper=each.paper, claim=each.claim, q=done.get((each.paper, _test(each.claim))))
+        for each in found
     ]
+
+
+def _test(claim: Claim) -> _Test:
+    """What tells tests apart: pages that share runs may ask them the same, which is one test."""
+    return claim.p_value, claim.evidence
 
 
 def page_text(found: Sequence[Found]) -> str:

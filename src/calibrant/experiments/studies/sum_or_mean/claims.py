@@ -71,7 +71,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
 
 
 def _on_the_tail(claim: Claim) -> Claim:
-    return replace(claim, key=f"{TAIL}, {claim.key}", statement=f"{claim.statement}, on the {TAIL}")
+    return replace(claim, key=f"{claim.key}, {TAIL}", statement=f"{claim.statement}, on the {TAIL}")
 
 
 def _asked(numbers: Mapping[str, Any]) -> list[Claim]:

@@ -99,6 +99,6 @@ LOSSES = Setting(
 RESNET_HOURS = 0.44 * (45_000 // 128 + 1) * 60 / 3600
 """CPU hours of a run on CIFAR-10 with a ResNet of 20 layers: a step took 0.44 CPU seconds, 60 epochs."""
 TAIL = "long tail"
-"""With it the keys of claims about long-tailed images begin."""
+"""With it the keys of claims about long-tailed images end."""
 PARTS: Mapping[str, float] = {"ways": BALANCED.imbalance, "tail": LONG_TAIL.imbalance}
 """The parts of the results by their images: what each is called there, and its imbalance."""
