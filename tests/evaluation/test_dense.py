@@ -13,6 +13,7 @@ import torch
 from calibrant import InputError, evaluate, load_calibrator, metrics
 from calibrant.calibrators import TemperatureScaling
 from calibrant.evaluation import Evaluation, check, compare, image_rows
+from calibrant.evaluation.subject import Subject
 from calibrant.predictions import DensePredictions, load_dense, predictions_of_positions
 from command_line import call
 
@@ -74,6 +75,16 @@ def test_intervals_and_classes_are_those_of_whole_images(both) -> None:
     assert images.verdict.direction == flat.verdict.direction == "over-confident"
     assert any("12 images were judged" in note for note in images.notes)
     json.loads(images.to_json())
+
+
+def test_a_resample_of_every_image_has_the_class_wise_error() -> None:
+    """Whether it holds each once or twice."""
+    dense = DensePredictions(**outputs(3), ignore_index=255)
+    reduced = Subject.of(dense, 15, name="images", positive_class=None).reduced(15, ())
+    assert reduced.classwise is not None
+    assert reduced.clusters is not None
+    counts = np.ones((2, len(reduced.clusters))) * [[1], [2]]
+    assert reduced.classwise(counts) == pytest.approx([reduced.values["classwise_ece"]] * 2)
 
 
 def test_images_without_a_position_that_counts_are_not_counted(tmp_path) -> None:
@@ -139,6 +150,12 @@ def test_rows_of_images_are_the_metrics_of_each() -> None:
             found = [row.ece, row.nll, row.brier, row.accuracy, row.gap]
             assert found == pytest.approx([float(each) for each in wanted])
             assert row.count == alone.num_samples == 56
+
+
+def test_an_event_at_one_half_is_not_predicted() -> None:
+    """As everywhere: of two equally probable classes the lower one counts."""
+    (row,) = image_rows(DensePredictions(logits=np.zeros((1, 2, 2, 2)), labels=np.array([[[0, 1], [1, 1]]])))
+    assert (row.accuracy, row.mean_confidence) == (0.25, 0.5)
 
 
 def test_calibrators_take_positions() -> None:
@@ -219,6 +236,7 @@ def test_probabilities_and_sizes_may_differ(tmp_path) -> None:
     [
         ({"labels": np.zeros((3, 2, 2), int)}, "`labels` must hold 2 images; got 3"),
         ({"labels": np.full((2, 2, 2), 7)}, "image '0' holds 7: .* pass ignore_index=7"),
+        ({"labels": np.full((2, 2, 2), 3)}, "image '0' holds 3: .* pass ignore_index=3"),
         ({"labels": np.zeros((2, 2, 3), int)}, "image '0' has"),
         ({"logits": np.full((2, 3, 2, 2), np.nan)}, "finite numbers; image '0' holds nan"),
         ({"logits": np.zeros((2, 3))}, "shape"),

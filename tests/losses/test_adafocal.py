@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,13 @@ def test_twelve_rounds_of_the_authors_code(golden: Callable[[str], Any]) -> None
             torch.testing.assert_close(torch.autograd.grad(loss, leaf)[0][: len(rows)], rows, **SINGLE)
         negative += int((expected < 0).sum())
     assert negative > 0  # the inverse branch was taken
+
+
+def test_an_edge_belongs_to_the_bin_above() -> None:
+    """A probability of exactly one half, where a bin ends, has the exponent of the next one."""
+    gammas, edges = torch.tensor([2.0, -1.0]), torch.tensor([0.0, 0.5, 1.0])
+    found = losses.adafocal_loss(torch.zeros(1, 2), torch.tensor([0]), gammas=gammas, edges=edges)
+    assert found.item() == pytest.approx(1.5 * math.log(2), rel=1e-6)
 
 
 def test_starts_as_focal_loss() -> None:

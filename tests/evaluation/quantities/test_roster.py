@@ -25,6 +25,7 @@ from rich.console import Console
 import calibrant
 from calibrant import InputError, metrics
 from calibrant.evaluation import check, compare, evaluate, quantities
+from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.quantities import roster
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.l2_ece import L2_ECE
@@ -239,6 +240,24 @@ def test_declarations_are_whole(each: Quantity) -> None:
         assert each.better in {"lower", "higher"}
     assert each.default or each.shown == Shown()  # what is asked for is shown anyway
     assert {form.key for kind in KINDS for form in each.forms(kind)} <= {each.key, each.event_key}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_better_way_is_that_of_better_predictions(kind: Kind, made: Maker) -> None:
+    """Where a quantity says which way is better, labels at random or logits too flat are worse that way."""
+    honest, flat = made(kind, 600), made(kind, 600, sharpness=0.2)
+    if kind == "top_label":
+        wrong = Predictions(confidence=honest.confidence, correct=~honest.correct)
+    else:
+        wrong = Predictions(logits=honest.scores, labels=honest.labels.roll(1, 0), kind=kind)
+    good, *bad = (reduce_predictions(each, 15, metrics=roster.extras()) for each in (honest, flat, wrong))
+    seen = 0
+    for form in (form for each in roster.ROSTER for form in each.forms(kind)):
+        if form.better in {"lower", "higher"} and form.key in good.values:
+            worst = max(form.sign * each.values[form.key] for each in bad)
+            assert worst > form.sign * good.values[form.key], form.key
+            seen += 1
+    assert seen > 8
 
 
 def test_declarations_cost_nothing_to_import() -> None:
