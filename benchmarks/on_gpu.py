@@ -14,6 +14,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from environment import environment, write
@@ -31,6 +32,7 @@ METRICS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "NLL": metrics.negative_log_likelihood,
 }
 SAMPLES, CLASSES = 1_000_000, 10
+LAST_LAYER = 4096, 2048, 128_256  # rows, width, classes
 
 
 def timed(call: Callable[[], torch.Tensor], device: str, repeats: int) -> dict[str, float | None]:
@@ -98,6 +100,25 @@ def of_metrics(device: str, repeats: int) -> dict[str, object]:
     return found
 
 
+def of_last_layer(device: str, repeats: int) -> dict[str, object]:
+    """The focal loss of a last layer in bfloat16, forward and backward, by torch and by the Triton kernel."""
+    rows, width, classes = LAST_LAYER if device.startswith("cuda") else (64, 32, 1000)
+    generator = torch.Generator().manual_seed(0)
+    hidden, weight = (torch.randn(each, width, generator=generator) for each in (rows, classes))
+    labels = torch.randint(classes, (rows,), generator=generator).to(device)
+    layer = [each.to(device, torch.bfloat16).requires_grad_() for each in (hidden / width**0.5, weight)]
+
+    def step(kernel: Literal["torch", "triton"]) -> torch.Tensor:
+        value = losses.linear_focal_loss(*layer, labels, kernel=kernel)
+        torch.autograd.grad(value, layer)
+        return value
+
+    kernels: tuple[Literal["torch", "triton"], ...] = ("torch", "triton")
+    if not device.startswith("cuda"):
+        kernels = ("torch",)
+    return {kernel: timed(lambda kernel=kernel: step(kernel), device, repeats) for kernel in kernels}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda")
@@ -108,6 +129,7 @@ def main() -> None:
         "device": torch.cuda.get_device_name() if arguments.device.startswith("cuda") else arguments.device,
         "repeats": arguments.repeats,
         "losses": of_losses(arguments.device, arguments.repeats),
+        "last layer": of_last_layer(arguments.device, arguments.repeats),
         "metrics": of_metrics(arguments.device, arguments.repeats),
     }
     if arguments.device == "cpu":

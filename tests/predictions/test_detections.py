@@ -66,6 +66,29 @@ def test_they_are_predictions_in_clusters(files) -> None:
     assert found.notes == ("1 detections of crowds are left out.",)
 
 
+def test_groups_may_be_bands_of_the_boxes(files) -> None:
+    """In place of the classes; other names, and columns that boxes do not have, are refused."""
+    found = load_detections(*files).predictions(bands=["width:0.15"])
+    assert found.groups == ("width=<0.15", "width=<0.15", "width=<0.15", "width=<0.15", "width=0.15+")
+    assert load_detections(*files).predictions(bands=["x:0.2", "height:0.25"]).groups[2:4] == (
+        "x=0.2+; height=<0.25",
+        "x=<0.2; height=<0.25",
+    )
+    with pytest.raises(InputError, match="`bands` must be among x, y, width, height of boxes; got 'area'"):
+        load_detections(*files).predictions(bands=["area"])
+    done = call(
+        "evaluate",
+        files[0].name,
+        "--annotations",
+        files[1].name,
+        "--cluster",
+        "patient",
+        folder=files[0].parent,
+    )
+    assert done.returncode == 2
+    assert "--cluster is for tables; leave it out with --annotations" in done.stderr
+
+
 def test_commands_read_them_by_their_annotations(files, tmp_path) -> None:
     """Evaluate and fit take results with --annotations and --iou, and resample images."""
     truth, found = json.loads(files[1].read_text()), []

@@ -76,7 +76,8 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
             "--bands",
             metavar="NAMES",
             help="Columns of numbers whose bands are groups: position, or position:0:128:512. "
-            "predicted-frequency: how often FILE predicts the class that is predicted.",
+            "predicted-frequency: how often FILE predicts the class that is predicted. Of boxes: x, y, width "
+            "or height, in shares of the image.",
         ),
     ),
     "annotations": (
@@ -136,7 +137,8 @@ class Reading:
         from calibrant.predictions.frequency import by_frequency
 
         if self.annotations is not None:
-            return load_detections(path, self.annotations, iou=self.iou).predictions()
+            self._refuse_columns()
+            return load_detections(path, self.annotations, iou=self.iou).predictions(bands=self.bands)
         file, form, name = path, self.form, None
         if is_pipe(path):
             file, form, name = _kept(path, form)
@@ -154,6 +156,18 @@ class Reading:
         if FREQUENCY in self.bands:
             found = by_frequency(found)
         return self._in_clusters(found, path)
+
+    def _refuse_columns(self) -> None:
+        """Boxes have no columns: images are their clusters, classes or bands of the boxes their groups."""
+        for option, given in {
+            "--label-column": self.label_column,
+            "--prob-columns": self.prob_columns,
+            "--logit-columns": self.logit_columns,
+            "--group-column": self.group_column,
+            "--cluster": self.cluster,
+        }.items():
+            if given:
+                raise InputError(f"{option} is for tables; leave it out with --annotations.")
 
     def _in_clusters(self, found: Predictions, path: Path) -> Predictions:
         """The predictions, whose groups may be their clusters."""

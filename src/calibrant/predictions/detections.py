@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.errors import InputError
+from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.contents import Source
+from calibrant.predictions.formats.columns import groups_together
 from calibrant.predictions.table import Predictions
 
 COVARIATES = ("x", "y", "width", "height")
@@ -49,17 +51,34 @@ class Detections:
             raise InputError(f"`names` must be among {', '.join(COVARIATES)}; got {unknown[0]!r}.")
         return self.boxes[:, [COVARIATES.index(name) for name in wanted]]
 
-    def predictions(self) -> Predictions:
-        """Confidences with what became of them, classes as groups and images as clusters."""
+    def predictions(self, *, bands: Sequence[str] = ()) -> Predictions:
+        """Confidences with what became of them, classes as groups and images as clusters.
+
+        Args:
+            bands: Which of x, y, width and height make the groups in place of the classes, by bands of
+                them: ``width``, or ``width:0:0.1:0.3`` where it is said where they begin.
+
+        Raises:
+            InputError: If a name is none of these, or bands do not begin at rising numbers.
+        """
+        groups = self._in_bands(bands) if bands else self.classes
         note = f"{self.num_left_out:,} detections of crowds are left out." if self.num_left_out else None
         return Predictions(
             confidence=self.confidences,
             correct=self.correct,
-            groups=self.classes,
+            groups=groups,
             clusters=self.images,
             source=self.source,
             notes=() if note is None else (note,),
         )
+
+    def _in_bands(self, bands: Sequence[str]) -> list[str]:
+        found: dict[str, list[str]] = {}
+        for name, starts in map(named_bands, bands):
+            if name not in COVARIATES:
+                raise InputError(f"`bands` must be among {', '.join(COVARIATES)} of boxes; got {name!r}.")
+            found[name] = bands_of(self.covariates([name])[:, 0], name=name, starts=starts)
+        return groups_together(found)
 
 
 def load_detections(
