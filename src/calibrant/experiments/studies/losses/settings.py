@@ -30,6 +30,7 @@ DEPARTURES: Mapping[str, tuple[Departure, ...]] = {
 """What the study does otherwise than a paper, by the source of the claims that may depend on it."""
 AFTER = "Temperatures are fitted by likelihood where the papers choose them by ECE."
 """What is done otherwise wherever losses are compared after temperature scaling."""
+UNBALANCED = " None of the papers has long-tailed images."
 BY_LIKELIHOOD = Departure(
     verdict="depends on the criterion",
     what="Temperatures and exponents are fitted by likelihood here; Komisarenko and Kull (2024) choose them "

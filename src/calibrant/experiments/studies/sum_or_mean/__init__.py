@@ -19,7 +19,7 @@ PAGE = Page(
     claims=claims,
     exchanged=swapped,
     departs="A small network on 10,000 images of Fashion-MNIST where the papers have ResNets on CIFAR-10. "
-    f"{AFTER}",
+    f"{AFTER} None of the papers has long-tailed images.",
     kept=kept_of,
     numbers=numbers_of,
     digits=DIGITS,
