@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -10,7 +11,13 @@ import pytest
 import torch
 
 import calibrant
-from calibrant.calibrators import BiasCorrectedTemperatureScaling, adjust_to_prior, shift_of
+from calibrant.calibrators import (
+    BiasCorrectedTemperatureScaling,
+    TemperatureScaling,
+    adjust_to_prior,
+    shift_of,
+)
+from calibrant.cli.apply import _notes_on_shift
 
 MEANS = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.5]])
 
@@ -121,3 +128,15 @@ def test_other_class_names_are_refused(run, tmp_path) -> None:
     assert refused.returncode == 2
     assert "dog, cat, cow" in refused.stderr
     assert not (tmp_path / "turned_out.npz").exists()
+
+
+def test_a_shift_that_cannot_be_seen_is_said() -> None:
+    """A calibrator that does not tell what it was fitted on is applied, with a note."""
+    fitted = TemperatureScaling().fit([4.0] * 10, [1] * 7 + [0] * 3)
+    assert _notes_on_shift(fitted, torch.tensor([4.0] * 10)) == ()
+    fitted.fit_result_ = dataclasses.replace(fitted.fit_result_, profile=None)
+    (note,) = _notes_on_shift(fitted, torch.tensor([4.0]))
+    assert (
+        note
+        == "The calibrator does not tell what it was fitted on, so whether these data differ is not known."
+    )

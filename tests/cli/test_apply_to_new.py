@@ -124,3 +124,19 @@ def test_a_file_for_each_image(run, tmp_path) -> None:
     packed = run("apply", "t.safetensors", "new.npz", "--out", "other")
     assert "new.npz must be a folder to be repaired image by image" in packed.stderr
     assert sorted(each.name for each in tmp_path.iterdir() if "other" in each.name) == []
+
+
+def test_images_of_two_classes(run, tmp_path) -> None:
+    """A calibrator of log-odds takes the difference of their logits, and both classes come back."""
+    rng = np.random.default_rng(3)
+    logits = rng.normal(size=(3, 2, 4, 5))
+    odds = rng.normal(size=60)
+    fitted = TemperatureScaling().fit(3 * odds, (odds + rng.logistic(size=60) > 0).astype(int))
+    fitted.save(tmp_path / "t.safetensors")
+    (tmp_path / "streets").mkdir()
+    np.save(tmp_path / "streets" / "logits.npy", logits)
+    done = run("apply", "t.safetensors", "streets", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    wanted = fitted.predict_proba((logits[:, 1] - logits[:, 0]).ravel()).numpy().reshape(3, 4, 5)
+    made = np.load(tmp_path / "out" / "probs.npy")
+    np.testing.assert_allclose(made, np.stack([1 - wanted, wanted], axis=1), rtol=0, atol=1e-12)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from calibrant import InputError, evaluate, load_calibrator, metrics
-from calibrant.calibrators import TemperatureScaling
+from calibrant.calibrators import TemperatureScaling, build
 from calibrant.evaluation import Evaluation, check, compare, image_rows
 from calibrant.evaluation.subject import Subject
 from calibrant.predictions import DensePredictions, load_dense, predictions_of_positions
@@ -171,6 +171,20 @@ def test_calibrators_take_positions() -> None:
     torch.testing.assert_close(dense(logits).exp(), expected)
     with pytest.raises(InputError, match="no position is left"):
         TemperatureScaling().fit(given["logits"], np.full((3, 8, 8), 255), ignore_index=255)
+
+
+@pytest.mark.parametrize("name", ["vector", "histogram"])
+def test_calibrators_with_numbers_for_each_class_take_further_dimensions(name) -> None:
+    """Of volumes ``(N, C, D, H, W)`` each class has its own at every position."""
+    given = outputs(3, num_images=2)
+    logits = given["logits"].reshape(2, 3, 2, 4, 8).astype(np.float64)
+    labels = given["labels"].reshape(2, 2, 4, 8)
+    flat, kept = np.moveaxis(logits, 1, -1).reshape(-1, 3), labels.reshape(-1) != 255
+    volumes = build(name).fit(logits, labels, ignore_index=255)
+    rows = build(name).fit(flat[kept], labels.reshape(-1)[kept])
+    found = volumes.predict_proba(logits)
+    assert found.shape == logits.shape
+    assert torch.equal(found.movedim(1, -1).reshape(-1, 3), rows.predict_proba(flat))
 
 
 def test_files_are_read_one_image_at_a_time(tmp_path) -> None:

@@ -244,13 +244,13 @@ def test_declarations_are_whole(each: Quantity) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_better_way_is_that_of_better_predictions(kind: Kind, made: Maker) -> None:
-    """Where a quantity says which way is better, labels at random or logits too flat are worse that way."""
-    honest, flat = made(kind, 600), made(kind, 600, sharpness=0.2)
+    """Labels at random, or logits too flat or too high, are worse the way that a quantity says is worse."""
+    honest, *off = (made(kind, 600, **how) for how in ({}, {"sharpness": 0.2}, {"shift": 2.0}))
     if kind == "top_label":
         wrong = Predictions(confidence=honest.confidence, correct=~honest.correct)
     else:
         wrong = Predictions(logits=honest.scores, labels=honest.labels.roll(1, 0), kind=kind)
-    good, *bad = (reduce_predictions(each, 15, metrics=roster.extras()) for each in (honest, flat, wrong))
+    good, *bad = (reduce_predictions(each, 15, metrics=roster.extras()) for each in (honest, *off, wrong))
     seen = 0
     for form in (form for each in roster.ROSTER for form in each.forms(kind)):
         if form.better in {"lower", "higher"} and form.key in good.values:
