@@ -16,7 +16,7 @@ from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.quantities.kolmogorov_smirnov import value as largest_sum
 from calibrant.evaluation.verdict.finding import find
 from calibrant.experiments.studies.coverage import COVERAGE, PAGE
-from calibrant.experiments.studies.coverage.again import compared, run_again
+from calibrant.experiments.studies.coverage.again import run_again
 from calibrant.experiments.studies.coverage.claims import (
     Share,
     claims,
@@ -33,7 +33,7 @@ from calibrant.experiments.studies.coverage.measure import (
     procedure_of,
     run_coverage,
 )
-from calibrant.experiments.studies.coverage.numbers import numbers_of
+from calibrant.experiments.studies.coverage.numbers import compared, numbers_of
 from calibrant.experiments.studies.coverage.populations import (
     Normal,
     coarser,

@@ -234,7 +234,10 @@ ARRAYS = {
     ),
     "logits called probs": (
         {"probs": LOGITS},
-        "`probs` must lie in [0, 1]; row 0 holds 2; if these are logits, name them `logits`.",
+        (
+            "`probs` must lie in [0, 1]; row 0 holds 2; if these are logits, name them `logits`; "
+            "if all are percentages, divide them by 100 (or say `percent=True`, --percent)."
+        ),
     ),
     "negative": (
         {"probs": changed(PROBS, (2, 0), -0.2)},

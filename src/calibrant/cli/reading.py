@@ -91,7 +91,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "percent": (
         bool,
         typer.Option(
-            "--percent", help="Probabilities are percentages. Numbers up to 100 are recognised without."
+            "--percent", help="Probabilities are percentages. Recognised without where most numbers exceed 1."
         ),
     ),
     "kind": (

@@ -347,6 +347,9 @@ def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
     remedy = "if these are logits, name them `logits`"
     if name == "confidence":
         remedy = "it is the probability of the predicted class"
+    if float(low) >= 0 and 2 < float(high) <= 100:
+        likelier = "correct it if it is a slip" if probs.ndim == 1 else remedy
+        remedy = f"{likelier}; if all are percentages, divide them by 100 (or say `percent=True`, --percent)"
     if -ROW_SUM_TOLERANCE <= value < 0:
         remedy = "set it to 0 if it is round-off"
     raise InputError(f"`{name}` must lie in [0, 1]; row {row} holds {value:g}; {remedy}.")

@@ -94,8 +94,8 @@ def load_predictions(
         kind: The kind that the file must hold; needed only for ``"multilabel"`` if neither labels nor the
             file say so.
         columns: What the columns of a table are called, where they have names of their own.
-        percent: Whether probabilities are percentages; by default where all lie between 0 and 100, some above
-            2, and those of several classes sum to 100, which is noted.
+        percent: Whether probabilities are percentages; by default where all have a ``%`` sign, or lie between
+            0 and 100, some above 2, and at least half exceed 1 or those of several classes sum to 100; noted.
         lm_score: How answers are scored in samples of lm-evaluation-harness: ``"acc"`` for the softmax of
             their log-likelihoods, ``"acc_norm"`` for that of their log-likelihoods per character,
             ``"acc_bytes"`` per byte.

@@ -13,6 +13,8 @@ from calibrant._math.errors import InputError
 
 LARGEST_SHARE = 2.0
 """What no probability reaches by rounding."""
+SHARE_ABOVE_ONE = 0.5
+"""Of a single column, at least, so that a slip in a few cells does not divide all the others."""
 _DIVIDED = "holds percentages and was divided by 100."
 SPACES = ("probs", "confidence")
 
@@ -45,7 +47,7 @@ def were_percentages(notes: Iterable[str]) -> bool:
 
 
 def _are_percentages(values: np.ndarray[Any, np.dtype[Any]] | Tensor) -> bool:
-    """Whether all lie between 0 and 100, some beyond any probability, and rows sum to 100."""
+    """Whether all lie in [0, 100], some beyond any probability, and most exceed 1 or rows sum to 100."""
     try:
         table = torch.as_tensor(values)
     except TypeError:  # texts
@@ -54,4 +56,6 @@ def _are_percentages(values: np.ndarray[Any, np.dtype[Any]] | Tensor) -> bool:
         return False
     if not (float(table.min()) >= 0 and LARGEST_SHARE < float(table.max()) <= 100):
         return False
-    return table.ndim == 1 or bool(((table.to(torch.float64).sum(dim=1) - 100).abs() <= 1).all())
+    if table.ndim == 1:
+        return float((table > 1).to(torch.float64).mean()) >= SHARE_ABOVE_ONE
+    return bool(((table.to(torch.float64).sum(dim=1) - 100).abs() <= 1).all())

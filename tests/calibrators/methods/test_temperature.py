@@ -103,7 +103,7 @@ def test_slopes_are_derivatives(calibrated: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("objective", ["nll", "brier", "ece", "adaptive_ece", "smce"])
-@settings(max_examples=15)  # each against a hundred temperatures
+@settings(max_examples=10)  # each against a hundred temperatures
 @given(data=st.data())
 def test_continuous_search_is_at_least_as_good_as_the_grid(objective: Any, data: st.DataObject) -> None:
     """On its own objective, whatever the data."""

@@ -129,6 +129,15 @@ def test_a_share_of_clusters_counts_as_that_of_fewer_samples() -> None:
     assert effective_share_number(np.ones(400), None, codes) == pytest.approx(80)
 
 
+def test_rows_that_stand_for_many_are_worth_as_many() -> None:
+    """Sums of batches of independent samples tell as much as these, not as the few rows of sums."""
+    rng = np.random.default_rng(0)
+    right = rng.binomial(1000, 0.8, 200).astype(float)  # of a thousand in each batch
+    outcomes, codes = np.repeat([1.0, 0.0], 200), np.tile(np.arange(200), 2)
+    counts = np.concatenate([right, 1000 - right])
+    assert effective_share_number(outcomes, counts, codes, counts) == pytest.approx(200_000, rel=0.2)
+
+
 def test_whole_clusters_are_drawn_and_left_out() -> None:
     """Each draw takes the rows of a cluster equally often, as many clusters as there are."""
     codes = np.array([0, 0, 0, 1, 2, 2])

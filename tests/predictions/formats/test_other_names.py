@@ -117,6 +117,18 @@ def test_percentages_are_not_guessed_where_they_may_be_probabilities(tmp_path) -
         read(tmp_path, "p.csv", "label,prob_a,prob_b\na,3,4\nb,50,50\n")
 
 
+@pytest.mark.parametrize("columns", ["label,prob", "correct,confidence"])
+def test_a_slip_does_not_make_percentages_of_all_the_others(tmp_path, columns) -> None:
+    """One value among probabilities, or one cell with a sign, is told with its line and what to do."""
+    text = columns + "\n1,0.7\n0,{}\n0,0.5\n"
+    with pytest.raises(
+        InputError, match=r"in \[0, 1\]; line 3 holds 37; correct it .* percentages.*--percent"
+    ):
+        read(tmp_path, "p.csv", text.format("37"))
+    with pytest.raises(InputError, match="% sign or none; line 3 has one, line 2 lacks one"):
+        read(tmp_path, "p.csv", text.format("37%"))
+
+
 def test_tabs_part_the_cells_of_tsv(tmp_path) -> None:
     """What is saved as .tsv has tabs and comes back."""
     given = Predictions(probs=[[0.25, 0.75], [0.5, 0.5]], labels=[1, 0])

@@ -93,7 +93,7 @@ def effective_number_of(reduced: Reduced, key: str) -> float:
         return reduced.effective_samples
     above, below = reduced.ratios[key]
     shares = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
-    return effective_share_number(shares, below, reduced.clusters)
+    return effective_share_number(shares, below, reduced.clusters, reduced.events[""][0].numbers)
 
 
 def reduce_predictions(

@@ -44,7 +44,9 @@ def reliability_curve(name: str, events: Events, null_outcomes: Matrix, num_bins
         if events.clusters is not None:
             inside = index == b
             part = None if events.weights is None else events.weights[inside]
-            number = effective_share_number(events.outcomes[inside], part, within(events.clusters, inside))
+            codes = within(events.clusters, inside)
+            numbers = None if events.numbers is None else events.numbers[inside]
+            number = effective_share_number(events.outcomes[inside], part, codes, numbers)
         interval = wilson_interval(share, number, level)
         bins.append((confidence[b] / mass[b], share, *interval, *expected))
     confidence, accuracy, low, high, expected_low, expected_high = zip(*bins, strict=True)

@@ -142,13 +142,19 @@ def number_of_clusters(weights: Vector | None, codes: Indices) -> float:
     return float(totals.sum()) ** 2 / squares if squares > 0 else 0.0
 
 
-def effective_share_number(outcomes: Vector, weights: Vector | None, codes: Indices) -> float:
-    """How many independent samples would tell a share as well: the clusters where all are alike."""
+def effective_share_number(
+    outcomes: Vector, weights: Vector | None, codes: Indices, numbers: Vector | None = None
+) -> float:
+    """How many independent samples would tell a share as well: the clusters where all are alike.
+
+    It is no more than there are samples, of which each row stands for one, or for such ``numbers``.
+    """
     share, variance = mean_and_variance(outcomes, weights, codes)
     clusters = number_of_clusters(weights, codes)
     if variance <= 0 or not 0 < share < 1:
         return clusters
-    return min(max(share * (1 - share) / variance, 1.0), float(len(outcomes)))
+    most = float(len(outcomes) if numbers is None else numbers.sum())
+    return min(max(share * (1 - share) / variance, 1.0), most)
 
 
 def cluster_note(names: Sequence[str]) -> str:

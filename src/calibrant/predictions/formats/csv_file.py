@@ -34,12 +34,13 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
         _, header = next(numbered, (0, []))
         header = [name.strip() for name in header]
         number = float if delimiter == "," else _number
-        percent = False  # whether a cell says %
+        signed = unsigned = 0  # the first line with a % sign, and without
         titles = canonical(header, columns)
         layout = layout_of(titles)
         given, header = header, titles.names
         indices = [header.index(name) for name in (*layout.scores, *layout.weights)]
         others: dict[str, list[str]] = {name: [] for name in layout.others}
+        scored = indices[: len(layout.scores)]
         cells_of = [(header.index(name), column) for name, column in others.items()]
         numbers, places = array.array("d"), array.array("q")
         for line, cells in numbered:
@@ -47,21 +48,26 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
             _check_width(line, cells, header)
             try:
                 numbers.extend([number(cells[index]) for index in indices])
+                unsigned = unsigned or line
             except ValueError:
-                bare = [cell.strip().removesuffix("%") for cell in cells]
-                percent = percent or any(cells[index].strip().endswith("%") for index in indices)
-                try:
-                    numbers.extend([number(bare[index]) for index in indices])
-                except ValueError:
-                    raise InputError(_not_a_number(line, given, cells, indices, number)) from None
+                signs = [cells[index].strip().endswith("%") for index in scored]
+                signed = signed or line * any(signs)
+                unsigned = unsigned or line * (not all(signs))
+                bare = [cells[index].strip().removesuffix("%") for index in scored]
+                bare += [cells[index] for index in indices[len(scored) :]]
+                numbers.extend(_numbers(line, [given[index] for index in indices], bare, number))
             for index, column in cells_of:
                 column.append(cells[index].strip())
+    if signed and unsigned:
+        raise InputError(
+            f"all scores must have a % sign or none; line {signed} has one, line {unsigned} lacks one."
+        )
     table = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(indices))
     weights = dict.fromkeys(layout.weights, table[:, -1])
     scores = table[:, : len(layout.scores)]
     with lines_named(places):
         fields = fields_of_columns(layout, scores, others | weights)
-    return FileContents(fields=fields, lines=places, percent=percent)
+    return FileContents(fields=fields, lines=places, percent=signed > 0)
 
 
 def records_of(path: Path) -> tuple[list[dict[str, str]], list[int]]:
@@ -165,13 +171,12 @@ def _number(text: str) -> float:
     return float(text.replace(",", "."))
 
 
-def _not_a_number(
-    line: int, header: list[str], cells: list[str], indices: list[int], number: Callable[[str], float]
-) -> str:
-    """Which cell of a row is not a number."""
-    for index in indices:
+def _numbers(line: int, names: list[str], texts: list[str], number: Callable[[str], float]) -> list[float]:
+    """The numbers of a row, or which of its cells is none."""
+    numbers: list[float] = []
+    for name, text in zip(names, texts, strict=True):
         try:
-            number(cells[index])
+            numbers.append(number(text))
         except ValueError:
-            return f"line {line}, column `{header[index]}`: {shown(cells[index])} is not a number."
-    raise AssertionError
+            raise InputError(f"line {line}, column `{name}`: {shown(text)} is not a number.") from None
+    return numbers

@@ -62,11 +62,6 @@ class Cell:
         return tuple(self.title.encode())
 
 
-def place_of(cell: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What a cell is known by in records; a name that later ones have stands for nothing in earlier ones."""
-    return tuple(item for item in cell.items() if item[1] is not None)
-
-
 def cells_of(setting: Setting, folder: Path | None) -> Iterator[Cell]:
     """All cells but those of differences."""
     for classes in setting.classes:

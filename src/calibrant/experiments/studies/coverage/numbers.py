@@ -10,8 +10,6 @@ from typing import Any
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.experiments.means import rounded
 from calibrant.experiments.records import Record
-from calibrant.experiments.studies.coverage.again import compared
-from calibrant.experiments.studies.coverage.measure import place_of
 from calibrant.experiments.studies.coverage.settings import ERRORS, Setting
 
 Lists = Mapping[str, Sequence[float]]
@@ -165,3 +163,43 @@ def _share(which: Sequence[bool]) -> float:
 
 def _mean(values: Sequence[float]) -> float | None:
     return rounded(math.fsum(values) / len(values), 6) if values else None
+
+
+def place_of(cell: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a cell is known by in records; a name that later ones have stands for nothing in earlier ones."""
+    return tuple(item for item in cell.items() if item[1] is not None)
+
+
+def compared(cells: Sequence[Sequence[Record]]) -> dict[str, Mapping[str, float]]:
+    """Of each error the sets that were judged twice, and what became of their intervals.
+
+    ``moved`` counts those that hold the true error where they did not, or the other way round; ``width`` is
+    their mean width over the one before.
+    """
+    found: dict[str, list[tuple[bool, bool, float]]] = {}
+    for batches in cells:
+        last = {batch["seed"]: batch for batch in batches if "again" in batch}
+        before = {batch["seed"]: batch for batch in batches if "errors" in batch}
+        for seed, batch in last.items():
+            truth = before[seed]["truth"]
+            for key, now in batch["again"].items():
+                then = before[seed]["errors"][key]
+                ends = zip(then["low"], then["high"], now["low"], now["high"], strict=True)
+                found.setdefault(key, []).extend(
+                    (
+                        low - 1e-9 <= truth[key] <= high + 1e-9,
+                        new_low - 1e-9 <= truth[key] <= new_high + 1e-9,
+                        (new_high - new_low) / (high - low),
+                    )
+                    for low, high, new_low, new_high in ends
+                )
+    return {
+        key: {
+            "sets": len(each),
+            "before": round(sum(one for one, _, _ in each) / len(each), 8),
+            "covered": round(sum(other for _, other, _ in each) / len(each), 8),
+            "moved": sum(one != other for one, other, _ in each),
+            "width": round(sum(ratio for _, _, ratio in each) / len(each), 6),
+        }
+        for key, each in sorted(found.items(), key=lambda pair: ERRORS.index(pair[0]))
+    }

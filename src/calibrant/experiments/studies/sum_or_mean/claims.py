@@ -81,6 +81,7 @@ def _asked(numbers: Mapping[str, Any]) -> list[Claim]:
             claim,
             statement=f"{claim.statement} (with the sum)",
             departures=(*claim.departures, *((SUMMED,) if claim.source == FCL else ())),
+            arms=() if "brier" in claim.arms else claim.arms,  # two arms of two ways do not exchange
         )
         for claim in asked(_as_authors(numbers))
         if claim.source != PRACTICE and not (claim.source == FCL and "brier" in claim.arms)

@@ -56,6 +56,11 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **usual_words(numbers, ours, [*found.values()], {}),
         **_of_tail(tail),
+        "tail_equal": [
+            found[key]
+            for way, _ in EQUAL_STEPS
+            if (key := f"{equal_steps(way, 'temperature')}, {TAIL}") in found
+        ],
         "tail_asked": sum(key.endswith(TAIL) for key in found),
         **_not_run({"balanced": by_way, "long-tailed": tail}, numbers, numbers["cpu_seconds"] / ours),
         "tables": {TITLES[way]: _table(arms) for way, arms in by_way.items() if arms},
