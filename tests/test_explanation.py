@@ -142,8 +142,6 @@ def claims() -> list[list[str]]:
 
 CHECKED = {"holds", "holds with a condition", "does not hold", "not reproduced", "answered", "one seed"}
 """What a claim is called that tests check; of studies their verdicts decide."""
-WAITING = {"sst/binary-theory*"}
-"""Patterns of claims that are asked once three seeds are there."""
 CITED = re.compile(r"<!-- (.*?) -->")
 
 
@@ -185,7 +183,7 @@ def test_claims_cite_all_studies_that_bear_on_them() -> None:
     """Each pattern finds a claim; a claim is cited from every page that has it, with a link to the page."""
     for claim, _, _, _, check in claims():
         for pattern in (each.strip() for found in CITED.findall(check) for each in found.split("; ")):
-            assert fnmatch.filter(verdicts(), pattern) or pattern in WAITING, (claim, pattern)
+            assert fnmatch.filter(verdicts(), pattern), (claim, pattern)
         names = cited(check)
         keys = {name.partition("/")[2] for name in names}
         bearing = {name for name in verdicts() if name.partition("/")[2] in keys}

@@ -216,6 +216,17 @@ def test_answers_to_choose_from_are_classes(tmp_path) -> None:
     np.testing.assert_allclose(found.scores[1], [-3.0, -2.0, -1.0])  # (1, 2 and 4 characters)
 
 
+def test_blanks_of_an_answer_are_counted_as_the_harness_does(tmp_path) -> None:
+    """Only the blank before an answer is none of its own; one behind it decides which answer is chosen."""
+    samples = [choice(0, [-3.0, -2.2], "a", acc_norm=1.0), choice(1, [-1.0, -4.0], "a", acc_norm=1.0)]
+    for each in samples:
+        for request, answer in zip(each["arguments"].values(), (" a ", " b"), strict=True):
+            request["arg_1"] = answer  # lengths 2 and 1
+    # -1.5 and -2.2: without the blank behind it b would be chosen
+    found = read(tmp_path, "s.jsonl", lines(*samples), lm_score="acc_norm")
+    assert (found.kind, found.labels.tolist()) == ("multiclass", [0, 0])
+
+
 def test_targets_may_be_the_answers_themselves(tmp_path) -> None:
     """A target that is a number is an answer's place, unless the logged score says it is its text."""
     samples = [choice(0, [-1.0, -2.0], "a", acc=1.0), choice(1, [-1.0, -2.0], "bb", acc=0.0)]
@@ -249,11 +260,16 @@ def test_stated_confidences_of_generated_answers(tmp_path) -> None:
         answer(0, "4. Confidence: 90%", 1.0),
         answer(1, "I am 40% sure: 5", 0.0),
         answer(2, "4", 1.0),
+        answer(3, "4. Confidence: 80-90%", 1.0),
+        answer(4, "4. Confidence: 70%", 0.5),
         answer(0, "4. Confidence: 90%", 0.0, by="flexible"),
     ]
     found = read(tmp_path, "s.jsonl", lines(*samples))
     assert (found.confidence.tolist(), found.correct.tolist()) == ([0.9, 0.4], [True, False])
-    assert "1 of 3 answers state no confidence and are left out." in found.notes
+    assert "1 of 5 answers state no confidence and are left out." in found.notes
+    unread = 'a confidence that is not understood and are left out, such as "4. Confidence: 80-90%".'
+    assert f"1 of 5 answers state {unread}" in found.notes
+    assert "1 of 5 answers are not marked right or wrong by `exact_match` and are left out." in found.notes
     assert "Of the filters strict, flexible the first is judged." in found.notes
     repaired = found.replace_probs([0.8, 0.3])
     for out in (tmp_path / "out.jsonl", tmp_path / "out.json"):  # which samples remain, and what they are now

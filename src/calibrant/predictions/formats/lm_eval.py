@@ -10,8 +10,7 @@ the last counts. Whether the answer is right is the harness's own finding.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.spoken_confidence import spoken_confidence
 from calibrant.predictions.formats.stated import stated_fields
 
 LmScore: TypeAlias = Literal["acc", "acc_norm", "acc_bytes"]
@@ -29,13 +29,6 @@ MARKS_OF_ANSWERS = ("exact_match", "acc", "em", "correct", "score")
 
 WHICH_SAMPLE = ("doc_id", "filter", "target", "doc_hash", "prompt_hash", "target_hash")
 """What says which sample a row is of, and is kept beside repaired probabilities."""
-
-_STATED = re.compile(
-    r"(?:confidence|probability|certainty)\W{0,12}?(?:level|score|of|is|in my answer|\W){0,4}?"
-    r"(?P<number>\d+(?:[.,]\d+)?)\s*(?P<unit>%|percent|/\s*100?|/\s*10)?",
-    re.IGNORECASE,
-)
-_BEFORE = re.compile(r"(?P<number>\d+(?:[.,]\d+)?)\s*(?P<unit>%|percent)\s*(?:confiden|sure|certain)", re.I)
 
 
 def are_samples(records: Sequence[Mapping[str, Any]]) -> bool:
@@ -123,9 +116,10 @@ def _of_choices(samples: Sequence[Sample], score: LmScore, notes: tuple[str, ...
     if len(right) < len(samples):
         raise InputError(f"its targets name none of the answers, and it holds no `{score}` either.")
     confidence = [float(1 / np.exp(each - each.max()).sum()) for each in logits]
-    why = (
-        f"Questions have {min(sizes)} to {max(sizes)} answers" if len(sizes) > 1 else "Targets name no answer"
-    )
+    why = f"Questions have {min(sizes)} to {max(sizes)} answers"
+    if len(sizes) == 1:
+        named = any(None not in found for found in _by_targets(samples, logits))
+        why = f"The targets do not go with the logged `{score}`" if named else "Targets name no answer"
     return {
         "confidence": np.asarray(confidence),
         "correct": np.asarray(right, dtype=int),
@@ -134,20 +128,22 @@ def _of_choices(samples: Sequence[Sample], score: LmScore, notes: tuple[str, ...
 
 
 def _answers(sample: Sample) -> list[str]:
-    """The text of each answer, which is the last argument of its request."""
+    """The text of each answer, the last argument of its request, without the blank that leads to it.
+
+    Other blanks belong to the answer, and are counted where the harness counts its characters.
+    """
     given = sample.get("arguments")
     if isinstance(given, Mapping):  # {"gen_args_0": {"arg_0": ..., "arg_1": ...}, ...}
         given = [list(each.values()) for each in given.values() if isinstance(each, Mapping)]
     if not isinstance(given, list):
         return []
-    return [str(each[-1]).strip() for each in given if isinstance(each, list) and each]
+    texts = [str(each[-1]) for each in given if isinstance(each, list) and each]
+    return [text[text[:1].isspace() :] for text in texts]
 
 
 def _labels(samples: Sequence[Sample], logits: Sequence[Any], score: LmScore) -> list[int] | None:
     """The number of the true answer; a target is a number or a text, which the logged score tells apart."""
-    by_number = [_number(each.get("target"), len(row)) for each, row in zip(samples, logits, strict=True)]
-    by_text = [_place(str(each.get("target")).strip(), _answers(each)) for each in samples]
-    for labels in (by_number, by_text):
+    for labels in _by_targets(samples, logits):
         if None not in labels and all(
             score not in each or bool(each[score]) == (int(row.argmax()) == label)
             for each, row, label in zip(samples, logits, labels, strict=True)
@@ -156,35 +152,61 @@ def _labels(samples: Sequence[Sample], logits: Sequence[Any], score: LmScore) ->
     return None
 
 
+def _by_targets(
+    samples: Sequence[Sample], logits: Sequence[Any]
+) -> tuple[list[int | None], list[int | None]]:
+    """The answers that the targets name as numbers, and as texts."""
+    by_number = [_number(each.get("target"), len(row)) for each, row in zip(samples, logits, strict=True)]
+    by_text = [_place(str(each.get("target")).strip(), _answers(each)) for each in samples]
+    return by_number, by_text
+
+
 def _number(target: Any, count: int) -> int | None:
     text = str(target).strip()
     return int(text) if text.isdigit() and int(text) < count else None
 
 
 def _place(text: str, answers: Sequence[str]) -> int | None:
-    return answers.index(text) if answers.count(text) == 1 else None
+    found = [place for place, answer in enumerate(answers) if answer.strip() == text]
+    return found[0] if len(found) == 1 else None
 
 
 def _of_answers(samples: Sequence[Sample], notes: tuple[str, ...]) -> dict[str, Any]:
     metric = _metric(samples)
     marked = _marked(samples, metric)
-    confidence = [stated for _, stated, _ in marked]
-    right = [mark for _, _, mark in marked]
-    if len(confidence) < 2:
+    unread = tuple(_left_out(samples, metric))
+    if len(marked) < 2:
         raise InputError(
-            f"{len(confidence)} of {len(samples)} answers state a confidence; ask for it in the prompt, as "
-            "in: End with 'Confidence: N%'."
+            f"{len(marked)} of {len(samples)} answers state a confidence that is understood; ask for it in "
+            f"the prompt, as in: End with 'Confidence: N%'. {' '.join(unread)}".rstrip()
         )
-    left = len(samples) - len(confidence)
-    said = (f"{left} of {len(samples)} answers state no confidence and are left out.",) if left else ()
     what = (
         f"Confidence is what the answer states; `{metric}` says whether it is right (lm-evaluation-harness)."
     )
     return {
-        "confidence": np.asarray(confidence),
-        "correct": np.asarray(right),
-        "notes": (what, *said, *notes),
+        "confidence": np.asarray([share for _, share, _ in marked]),
+        "correct": np.asarray([mark for _, _, mark in marked]),
+        "notes": (what, *unread, *notes),
     }
+
+
+def _left_out(samples: Sequence[Sample], metric: str) -> Iterator[str]:
+    """How many answers are not judged, by why."""
+    judged = [spoken_confidence(_text(each)) for each in samples if _is_mark(each.get(metric))]
+    silent = judged.count(None)
+    unread = [each.words for each in judged if each is not None and each.share is None]
+    of = f"of {len(samples)} answers"
+    if silent:
+        yield f"{silent} {of} state no confidence and are left out."
+    if unread:
+        yield (
+            f"{len(unread)} {of} state a confidence that is not understood and are left out, "
+            f'such as "{unread[0]}".'
+        )
+    if len(judged) < len(samples):
+        yield (
+            f"{len(samples) - len(judged)} {of} are not marked right or wrong by `{metric}` and are left out."
+        )
 
 
 def _metric(samples: Sequence[Sample]) -> str:
@@ -198,11 +220,11 @@ def _metric(samples: Sequence[Sample]) -> str:
 
 def _marked(samples: Sequence[Sample], metric: str) -> list[tuple[Sample, float, int]]:
     """The samples that state a confidence and are marked; the confidence, and the mark."""
-    stated = [(sample, stated_confidence(_text(sample))) for sample in samples]
+    stated = [(each, spoken_confidence(_text(each))) for each in samples if _is_mark(each.get(metric))]
     return [
-        (sample, confidence, int(sample[metric]))
-        for sample, confidence in stated
-        if confidence is not None and _is_mark(sample.get(metric))
+        (sample, spoken.share, int(sample[metric]))
+        for sample, spoken in stated
+        if spoken is not None and spoken.share is not None
     ]
 
 
@@ -216,22 +238,3 @@ def _text(sample: Sample) -> str:
     while isinstance(found, list) and found:
         found = found[0]
     return found if isinstance(found, str) else ""
-
-
-def stated_confidence(text: str) -> float | None:
-    """The last confidence that a text states, as a fraction.
-
-    Example:
-        >>> stated_confidence("Paris. Confidence: 85%"), stated_confidence("I am 70 % sure.")
-        (0.85, 0.7)
-    """
-    found = [*_STATED.finditer(text), *_BEFORE.finditer(text)]
-    if not found:
-        return None
-    last = max(found, key=lambda match: match.start("number"))
-    value = float(last["number"].replace(",", "."))
-    unit = (last["unit"] or "").replace(" ", "").lower()
-    share = value / {"": 1, "/10": 10}.get(unit, 100)
-    if not unit and value > 1:  # "Confidence: 85"
-        share = value / 100
-    return share if 0 <= share <= 1 else None
