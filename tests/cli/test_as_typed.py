@@ -144,6 +144,9 @@ def test_values_that_were_left_out_or_parted_by_blanks(run, file) -> None:
     assert done.stderr == "calibrant: --report must have a value; got --quiet, which is an option.\n"
     done = run("evaluate", file.name, "--prob-columns", "cat", "dog")
     assert "there is no file dog; columns have commas between, as --prob-columns cat,dog" in done.stderr
+    done = run("evaluate", "my", "dir/my", "preds.csv")
+    assert "there are no files my, dir/my, preds.csv; put quotes around a path with spaces; " in done.stderr
+    assert "; put quotes" in run("fit", "my", "preds.csv", "-o", "c").stderr
 
 
 def test_levels_as_people_say_them(run, asked, file) -> None:

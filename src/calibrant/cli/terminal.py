@@ -83,6 +83,9 @@ Json = Annotated[
 ]
 
 
+SPACES = "; put quotes around a path with spaces"
+
+
 class Commands(TyperGroup):
     """A group of commands, whose help has no types beside flags."""
 
@@ -109,6 +112,16 @@ class Command(TyperCommand):
 
                 vars(each)["help"] = text.replace("OBJECTIVES", alternatives(OBJECTIVES))
         return super().get_help(ctx)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments; of superfluous ones it is said what may have parted them."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            said = str(getattr(error, "message", ""))
+            if said.startswith("Got unexpected extra"):
+                vars(error)["message"] = f"{said}{SPACES}"
+            raise
 
 
 def _leave_out_types(params: Iterable[Any]) -> None:
