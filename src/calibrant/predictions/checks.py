@@ -283,7 +283,7 @@ def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
         number = whole_number(text)
         if number is None:
             remedy = remedy if text else "; leave out rows where it is not known"
-            if name == "labels" and 2 * sum(map(_is_fraction, texts)) >= len(texts):
+            if name == "labels" and 2 * sum(map(_is_fraction, texts)) > len(texts):
                 remedy = PROBABILITIES_AS_LABELS
             raise InputError(f"`{name}` must be whole numbers; row {row} holds {shown(text)}{remedy}.")
         numbers.append(number)
