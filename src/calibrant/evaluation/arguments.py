@@ -12,6 +12,8 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
 from calibrant.evaluation.resampling.clusters import cluster_note
+from calibrant.evaluation.resampling.inversion import draws_for
+from calibrant.evaluation.thresholds import significance
 from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -70,6 +72,14 @@ def few_resamples_note(num_resamples: int, level: float) -> tuple[str, ...]:
     if num_resamples >= least:
         return ()
     return (f"With {num_resamples} resamples the intervals mean nothing; take {least} or more.",)
+
+
+def few_draws_note(num_draws: int, level: float) -> tuple[str, ...]:
+    """A note where so few draws under calibration cannot halve the error level, which differences need."""
+    if 1 / (1 + num_draws) < significance((1 + level) / 2, 1):
+        return ()
+    said = f"With {num_draws} draws under calibration the intervals of errors, and of their differences, say"
+    return (f"{said} little at this level; take {draws_for(level)} or more.",)
 
 
 def check_predictions(value: object, name: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.arguments import check_pairs, few_resamples_note
+from calibrant.evaluation.arguments import check_pairs, few_draws_note, few_resamples_note
 from calibrant.evaluation.compared_in_short import comparison_in_short
 from calibrant.evaluation.fitting.split import CROSS_FIT_BELOW
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
@@ -149,7 +149,7 @@ def compare(
         settings=procedure.settings("none: the models are judged as they are"),
         models=tuple(found),
         verdict=verdict,
-        notes=(*notes, *few_resamples_note(bootstrap, level)),
+        notes=(*notes, *few_resamples_note(bootstrap, level), *few_draws_note(null_draws, level)),
         versions=versions(),
         command=command,
         warnings=said_once(warnings, len(models)),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from calibrant.evaluation.arguments import few_draws_note
 from calibrant.evaluation.judging.measure import Measured, change, measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.procedure import Procedure
@@ -16,12 +17,12 @@ from calibrant.predictions import Predictions
 PROCEDURE = Procedure(kind="binary", num_bins=10, num_resamples=50, num_draws=100, level=0.95, seed=0)
 
 
-def judged(factor: float) -> Measured:
+def judged(factor: float, procedure: Procedure = PROCEDURE) -> Measured:
     """The same 400 labels under log-odds times a factor."""
     rng = np.random.default_rng(0)
     odds = rng.normal(size=400)
     labels = (rng.random(400) < 1 / (1 + np.exp(-odds))).astype(np.int64)
-    return measure(reduce_predictions(Predictions(logits=factor * odds, labels=labels), 10), PROCEDURE)
+    return measure(reduce_predictions(Predictions(logits=factor * odds, labels=labels), 10), procedure)
 
 
 def test_a_model_against_itself_does_not_change() -> None:
@@ -47,6 +48,14 @@ def test_the_ends_are_as_far_off_as_those_of_both_errors() -> None:
     assert found.high == pytest.approx(max(high, above), abs=1e-12)
     back = change(calibrated, off, 0.95)["event_ece"]
     assert (back.low, back.high) == pytest.approx((-(found.high or 0.0), -(found.low or 0.0)), abs=1e-12)
+
+
+def test_where_half_the_level_is_out_of_reach_the_own_interval_decides() -> None:
+    """Of 100 draws the least p-value is 0.0099, more than half of 1.5 %: the interval does not break open."""
+    off, calibrated = (judged(factor, replace(PROCEDURE, level=0.985)) for factor in (4.0, 1.0))
+    assert (off.metrics["event_ece"].low or 0.0) > 0
+    assert [each.may_be_zero("event_ece") for each in (off, calibrated)] == [False, True]
+    assert [len(few_draws_note(number, 0.985)) for number in (100, 132, 133)] == [1, 1, 0]
 
 
 @pytest.mark.parametrize(

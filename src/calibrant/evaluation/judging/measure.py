@@ -74,11 +74,22 @@ class Measured:
         return self._errors[name]
 
     def may_be_zero(self, name: str) -> bool:
-        """Whether an error may be zero at half the level of its interval's mistakes."""
+        """Whether an error may be zero at half the level of its interval's mistakes.
+
+        Where the draws are too few for so small a p-value, an error that none of them reaches is zero only if
+        its own interval says so.
+        """
         quantity = next(each for each in self.reduced.quantities if each.key == name)
         found = self.noise.inverted(quantity)
         half = (1 + self.noise.procedure.level) / 2
-        return self.metrics[name].low == 0 or found is None or not beyond_chance(found.p_value, half)
+        if self.metrics[name].low == 0 or found is None:
+            return True
+        if beyond_chance(found.p_value, half):
+            return False
+        p_value, least = found.p_value, found.least_p
+        if p_value <= least and (null := self.noise.null(quantity)) is not None:  # of more draws
+            p_value, least = null.p_value, 1 / (1 + null.num_draws)
+        return p_value > least and not beyond_chance(p_value, half)
 
 
 def measure(

@@ -103,7 +103,7 @@ class Noise:
                 cells, noise = coarse_smooth_noise(self.places[prefix], self.drawn[prefix])
             null, level = self.null(quantity), self.procedure.level
             real = None if null is None else beyond_chance(null.p_value, level)
-            some = noise[: num_noise(cells.num_cells, len(noise))]
+            some = noise[: num_noise(cells.num_cells, len(noise), level)]
             self._inverted[key] = invert(cells, some, level, real=real, seed=self.procedure.seed)
         return self._inverted[key]
 

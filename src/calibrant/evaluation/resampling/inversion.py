@@ -36,6 +36,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -81,6 +82,8 @@ class Inverted:
     high: float
     without_chance: float
     p_value: float
+    least_p: float
+    """The p-value of an error that no draw reaches."""
 
     def estimate(self, value: float, bounds: tuple[float, float]) -> Estimate:
         """With the value itself, within bounds."""
@@ -93,9 +96,14 @@ class Inverted:
         )
 
 
-def num_noise(num_cells: int, num_draws: int) -> int:
-    """How many draws of the noise a search takes, of those that there are."""
-    return min(num_draws, max(FEWEST_DRAWS, MOST_SUMS // max(1, num_cells)))
+def num_noise(num_cells: int, num_draws: int, level: float = 0.0) -> int:
+    """How many draws of the noise a search takes, of those that there are: two beyond each end, at least."""
+    return min(num_draws, max(FEWEST_DRAWS, draws_for(level), MOST_SUMS // max(1, num_cells)))
+
+
+def draws_for(level: float) -> int:
+    """Of how many draws two lie beyond each end of an interval, on average."""
+    return math.ceil(round(4 / (1 - level), 6))
 
 
 def invert(cells: Cells, noise: Matrix, level: float, *, real: bool | None = None, seed: int = 0) -> Inverted:
@@ -133,7 +141,8 @@ class _Search:
             real = beyond_chance(self._p_value, self._level)
         middle = self._middle() if self._p_value < 0.5 else 0.0
         low = self._low() if real else 0.0
-        return Inverted(low, max(self._high(), low, middle), max(low, middle), self._p_value)
+        high = max(self._high(), low, middle)
+        return Inverted(low, high, max(low, middle), self._p_value, self._none)
 
     def _middle(self) -> float:
         """The error of the gaps, smaller or larger, whose noisy error exceeds the one found half the time."""
