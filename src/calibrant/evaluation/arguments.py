@@ -12,8 +12,7 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
 from calibrant.evaluation.resampling.clusters import cluster_note
-from calibrant.evaluation.resampling.inversion import draws_for
-from calibrant.evaluation.thresholds import significance
+from calibrant.evaluation.thresholds import draws_for, significance
 from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
 

@@ -149,7 +149,7 @@ def compare(
         settings=procedure.settings("none: the models are judged as they are"),
         models=tuple(found),
         verdict=verdict,
-        notes=(*notes, *few_resamples_note(bootstrap, level), *few_draws_note(null_draws, level)),
+        notes=(*notes, *few_draws_note(null_draws, level), *few_resamples_note(bootstrap, level)),
         versions=versions(),
         command=command,
         warnings=said_once(warnings, len(models)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 WIDE = 10_000  # classes; of more, none is ranked or drawn, and few are listed
@@ -18,6 +19,11 @@ def significance(level: float, num_tests: int) -> float:
 def beyond_chance(p_value: float, level: float) -> bool:
     """Whether an error is real: the one rule of verdict, gate, groups and intervals that leave out zero."""
     return p_value < significance(level, 1)
+
+
+def draws_for(level: float) -> int:
+    """Of how many draws two lie beyond each end of an interval, on average."""
+    return math.ceil(round(4 / (1 - level), 6))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

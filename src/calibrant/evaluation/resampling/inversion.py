@@ -36,7 +36,6 @@ References:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -53,7 +52,7 @@ from calibrant.evaluation.resampling.largest_gap import widest_gaps
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.resampling.sparse_noise import SparseNoise
 from calibrant.evaluation.result import Estimate
-from calibrant.evaluation.thresholds import beyond_chance
+from calibrant.evaluation.thresholds import beyond_chance, draws_for
 
 STEPS = 8  # of each search, once the place lies between two
 FIRST_STEP, NARROW = 1.0, 0.02  # standard errors
@@ -99,11 +98,6 @@ class Inverted:
 def num_noise(num_cells: int, num_draws: int, level: float = 0.0) -> int:
     """How many draws of the noise a search takes, of those that there are: two beyond each end, at least."""
     return min(num_draws, max(FEWEST_DRAWS, draws_for(level), MOST_SUMS // max(1, num_cells)))
-
-
-def draws_for(level: float) -> int:
-    """Of how many draws two lie beyond each end of an interval, on average."""
-    return math.ceil(round(4 / (1 - level), 6))
 
 
 def invert(cells: Cells, noise: Matrix, level: float, *, real: bool | None = None, seed: int = 0) -> Inverted:
