@@ -94,7 +94,12 @@ def test_a_test_that_two_pages_share_counts_once(tmp_path: Path) -> None:
         found = tuple(claim(f"{p}", "Mukhoti", p) for p in family)
         pages.append(Page(name=name, template=tmp_path, claims=lambda _, found=found: found))
         (tmp_path / f"{name}.json").write_text("{}", encoding="utf-8")
-    assert [each.q for each in every_claim(pages, tmp_path)] == pytest.approx([0.002, 0.04, 0.002])
+    every = every_claim(pages, tmp_path)
+    assert [each.q for each in every] == pytest.approx([0.002, 0.04, 0.002])
+    assert (
+        "3 claims on 2 pages; an interval speaks to 3 of them, by 2 tests. 2 tests have p below 0.05, and 2"
+        in page_text(every)
+    )
 
 
 def test_statuses_are_written_again() -> None:

@@ -33,7 +33,7 @@ _COLUMNS = (
     "*p* is that of the test which the verdict's interval inverts (two-sided, Student's t over seeds, or as "
     "the study says; of claims with several parts the largest, or, where a part fails, the smallest times "
     "their number). *q* is p adjusted by Benjamini and Hochberg's method for all claims of the paper on all "
-    f"pages, at {1 - LEVEL:.0%}; a test that two pages make of the same runs counts once. Studies share data "
+    f"pages, at {1 - LEVEL:.0%}; a test that is made twice of the same runs counts once. Studies share data "
     "and seeds, so their tests hang together; the method allows for positive dependence only. *After q* is "
     "what it leaves of the verdict; a dash where counts, not an interval, decide. The last column points to "
     "the list below each table, which says what the study does otherwise than the paper."
@@ -89,8 +89,8 @@ def every_claim(pages: Iterable[Page], folder: Path) -> list[Found]:
     """Every claim that the results files in a folder decide, adjusted within each paper.
 
     The adjustment is that of Benjamini and Hochberg: of what is still decided by it, one in twenty is a
-    chance finding on average. Claims that no interval decides are not in it; two pages that find the same
-    p-value with the same evidence, since they share runs, count as one test.
+    chance finding on average. Claims that no interval decides are not in it; those with the same p-value
+    and the same evidence, since they are asked of the same runs, count as one test.
     """
     found = [
         Found(page=page, paper=paper_of(claim.source), claim=claim)
@@ -113,7 +113,7 @@ def every_claim(pages: Iterable[Page], folder: Path) -> list[Found]:
 
 
 def _test(claim: Claim) -> _Test:
-    """What tells tests apart: pages that share runs may ask them the same, which is one test."""
+    """What tells tests apart: what is asked twice of the same runs is one test."""
     return claim.p_value, claim.evidence
 
 
@@ -128,13 +128,16 @@ def page_text(found: Sequence[Found]) -> str:
 
 
 def _summary(rows: Sequence[Found]) -> str:
+    """How many claims there are, and how many tests have p and q below the level, each test counted once."""
     tested = [each for each in rows if each.q is not None]
-    decided = [each for each in tested if each.claim.verdict != "undecided"]
+    tests = {_test(each.claim): each for each in tested}
+    decided = [each for each in tests.values() if each.claim.verdict != "undecided"]
     left = [each for each in decided if each.left != "undecided"]
+    once = f", by {len(tests)} tests" if len(tests) < len(tested) else ""
     return (
         f"{len(rows)} claims on {len({each.page.name for each in rows})} pages; an interval speaks to "
-        f"{len(tested)} of them. {len(decided)} have p below {1 - LEVEL:.2f}, and {len(left)} of these q, "
-        "too."
+        f"{len(tested)} of them{once}. {len(decided)} {'tests ' if once else ''}have p below "
+        f"{1 - LEVEL:.2f}, and {len(left)} of these q, too."
     )
 
 
