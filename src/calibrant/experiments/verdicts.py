@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -41,6 +42,10 @@ _COLUMNS = (
 _ORDER = ("holds", "does not hold", "undecided")
 _COMPUTED = re.compile(r" here( \(\d+ of \d+\))?$|^depends on the \w+$")
 _CITED = re.compile(r"<!-- (.*?) -->")
+_WRITTEN = re.compile(r"<!--(where|numbers|what) ([^>]*?)-->.*?<!--/-->")
+_PLACE = re.compile(r"(?: \(((?:with|as) [^()]*|renormalised)\))?(?:, (on the long tail))?$")
+"""What a page that asks a claim in several ways has at its end."""
+_NUMBER = re.compile(r"([+-]?[\d.]+ ± [\d.]+(?: %)?), n = ")
 
 
 _Test: TypeAlias = tuple[float | None, str]
@@ -229,8 +234,49 @@ def with_tallies(text: str, found: Sequence[Found]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def outcomes(found: Sequence[Found], how: str) -> str:
+    """What the correction leaves of claims that ask the same in several places, verdict by verdict.
+
+    Args:
+        found: The claims.
+        how: ``where`` names pages and, in parentheses, what a page asks in several ways; ``numbers`` adds
+            the numbers of what is decided; ``what`` names what is decided instead, and counts the others.
+    """
+    statements = [each.claim.statement for each in found]
+    alike = itertools.takewhile(lambda letters: len({*letters}) == 1, zip(*statements, strict=False))
+    start = "".join(letters[0] for letters in alike).rpartition(" ")[0]
+    said: list[str] = []
+    for verdict in _ORDER:
+        group = [each for each in found if each.left == verdict]
+        if how == "what":
+            named = [each.claim.statement.removeprefix(start).rpartition(" (")[0].strip() for each in group]
+        else:
+            named = [_place(each, numbers=how == "numbers" and verdict != "undecided") for each in group]
+        if group and how == "what" and verdict == "undecided":
+            said.append(f"undecided {len(group)}")
+        elif group:
+            said.append(f"{verdict}: {(', and ' if how == 'what' else ', ').join(named)}")
+    return "; ".join(said)
+
+
+def _place(each: Found, *, numbers: bool) -> str:
+    asked = _PLACE.search(each.claim.statement)
+    number = _NUMBER.search(each.claim.evidence) if numbers else None
+    said = [*(asked.groups() if asked else ()), number and number[1]]
+    more = ", ".join(one for one in said if one)
+    return each.page.name + (f" ({more})" if more else "")
+
+
 def with_statuses(text: str, found: Sequence[Found]) -> str:
-    """The page on claims, with the status of every row that rests on studies written again."""
+    """The page on claims, with what rests on studies written again: statuses, and what is so marked.
+
+    ``<!--where page/key*-->…<!--/-->`` marks what :func:`outcomes` says of claims, here by ``where``.
+    """
+
+    def again(mark: re.Match[str]) -> str:
+        how, names = mark[1], cited(f"<!-- {mark[2]} -->", known)
+        return f"<!--{how} {mark[2]}-->{outcomes([known[name] for name in names], how)}<!--/-->"
+
     known = {each.name: each for each in found if each.claim.source not in NO_PAPER}
     lines: list[str] = []
     for line in text.splitlines():
@@ -238,5 +284,5 @@ def with_statuses(text: str, found: Sequence[Found]) -> str:
         names = cited(line, known) if line.startswith("| ") and len(cells) >= 5 else []
         if names and _COMPUTED.search(cells[2]):
             cells[2] = together([known[name] for name in names])
-        lines.append(" | ".join(cells))
+        lines.append(_WRITTEN.sub(again, " | ".join(cells)))
     return "\n".join(lines) + "\n"
