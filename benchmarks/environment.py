@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from calibrant import __version__
 
 RESULTS = Path(__file__).parent / "results"
 
 
 def environment(*packages: str) -> dict[str, Any]:
-    """Processor, cores, Python and the versions of ``packages`` (``None`` where one is not installed)."""
+    """Processor, cores, Python, commit and the versions of ``packages`` (``None``: not installed)."""
     versions: dict[str, str | None] = {}
     for name in packages:
         try:
-            versions[name] = metadata.version(name)
+            # What an editable installation says of itself is as old as the installation.
+            versions[name] = __version__ if name == "calibrant" else metadata.version(name)
         except metadata.PackageNotFoundError:
             versions[name] = None
     return {
@@ -26,7 +30,24 @@ def environment(*packages: str) -> dict[str, Any]:
         "system": platform.system(),
         "python": platform.python_version(),
         "packages": versions,
+        "commit": commit(),
     }
+
+
+def commit() -> str | None:
+    """The commit that was measured, with a plus where its files were changed; None without git."""
+    command = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
+    try:
+        told = subprocess.run(
+            command,
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return told.stdout.strip()
 
 
 def processor() -> str:

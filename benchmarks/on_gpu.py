@@ -39,6 +39,9 @@ def timed(call: Callable[[], torch.Tensor], device: str, repeats: int) -> dict[s
     """Median microseconds, and the most memory taken at once, of a call; the first one warms up."""
     seconds: list[float] = []
     value = call()
+    if device.startswith("cuda"):
+        _finish(device)
+        torch.cuda.reset_peak_memory_stats()
     for _ in range(repeats):
         _finish(device)
         start = time.perf_counter()
@@ -52,7 +55,6 @@ def timed(call: Callable[[], torch.Tensor], device: str, repeats: int) -> dict[s
 def _finish(device: str) -> None:
     if device.startswith("cuda"):
         torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
 
 
 def of_losses(device: str, repeats: int) -> dict[str, object]:

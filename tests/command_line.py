@@ -29,17 +29,18 @@ START = [sys.executable, "-c", "from calibrant.cli.main import run; run()"]
 """Starts the command in a process of its own; its arguments follow."""
 
 
-def call(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def call(*arguments: str, folder: Path, closed: bool = False) -> subprocess.CompletedProcess[str]:
     """Run ``calibrant ARGUMENTS`` in a folder, within this process, and undo what it changed here.
 
     A fresh process spends seconds on imports before the command itself begins. What only a process of its own
-    can show (how it starts, its exit code, Ctrl-C) is tested with ``START``.
+    can show (how it starts, its exit code, Ctrl-C) is tested with ``START``. ``closed`` leaves it no
+    output, as ``>&- 2>&-`` does.
     """
     output, errors = io.StringIO(), io.StringIO()
     with (
         _surroundings_restored(folder, list(arguments)),
-        contextlib.redirect_stdout(output),
-        contextlib.redirect_stderr(errors),
+        contextlib.redirect_stdout(None if closed else output),
+        contextlib.redirect_stderr(None if closed else errors),
     ):
         code = _exit_code()
     return subprocess.CompletedProcess(list(arguments), code, output.getvalue(), errors.getvalue())

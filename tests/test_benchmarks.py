@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,16 @@ def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a script of the folder."""
     command = [sys.executable, str(FOLDER / script), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def script(name: str) -> Any:
+    """A script of the folder as a module."""
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", FOLDER / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_bars_that_are_met(results) -> None:
@@ -125,3 +138,72 @@ def test_bars_of_curvature(tmp_path) -> None:
     ended = run("check.py", "--results", str(tmp_path))
     assert ended.returncode == 1
     assert ended.stdout.count("MISSED") == 3
+
+
+def test_a_peak_is_that_of_the_calls(monkeypatch) -> None:
+    """On a GPU the record of the most memory begins after the first call and is read before it is wiped."""
+    import torch
+
+    known = types.ModuleType("losses")
+    known.BASE, known.SIZES, known.data = "base", (), None  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setitem(sys.modules, "losses", known)
+    monkeypatch.setitem(sys.modules, "environment", script("environment"))
+    held = {"peak": 0}
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: held.update(peak=0))
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: held["peak"])
+    taken = iter((900, 70, 80, 60))
+
+    def call() -> torch.Tensor:
+        held["peak"] = max(held["peak"], next(taken))
+        return torch.zeros(())
+
+    assert script("on_gpu").timed(call, "cuda", 3)["peak_bytes"] == 80
+
+
+def test_the_version_is_that_of_the_code() -> None:
+    """Not that of the metadata of an installation; the commit stands beside it, or nothing without git."""
+    from calibrant import __version__
+
+    found = script("environment").environment("calibrant")
+    assert found["packages"] == {"calibrant": __version__}
+    assert found["commit"] is None or re.fullmatch(r"[0-9a-f]{12}\+?", found["commit"])
+
+
+def test_numbers_of_the_local_temperature() -> None:
+    """The page tells every network's change of the likelihood and of the ECE, and no mean of them."""
+    text = " ".join((FOLDER.parent / "docs/how-to/segmentation-and-detection.md").read_text("utf-8").split())
+    content = json.loads((FOLDER / "results" / "local_temperature.json").read_text("utf-8"))
+    for seed in content["seeds"].values():
+        for found in seed.values():
+            one, local = (found[f"{name} temperature"]["ece"] for name in ("one", "local"))
+            assert f"{one:.4f} → {local:.4f}" in text
+            change = f"{found['change_of_nll']:+.4f} ± {found['change_within']:.4f}"
+            assert change.replace("-", "−").replace("−0.0000", "0.0000") in text
+    varying = [seed["varying"] for seed in content["seeds"].values()]
+    losses = [f"{found['one temperature']['nll']:.2f}" for found in varying]
+    assert f"of {', '.join(losses[:-1])} and {losses[-1]}" in text
+    assert sum(found["change_of_nll"] < -found["change_within"] for found in varying) == 1
+    assert "better beyond noise for one network of three" in text
+
+
+def test_numbers_of_very_many_classes() -> None:
+    """Memory is said to be above that of the imports, and times come with the load they were taken at."""
+    text = " ".join((FOLDER.parent / "docs/how-to/language-model-tokens.md").read_text("utf-8").split())
+    content = json.loads((FOLDER / "results" / "wide.json").read_text("utf-8"))
+    found = content["sizes"]["2000 x 50000"]
+    one, focal = found["temperature"], found["focal-temperature"]
+    assert (
+        f"a temperature {one['cpu_seconds']:.0f} s and a focal temperature {focal['cpu_seconds']:.0f} s"
+        in text
+    )
+    memory = round(max(one["peak_megabytes"], focal["peak_megabytes"]), -1)
+    assert f"in {memory:.0f} MB above what the imports take" in text
+    assert (
+        f"a load of {content['load_at_start']:.1f} on {content['environment']['cores']} cores"
+        in text.replace("two", "2")
+    )
+    page = (FOLDER.parent / "docs/benchmarks.md").read_text("utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| 2000 x 50000,")]
+    assert rows
+    assert all("above what the imports take" in row for row in rows)

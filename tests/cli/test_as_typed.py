@@ -16,7 +16,9 @@ import typer
 from rich.text import Text
 
 import calibrant
+from calibrant._math.errors import InputError
 from calibrant.cli.main import app
+from calibrant.cli.terminal import is_our_json
 from calibrant.reports.commands import mark_of_files
 
 
@@ -144,6 +146,9 @@ def test_values_that_were_left_out_or_parted_by_blanks(run, file) -> None:
     assert done.stderr == "calibrant: --report must have a value; got --quiet, which is an option.\n"
     done = run("evaluate", file.name, "--prob-columns", "cat", "dog")
     assert "there is no file dog; columns have commas between, as --prob-columns cat,dog" in done.stderr
+    done = run("evaluate", "my", "dir/my", "preds.csv")
+    assert "there are no files my, dir/my, preds.csv; put quotes around a path with spaces; " in done.stderr
+    assert "; put quotes" in run("fit", "my", "preds.csv", "-o", "c").stderr
 
 
 def test_levels_as_people_say_them(run, asked, file) -> None:
@@ -224,6 +229,8 @@ def test_nothing_is_replaced_by_another_command(run, asked, file, tmp_path) -> N
         "monitor p.npz --time t --prometheus there.prom",
         "curvature module:factory --json there.json",
         "curvature module:factory --figure there.svg",
+        "predict lenet p.npz -o there.npz",
+        "convert p.npz -o there.safetensors",
         "demo --out there",
     ],
 )
@@ -236,7 +243,79 @@ def test_what_others_wrote_is_kept(run, file, tmp_path, command) -> None:
     place.write_text("mine")
     done = run(*words)
     assert (done.returncode, place.read_text()) == (2, "mine"), done.stderr
-    assert "--force replaces it" in done.stderr or "holds no demo" in done.stderr
+    assert "--force" in done.stderr
+    assert ("from before" in done.stderr) == (words[0] in {"predict", "convert"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"measurements": ["my own"]}',
+        '{"checks": []}',
+        '{"schema_version": 1, "versions": {"mine": "1"}}',
+        '{"format": 1, "of": "me", "measurements": ["my own"]}',
+        '[{"schema_version": 1, "versions": {"calibrant": "1"}}, 1]',
+        "[]",
+        "schema_version",
+        "\udcff",
+    ],
+)
+def test_numbers_of_others_are_kept(tmp_path, text) -> None:
+    """A key that ours have is not enough; neither is a list with one of ours."""
+    path = tmp_path / "mine.json"
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    assert not is_our_json(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        '{"schema_version": 1, "versions": {"calibrant": "1"}}',
+        '[{"schema_version": 1, "versions": {"calibrant": "1"}}]',
+        '{"format": 1, "of": "a run", "measurements": [{"trace": 1, "trace_standard_error": 0}]}',
+    ],
+)
+def test_numbers_of_ours_are_known(tmp_path, text) -> None:
+    """Of one file and of several, of a network's curvature; and a file that holds nothing."""
+    path = tmp_path / "ours.json"
+    path.write_text(text, encoding="utf-8")
+    assert is_our_json(path)
+
+
+@pytest.mark.parametrize(
+    ("command", "mark"), [("demo --out there", "demo.json"), ("heatmap . --out there", "heat-maps.json")]
+)
+def test_a_folder_is_known_by_its_own_mark(run, tmp_path, command, mark, monkeypatch) -> None:
+    """Not by an evaluation.json, which training writes, too; a mark that is there, or --force, lets pass."""
+    seen = []
+
+    def stop(*_arguments, **_settings) -> None:
+        seen.append(command)
+        raise InputError("past the guard")
+
+    monkeypatch.setattr("calibrant.experiments.studies.demo.run.carry_out", stop)
+    monkeypatch.setattr("calibrant.training.load_run", stop)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "evaluation.json").write_text("{}")
+    assert "is not empty and holds no" in run(*command.split()).stderr
+    assert not seen
+    assert "past the guard" in run(*command.split(), "--force").stderr
+    (tmp_path / "there" / mark).write_text("{}")
+    assert "past the guard" in run(*command.split()).stderr
+
+
+def test_a_demo_that_was_stopped_may_begin_again(tmp_path, monkeypatch) -> None:
+    """The mark is there before anything is trained."""
+    from calibrant.experiments.studies.demo.run import run_demo
+
+    def stop(*_arguments, **_settings) -> None:
+        raise KeyboardInterrupt("stopped")
+
+    monkeypatch.setattr("calibrant.experiments.studies.demo.run.carry_out", stop)
+    with pytest.raises(KeyboardInterrupt, match="stopped"):
+        run_demo(tmp_path / "there")
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["demo.json"]
 
 
 def test_own_numbers_are_replaced(run, file) -> None:

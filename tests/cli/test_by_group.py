@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
-from calibrant.calibrators import load_group_calibrator, load_multicalibrator
+from calibrant import Predictions
+from calibrant._math.errors import InputError
+from calibrant.calibrators import build, load_group_calibrator, load_multicalibrator
+from calibrant.cli.fit import fit_by_group, refuse_ids
 
 
 def test_calibrators_by_group(run: Any, tmp_path: Path) -> None:
@@ -72,3 +76,20 @@ def test_multicalibration_over_groups_that_overlap(run: Any, tmp_path: Path) -> 
     assert max(abs((by_hand - ill)[sex == name].mean()) for name in ("f", "m")) < 0.05
     refused = run("fit", "p.csv", "--all", "--method", "multicalibration", "-o", "n.safetensors", *named[:4])
     assert "--method multicalibration needs `groups` in p.csv" in refused.stderr
+
+
+def test_ids_are_no_groups() -> None:
+    """A group for nearly each sample is refused; a few rows may stand alone."""
+    with pytest.raises(InputError, match=r"p\.csv has 40 groups in 41 samples, which looks like an id"):
+        refuse_ids([str(max(k, 1)) for k in range(41)], Path("p.csv"))
+    refuse_ids(["a", "b", "c"], Path("p.csv"))
+
+
+def test_of_many_groups_the_first_are_listed(tmp_path: Path) -> None:
+    """Twenty lines, and how many more there are."""
+    groups = [str(k % 25) for k in range(100)]
+    rows = Predictions(logits=[2.0, -2.0, 1.0, -1.0] * 25, labels=[1, 0, 0, 1] * 25, groups=groups)
+    said = fit_by_group(build("temperature"), rows, tmp_path / "c.safetensors", force=False)
+    assert said[1].startswith("  all groups, 100 samples: temperature = ")
+    assert [line for line in said if line.startswith("  ")][-1] == "  and 5 more"
+    assert sum(", 4 samples: " in line for line in said) == 20

@@ -14,6 +14,9 @@ from calibrant._math.errors import InputError
 from calibrant.cli.main import app
 from calibrant.experiments import figure_roster
 from calibrant.experiments.figure_roster import FIGURES, figure_named
+from calibrant.experiments.file_figures.diagrams import draw_reliability
+from calibrant.experiments.file_figures.request import FigureRequest
+from calibrant.reports.figures.drawing import drawing_style
 from few_points import few_points
 
 
@@ -265,3 +268,18 @@ def test_figures_are_as_wide_and_called_as_asked(files: Path) -> None:
         assert "a name for each of the 2 files, no two alike" in str(refused.exception)
     theory = CliRunner().invoke(app, ["figure", "focal-arrows", "--names", "a"])
     assert "shows theory and takes no --names" in str(theory.exception)
+
+
+@pytest.mark.parametrize("width", [2.0, 3.3, 6.5])
+def test_the_legend_lies_beside_what_is_drawn(files: Path, width: float) -> None:
+    """Above the axes, within the figure, at any width; it says what the coloured bands are."""
+    request = FigureRequest(files={name: files / f"{name}.npz" for name in ("one", "other")}, width=width)
+    with drawing_style():
+        figure = draw_reliability(request).figure
+        (legend,) = figure.legends
+        box, upper = legend.get_window_extent(), figure.axes[0]
+    assert box.y0 >= upper.get_window_extent().y1
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
+    assert "bands: chance alone" in [text.get_text() for text in legend.get_texts()]
+    shape = upper.get_window_extent()
+    assert shape.width == pytest.approx(shape.height)  # as wide as the histogram below

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 from calibrant.cli.outlet import outlet
+from command_line import call
 
 
 @pytest.mark.parametrize("text", ["pass", 100_000 * "pass"], ids=["flushed", "written"])
@@ -22,3 +24,10 @@ def test_a_reader_that_leaves_ends_nothing(text: str) -> None:
             assert stream.write(text) == len(text)
             stream.flush()
         assert not stream.isatty()
+
+
+@pytest.mark.parametrize(("words", "code"), [(["--version"], 0), (["check", "absent.csv"], 2)])
+def test_without_any_output_the_exit_code_stays(tmp_path: Path, words: list[str], code: int) -> None:
+    """Python has None for a stream that was closed before it began, and flushes nothing at its end."""
+    assert outlet(None) is None
+    assert call(*words, folder=tmp_path, closed=True).returncode == code

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from calibrant import InputError, NotFittedError
 from calibrant._math.errors import ConvergenceError
-from calibrant.calibrators import CalibratedModel, TemperatureScaling, available, build
+from calibrant.calibrators import CalibratedModel, TemperatureScaling, available, build, fit_groups
 from calibrant.integrations import onnx as ours
 from calibrant.integrations.onnx import export_onnx
 from rosters_calibrators import EXPORTED_LIKE
@@ -186,3 +186,10 @@ def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
     with pytest.raises(ImportError, match=r"onnx and onnxscript must be installed: pip install"):
         export_onnx(calibrator, tmp_path / "c.onnx")
+
+
+def test_calibrators_by_group_are_a_file_each(tmp_path: Path) -> None:
+    """Those of groups are refused together, with what to export instead."""
+    fitted = fit_groups("temperature", [4.0] * 20, ([1] * 7 + [0] * 3) * 2, groups=["a"] * 10 + ["b"] * 10)
+    with pytest.raises(InputError, match="need a file for each: export `by_group"):
+        export_onnx(fitted, tmp_path / "c.onnx")  # pyright: ignore[reportArgumentType]

@@ -787,3 +787,11 @@ def test_bad_arguments(fields, error, words) -> None:
     """What no file can say is refused in Python with its own sentence."""
     with pytest.raises(error, match=exactly(words)):
         Predictions(**fields)
+
+
+@pytest.mark.parametrize(("labels", "prob"), [([1, 2, 1], [0.5] * 3), ([1, 2, 3], [[0.5, 0.25, 0.25]] * 3)])
+def test_labels_that_start_at_one_are_recognised(labels, prob) -> None:
+    """None is 0 and the largest is the number of classes: one subtracted makes them good."""
+    with pytest.raises(InputError, match=r"do they start at 1\? Subtract one\."):
+        Predictions(probs=prob, labels=labels)
+    Predictions(probs=prob, labels=[label - 1 for label in labels])

@@ -206,7 +206,10 @@ def test_it_says_how_often_the_intervals_cover(evaluation_of: Callable[..., Eval
         "In simulated cells (study coverage), a nominal 95 % interval held the true value in this share of "
         "test sets: ECE 94–100 %, smCE 96 % on average; of a change, ECE 96 % on average."
     )
-    assert "test sets: ECE 94–100 %" in flat(printed(found))
+    assert (
+        "In simulations, such 95 % intervals held the true value in this share of test sets: ECE 94–100 %"
+        in flat(printed(found))
+    )
     assert "held the true value" not in flat(printed(dataclasses.replace(found, coverage=None)))
 
 

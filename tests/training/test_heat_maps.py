@@ -15,7 +15,7 @@ from torch import nn
 from calibrant import models
 from calibrant._math.errors import InputError
 from calibrant.training import Recipe, load_run, train
-from calibrant.training.heat_map_section import heat_map_facts, heat_map_section
+from calibrant.training.heat_map_section import heat_map_facts, heat_map_section, write_heat_maps
 from calibrant.training.heat_maps import data_of, grad_cam, heat_maps, last_maps
 from command_line import call
 
@@ -103,6 +103,19 @@ def test_heat_maps_of_a_run_are_files(tmp_path, xrays) -> None:
     ):
         with pytest.raises(InputError, match=message):
             heat_maps(load_run(tmp_path / "run"), samples=2, **settings)
+
+
+def test_heat_maps_that_were_stopped_leave_their_mark(tmp_path) -> None:
+    """So that the command may begin again in its folder; a report shows no maps of it."""
+
+    class Stopped:
+        def save(self, _folder) -> None:
+            raise KeyboardInterrupt("stopped")
+
+    with pytest.raises(KeyboardInterrupt, match="stopped"):
+        write_heat_maps(tmp_path / "heat-maps", "1", [Stopped()])
+    assert [path.name for path in (tmp_path / "heat-maps").iterdir()] == ["heat-maps.json"]
+    assert heat_map_section(tmp_path) is None
 
 
 @pytest.mark.usefixtures("short_reports")

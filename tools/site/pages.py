@@ -114,7 +114,7 @@ def best_calibrators() -> str:
         came = f"{losses['uncalibrated']:.3f}" if "uncalibrated" in losses else "∞"
         cells = [
             f"`{file.rpartition('/')[2].removesuffix('.npz')}`",
-            found["kind"],
+            "two columns" if (found["kind"], found["num_classes"]) == ("multiclass", 2) else found["kind"],
             f"{found['num_samples']:,}",
             str(found["num_classes"]),
             came,

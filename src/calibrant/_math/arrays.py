@@ -33,7 +33,9 @@ def as_label_tensor(values: ArrayLike, *, name: str) -> Tensor:
     whole &= torch.isfinite(tensor)
     if not bool(whole.all()):
         row = first_row(~whole)
-        raise InputError(f"`{name}` must hold whole numbers; row {row} holds {tensor[row].tolist()}.")
+        fractions = float(((tensor > 0) & (tensor < 1)).double().mean())
+        hint = "; these look like probabilities" if name == "labels" and fractions > 0.5 else ""
+        raise InputError(f"`{name}` must hold whole numbers; row {row} holds {tensor[row].tolist()}{hint}.")
     return tensor.to(torch.int64)
 
 

@@ -56,12 +56,13 @@ def add_positions(
     """Add scores ``(P, C)`` with labels ``(P,)``; returns at which position a score is none, or -1.
 
     ``batches`` ``(P,)`` say to which of G batches a position belongs, and ``groups`` ``(P,)``, which may be
-    empty, to which of Q groups. Positions without weight do not count. ``cells`` ``(G, K, 2, 8)`` are by
-    confidence of the top label and whether it is right, or, of an ``event``, by the probability of class 1
-    and whether it occurs. ``classes`` ``(G, C, B, 3)`` hold count, probability and occurrences; ``agreement``
-    ``(C + 3, 5)``: how often each class is predicted, occurs, varies and is found, and how many positions it
-    has, and in the last three rows the hits of labels shifted by -1, 0 and 1. ``of_groups``
-    ``(Q, G, B, 2, 4)`` hold weight, confidence, number and squared weights of the top label. ``probs``
+    empty, to which of Q groups. Positions without weight count only among the numbers of classes and groups.
+    ``cells`` ``(G, K, 2, 8)`` are by confidence of the top label and whether it is right, or, of an
+    ``event``, by the probability of class 1 and whether it occurs. ``classes`` ``(G, C, B, 3)`` hold count,
+    probability and occurrences; ``agreement`` ``(C + 3, 5)``: how often each class is predicted, occurs,
+    varies and is found, and how many positions it has, and in the last three rows the hits of labels shifted
+    by -1, 0 and 1. ``of_groups`` ``(Q, G, B, 2, 4)`` hold weight, confidence, number and squared weights of
+    the top label. ``probs``
     ``(C,)`` is room to work.
     """
     num_cells, num_bins, num_classes = len(edges_of_cells) - 1, len(bin_edges) - 1, scores.shape[1]
@@ -72,6 +73,13 @@ def add_positions(
             return p
         mass = weights[p]
         agreement[label, 4] += 1.0
+        if len(groups):
+            sure = min(probs[top], 1.0)
+            found = of_groups[groups[p], batches[p], _bin_of(sure, bin_edges, num_bins), int(top == label)]
+            found[0] += mass
+            found[1] += mass * sure
+            found[2] += 1.0
+            found[3] += mass * mass
         if mass == 0.0:
             continue
         brier = 0.0
@@ -89,13 +97,6 @@ def add_positions(
         agreement[label, 3] += mass if top == label else 0.0
         if -1 <= top - label <= 1:
             agreement[num_classes + 1 + top - label, 0] += mass
-        if len(groups):
-            sure = min(probs[top], 1.0)
-            found = of_groups[groups[p], batches[p], _bin_of(sure, bin_edges, num_bins), int(top == label)]
-            found[0] += mass
-            found[1] += mass * sure
-            found[2] += 1.0
-            found[3] += mass * mass
         stated = min(probs[1] if event else probs[top], 1.0)
         hit = label if event else int(top == label)
         near = HALVINGS + min(int(stated * (num_cells - 2 * HALVINGS)), num_cells - 2 * HALVINGS - 1)

@@ -19,7 +19,7 @@ def convert(
     """Make a .safetensors file of a CheXNet checkpoint, without running anything that stands in it."""
     check_inputs(checkpoint)
     check_output(out, endings=(".safetensors",), option="--out", inputs=[checkpoint])
-    refuse_to_replace(out, option="--out", force=force, may=lambda _: False)
+    refuse_to_replace(out, option="--out", force=force, may=lambda _: False, what="from before")
     from calibrant.web.chexnet import convert_chexnet
 
     with progress(f"reading {checkpoint.name}"):

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import Force, Seed, check_output, is_our_json, progress, refuse_to_replace
+from calibrant.cli.terminal import (
+    Force,
+    Seed,
+    check_output,
+    is_our_json,
+    progress,
+    refuse_to_replace,
+    starts_with,
+    write_unless_other,
+)
 
 if TYPE_CHECKING:
     from calibrant.training.curvature_subject import Subject
@@ -60,7 +69,7 @@ def curvature(
     check_output(json, endings=(".json",), option="--json", inputs=[weights] if weights else [])
     refuse_to_replace(json, option="--json", force=force, may=is_our_json)
     check_output(figure, endings=(".svg", ".png", ".pdf"), option="--figure")
-    refuse_to_replace(figure, option="--figure", force=force, may=lambda _: False)
+    refuse_to_replace(figure, option="--figure", force=force, may=_is_picture, what="and is no figure")
     if figure is not None and not density:
         raise InputError("--figure draws the density, which --no-density leaves out.")
     given = {"--weights": weights, "--data": data, "--loss": loss, "--set": setting}
@@ -89,14 +98,14 @@ def curvature(
         found = measure_curvature(subject, split=split, effort=effort, device=device, progress=report)
     if json is not None:
         write_text(json, curvature_text(subject.title, found))
-    if figure is not None:
-        _draw(found, figure)
     places = [("numbers", json), ("figure", figure)]
     if subject.run is not None:
         add_to_run(subject.run, subject.dataset, found)
         folder = subject.run.folder
         places = [("numbers", folder.path / "curvature.json"), *places, ("report", folder.report)]
     _show(found)
+    if figure is not None:
+        write_unless_other(figure, lambda path: _draw(found, path), option="--figure", force=force)
     for what, path in places:
         if path is not None:
             typer.echo(f"{what + ':':9}{path}")
@@ -127,6 +136,11 @@ def _subject(
         missing = next(option for option in ("--weights", "--data", "--loss") if given[option] is None)
         raise InputError(f"{run} needs {missing}; only a run has its own.")
     return subject_of_factory(run, weights, data, loss=loss, settings=settings)
+
+
+def _is_picture(path: Path) -> bool:
+    """Whether an equal figure may be there, which is known when the new one is drawn; what is not is lost."""
+    return any(starts_with(words)(path) for words in (b"<svg", b"\x89PNG", b"%PDF"))
 
 
 def _check_device(name: str) -> None:

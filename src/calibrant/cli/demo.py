@@ -7,20 +7,21 @@ from typing import Annotated
 
 import typer
 
-from calibrant.cli.terminal import Seed, command_line, progress, refuse_folder_of_others
+from calibrant.cli.terminal import Force, Seed, command_line, progress, refuse_folder_of_others
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("demo"),
     seed: Seed = 0,
+    force: Force = False,
 ) -> None:
     """Train with ten losses on the bundled digits, compare them, evaluate and repair one network."""
-    refuse_folder_of_others(out, "evaluation.json", option="--out", what="demo")
     from rich.console import Console
 
-    from calibrant.experiments.studies.demo.run import run_demo
+    from calibrant.experiments.studies.demo.run import MARK, run_demo
     from calibrant.reports import render
 
+    refuse_folder_of_others(out, MARK, option="--out", what="demo", force=force)
     with progress("training on the digits") as tell:
         result = run_demo(out, seed=seed, command=command_line(), progress=tell)
     typer.echo(result.findings)

@@ -86,11 +86,11 @@ def figure(
     width: Annotated[
         float | None,
         typer.Option(
-            min=3,
+            min=2,
             max=20,
             metavar="INCHES",
-            help="Width of the figure; its height goes with it, and letters keep their size. A column of a "
-            "paper: 3.3.",
+            help="Width of the figure in inches, from 2 to 20; its height goes with it, letters keep their "
+            "size. A column of a paper: 3.3.",
         ),
     ] = None,
     force: Force = False,
@@ -124,7 +124,9 @@ def figure(
     if isinstance(chosen, FileFigure):
         _check_files(chosen, paths)
         _check_options(name, given, chosen.options)
-        drawn = _drawn(chosen, dict(zip(called(paths, names), paths, strict=True)), reading, given)
+        drawn = _drawn(
+            chosen, dict(zip(called(paths, names), paths, strict=True)), reading, given | {"width": width}
+        )
         _save(drawn.figure, path, width=width, force=force)
         for note in drawn.notes:
             errors().print(f"note: {note}", markup=False, highlight=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 MULTICALIBRATION = "multicalibration"
 _MOST_SHOWN = 5  # corrections
+_MOST_GROUPS = 20  # shown
 
 
 @reads
@@ -157,7 +159,20 @@ def rows_to_fit(
             f"{needs_groups} needs `groups` in {file}, one name per sample; --group-column says which column "
             "holds them."
         )
-    return predictions if every_row else predictions.calibration
+    rows = predictions if every_row else predictions.calibration
+    if needs_groups and rows.groups is not None:
+        refuse_ids(rows.groups, file)
+    return rows
+
+
+def refuse_ids(groups: Sequence[str], file: Path) -> None:
+    """Refuse groups that nearly all hold one sample: nothing is fitted to those."""
+    named = len(set(groups))
+    if named > _MOST_GROUPS and len(groups) < 2 * named:
+        raise InputError(
+            f"{file} has {named:,} groups in {len(groups):,} samples, which looks like an id; "
+            "--group-column must name a column of groups that many samples share."
+        )
 
 
 def reads_pieces(calibrator: Calibrator | None, rows: Predictions) -> bool:
@@ -195,10 +210,14 @@ def fit_by_group(calibrator: Calibrator, rows: Predictions, out: Path, *, force:
         warnings.simplefilter("always", CalibrantWarning)
         fitted = fit_groups(calibrator, rows.scores, rows.labels, groups=rows.groups, weights=rows.weights)
     lines = [f"{calibrator.name}, fitted on {rows.num_samples} samples of {len(fitted.by_group)} groups"]
-    for name, part in [("all groups", fitted.pooled), *fitted.by_group.items()]:
+    counts = Counter(rows.groups)
+    lines.append(f"  all groups, {rows.num_samples} samples: {described(fitted.pooled)}")
+    for part in (fitted.pooled, *fitted.by_group.values()):
         part.class_names_ = rows.class_names
-        count = rows.num_samples if part is fitted.pooled else rows.groups.count(name)
-        lines.append(f"  {name}, {count} samples: {described(part)}")
+    for name, part in list(fitted.by_group.items())[:_MOST_GROUPS]:
+        lines.append(f"  {name}, {counts[name]} samples: {described(part)}")
+    if len(counts) > _MOST_GROUPS:
+        lines.append(f"  and {len(counts) - _MOST_GROUPS} more")
     lines += [f"note: {warning.message}" for warning in caught]
     write_unless_other(out, fitted.save, option="--out", force=force)
     return [*lines, f"calibrators: {out}"]

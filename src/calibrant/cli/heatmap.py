@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import refuse_folder_of_others
+from calibrant.cli.terminal import Force, refuse_folder_of_others
 
 
 def heatmap(
@@ -25,6 +25,7 @@ def heatmap(
         str | None, typer.Option(help="The layer, by name. Default: the last maps before they are pooled.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides which images.")] = 0,
+    force: Force = False,
 ) -> None:
     """Show where the network of RUN sees a class: Grad-CAM, as PNG files and in the run's report."""
     if not run.exists():
@@ -36,7 +37,7 @@ def heatmap(
     from calibrant.training.heat_maps import data_of, heat_maps
 
     if out is not None:
-        refuse_folder_of_others(out, INDEX, option="--out", what="heat maps")
+        refuse_folder_of_others(out, INDEX, option="--out", what="heat maps", force=force)
     found = load_run(run)
     dataset = data_of(found)
     name, maps = heat_maps(found, samples=samples, label=label, layer=layer, seed=seed, dataset=dataset)

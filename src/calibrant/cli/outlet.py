@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import Any, TextIO, cast
+from typing import Any, TextIO, TypeVar, cast
+
+Stream = TypeVar("Stream", TextIO, None)
 
 
-def outlet(stream: TextIO) -> TextIO:
+def outlet(stream: Stream) -> Stream:
     """The stream; where nobody reads it any more, what is left goes nowhere.
 
     Otherwise a reader that has seen enough ends the command with the exit code 1, which says that a check
-    failed.
+    failed. A stream that was closed before the command began is None, and stays so.
     """
-    return cast(TextIO, _Outlet(stream))
+    if stream is None:
+        return stream
+    return cast(Any, _Outlet(stream))
 
 
 class _Outlet:

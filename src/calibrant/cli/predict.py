@@ -70,7 +70,7 @@ def predict(
 ) -> None:
     """Let MODEL predict DATA, and write what evaluate, fit, compare and the others read."""
     check_output(out, option="--out")
-    refuse_to_replace(out, option="--out", force=force, may=lambda _: False)
+    refuse_to_replace(out, option="--out", force=force, may=lambda _: False, what="from before")
     from calibrant.data import Geometry, load, offline
     from calibrant.training.prediction import Wanted, predict
     from calibrant.training.run import load_run

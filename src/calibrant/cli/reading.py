@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.terminal import SPACES
 
 if TYPE_CHECKING:
     from calibrant.predictions import ColumnNames, Predictions
@@ -305,16 +306,27 @@ def check_inputs(*paths: Path | None) -> None:
     Raises:
         FileNotFoundError: One sentence.
     """
+    missing: list[Path] = []
     for path in paths:
         if path is None or is_pipe(path) or _ADDRESS.match(str(path)):
             continue
         try:
             path.stat()
-        except FileNotFoundError as error:
-            hint = "" if path.suffix else COMMAS
-            raise FileNotFoundError(f"there is no file {path}{hint}.") from error
+        except FileNotFoundError:
+            missing.append(path)
         except OSError:
             continue  # said by who opens it
+    if missing:
+        what = "is no file" if len(missing) == 1 else "are no files"
+        raise FileNotFoundError(f"there {what} {', '.join(map(str, missing))}{_how_to_type(missing)}.")
+
+
+def _how_to_type(missing: Sequence[Path]) -> str:
+    """What may have parted a name or a list into several words."""
+    commas = COMMAS if any(not path.suffix for path in missing) else ""
+    if len(missing) == 1:
+        return commas
+    return SPACES + commas if any(path.suffix for path in missing) else commas + SPACES
 
 
 def expanded(paths: Iterable[Path]) -> list[Path]:

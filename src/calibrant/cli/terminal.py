@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import json
 import shlex
 import sys
 import tempfile
@@ -83,6 +84,9 @@ Json = Annotated[
 ]
 
 
+SPACES = "; put quotes around a path with spaces"
+
+
 class Commands(TyperGroup):
     """A group of commands, whose help has no types beside flags."""
 
@@ -109,6 +113,16 @@ class Command(TyperCommand):
 
                 vars(each)["help"] = text.replace("OBJECTIVES", alternatives(OBJECTIVES))
         return super().get_help(ctx)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments; of superfluous ones it is said what may have parted them."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            said = str(getattr(error, "message", ""))
+            if said.startswith("Got unexpected extra"):
+                vars(error)["message"] = f"{said}{SPACES}"
+            raise
 
 
 def _leave_out_types(params: Iterable[Any]) -> None:
@@ -253,10 +267,27 @@ def refuse_to_replace_report(path: Path | None, files: Sequence[Path], *, force:
 
 def is_our_json(path: Path) -> bool:
     """Whether the file holds numbers that calibrant wrote, which a new measurement may replace."""
-    with path.open("rb") as file:
-        start = file.read(4096)
-    marks = (b'"schema_version"', b'"checks"', b'"measurements"')
-    return not start.strip() or any(mark in start for mark in marks)
+    text = path.read_bytes()
+    if not text.strip():
+        return True
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return False
+    several: list[Any] = content if isinstance(content, list) else [content]
+    return bool(several) and all(isinstance(each, dict) and _is_answer(each) for each in several)
+
+
+def _is_answer(content: dict[str, Any]) -> bool:
+    """Whether these are the keys of an answer of calibrant's, or of measurements of curvature."""
+    versions, found = content.get("versions"), content.get("measurements")
+    if isinstance(versions, dict) and "schema_version" in content:
+        return "calibrant" in versions
+    return (
+        content.keys() == {"format", "of", "measurements"}
+        and isinstance(found, list)
+        and all(isinstance(each, dict) and "trace_standard_error" in each for each in found)
+    )
 
 
 def starts_with(words: bytes) -> Callable[[Path], bool]:
@@ -269,16 +300,23 @@ def starts_with(words: bytes) -> Callable[[Path], bool]:
     return found
 
 
-def refuse_folder_of_others(folder: Path, mark: str, *, option: str, what: str) -> None:
+def refuse_folder_of_others(folder: Path, mark: str, *, option: str, what: str, force: bool) -> None:
     """Refuse to write into a folder that has files, but not the one by which such folders are known.
+
+    ``force`` lets the folder pass, but no file of its name.
 
     Raises:
         InputError: If it is such a folder, or a file.
     """
     if folder.is_file():
         raise InputError(f"{option} {folder} is a file; name a folder.")
-    if folder.is_dir() and not (folder / mark).is_file() and any(folder.iterdir()):
-        raise InputError(f"{option} {folder} is not empty and holds no {what}; choose another folder.")
+    if force or not folder.is_dir() or (folder / mark).is_file():
+        return
+    if any(folder.iterdir()):
+        raise InputError(
+            f"{option} {folder} is not empty and holds no {what}; choose another folder, or replace files "
+            "in it by --force."
+        )
 
 
 @contextmanager

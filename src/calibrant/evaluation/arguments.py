@@ -53,7 +53,12 @@ def clusters_note(predictions: Predictions) -> tuple[str, ...]:
     """What a reader must know of groups and clusters."""
     if predictions.clusters is not None:
         return (cluster_note(predictions.clusters),)
-    return () if predictions.groups is None else (GROUPS_NOTE,)
+    return groups_note(predictions.groups is not None, clusters=False)
+
+
+def groups_note(groups: bool, *, clusters: bool) -> tuple[str, ...]:
+    """The caution where there are groups and nothing says which samples hang together."""
+    return (GROUPS_NOTE,) if groups and not clusters else ()
 
 
 LEAST_RESAMPLES = 100

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.alarms import alarms, other_notes
-from calibrant.evaluation.arguments import as_judged, check_predictions, clusters_note
+from calibrant.evaluation.arguments import as_judged, check_predictions, clusters_note, groups_note
 from calibrant.evaluation.dense.judge import judged_note
 from calibrant.evaluation.dense.reduce import reduced_sums
 from calibrant.evaluation.dense.states import Sums
@@ -166,9 +166,9 @@ def _of_parts(table: PartitionedPredictions, num_bins: int, spread: Spread) -> S
     found = summed(table, deal, num_bins, (None,), spread=spread)
     if found.arms[0].num_positions < 2:
         raise InputError(f"{table.address} must hold two samples or more to judge.")
-    return _in_sums(
-        table, found.arms[0], (*table.notes, dealt_note(table, deal, found.arms[0]), *found.repairs)
-    )
+    said = groups_note(table.has_groups, clusters=table.has_clusters)
+    notes = (*table.notes, dealt_note(table, deal, found.arms[0]), *said, *found.repairs)
+    return _in_sums(table, found.arms[0], notes)
 
 
 def _in_sums(given: DensePredictions | PartitionedPredictions, sums: Sums, notes: tuple[str, ...]) -> Subject:

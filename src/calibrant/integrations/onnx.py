@@ -20,7 +20,7 @@ import calibrant
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import ConvergenceError, InputError
 from calibrant._math.files import atomic_write
-from calibrant.calibrators import CalibratedModel, Calibrator
+from calibrant.calibrators import CalibratedModel, Calibrator, GroupCalibrator
 
 if TYPE_CHECKING:
     from torch.onnx import ONNXProgram
@@ -56,8 +56,9 @@ def export_onnx(
 ) -> Exported:
     """Write a fitted calibrator, or a model with its calibrator, as an ONNX file.
 
-    Every calibrator of calibrant can be written. The file is complete or not there, takes any number of
-    samples, and where onnxruntime is installed is run and compared with this process before it gets its name.
+    Every calibrator can be written; of those by group each in a file of its own. The file is complete or
+    not there, takes any number of samples, and where onnxruntime is installed is run and compared with this
+    process before it gets its name.
     The calibrator's part computes in float64 whatever the logits are, as ONNX has no operators that are
     accurate where probabilities come near one. The metadata name the calibrator and the classes.
 
@@ -77,8 +78,8 @@ def export_onnx(
         The names of inputs and output, and the difference from this process.
 
     Raises:
-        InputError: If the name has another ending, a model comes without an example, or torch cannot express
-            the model's own part.
+        InputError: If the name has another ending, calibrators come by group, a model comes without an
+            example, or torch cannot express the model's own part.
         ConvergenceError: If onnxruntime's probabilities differ from ours by more than 1e-6 (with a model,
             whose own part is float32, 1e-4).
         NotFittedError: If the calibrator is not fitted.
@@ -102,6 +103,11 @@ def export_onnx(
     if Path(path).suffix != ENDING:
         raise InputError(f"`path` must end in {ENDING}; got {os.fspath(path)!r}.")
     _require("onnx", "onnxscript")
+    if isinstance(calibrator_or_model, GroupCalibrator):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InputError(
+            "calibrators of groups need a file for each: export `by_group[name]` for every name, and "
+            "`pooled` for groups that are not known."
+        )
     if not isinstance(calibrator_or_model, (Calibrator, CalibratedModel)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(
             "`calibrator_or_model` must be a calibrator, or a CalibratedModel, which joins a network and a "

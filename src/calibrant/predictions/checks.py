@@ -26,6 +26,7 @@ NAMES_OF_AN_EVENT = (
     "; which word is class 1 is not guessed: write 1 and 0, or name class 0 and class 1 in `class_names` "
     "(in a table: in the columns `negative_class` and `positive_class`)"
 )
+PROBABILITIES_AS_LABELS = "; these look like probabilities (are --label-column and --prob-columns swapped?)"
 YES_OR_NO = {"yes": "1", "no": "0"}
 OPPOSITES = {"yes": "no", "y": "n", "positive": "negative", "pos": "neg"}  # class 1 and class 0
 SPLIT_CODES = {"0": 0, "calibration": 0, "val": 0, "validation": 0, "1": 1, "test": 1}
@@ -282,9 +283,19 @@ def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
         number = whole_number(text)
         if number is None:
             remedy = remedy if text else "; leave out rows where it is not known"
+            if name == "labels" and 2 * sum(map(_is_fraction, texts)) > len(texts):
+                remedy = PROBABILITIES_AS_LABELS
             raise InputError(f"`{name}` must be whole numbers; row {row} holds {shown(text)}{remedy}.")
         numbers.append(number)
     return numbers
+
+
+def _is_fraction(text: str) -> bool:
+    """Whether it says a number between 0 and 1."""
+    try:
+        return 0 < float(text) < 1
+    except ValueError:
+        return False
 
 
 def _in_the_form_of(word: str, model: str | None) -> str:

@@ -79,10 +79,10 @@ def load_predictions(
       accepted, too.
 
     Where there are none of these, columns that many tables have are taken for them, which ``notes`` say:
-    ``y_true``, ``y`` or ``target`` for ``label``; ``y_prob``, ``proba`` or ``p`` for ``prob``; ``p_spam``,
-    ``proba_1`` and such for ``prob_...``. ``.json`` holds arrays by name, or a list of records. Samples that
-    lm-evaluation-harness logged (``samples_*.jsonl``) are read as they are: answers to choose from as logits,
-    generated answers by the confidence that they state.
+    ``y_true``, ``y`` or ``target`` for ``label``; ``y_score``, ``y_prob``, ``proba`` or ``p`` for
+    ``prob``; ``p_spam``, ``proba_1`` and such for ``prob_...``. ``.json`` holds arrays by name, or a list
+    of records. Samples that lm-evaluation-harness logged (``samples_*.jsonl``) are read as they are:
+    answers to choose from as logits, generated answers by the confidence that they state.
 
     Whatever is not used is named in ``notes``.
 

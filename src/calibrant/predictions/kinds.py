@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike, first_row
-from calibrant._math.checks import Checked, check_logits, check_probs, check_weights
+from calibrant._math.checks import Checked, check_logits, check_probs, check_weights, from_one
 from calibrant._math.errors import InputError
 from calibrant.predictions import checks
 from calibrant.predictions.checks import Kind
@@ -152,5 +152,8 @@ def _class_labels(labels: ArrayLike, names: tuple[str, ...] | None, shape: tuple
     bad = (found < 0) | (found >= num_classes)
     if bool(bad.any()):
         row = first_row(bad)
-        raise InputError(f"`labels` must be in 0..{num_classes - 1}; row {row} holds {int(found[row])}.")
+        raise InputError(
+            f"`labels` must be in 0..{num_classes - 1}; row {row} holds {int(found[row])}"
+            f"{from_one(found, num_classes)}."
+        )
     return found

@@ -158,6 +158,11 @@ def coverage_sentence(found: result.Evaluation | result.Comparison, *, in_short:
     if not parts[0]:
         return ""
     change = f"; of a change, {parts[1]}" if parts[1:] and parts[1] else ""
+    if in_short:
+        return (
+            f"In simulations, such {percent(found.coverage.level)} intervals held the true value in this "
+            f"share of test sets: {parts[0]}{change}."
+        )
     return (
         f"In simulated cells (study coverage), a nominal {percent(found.coverage.level)} interval held the "
         f"true value in this share of test sets: {parts[0]}{change}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
@@ -23,13 +24,19 @@ INDEX = "heat-maps.json"
 def write_heat_maps(folder: Path, layer: str, maps: list[HeatMap]) -> list[Path]:
     """Write three PNG files for each map, and what they show; the paths of the maps above their images."""
     folder.mkdir(parents=True, exist_ok=True)
+    # First, so that the folder of a command that was stopped is known; empty, so that no section shows it.
+    _write_index(folder, layer, [])
     paths = [each.save(folder)[-1] for each in maps]
     shown = [
         {"name": each.name, "class": each.class_name, "probability": each.probability, "actual": each.actual}
         for each in maps
     ]
-    write_text(folder / INDEX, json.dumps({"layer": layer, "maps": shown}, indent=2) + "\n")
+    _write_index(folder, layer, shown)
     return paths
+
+
+def _write_index(folder: Path, layer: str, shown: list[dict[str, Any]]) -> None:
+    write_text(folder / INDEX, json.dumps({"layer": layer, "maps": shown}, indent=2) + "\n")
 
 
 def heat_map_facts(run: Run, dataset: Dataset) -> dict[str, str]:
@@ -50,6 +57,8 @@ def heat_map_section(folder: Path) -> Section | None:
     if not index.is_file():
         return None
     content = json.loads(index.read_text(encoding="utf-8"))
+    if not content["maps"]:
+        return None
     pictures = tuple(
         Picture(
             Markup().join(

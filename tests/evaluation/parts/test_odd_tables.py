@@ -12,9 +12,11 @@ from calibrant.cli import parts as command_parts
 from calibrant.cli.parts import fit_in_parts, opened_alike
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import check, compare
+from calibrant.evaluation.arguments import GROUPS_NOTE
+from calibrant.evaluation.dense.reduce import reduced_sums
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.judge import sampled_parts
-from calibrant.evaluation.parts.tasks import sample, shares_to_draw
+from calibrant.evaluation.parts.tasks import sample, shares_to_draw, summed
 from calibrant.evaluation.spread import here
 from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import PartitionedPredictions
@@ -91,11 +93,13 @@ def test_weights_and_groups_are_those_of_the_rows_in_memory(tmp_path) -> None:
     how = QUICK | {"calibrators": ["temperature"]}
     mine, theirs = evaluate(parts, **how), evaluate(memory, **how)
     assert mine.num_test == theirs.num_test == 600
+    assert [GROUPS_NOTE in each.notes for each in (mine, theirs)] == [True, True]
     assert mine.arms[1].parameters["temperature"] == pytest.approx(theirs.arms[1].parameters["temperature"])
     for one, other in zip(mine.arms, theirs.arms, strict=True):
         for key in ("ece", "event_ece", "l2_ece", "nll", "brier", "accuracy", "gap", "mean_probability"):
             assert one.metrics[key].value == pytest.approx(other.metrics[key].value, rel=1e-9), key
         assert [each.name for each in one.groups] == [each.name for each in other.groups]
+        assert [each.count for each in one.groups] == [each.count for each in other.groups]
         assert len(one.groups) == 4
         for found, known in zip(one.groups, other.groups, strict=True):
             for key in ("accuracy", "mean_confidence", "gap", "ece"):
@@ -103,6 +107,33 @@ def test_weights_and_groups_are_those_of_the_rows_in_memory(tmp_path) -> None:
             assert found.gap.high - found.gap.low == pytest.approx(known.gap.high - known.gap.low, rel=0.5)
     fitted, _ = fit_in_parts(parts, None, every_row=False, spread=here)
     assert float(fitted.temperature) == pytest.approx(mine.arms[1].parameters["temperature"], rel=1e-6)
+
+
+def test_the_noise_knows_the_squares_of_weights(tmp_path) -> None:
+    """Sums of squared weights, which set how large chance is: of each group, and of the classes."""
+    rng = np.random.default_rng(0)
+    weights, groups = rng.exponential(size=300), rng.choice(["a", "b"], 300)
+    weights[::7] = 0
+    given = {f"logit_{k}": rng.normal(size=300) for k in range(3)} | {"label": rng.integers(3, size=300)}
+    found = table(tmp_path / "a.parquet", given | {"weight": weights, "group": groups})
+    sums = summed(found, Deal.of(found, 15, fits=False), 15, (None,)).arms[0]
+    for name in "ab":
+        mine = weights[groups == name]
+        kept = sums.groups[name].sum(axis=(0, 1, 2))
+        assert kept[[0, 2, 3]] == pytest.approx([mine.sum(), len(mine), (mine**2).sum()])
+    cells = reduced_sums(sums, ("x", "y", "z")).class_null(2, (0,)).cells
+    share = (weights**2).sum() / weights.sum()
+    assert cells.total_squares * weights.sum() == pytest.approx(share)
+    assert cells.squares.sum() * weights.sum() == pytest.approx(3 * share)
+
+
+def test_groups_to_fit_on_leave_the_table_by_group(tmp_path) -> None:
+    """However many groups there are among the samples to fit on, those to judge are in the table."""
+    names = [f"c{k}" if k % 2 == 0 else "ab"[k % 4 // 2] for k in range(600)]
+    given = columns(600) | {"split": np.arange(600) % 2, "group": names}
+    judged = evaluate(table(tmp_path / "a.parquet", given), **QUICK)
+    assert [(each.name, each.count) for each in judged.arms[0].groups] == [("a", 150), ("b", 150)]
+    assert not any("more than 200" in note for note in judged.notes)
 
 
 def test_too_many_groups_are_said_and_groups_may_be_clusters(tmp_path) -> None:

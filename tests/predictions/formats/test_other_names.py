@@ -25,6 +25,7 @@ def read(folder: Path, name: str, text: str, **options: Any) -> Predictions:
     ("header", "note"),
     [
         ("y_true,y_prob", "Read `y_true` as `label`, `y_prob` as `prob`."),
+        ("y_test,y_score", "Read `y_test` as `label`, `y_score` as `prob`."),
         ("target,p", "Read `target` as `label`, `p` as `prob`."),
         ("Label,Probability", "Read `Label` as `label`, `Probability` as `prob`."),
     ],
@@ -324,3 +325,12 @@ def test_records_name_groups_whatever_holds_their_scores(tmp_path, scores) -> No
     found = read(tmp_path, "r.jsonl", lines(*rows), columns=columns)
     assert (found.groups, found.clusters) == (("x", "y"), ("0", "1"))
     assert found.labels.tolist() == [0, 1]
+
+
+def test_swapped_columns_are_recognised(tmp_path) -> None:
+    """Fractions in the place of labels: it is said what they look like."""
+    columns = ColumnNames(label="y_score", probs=("y_test",))
+    with pytest.raises(InputError, match=r"line 2 holds '0.75'; these look like probabilities .are --label"):
+        read(tmp_path, "p.csv", "y_test,y_score\n1,0.75\n0,0.5\n", columns=columns)
+    with pytest.raises(InputError, match=r"0 holds 0.75; these look like probabilities\."):
+        Predictions(labels=[0.75, 0.5], probs=[1.0, 0.0])

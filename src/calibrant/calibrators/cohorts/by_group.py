@@ -162,8 +162,8 @@ class GroupCalibrator(nn.Module):
                 if name not in known:
                     raise InputError(
                         f"`groups` must name groups of the fit; row {row} is of group {name!r}. To map such "
-                        'rows by the calibrator of all groups, set `unknown` to "pooled" (in a command: '
-                        "--unknown-groups pooled)."
+                        "rows by the calibrator of all groups, give --unknown-groups pooled (in Python: "
+                        '`unknown = "pooled"`).'
                     )
         return [
             (rows.to(logits.device), known.get(name, self.pooled))

@@ -17,14 +17,14 @@ TOO_MANY = f"Groups were not judged: there are more than {MOST_KEPT}, whose sums
 
 def rows_by_group(sums: BatchSums, procedure: Procedure) -> tuple[GroupRow, ...]:
     """A row for each of the largest groups."""
-    found = [(name, each) for name, each in (sums.groups or {}).items() if each[..., 2].any()]
-    largest = sorted(found, key=lambda pair: (-pair[1][..., 2].sum(), pair[0]))[:MOST_GROUPS]
-    return rows_of_groups([_group(name, each) for name, each in sorted(largest)], procedure)
+    found = sorted((sums.groups or {}).items(), key=lambda pair: (-pair[1][..., 2].sum(), pair[0]))
+    largest = sorted(found[:MOST_GROUPS], key=lambda pair: pair[0])
+    return rows_of_groups([_group(name, each) for name, each in largest if each[..., 0].any()], procedure)
 
 
 def _group(name: str, sums: Matrix) -> Group:
-    """What is kept of a group: a row for each batch, bin and outcome that holds samples."""
-    batch, place, hit = np.nonzero(sums[..., 2])
+    """What is kept of a group: a row for each batch, bin and outcome with some weight."""
+    batch, place, hit = np.nonzero(sums[..., 0])
     mass, stated, numbers, squares = sums[batch, place, hit].T
     clusters = np.unique(batch, return_inverse=True)[1].astype(np.int64)
     right = hit.astype(np.float64)
@@ -50,4 +50,4 @@ def _group(name: str, sums: Matrix) -> Group:
         influences={},
         clusters=clusters,
     )
-    return Group(name, reduced, int(numbers.sum()))
+    return Group(name, reduced, int(sums[..., 2].sum()))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant.evaluation.arguments import groups_note
 from calibrant.evaluation.dense.arms import judged_arms
 from calibrant.evaluation.dense.reduce import reduced_sums
 from calibrant.evaluation.fit import Fitted
@@ -68,7 +69,7 @@ def prepare_parts(request: Request, table: PartitionedPredictions) -> Prepared:
     prepared = prepare(request)
     fits = anything_to_fit(request.calibrators)
     notes = [note for note in prepared.notes if not note.startswith("Samples count as dependent")]
-    notes += table.notes
+    notes += [*table.notes, *groups_note(table.has_groups, clusters=table.has_clusters)]
     words, number = "none", prepared.split.num_calibration
     if fits and number:
         whole = table.has_split and number == table.num_fit

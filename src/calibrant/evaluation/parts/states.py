@@ -95,7 +95,8 @@ class BatchSums:
         if piece.groups is None or self.groups is None:
             return [], np.empty(0, np.int64)
         places: dict[str, int] = {}
-        codes = np.array([places.setdefault(name, len(places)) for name in piece.groups], np.int64)[rows]
+        names = (piece.groups[row] for row in rows.tolist())
+        codes = np.array([places.setdefault(name, len(places)) for name in names], np.int64)
         if len(places) > MOST_KEPT:
             self.groups = None
             return [], np.empty(0, np.int64)

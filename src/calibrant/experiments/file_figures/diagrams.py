@@ -10,9 +10,14 @@ from calibrant.experiments.file_figures.request import DrawnFigure, FigureReques
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from calibrant.evaluation.result import Arm, Curve
     from calibrant.metrics import RiskCoverageCurve
+
+WIDTH = 4.4  # inches
+LEAST_HISTOGRAM = 1.0  # inches, for the words beside it
+LEAST_TICKED = 1.5  # inches; below, six ticks would touch
 
 
 def draw_reliability(request: FigureRequest) -> DrawnFigure:
@@ -20,14 +25,15 @@ def draw_reliability(request: FigureRequest) -> DrawnFigure:
     from matplotlib.figure import Figure
 
     from calibrant.reports import confidence_histogram, reliability_comparison, reliability_diagram
+    from calibrant.reports.figures.drawing import legend_above
     from calibrant.reports.figures.reliability import confidence_comparison
 
     found = _judged(request)
     curves = _curves(found, request)
-    width, height, side = 4.4, 5.7, 3.48  # inches
-    figure = Figure(figsize=(width, height))
-    upper = figure.add_axes((0.75 / width, 2.1 / height, side / width, side / height))
-    lower = figure.add_axes((0.75 / width, 0.5 / height, side / width, 1.32 / height), sharex=upper)
+    width = request.width or WIDTH
+    figure = Figure(figsize=(width, width))
+    upper = figure.add_subplot(2, 1, 1)
+    lower = figure.add_subplot(2, 1, 2, sharex=upper)
     if len(curves) == 1:
         (curve,) = curves.values()
         reliability_diagram(curve, ax=upper)
@@ -37,8 +43,23 @@ def draw_reliability(request: FigureRequest) -> DrawnFigure:
         confidence_comparison(curves, ax=lower, legend=False)
     upper.set_xlabel("")
     upper.tick_params(axis="x", labelbottom=False)
+    _place(figure, width, legend_above(upper, width))
     figure.align_ylabels([upper, lower])
     return DrawnFigure(figure, _said(found, curves), _notes(found))
+
+
+def _place(figure: Figure, width: float, legend: float) -> None:
+    """A square, below it a histogram as wide, above it the legend; in inches, as letters keep their size."""
+    upper, lower = figure.axes
+    left, bottom, gap = 0.75, 0.5, 0.28
+    side = width - left - 0.17
+    low = max(0.38 * side, LEAST_HISTOGRAM)
+    height = bottom + low + gap + side + 0.12 + legend
+    figure.set_size_inches(width, height)
+    upper.set_position((left / width, (bottom + low + gap) / height, side / width, side / height))
+    lower.set_position((left / width, bottom / height, side / width, low / height))
+    if side < LEAST_TICKED:
+        upper.set(xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
 
 
 def draw_confidence(request: FigureRequest) -> DrawnFigure:

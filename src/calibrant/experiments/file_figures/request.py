@@ -29,6 +29,8 @@ class FigureRequest:
     every_row: bool = False
     resamples: int | None = None
     seed: int = 0
+    width: float | None = None
+    """Inches, where a figure is laid out for its width and not made as wide afterwards."""
     tell: Callable[[str, float], None] = _silent
 
 

@@ -10,13 +10,14 @@ from calibrant.predictions.bands import named_bands
 from calibrant.predictions.formats.names import listing
 
 LABELS = (
-    *("y_true", "y", "target", "targets", "truth", "ground_truth", "gold", "actual", "true_label"),
+    *("y_true", "y_test", "y", "target", "targets", "truth", "ground_truth", "gold", "actual", "true_label"),
     *("true_labels", "references", "reference"),
 )
 CONFIDENCES = ("conf", "stated_confidence", "verbal_confidence", "confidence_score")
 OUTCOMES = ("is_correct", "was_correct", "is_right", "right")
 SINGLE = (
     "predict_proba",
+    "y_score",
     "y_prob",
     "y_proba",
     "y_pred_proba",
@@ -33,6 +34,7 @@ FAMILIES = {
         "proba_",
         "probs_",
         "probability_",
+        "y_score_",
         "y_prob_",
         "y_proba_",
         "prob.",

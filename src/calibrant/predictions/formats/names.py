@@ -39,7 +39,9 @@ class Chosen:
     unused: tuple[str, ...]
 
 
-PROBS = frozenset({"y_prob", "y_proba", "y_pred_proba", "y_pred_prob", "proba", "probas", "probabilities"})
+PROBS = frozenset(
+    {"y_score", "y_prob", "y_proba", "y_pred_proba", "y_pred_prob", "proba", "probas", "probabilities"}
+)
 
 
 def known_names(found: Collection[str]) -> dict[str, str]:

@@ -160,3 +160,31 @@ def add_legend(ax: Axes, entries: Sequence[tuple[str, Artist]], *, shown: bool) 
         text.set_parse_math(False)
         text.set_text(name)
     return ax
+
+
+def legend_above(ax: Axes, width: float) -> float:
+    """Move a legend to the top of its figure, in as many columns as fit, and return its height in inches."""
+    old, figure = ax.get_legend(), cast("Figure", ax.get_figure(root=True))
+    if old is None:
+        return 0.0
+    handles, texts = list(old.legend_handles), old.get_texts()
+    old.remove()
+    for columns in range(min(len(handles), 4), 0, -1):
+        box = figure.legend(
+            cast("Any", handles),
+            ["-"] * len(handles),
+            frameon=False,
+            fontsize="small",
+            ncols=columns,
+            loc="upper left",
+            borderaxespad=0.2,
+            columnspacing=1.2,
+        )
+        for new, text in zip(box.get_texts(), texts, strict=True):
+            new.set_parse_math(False)
+            new.set_text(text.get_text())
+        extent = box.get_window_extent()
+        if columns == 1 or extent.width / figure.dpi <= width - 0.1:
+            return extent.height / figure.dpi
+        box.remove()
+    raise AssertionError

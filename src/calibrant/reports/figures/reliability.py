@@ -20,6 +20,7 @@ from calibrant.reports.words import count, misses
 WIDEST_JOINED = 0.3  # interval of a bin's share
 HOLLOW = "too few samples to tell"
 WITHIN = "within its band"
+BANDS = "bands: chance alone"
 
 
 def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = True) -> Axes:
@@ -126,6 +127,8 @@ def reliability_comparison(
         any_few |= bool(few.any())
         line = Line2D([], [], color=colour, linewidth=1, linestyle=dashes, marker=shape, markersize=4)
         entries.append((name, line))
+    if bands:
+        entries.append((BANDS, Patch(color=drawing.GREY, alpha=0.3, linewidth=0)))
     if any_few:
         mark = Line2D(
             [], [], linestyle="none", marker="o", markersize=4, color=drawing.GREY, fillstyle="none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from calibrant.reports import write_report
 from calibrant.reports.commands import with_commands
 
 NUM_SEEDS = 5
+MARK = "demo.json"
+"""Written first, and by nothing else: a demo that was stopped may be started again in its folder."""
 SETTING = (
     "One of these networks in full: cross-entropy with the first seed, in the first half. Its little "
     "data\nand much training were chosen because they make a network over-confident."
@@ -69,6 +72,7 @@ def run_demo(
         "json": folder / "evaluation.json",
     }
     seeds = range(seed, seed + num_seeds)
+    write_text(folder / MARK, json.dumps({"calibrant": "demo", "seeds": list(seeds)}) + "\n")
     few = carry_out(FEW, seeds, progress=lambda done: tell("little data, ten losses", 0.5 * done))
     everything = carry_out(ALL, seeds, progress=lambda done: tell("all the data", 0.5 + 0.2 * done))
     _predictions(few.logits, few.labels).save(result["predictions"])
