@@ -154,8 +154,8 @@ _ABOUT = (
     "Studies that read prediction files have no runs and are not here."
 )
 _LIKE_A_SEED = (
-    " Take a run that does not give its numbers again as one of another seed: the error of both stands below, "
-    "beside the standard deviation of the error over the seeds of the page."
+    " Take a run that does not give its numbers again as one of another seed: the error of both stands "
+    "below, beside the standard deviation of the error over the seeds of the page."
 )
 _COST = (
     "The time is that of the runs done again, on one core, and for all runs that the page had that many "
