@@ -350,6 +350,9 @@ def test_the_headline_is_one_plain_sentence(made: Maker, kind: Kind) -> None:
         assert not [word for word in JARGON if word in headline], headline
         assert headline.endswith(".")
         assert ". " not in headline
+        if verdict.direction == "over-confident" and "redicts" not in verdict.short:
+            by_decision = kind in {"binary", "multilabel"}  # whose first row is of the positive class
+            assert ("sure of its decisions" in verdict.short) == by_decision
 
 
 def told(

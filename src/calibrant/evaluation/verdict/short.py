@@ -37,6 +37,11 @@ def short_of(case: Case, finding: Finding) -> str:
             return f"{first}: labels are given {given} where {found} occur."
         return f"{first}: the positive class is given {given}, occurs in {found}."
     says, right = (_shown(case, key) for key in (MEAN_CONFIDENCE.key, ACCURACY.key))
+    if case.kind in {"binary", "multilabel"}:  # not of the positive class, which the table names first
+        throughout = (
+            ", but not throughout" if finding.direction == "miscalibrated" and not case.on_few else ""
+        )
+        return f"{first}{case.on_few}: {says} sure of its decisions, right in {right}{throughout}."
     if case.on_few:
         return f"{first}{case.on_few}: says {says}, is right {right}."
     if finding.direction == "miscalibrated":
