@@ -166,7 +166,8 @@ def scale(content: dict[str, Any]) -> Iterator[Held]:
             work = (
                 f"{row['rows']:,} {whose}rows of {row['num_classes']} classes, time of decoding and one pass"
             )
-            yield Held("scale", work, f"{row['of_the_limit']:.2f}", "≤ 1.5", row["of_the_limit"] <= 1.5)
+            said = f"{row['of_the_limit']:.2f} (code of {(row['commit'] or '?')[:7]})"
+            yield Held("scale", work, said, "≤ 1.5", row["of_the_limit"] <= 1.5)
         for num_classes in sorted({row["num_classes"] for row in tables}):
             first, *_, last = [row for row in tables if row["num_classes"] == num_classes] * 2
             grown = last["megabytes_peak"] / first["megabytes_peak"]

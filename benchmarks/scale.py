@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from environment import RESULTS, environment, write
+from environment import RESULTS, commit, environment, write
 from memory import resident
 
 SIZES = ((10, 10**6), (10, 10**7), (1000, 10**5), (1000, 10**6))
@@ -198,6 +198,7 @@ def main() -> None:
 
 def measured(rows: int, num_classes: int, folder: Path | None, draw: Any = invented) -> dict[str, Any]:
     """Write a table, and measure it in a process of its own."""
+    state = {"commit": commit(), "date": time.strftime("%Y-%m-%d"), "load_at_start": os.getloadavg()[0]}
     place = Path(tempfile.mkdtemp(dir=folder))
     try:
         make(place / "table.parquet", rows, num_classes, draw)
@@ -211,7 +212,7 @@ def measured(rows: int, num_classes: int, folder: Path | None, draw: Any = inven
     finally:
         shutil.rmtree(place)
     print(told, flush=True)
-    return json.loads(told.splitlines()[-1])
+    return json.loads(told.splitlines()[-1]) | state
 
 
 def draw_growth(rows: list[dict[str, Any]]) -> None:
@@ -247,16 +248,17 @@ def tables(rows: list[dict[str, Any]]) -> str:
     """Markdown: what was measured, and what larger tables would take at the same cost for each row."""
     rows = sorted(rows, key=lambda row: (row["num_classes"], "real" in row, row["rows"]))
     columns = ["classes", "rows", "file", "decoding", "one pass", "sums of the table", "of the limit"]
-    columns += ["rows a second", "evaluation", "peak memory"]
+    columns += ["rows a second", "evaluation", "peak memory", "code", "load"]
     lines = head(columns)
     for row in rows:
         spent = row["cpu_seconds"]
+        load = "?" if row["load_at_start"] is None else f"{row['load_at_start']:.1f}"
         width = f"{row['num_classes']}{', real' if 'real' in row else ''}"
         lines.append(
             f"| {width} | {row['rows']:,} | {size(row['bytes'])} | {spent['decode']:.2f} s | "
             f"{spent['one pass']:.2f} s | {spent['sums']:.2f} s | {row['of_the_limit']:.2f} | "
             f"{row['rows'] / spent['sums']:,.0f} | {spent['evaluation']:.1f} s | "
-            f"{row['megabytes_peak']:.0f} MB |"
+            f"{row['megabytes_peak']:.0f} MB | {(row['commit'] or '?')[:7]}, {row['date']} | {load} |"
         )
     several = f"{CORES:,} cores"
     lines += ["", *head(["classes", "rows", "bytes", "one core", several, f"disks for {several}"])]

@@ -120,13 +120,16 @@ def test_pictures_are_those_of_the_script() -> None:
 
 
 def test_costs_are_those_of_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tables of the page are made from the benchmark's results."""
+    """The tables of the page are made from the benchmark's results, and it says of which code each row is."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     scale = importlib.import_module("scale")
     measured = json.loads((scale.RESULTS / "scale.json").read_text(encoding="utf-8"))
     real = [row | {"real": True} for row in measured["real"]["tables"].values()]
     made = scale.tables([*measured["tables"].values(), *real])
-    assert f"{scale.START}\n{made}\n{scale.END}" in text_of("scale.md")
+    table = f"{scale.START}\n{made}\n{scale.END}"
+    assert table in text_of("scale.md")
+    words = text_of("scale.md").replace(table, "")
+    assert all(row["commit"][:7] in words for row in [*measured["tables"].values(), *real])
 
 
 def test_every_page_is_in_the_index() -> None:

@@ -12,6 +12,8 @@ import pytest
 from rich.console import Console
 
 from calibrant.evaluation import check, compare, evaluate
+from calibrant.evaluation.alarms import alarms
+from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.predictions import Kind, Predictions
 from calibrant.reports import render, render_comparison
 from calibrant.reports.html import report_text
@@ -38,6 +40,11 @@ def shifted(made: Maker, by: int) -> Predictions:
 def warnings_of(predictions: Predictions) -> tuple[str, ...]:
     """As an evaluation says them."""
     return evaluate(predictions, calibrators=["temperature"], **QUICK).verdict.warnings
+
+
+def alarms_of(predictions: Predictions) -> tuple[str, ...]:
+    """The same, without the rest of an evaluation."""
+    return alarms(predictions, reduce_predictions(predictions, 15))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -85,6 +92,36 @@ def test_numbers_that_are_not_what_they_are_called(made: Maker, kind: Kind) -> N
         (warning,) = found.verdict.warnings
         assert said in warning
         assert warning not in found.notes
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass"])
+def test_labels_that_are_the_predictions(made: Maker, kind: Kind) -> None:
+    """Every label the likeliest class; not where the confidences say that no error was to be expected."""
+    honest = made(kind, 100)
+    scores = honest.scores.numpy()
+    decided = scores.argmax(axis=1) if kind == "multiclass" else (scores > 0).astype(int)
+    (warning,) = alarms_of(Predictions(logits=scores, labels=decided))
+    assert warning.startswith("Every label is the likeliest class")
+    assert alarms_of(Predictions(logits=1000 * scores, labels=decided)) == ()
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass"])
+def test_no_label_is_the_likeliest_class(made: Maker, kind: Kind) -> None:
+    """A file of one class that is never predicted is more than a note."""
+    scores = made(kind, 200).scores.numpy()
+    scores = scores[scores < 0] if kind == "binary" else scores[scores.argmax(axis=1) != 1]
+    (warning,) = alarms_of(Predictions(logits=scores, labels=np.ones(len(scores), dtype=int)))
+    assert warning.startswith("No label is the likeliest class (accuracy 0 %")
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
+def test_decisions_called_probabilities(made: Maker, kind: Kind) -> None:
+    """Every value 0 or 1: said beside the verdict."""
+    honest = made(kind, 100)
+    scores = honest.scores.numpy()
+    hard = np.eye(scores.shape[-1])[scores.argmax(axis=1)] if kind == "multiclass" else (scores > 0) * 1.0
+    (warning,) = alarms_of(Predictions(probs=hard, labels=honest.labels))
+    assert warning.startswith("Every probability is 0 or 1")
 
 
 def test_weak_predictions_are_not_taken_for_something_else() -> None:

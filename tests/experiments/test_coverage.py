@@ -23,6 +23,8 @@ from calibrant.experiments.studies.coverage.claims import (
     covered,
     gate_alarms,
     mean_coverage,
+    over_cells,
+    pooled,
     verdict_alarms,
 )
 from calibrant.experiments.studies.coverage.fingerprint import fingerprint
@@ -43,6 +45,7 @@ from calibrant.experiments.studies.coverage.populations import (
     stated,
 )
 from calibrant.experiments.studies.coverage.settings import Method, Setting
+from calibrant.experiments.studies.coverage.summary import summary_of
 from calibrant.experiments.studies.coverage.truth import event_errors, normal_gaps, normal_truth
 from calibrant.experiments.studies.coverage.verdicts import judged_parts, word
 from calibrant.experiments.studies.coverage.words import words
@@ -271,17 +274,19 @@ def test_a_batch_of_earlier_code_is_judged_once_more(
         assert each["before"] == each["covered"]
     text = PAGE.write(numbers, tmp_path / "page")[0].read_text(encoding="utf-8")
     assert "0 of 4 on the other side, 1.000 times as wide" in text
+    assert "by the code of fingerprint `later`" in text
 
 
 def test_intervals_of_sets_judged_twice_are_set_side_by_side() -> None:
-    """How many hold the truth by either code, how many changed, and how wide they became."""
+    """How many hold the truth by either code, how many changed, and how wide they became; of one code."""
     before = {"low": [0.1, 0.1], "high": [0.2, 0.3]}
     now = {"low": [0.1, 0.0], "high": [0.3, 0.3]}
     batches = [
         {"seed": 0, "truth": {"ece": 0.25}, "errors": {"ece": before}},
-        {"seed": 0, "again": {"ece": now}},
+        {"seed": 0, "code": "later", "again": {"ece": now}},
+        {"seed": 0, "code": "earlier", "again": {"ece": before}},
     ]
-    found = compared([batches])["ece"]
+    found = compared([batches], "later")["ece"]
     assert found == pytest.approx({"sets": 2, "before": 0.5, "covered": 1.0, "moved": 1, "width": 1.75})
 
 
@@ -305,6 +310,22 @@ def test_sets_added_to_one_cell_stand_by_themselves() -> None:
     assert said["further"] == "10"
     assert said["added"].startswith("K = 3, n = 60, s = 1 has 20 more")
     assert "ECE 0.150" in said["added"]
+
+
+def test_a_cell_with_more_sets_counts_no_more() -> None:
+    """Means over cells are those of the cells' shares, also in the file that reports quote."""
+    found = [Share(value=0.9, sets=200), Share(value=1.0, sets=50), Share(value=1.0, sets=50)]
+    cells = [
+        {"classes": 10, "samples": n, "scale": 1.6, "before": 1.6, "after": 1.0, "model": None}
+        | {"errors": {"ece": {"covered": share.value, "sets": share.sets}}, "stated": None}
+        for n, share in enumerate(found)
+    ]
+    mean = over_cells(found)
+    assert (mean.value, mean.sets) == (pytest.approx(2.9 / 3), 200)  # 3 cells, 1/200 + 2/50
+    assert over_cells(found[1:]) == pooled(found[1:])
+    assert summary_of({"setting": {"level": 0.95}, "cells": [], "changes": cells})["changes"]["ece"][
+        "average"
+    ] == round(2.9 / 3, 4)
 
 
 def test_another_model_is_as_calibrated_and_knows_less() -> None:

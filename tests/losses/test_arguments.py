@@ -28,6 +28,11 @@ LABELS = torch.tensor([0, 1, 2, 0])
             r"`labels` must have shape \(4,\) to go with `logits` of shape \(4, 3\); got \(4, 1\)",
         ),
         (
+            lambda: losses.brier_loss(torch.zeros(4), LABELS),
+            InputError,
+            r"got \(4,\); for one log-odds per sample pass two columns, .*`MultilabelFocalLoss`",
+        ),
+        (
             lambda: losses.focal_loss(torch.zeros(4, 3, 2), LABELS),
             InputError,
             r"`labels` must have shape \(4, 2\)",

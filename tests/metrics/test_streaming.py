@@ -346,7 +346,7 @@ def test_logits_by_a_switch(streaming: Any, task: str) -> None:
     assert float(metric.compute()) == pytest.approx(
         float(fed(streaming.build(task, 3), stream).compute()), abs=CLOSED_FORM, rel=CLOSED_FORM
     )
-    with pytest.raises(InputError, match=r"`probs` must lie in \[0, 1\]"):
+    with pytest.raises(InputError, match=r"`probs` must lie in \[0, 1\].*pass `from_logits=True`"):
         streaming.build(task, 3).update(logits, stream.labels)
 
 

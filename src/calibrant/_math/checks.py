@@ -21,6 +21,7 @@ from calibrant._math.table_rows import read_rows
 Task: TypeAlias = Literal["binary", "multiclass", "multilabel"]
 
 ROW_SUM_TOLERANCE = 1e-3
+FROM_LOGITS = "pass `from_logits=True`"
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,14 @@ def check_probs(
     task: Task | None = None,
     find_top: bool = False,
     ignore_index: int | None = None,
+    takes_logits: bool = False,
 ) -> Checked:
     """Check class probabilities ``(N, C)`` or probabilities of an event ``(N,)``.
 
     ``find_top`` reads from the same rows what is most probable and whether it is true, which takes less time
     than to read them again. In a table ``(N, C, d1, ...)`` with labels ``(N, d1, ...)`` every position is a
     row. Rows whose label is ``ignore_index`` are left out, whatever they hold.
+    ``takes_logits`` says that the caller has ``from_logits=True`` for logits, which messages then name.
     Rows of a multiclass table may miss one by ``row_sum_tolerance``; they are left as they are.
     """
     scores = as_float_tensor(probs, name="probs")
@@ -91,9 +94,12 @@ def check_probs(
         scores, labels, weights = counted(scores, labels, weights, ignore_index)
     checked = _check_shapes("probs", scores, labels, weights, task)
     if checked.task == "multiclass":
-        return replace(checked, top=_check_class_probs(checked.scores, checked.labels if find_top else None))
+        remedy = FROM_LOGITS if takes_logits else "apply the softmax first"
+        labels = checked.labels if find_top else None
+        return replace(checked, top=_check_class_probs(checked.scores, labels, remedy))
     low, high = torch.aminmax(checked.scores)
-    _check_range(low, high, checked.scores, limit=1.0, remedy="sigmoid")
+    remedy = FROM_LOGITS if takes_logits else "apply the sigmoid first"
+    _check_range(low, high, checked.scores, limit=1.0, remedy=remedy)
     return checked
 
 
@@ -256,7 +262,7 @@ def not_finite(row: int, value: float, *, rule: str = "finite") -> InputError:
 
 
 def _check_class_probs(
-    probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"] | None
+    probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"] | None, remedy: str
 ) -> tuple[Tensor, Tensor] | None:
     """Values in [0, 1], rows that sum to one; with labels what is most probable, and whether it is true."""
     slack = row_sum_tolerance(probs.dtype)
@@ -271,7 +277,7 @@ def _check_class_probs(
         chunk = probs[rows]
         facts = read_rows(chunk, None if labels is None else labels[rows])
         _check_range(
-            facts.low, facts.highest.amax(), chunk, limit=1 + slack, remedy="softmax", before=rows.start
+            facts.low, facts.highest.amax(), chunk, limit=1 + slack, remedy=remedy, before=rows.start
         )
         bad = (facts.sums - 1).abs_() > slack
         if bool(bad.any()):
@@ -279,7 +285,7 @@ def _check_class_probs(
             raise InputError(
                 "`probs` must have rows summing to 1; "
                 f"row {rows.start + row} sums to {facts.sums[row].item():.6g}; "
-                "for logits apply the softmax first, for several labels per sample pass labels (N, C)."
+                f"for logits {remedy}, for several labels per sample pass labels (N, C)."
             )
         if facts.correct is not None:
             confidences[rows], correct[rows] = facts.highest, facts.correct
@@ -296,8 +302,7 @@ def _check_range(
     row = first_row(bad)
     value = probs[row][bad[row]].reshape(-1)[0].item()
     raise InputError(
-        f"`probs` must lie in [0, 1]; row {before + row} holds {value:g}; "
-        f"if these are logits, apply the {remedy} first."
+        f"`probs` must lie in [0, 1]; row {before + row} holds {value:g}; if these are logits, {remedy}."
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from calibrant._math.decimals import decimals
+
 SIZE = 180  # of a diagram, in pixels
 EDGE = 22
 
@@ -57,8 +59,8 @@ def _cell(tag: str, text: str, align: str = "right") -> str:
 def _value(estimate: Any) -> str:
     if estimate.value is None:
         return "–"
-    span = "" if estimate.low is None else f" ({estimate.low:.4f} to {estimate.high:.4f})"
-    return f"{estimate.value:.4f}{span}"
+    span = "" if estimate.low is None else f" ({decimals(estimate.low, 4)} to {decimals(estimate.high, 4)})"
+    return f"{decimals(estimate.value, 4)}{span}"
 
 
 def _svg(title: str, curve: Any) -> str:

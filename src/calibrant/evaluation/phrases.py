@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from calibrant._math.decimals import decimals
 from calibrant.evaluation.result import Estimate, NullError, Part
 
 SYMBOLS = {"temperature": "T", "gamma": "γ"}
@@ -30,19 +31,22 @@ def percent(share: float) -> str:
 def number(value: float, digits: int | None = None, *, table: bool = False, signed: bool = False) -> str:
     """Three decimals, four where the number is small, or as many as are asked for; in a table always four.
 
-    A zero has no decimals in a sentence; in a table what rounds to zero has no sign.
+    A zero has no decimals in a sentence; in a table what rounds to zero has no sign. From ten million on
+    numbers have an exponent.
 
     Example:
         >>> number(0.0751), number(0.00123), number(-0.0751), number(0.0)
         ('0.075', '0.0012', '−0.075', '0')
         >>> number(0.0751, table=True), number(0.02, table=True, signed=True), number(-0.00001, table=True)
         ('0.0751', '+0.0200', '0.0000')
+        >>> number(-3.5e299), number(3.5e299, table=True)
+        ('−3.500e+299', '3.500e+299')
     """
     if table:
         digits = 4
     elif value == 0:
         return "0"
-    text = f"{abs(value):.{_digits(value) if digits is None else digits}f}"
+    text = decimals(abs(value), _digits(value) if digits is None else digits)
     if table and float(text) == 0:
         return text
     return ("−" if value < 0 else "+" if signed else "") + text

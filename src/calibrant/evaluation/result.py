@@ -257,7 +257,7 @@ class Settings:
 class Coverage:
     """How often an interval held the true value in simulated test sets, by the study `coverage`."""
 
-    average: float  # share of all sets
+    average: float  # of the cells' shares of sets, each cell counting alike
     lowest: float | None  # share of the sets of a cell (a size and a model); None where cells hold few sets
     highest: float | None
     cells: int

@@ -199,9 +199,20 @@ def _check_labels(labels: object, logits: Tensor, shape: tuple[int, ...]) -> Ten
     if labels.shape != shape:
         raise InputError(
             f"`labels` must have shape {_shown(shape)} to go with `logits` of shape "
-            f"{_shown(logits.shape)}; got {_shown(labels.shape)}."
+            f"{_shown(logits.shape)}; got {_shown(labels.shape)}{_of_one_logit(logits, labels)}."
         )
     return labels
+
+
+def _of_one_logit(logits: Tensor, labels: Tensor) -> str:
+    """What to do with one logit for each sample, which would be one sample of many classes."""
+    if logits.ndim != 1 or labels.shape != logits.shape:
+        return ""
+    return (
+        "; for one log-odds per sample pass two columns, "
+        "`torch.stack([torch.zeros_like(logits), logits], dim=1)`, or take a multilabel loss, such as "
+        "`MultilabelFocalLoss` (`multilabel-focal` in recipes)"
+    )
 
 
 def _check_targets(targets: Tensor, labels: object, logits: Tensor) -> None:

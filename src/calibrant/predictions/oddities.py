@@ -27,7 +27,11 @@ NORMALISED_TWICE = (
     "These probabilities look as if a softmax or sigmoid had been applied twice: as logits they would be "
     "probabilities themselves. Give the probabilities before the second one, or the logits."
 )
-SUSPICIOUS = frozenset({LIKE_PROBABILITIES, EVENTS_LIKE_PROBABILITIES, NORMALISED_TWICE})
+DECISIONS = (
+    "Every probability is 0 or 1: are these the decisions of a model, or labels? Calibration needs the "
+    "probabilities before they were rounded."
+)
+SUSPICIOUS = frozenset({LIKE_PROBABILITIES, EVENTS_LIKE_PROBABILITIES, NORMALISED_TWICE, DECISIONS})
 """What is so likely to be a mistake that it stands beside the verdict, not among the notes."""
 FEWEST = 20  # rows; fewer may well look odd by chance
 NEAR_END = 0.01  # where the numbers of sure predictions lie, and how many must be sure
@@ -59,7 +63,9 @@ def oddities(
 
 def _suspicions(kind: Kind, space: str, values: Float[Tensor, " N"] | Float[Tensor, "N C"]) -> Iterator[str]:
     """Numbers that look as if they were called by the wrong name."""
-    if kind == "multiclass":
+    if kind != "top_label" and space == "probs" and len(values) >= FEWEST and _all_decided(values):
+        yield DECISIONS  # (a confidence that is stated may well be 1 each time)
+    elif kind == "multiclass":
         if space == "logits" and _like_probabilities(values):
             yield LIKE_PROBABILITIES
         if space == "probs" and len(values) >= FEWEST and _normalised_twice(values):
@@ -69,6 +75,11 @@ def _suspicions(kind: Kind, space: str, values: Float[Tensor, " N"] | Float[Tens
             yield EVENTS_LIKE_PROBABILITIES
         if space == "probs" and _fills_unit_interval(values, torch.special.logit):
             yield NORMALISED_TWICE
+
+
+def _all_decided(probs: Float[Tensor, " N"] | Float[Tensor, "N C"]) -> bool:
+    """Whether every probability is 0 or 1; the first rows settle it for most."""
+    return all(bool(((probs[rows] == 0) | (probs[rows] == 1)).all()) for rows in row_slices(probs))
 
 
 def _same_name(class_names: tuple[str, ...]) -> str:

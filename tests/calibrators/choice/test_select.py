@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -103,6 +104,17 @@ def test_text_names_every_candidate_and_the_reason(calibrated: Callable[..., Any
     rows = {line.split()[-1] for line in text.splitlines() if line.startswith(("*", "  none", "  platt"))}
     assert "best" in rows  # and not by how much it is behind itself
     assert "±" in text
+
+
+def test_losses_beyond_all_measure_are_ranked_and_shown_with_an_exponent() -> None:
+    """Logits of 1e300: no line of 300 digits, and a candidate without a loss is named, not ranked."""
+    logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 2.0]]).double().repeat(5, 1) * 1e300
+    labels = torch.tensor([0, 1, 0, 1, 1, 0, 1, 0, 0, 1]).repeat(2)
+    selection = select(logits, labels, calibrators=["temperature", "vector"])
+    assert "e+299" in str(selection)
+    assert max(len(line) for line in str(selection).splitlines()) < 200
+    assert not any(math.isnan(each.loss) for each in selection.candidates)
+    assert all(math.isfinite(each.standard_error) for each in selection.candidates)
 
 
 def test_the_best_is_chosen_for_being_the_best(calibrated: Callable[..., Any]) -> None:

@@ -13,6 +13,7 @@ from torch.nn.functional import one_hot
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, Task, check_choice, check_logits
+from calibrant._math.decimals import decimals
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
 from calibrant._math.folds import out_of_fold
 from calibrant._math.shapes import Float, Int
@@ -85,8 +86,14 @@ class Selection:
         ]
         for each in self.candidates:
             mark = "*" if each is self.chosen else " "
-            behind = f"{each.behind:.5f} ± {each.standard_error:.5f}" if each.behind > 0 else "best"
-            lines.append(f"{mark} {each.text:{width}}  {each.size:14d}  {each.loss:8.5f}  {behind}")
+            behind = (
+                f"{decimals(each.behind, 5)} ± {decimals(each.standard_error, 5)}"
+                if each.behind > 0
+                else "best"
+            )
+            lines.append(
+                f"{mark} {each.text:{width}}  {each.size:14d}  {decimals(each.loss, 5):>8}  {behind}"
+            )
         return "\n".join([*lines, self._reason(), *self.failures])
 
     def _reason(self) -> str:
@@ -195,8 +202,11 @@ def select(
         for text, calibrator in made.items():
             try:
                 whole = calibrator.fit(checked.scores, checked.target, weights=checked.weights)
-                losses[text] = _held_out_losses(whole, checked, numbers, criterion)
-                fitted[text] = whole
+                held_out = _held_out_losses(whole, checked, numbers, criterion)
+                if bool(held_out.isnan().any()):
+                    failures.append(f"{text} could not be judged: a loss of it is not a number")
+                else:
+                    losses[text], fitted[text] = held_out, whole
             except (InputError, ConvergenceError) as error:
                 failures.append(f"{text} could not be fitted: {error}")
     for text, (whole, held_out) in (others or {}).items():
@@ -260,13 +270,18 @@ def _ranked(
         if codes is not None:
             deviations = torch.zeros(int(codes.max()) + 1).to(deviations).index_add(0, codes, deviations)
         spread = deviations.square().sum().item()
+        if math.isinf(spread):  # squares of numbers beyond 1e154
+            largest = deviations.abs().max()
+            root = float(largest * (deviations / largest).square().sum().sqrt())
+        else:
+            root = math.sqrt(spread)
         found.append(
             Candidate(
                 text=text,
                 size=sizes.get(text, 0),
                 loss=means[text],
                 behind=means[text] - means[best],
-                standard_error=math.sqrt(spread),
+                standard_error=root,
             )
         )
     return tuple(sorted(found, key=lambda each: (each.size, each.loss)))

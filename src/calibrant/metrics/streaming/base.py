@@ -286,7 +286,7 @@ class StreamingMetric(Metric, ABC):
         if nothing:
             weights = None
         if not self.from_logits:
-            checked = check_probs(scores, labels, weights, task=self.task)
+            checked = check_probs(scores, labels, weights, task=self.task, takes_logits=True)
         else:
             checked = check_logits(scores, labels, weights, task=self.task)
             wide = checked.scores.to(torch.float64)

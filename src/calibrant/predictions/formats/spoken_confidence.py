@@ -93,10 +93,10 @@ class Spoken:
 
 
 def spoken_confidence(text: str) -> Spoken | None:
-    """The last confidence that a text states; None where it states none.
+    r"""The last confidence that a text states; None where it states none.
 
     Example:
-        >>> spoken_confidence("Paris. Confidence (1-10): 8")
+        >>> spoken_confidence("Paris.\nConfidence (1-10): 8")
         Spoken(share=0.8, words='Confidence (1-10): 8')
         >>> spoken_confidence("I am not 85% sure.")
         Spoken(share=None, words='I am not 85% sure.')

@@ -15,6 +15,7 @@ from calibrant.evaluation.judging.noise import draw_noise
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.experiments.records import Records
+from calibrant.experiments.studies.coverage.fingerprint import fingerprint
 from calibrant.experiments.studies.coverage.measure import (
     RECORDS,
     Cell,
@@ -66,7 +67,10 @@ def run_alarms(
         "alarms",
         list(calibrated_cells(cells_of(setting, folder))),
         seeds,
-        lambda cell, seed: {"alarms": alarm_batch(cell, folder, method, seed, sets)},
+        lambda cell, seed: {
+            "alarms": alarm_batch(cell, folder, method, seed, sets),
+            "code": fingerprint(),
+        },
         how=f"{sets} sets, {method}",
         tell=tell,
         added=f"alarms of {sets} more sets",

@@ -67,6 +67,14 @@ def pooled(shares: Sequence[Share]) -> Share:
     return Share(value=sum(each.value * each.sets for each in shares) / sets, sets=sets)
 
 
+def over_cells(shares: Sequence[Share]) -> Share:
+    """The mean over cells, each counting alike; as exact as with ``sets`` dealt out evenly."""
+    if len({each.sets for each in shares}) == 1:
+        return pooled(shares)
+    sets = round(len(shares) ** 2 / sum(1 / each.sets for each in shares))
+    return Share(value=sum(each.value for each in shares) / len(shares), sets=sets)
+
+
 def calibrated(numbers: Mapping[str, Any]) -> list[Cell]:
     """The cells whose predictions state the truth."""
     return [cell for cell in numbers["cells"] if cell["scale"] == 1 or cell["stated"] == "the truth"]
@@ -78,9 +86,9 @@ def coverage(numbers: Mapping[str, Any], key: str) -> list[Share]:
 
 
 def mean_coverage(numbers: Mapping[str, Any], key: str) -> Share:
-    """How often they cover in all cells: of each as many sets, those that have intervals."""
+    """How often they cover, as a mean over cells: on the sets that have intervals."""
     found = [cell["errors"][key] for cell in numbers["cells"] if key in cell["errors"]]
-    return pooled([Share(value=each["covered"], sets=each["sets"]) for each in found])
+    return over_cells([Share(value=each["covered"], sets=each["sets"]) for each in found])
 
 
 def covered(cell: Cell, key: str) -> Share:

@@ -125,7 +125,11 @@ def run_coverage(
         "changes",
         changes,
         seeds,
-        lambda cell, seed: {"truth": _difference(true, cell), "changes": _changes(cell, method, seed)},
+        lambda cell, seed: {
+            "truth": _difference(true, cell),
+            "code": fingerprint(),
+            "changes": _changes(cell, method, seed),
+        },
         how=f"{method}",
         tell=tell,
         added=f"{method.changed_sets} more differences",

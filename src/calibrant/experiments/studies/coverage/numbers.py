@@ -23,6 +23,7 @@ def numbers_of(records: Sequence[Record], setting: Setting) -> dict[str, Any]:
     found = [sorted(batches, key=lambda batch: batch["seed"]) for batches in cells.values()]
     level = setting.method.level
     alike = min((len(_with(batches, "alarms")) for batches in found if _with(batches, "alarms")), default=0)
+    last = next((record["code"] for record in reversed(records) if "again" in record), None)
     return {
         "setting": asdict(setting.method),
         "batches": max(len(batches) for batches in found),
@@ -32,7 +33,8 @@ def numbers_of(records: Sequence[Record], setting: Setting) -> dict[str, Any]:
             if _with(batches, "errors")
         ],
         "changes": [_changes(batches) for batches in found if "changes" in batches[0]],
-        "again": compared(found),
+        "again_by": last,
+        "again": compared(found, last),
     }
 
 
@@ -170,15 +172,15 @@ def place_of(cell: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(item for item in cell.items() if item[1] is not None)
 
 
-def compared(cells: Sequence[Sequence[Record]]) -> dict[str, Mapping[str, float]]:
-    """Of each error the sets that were judged twice, and what became of their intervals.
+def compared(cells: Sequence[Sequence[Record]], code: str | None) -> dict[str, Mapping[str, float]]:
+    """Of each error the sets that code of a fingerprint judged once more, and what became of their intervals.
 
     ``moved`` counts those that hold the true error where they did not, or the other way round; ``width`` is
     their mean width over the one before.
     """
     found: dict[str, list[tuple[bool, bool, float]]] = {}
     for batches in cells:
-        last = {batch["seed"]: batch for batch in batches if "again" in batch}
+        last = {batch["seed"]: batch for batch in batches if "again" in batch and batch["code"] == code}
         before = {batch["seed"]: batch for batch in batches if "errors" in batch}
         for seed, batch in last.items():
             truth = before[seed]["truth"]

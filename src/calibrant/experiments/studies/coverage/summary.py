@@ -9,7 +9,7 @@ from typing import Any
 
 from calibrant._math.files import write_text
 from calibrant.evaluation.measured_coverage import FILE
-from calibrant.experiments.studies.coverage.claims import Share, covered, pooled
+from calibrant.experiments.studies.coverage.claims import Share, covered, over_cells
 from calibrant.experiments.studies.coverage.settings import ERRORS
 
 ENOUGH = 40  # sets of a cell, for its share to stand for itself
@@ -35,7 +35,7 @@ def _summary(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         enough = min(share.sets for share in shares) >= ENOUGH
         values = [round(covered(cell, key).value, 4) for cell in those]
         found[key] = {
-            "average": round(pooled(shares).value, 4),
+            "average": round(over_cells(shares).value, 4),
             "lowest": min(values) if enough else None,
             "highest": max(values) if enough else None,
             "cells": len(shares),

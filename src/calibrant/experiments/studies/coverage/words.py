@@ -17,6 +17,7 @@ from calibrant.experiments.studies.coverage.claims import (
     covered,
     gate_alarms,
     mean_coverage,
+    over_cells,
     pooled,
     verdict_alarms,
 )
@@ -48,6 +49,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "mce_sets": _range([c["errors"]["mce"]["sets"] for c in numbers["cells"] if "mce" in c["errors"]]),
         "added": _added(calibrated(numbers)),
         "again": _again(numbers.get("again", {})),
+        "again_by": numbers.get("again_by"),
         "by_design": _by_design(numbers["setting"]),
         "changed_sets": _range([row["errors"]["ece"]["sets"] for row in numbers["changes"]]),
         "lowest_by_chance": _lowest_by_chance(numbers["cells"]),
@@ -151,7 +153,7 @@ def _summary_row(numbers: Mapping[str, Any], key: str) -> Iterator[str]:
     enough = min(each.sets for each in shares) >= FEWEST
     yield str(min(shares, key=lambda each: each.value)) if enough else NOTHING
     yield from (
-        f"{pooled([Share(value=each[side], sets=each['sets']) for each in found]).value:.3f}"
+        f"{over_cells([Share(value=each[side], sets=each['sets']) for each in found]).value:.3f}"
         for side in ("above", "below")
     )
     yield str(pooled(alarms))
@@ -336,7 +338,7 @@ def _change(error: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _changes_of_all(cells: Sequence[Cell]) -> str:
-    """Differences of each error, all cells together, by the scales."""
+    """Differences of each error, as means over cells, by the scales."""
     pairs = dict.fromkeys(_pair(cell) for cell in cells)
     rows: list[list[str]] = []
     for key in CHANGED:
@@ -346,10 +348,10 @@ def _changes_of_all(cells: Sequence[Cell]) -> str:
             found = [cell["errors"] for cell in cells if _pair(cell) == pair and key in cell["errors"]]
             shares = [Share(value=each[key]["covered"], sets=each[key]["sets"]) for each in found]
             every += shares
-            row.append(str(pooled(shares)) if shares else NOTHING)
+            row.append(str(over_cells(shares)) if shares else NOTHING)
         if every:
-            rows.append([*row, str(pooled(every))])
-    return table(["error", *pairs, "all"], rows)
+            rows.append([*row, str(over_cells(every))])
+    return table(["error", *pairs, "mean over cells"], rows)
 
 
 def _pair(cell: Cell) -> str:

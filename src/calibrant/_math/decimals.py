@@ -1,0 +1,15 @@
+"""How many digits a number is shown with."""
+
+from __future__ import annotations
+
+TOO_WIDE = 1e7  # from here on a number has an exponent: with all its digits it would not fit a table
+
+
+def decimals(value: float, digits: int) -> str:
+    """A number with that many decimals, or with an exponent where it is very large.
+
+    Example:
+        >>> decimals(0.25, 4), decimals(-1234567.0, 1), decimals(1e300, 4)
+        ('0.2500', '-1234567.0', '1.000e+300')
+    """
+    return f"{value:.{digits}f}" if abs(value) < TOO_WIDE else f"{value:.3e}"
