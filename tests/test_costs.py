@@ -18,11 +18,12 @@ def text_of(path: str) -> str:
 
 
 def test_costs_of_the_residual_network_follow_from_one_step() -> None:
-    """0.44 CPU seconds a step give the hours of the page and of the grid."""
+    """0.44 CPU seconds a step give the hours of the pages and of the grid."""
     page, grid = text_of("docs/results/gpu-runs.md"), text_of("grids/cifar10-gammas.toml")
     hours, all_hours = f"{RESNET_HOURS:.1f}", f"{21 * RESNET_HOURS:.0f}"
     assert f"| 21 | {hours} CPU hours | {all_hours} CPU hours |" in page
     assert "(0.44 CPU seconds)" in page
+    assert f"some {all_hours} CPU hours" in text_of("docs/results/gammas.md")
     said = " ".join(grid.replace("# ", "").split())
     epoch = f"{RESNET_HOURS * 3600 / 60:.0f}"
     assert (
