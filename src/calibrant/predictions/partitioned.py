@@ -25,6 +25,7 @@ from calibrant.predictions.formats.contents import damaged
 from calibrant.predictions.formats.parquet_files import (
     Keys,
     add_to_digest,
+    columns_of_keys,
     files_of,
     key_column,
     keys_of,
@@ -118,6 +119,7 @@ class PartitionedPredictions:
         parts: list[Part] = []
         first: tuple[Layout, dict[str, str]] | None = None
         groups_found: dict[str, None] = {}
+        of_keys: frozenset[str] | None = None
         start = 0
         for name, keys in zip(files, keys_of(root, files), strict=True):
             with opened(name) as file:
@@ -128,6 +130,7 @@ class PartitionedPredictions:
                     raise NeedsWholeError(f"{name} holds the largest logits of each sample only; {_WHOLE}.")
                 lists = parquet.lists_in(file.schema_arrow, columns)
                 layout, given = parquet.layout_in(file, columns, keys)
+                of_keys = columns_of_keys(name, file, keys, of_keys)
                 groups_found |= dict.fromkeys(filter(_names_groups, layout.singles))
                 if bands := [each for each in layout.singles if each.startswith(BANDS_OF)]:
                     raise NeedsWholeError(f"{name}: bands of `{bands[0]}` need all samples; {_WHOLE}.")
@@ -291,9 +294,7 @@ def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ..
 
 def _weights(column: Column, name: str) -> NDArray[np.float64]:
     """The weights of some rows, which may all be zero."""
-    if isinstance(column, list):
-        raise InputError(f"`{name}` must hold a number in every row.")
-    found = column.astype(np.float64)
+    found = parquet.numbers_of(column, name).astype(np.float64)
     return check_weights(found, len(found)).numpy() if found.any() else found
 
 

@@ -93,3 +93,81 @@ def test_lists_of_another_length_are_refused(second, said, tmp_path) -> None:
         rows()
     with pytest.raises(InputError, match=rf"{tmp_path.name}"):
         load_predictions(tmp_path)
+
+
+def folders(root, held) -> None:
+    """Two rows in each folder, with other columns beside scores and labels."""
+    scores = {"label": [0, 1], "logit_0": [0.5, 0.0], "logit_1": [0.0, 0.5], "logit_2": [0.1, 0.2]}
+    for place, columns in held.items():
+        (root / place).mkdir(parents=True)
+        parquet.write_table(pyarrow.table(scores | columns), root / place / "a.parquet")
+
+
+def both_ways(root) -> tuple[dict[str, list], dict[str, list]]:
+    """Weights and groups as they are in memory, and by parts."""
+    memory, parts = load_predictions(root), PartitionedPredictions(root)
+    pieces = [piece for part in parts.parts for piece in parts.pieces(part)]
+    found = {name: [getattr(piece, name) for piece in pieces] for name in ("weights", "groups")}
+    kept = {name: getattr(memory, name) for name in found}
+    mine = {name: None if each is None else list(map(str, each)) for name, each in kept.items()}
+    if memory.weights is not None:
+        mine["weights"] = [str(each) for each in memory.weights.tolist()]
+    theirs = {
+        name: None if each[0] is None else [str(value) for values in each for value in values]
+        for name, each in found.items()
+    }
+    return mine, theirs
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "known"),
+    [
+        ("weight", ("0.5", "2"), ["0.5", "0.5", "2.0", "2.0"]),
+        ("weight", ("0.50", "01"), ["0.5", "0.5", "1.0", "1.0"]),
+        ("group", ("0.5", "1"), ["0.5", "0.5", "1", "1"]),
+        ("group", ("02", "1"), ["02", "02", "1", "1"]),
+    ],
+)
+def test_keys_are_numbers_where_numbers_are_wanted(key, values, known, tmp_path) -> None:
+    """Weights may be decimals in the names of folders; groups keep their names as they are written."""
+    folders(tmp_path, {f"{key}={value}": {} for value in values})
+    mine, theirs = both_ways(tmp_path)
+    assert mine == theirs
+    assert mine[f"{key}s"] == known
+
+
+def test_a_column_may_say_what_its_folder_does(tmp_path) -> None:
+    """As some writers keep the key in the files: numbers, texts and what has no value."""
+    held = {"group=7/site=a b": {"group": [7, 7], "site": ["a b"] * 2}}
+    held["group=8/site=__HIVE_DEFAULT_PARTITION__"] = {"group": [8, 8], "site": pyarrow.nulls(2, "string")}
+    folders(tmp_path, held)
+    mine, theirs = both_ways(tmp_path)
+    assert mine == theirs
+    assert mine["groups"] == ["7", "7", "8", "8"]
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        ({"group=x": {"group": ["x", "y"]}}, "its column `group` must say what .* group=x; it holds 'y'"),
+        ({"day=1": {"day": [2, 2]}}, "its column `day` must say what its folder does, day=1; it holds '2'"),
+        ({"group=1": {"group": ["1"] * 2}, "group=2": {}}, r"of all files or of none.*a\.parquet lacks it"),
+        ({"group=1": {}, "group=2": {"group": [2, 2]}}, r"of all files or of none.*a\.parquet has it"),
+        ({"logit_3=1": {}}, "`logit_3` must not be what folders are named by"),
+        ({"weight=some": {}}, "`weight` must hold a number in every row; row 0 holds 'some'"),
+    ],
+)
+@pytest.mark.parametrize("read", [load_predictions, PartitionedPredictions])
+def test_keys_that_cannot_be_columns_are_refused(read, held, said, tmp_path) -> None:
+    """A key that its files deny, that only some files hold too, or that would be a score; alike both ways."""
+    folders(tmp_path, held)
+    with pytest.raises(InputError, match=said):
+        read(tmp_path)
+
+
+def test_folders_may_end_as_files_do(tmp_path) -> None:
+    """Spark writes folders called x.parquet; the files in them are read, from a store too."""
+    folders(tmp_path, {"day=1/x.parquet": {}, "day=2/x.parquet": {}})
+    assert load_predictions(tmp_path).num_samples == PartitionedPredictions(tmp_path).num_samples == 4
+    pytest.importorskip("fsspec")
+    assert PartitionedPredictions(f"file://{tmp_path}/**/*.parquet").num_samples == 4

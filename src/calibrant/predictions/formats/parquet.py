@@ -40,8 +40,8 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
         return FileContents(fields=fields_in(file, columns))
 
 
-def fields_in(file: Any, columns: ColumnNames | None) -> dict[str, Any]:
-    """The arguments of ``Predictions`` from an open file."""
+def fields_in(file: Any, columns: ColumnNames | None, keys: Iterable[str] = ()) -> dict[str, Any]:
+    """The arguments of ``Predictions`` from an open file, of whose columns some are keys of folders."""
     if holds_top_k(file.schema_arrow.names):
         names: list[str] = file.schema_arrow.names
         return fields_of_top_k(names, lambda name: _cells(file, name), columns)
@@ -50,7 +50,7 @@ def fields_in(file: Any, columns: ColumnNames | None) -> dict[str, Any]:
         cells = {name: _cells(file, name) for name in (lists, *others)}
         records = file.read(columns=others).to_pylist()
         return fields_of_lists(cells, records, columns)
-    layout, given = layout_in(file, columns)
+    layout, given = layout_in(file, columns, keys)
     found = [given[name] for name in layout.scores]
     schema = file.schema_arrow  # made anew whenever it is asked for
     dtypes = [_float_dtype(name, schema) for name in found]
@@ -196,9 +196,15 @@ def layout_in(
     if (lists := lists_in(file.schema_arrow, columns)) is not None:
         place, family = given.index(lists), FAMILIES[lists]
         given[place : place + 1] = [f"{family}_{k}" for k in range(_length_of_lists(file, lists))]
+    keys = list(keys)
     given += [key for key in keys if key not in given]
     header = canonical(given, columns)
-    return layout_of(header), dict(zip(header.names, given, strict=True))
+    layout, names = layout_of(header), dict(zip(header.names, given, strict=True))
+    if wrong := next((names[each] for each in layout.scores if names[each] in keys), None):
+        raise InputError(
+            f"`{wrong}` must not be what folders are named by: scores are columns of the files; rename them."
+        )
+    return layout, names
 
 
 def values_of(file: Any, name: str) -> Iterator[tuple[Column, np.ndarray[Any, np.dtype[Any]]]]:
@@ -217,11 +223,9 @@ def footer_of(file: Any) -> bytes:
 
 def _other_columns(layout: Layout, file: Any, given: Mapping[str, str]) -> dict[str, Column]:
     """All columns in use but those of scores."""
-    weights = {name: _numbers(given[name], file) for name in layout.weights}
-    others = {name: given[name] for name in layout.others}
-    return {
-        name: column_of(file.read(columns=[each]).column(each)) for name, each in others.items()
-    } | weights
+    names = {name: given[name] for name in (*layout.others, *layout.weights)}
+    found = {name: column_of(file.read(columns=[each]).column(each)) for name, each in names.items()}
+    return found | {name: numbers_of(found[name], given[name]) for name in layout.weights}
 
 
 def _float_dtype(name: str, schema: Any) -> np.dtype[Any]:
@@ -245,6 +249,20 @@ def _numbers(name: str, file: Any) -> np.ndarray[Any, np.dtype[Any]]:
         row = column.is_null().to_pylist().index(True)
         raise InputError(f"`{name}` must hold a number in every row; row {row} is empty.")
     return column.to_numpy()
+
+
+def numbers_of(column: Column, name: str) -> np.ndarray[Any, np.dtype[Any]]:
+    """Numbers as they are, or as texts say them, such as 0.5 where folders are named by weight."""
+    if not isinstance(column, list):
+        return column
+    numbers = np.empty(len(column))
+    for row, text in enumerate(column):
+        try:
+            numbers[row] = float(text)
+        except ValueError as error:
+            said = f"holds {text!r}" if text else "is empty"
+            raise InputError(f"`{name}` must hold a number in every row; row {row} {said}.") from error
+    return numbers
 
 
 def _cells(file: Any, name: str) -> Any:

@@ -32,7 +32,7 @@ _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """All files, as one that had the keys for columns."""
     files = Files(restored(str(path)))
-    return FileContents(fields=parquet.fields_in(files, columns))
+    return FileContents(fields=parquet.fields_in(files, columns, files.keys))
 
 
 def records_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
@@ -52,9 +52,11 @@ class Files:
         address = rooted(address)
         names = files_of(address)
         self._files = list(zip(names, keys_of(address, names), strict=True))
-        number, schemas = 0, list[Any]()
+        self.keys = tuple(dict.fromkeys(key for _, keys in self._files for key in keys))
+        number, schemas, columns = 0, list[Any](), None
         for name, keys in self._files:
             with opened(name) as file:
+                columns = columns_of_keys(name, file, keys, columns)
                 number += file.metadata.num_rows
                 schemas.append(self._with_keys(file.schema_arrow.empty_table(), keys).schema)
             if differing := sorted({*schemas[0].names} ^ {*schemas[-1].names}):
@@ -108,6 +110,8 @@ def keys_of(address: str, names: Sequence[str]) -> list[dict[str, int | str]]:
         [{'day': 1}, {'day': 2}]
         >>> keys_of("s3://bucket/*/site=a b/*.parquet", ["s3://bucket/day=07/site=a%20b/a.parquet"])
         [{'day': '07', 'site': 'a b'}]
+        >>> keys_of("/data", ["/data/day=1/a.parquet", "/data/day=02/a.parquet"])
+        [{'day': '1'}, {'day': '02'}]
     """
     above = len(_folders(address.partition("*")[0].rpartition("/")[0] if "*" in address else address))
     texts: list[dict[str, str]] = []
@@ -137,6 +141,39 @@ def _folders(address: str) -> list[str]:
 def key_column(value: int | str, num_rows: int) -> Column:
     """A key as a column."""
     return np.full(num_rows, value) if isinstance(value, int) else [value] * num_rows
+
+
+def columns_of_keys(name: str, file: Any, keys: Keys, before: frozenset[str] | None) -> frozenset[str]:
+    """The keys that are columns of a file, too, as they must have been of the file before.
+
+    Raises:
+        InputError: If a column says anything but its key, or only some of the files have it.
+    """
+    found = frozenset(key for key in keys if key in file.schema_arrow.names)
+    if differing := sorted(found ^ (found if before is None else before)):
+        raise InputError(
+            f"`{differing[0]}` must be a column of all files or of none where folders say it, too; {name} "
+            f"{'has' if differing[0] in found else 'lacks'} it."
+        )
+    for key in sorted(found):
+        for values, _ in parquet.values_of(file, key):
+            other = next((each for each in values if not _is_said(each, keys[key])), None)
+            if other is not None:
+                raise InputError(
+                    f"{name}: its column `{key}` must say what its folder does, {key}={keys[key]}; it holds "
+                    f"{str(other)!r}."
+                )
+    return found
+
+
+def _is_said(value: object, key: int | str) -> bool:
+    """Whether a cell is what a key says, both as texts or as numbers."""
+    if str(value).casefold() == str(key).casefold():
+        return True
+    try:
+        return not isinstance(value, str) and float(str(value)) == float(key)
+    except ValueError:
+        return False
 
 
 def digest_of(address: str) -> str:
@@ -184,7 +221,7 @@ def is_partitioned(path: str | Path) -> bool:
         return True
     folder = Path(path)
     try:
-        return folder.is_dir() and next(folder.rglob("*.parquet"), None) is not None
+        return folder.is_dir() and any(each.is_file() for each in folder.rglob("*.parquet"))
     except OSError:  # said by who opens it
         return False
 
@@ -200,7 +237,10 @@ def files_of(address: str) -> list[str]:
         path = Path(address)
         if not path.exists():
             raise FileNotFoundError(f"there is no file {path}.")
-        found = [str(each) for each in path.rglob("*.parquet")] if path.is_dir() else [str(path)]
+        found = [path]
+        if path.is_dir():  # what Spark writes are folders of that name
+            found = [each for each in path.rglob("*.parquet") if each.is_file()]
+        found = [str(each) for each in found]
     else:
         with _said_of(address):
             found = _far_files(*_place(address))
@@ -211,7 +251,8 @@ def files_of(address: str) -> list[str]:
 
 def _far_files(system: Any, place: str) -> list[str]:
     if "*" in place:
-        names: Sequence[str] = system.glob(place)
+        about: Mapping[str, Any] = system.glob(place, detail=True)
+        names = [each for each, said in about.items() if said["type"] != "directory"]
     elif system.isdir(place):
         names = [each for each in system.find(place) if each.endswith(".parquet")]
     else:
