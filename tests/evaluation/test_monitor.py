@@ -11,6 +11,7 @@ from scipy.special import beta, expit
 from calibrant import Predictions
 from calibrant._math.errors import InputError
 from calibrant.evaluation import Monitoring, monitor
+from calibrant.evaluation.monitoring.events import events_of
 from calibrant.evaluation.monitoring.evidence import (
     CERTAIN,
     GAMBLERS,
@@ -264,6 +265,14 @@ def test_a_class_that_is_stated_too_rarely_is_named(rng) -> None:
     (test,) = monitor(stream, np.arange(2000) // 250, window=1, bootstrap=10).tests
     assert test.alarm is not None
     assert test.about == "c"
+
+
+def test_half_of_the_stake_is_on_the_top_label(rng) -> None:
+    """The other half is on the classes, in equal parts; a single event, a confidence say, has all of it."""
+    several = _three_classes(rng, 20)
+    assert [each.share for each in events_of(several)] == pytest.approx([1 / 2, 1 / 6, 1 / 6, 1 / 6])
+    (alone,) = events_of(_stream(rng, 1)[0])
+    assert alone.share == 1
 
 
 def test_a_class_that_changed_since_the_baseline_is_named(rng) -> None:
