@@ -29,7 +29,7 @@ def main(wanted: list[str]) -> None:
             again = list(repeated_runs(study, page, FOLDER, Path(store)))
         rows = [*(row for row in rows if row["page"] != page.name), *again]
     order = [page.name for _, page in pages]
-    rows.sort(key=lambda row: (order.index(row["page"]), row["run"]))
+    rows.sort(key=lambda row: order.index(row["page"]))
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     KEPT.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     (FOLDER / "repeats.md").write_text(page_of_repeats(rows), encoding="utf-8")

@@ -109,3 +109,11 @@ def test_weight_zero_is_absence(search: Any) -> None:
     outcomes = (rng.random(40) < scores) * 1.0
     kept = weights > 0
     assert search(scores, outcomes, weights) == search(scores[kept], outcomes[kept], weights[kept])
+
+
+@pytest.mark.parametrize("search", [monotone_mass_bins, monotone_width_bins])
+def test_a_small_fall_is_no_rounding(search: Any) -> None:
+    """Two equal means are no fall; two that differ by 5e-13 are one."""
+    scores, outcomes = np.array([0.1, 0.2, 0.8, 0.9]), np.array([1.0, 0.0, 1.0, 0.0])
+    assert search(scores, outcomes, np.full(4, 0.5)) >= 2
+    assert search(scores, outcomes, np.array([0.5 + 1e-12, 0.5, 0.5, 0.5])) == 1

@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -146,6 +147,24 @@ def test_a_network_of_one_s_own(trained: Path, tmp_path: Path) -> None:
     assert own[1]["trace"] == pytest.approx(float(matrix.trace()), rel=1e-4)
     assert "<svg" in (tmp_path / "spectrum.svg").read_text(encoding="utf-8")
     assert {path.name for path in tmp_path.iterdir()} == {"weights.pt", "found.json", "spectrum.svg"}
+
+
+def test_a_figure_is_replaced_by_an_equal_one(
+    measured: list[dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command may be repeated; another figure is refused, and --force replaces it."""
+    found = json.loads(measured[1]["curvature.json"])["measurements"]
+    monkeypatch.setattr(core, "measure_curvature", lambda *_given, **_settings: found)
+    subject = SimpleNamespace(run=None, title="a network")
+    monkeypatch.setattr("calibrant.cli.curvature._subject", lambda *_given: subject)
+    drawn = "<svg>drawn</svg>"
+    monkeypatch.setattr("calibrant.cli.curvature._draw", lambda _found, path: path.write_text(drawn))
+    again = ("module:factory", "--figure", tmp_path / "a.svg")
+    assert [call(*again).exit_code for _ in range(2)] == [0, 0]
+    (tmp_path / "a.svg").write_text("<svg>mine</svg>", encoding="utf-8")
+    assert "holds something else; --force replaces it" in str(call(*again).exception)
+    assert (tmp_path / "a.svg").read_text(encoding="utf-8") == "<svg>mine</svg>"
+    assert call(*again, "--force").exit_code == 0
 
 
 def test_squares_that_are_cut_out_are_measured_as_they_are_judged(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from scipy.special import beta, expit
 from calibrant import Predictions
 from calibrant._math.errors import InputError
 from calibrant.evaluation import Monitoring, monitor
+from calibrant.evaluation.monitoring.events import events_of
 from calibrant.evaluation.monitoring.evidence import (
     CERTAIN,
     GAMBLERS,
@@ -22,7 +23,7 @@ from calibrant.evaluation.monitoring.evidence import (
     mean_of,
     over_starts,
 )
-from calibrant.evaluation.monitoring.questions import Watched, change_tests
+from calibrant.evaluation.monitoring.questions import Watched, calibration_test, change_tests
 from calibrant.evaluation.monitoring.windows import MOST, windows_of
 
 PER_DAY = 200
@@ -266,6 +267,14 @@ def test_a_class_that_is_stated_too_rarely_is_named(rng) -> None:
     assert test.about == "c"
 
 
+def test_half_of_the_stake_is_on_the_top_label(rng) -> None:
+    """The other half is on the classes, in equal parts; a single event, a confidence say, has all of it."""
+    several = _three_classes(rng, 20)
+    assert [each.share for each in events_of(several)] == pytest.approx([1 / 2, 1 / 6, 1 / 6, 1 / 6])
+    (alone,) = events_of(_stream(rng, 1)[0])
+    assert alone.share == 1
+
+
 def test_a_class_that_changed_since_the_baseline_is_named(rng) -> None:
     """Against a baseline each class is watched, too; other samples of the same model raise no alarm."""
     before, first = (_three_classes(rng, 3000, shift=0.5) for _ in range(2))
@@ -328,6 +337,32 @@ def test_other_kinds(kind, rng) -> None:
     found = monitor(stream, np.arange(400) // 50, window=1, baseline=stream, against="stated", bootstrap=10)
     assert not found.passed
     assert {"calibration", "change", "confidence"} <= {test.key for test in found.tests}
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "top_label"])
+def test_the_stakes_of_a_question_are_one_together(kind, rng, monkeypatch) -> None:
+    """Else it has more false alarms than it promises; of every kind of predictions."""
+    labels = rng.integers(0, 2, 120)
+    stream = {
+        "binary": lambda: Predictions(logits=rng.normal(size=120), labels=labels),
+        "multiclass": lambda: _three_classes(rng, 120),
+        "multilabel": lambda: Predictions(
+            logits=rng.normal(size=(120, 3)), labels=rng.integers(0, 2, (120, 3))
+        ),
+        "top_label": lambda: Predictions(confidence=rng.uniform(0.5, 1, 120), correct=labels == 1),
+    }[kind]()
+    assert stream.kind == kind
+    stakes: list[float] = []
+
+    def noting(evidence: list[np.ndarray], weights: list[float]) -> np.ndarray:
+        stakes.append(sum(weights))
+        return mean_of(evidence, weights)
+
+    monkeypatch.setattr("calibrant.evaluation.monitoring.questions.mean_of", noting)
+    windows = windows_of(np.arange(120.0) // 40, 1)
+    watched = Watched(stream, stream, windows, windows.index, 0.05)
+    asked = [calibration_test(watched, decides=True), *change_tests(watched, stream, decides=True)]
+    assert stakes == pytest.approx([1.0] * len(asked), abs=1e-12)
 
 
 def test_json_goes_there_and_back(rng) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from calibrant.experiments.repeats import apart, page_of_repeats, sample_of
+import pytest
+
+from calibrant.experiments.kept_runs import KeptRun, runs_in
+from calibrant.experiments.repeats import apart, errors, page_of_repeats, sample_of
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -32,3 +36,54 @@ def test_the_page_is_that_of_the_committed_repetitions() -> None:
     assert (RESULTS / "repeats.md").read_text(encoding="utf-8") == page_of_repeats(rows)
     equal = sum(row["unequal"] == 0 for row in rows)
     assert f"{equal} of {len(rows)} runs gave every number again" in page_of_repeats(rows)
+
+
+def row(unequal: int | None, made: dict[str, Any] | None = None, **also: Any) -> dict[str, Any]:
+    """A run done again with calibrant 2."""
+    here = {"calibrant": "2", "torch": "2.13", "instructions": "AVX2"}
+    about = {"page": "one", "settings": {"seed": 3}, "of": 40, "cpu_seconds": 1.0, "numbers": 9}
+    found = {"unequal": unequal, "largest": None, "error": None}
+    return {**about, "made": here if made is None else made, "here": here, **found, **also}
+
+
+def test_a_failed_repetition_is_not_equal() -> None:
+    """It is named with its settings, and counted neither as equal nor as different."""
+    text = page_of_repeats([row(0), row(None)])
+    assert "1 of 2 runs gave every number again. 1 gave no numbers when done again: one, seed = 3." in text
+    assert "| 40 | 2 | 1 |" in text
+    assert "gave others" not in text
+
+
+def test_recorded_and_not_recorded_versions_are_told_apart() -> None:
+    """Only of what is not recorded it is said that the reason cannot be told; versions stand by page."""
+    older = {"calibrant": "1", "torch": "2.13", "instructions": "AVX2"}
+    text = page_of_repeats([row(4, older), row(0, here={**older, "calibrant": "3"}, page="two")])
+    assert "1 gave others and were made by other versions or processors." in text
+    assert "not recorded" not in text
+    assert "| 1 2.13 AVX2 | 2 2.13 AVX2 |" in text
+    assert "| 2 2.13 AVX2 | 3 2.13 AVX2 |" in text
+    assert "1 gave others and were made by versions or on a processor" in page_of_repeats([row(4, {})])
+    assert "1 gave others with the same versions and processor, which is a fault" in page_of_repeats([row(4)])
+
+
+def test_the_error_stands_beside_that_of_other_seeds() -> None:
+    """Of runs that differ in nothing but the seed."""
+    runs = [
+        KeptRun(settings={"seed": seed, "loss": loss}, found={"stages": {"before": {"error": seed / 100}}})
+        for seed in (1, 3)
+        for loss in ("brier", "mmce")
+    ]
+    found = errors(runs[0], {"stages": {"before": {"error": 0.02}}}, runs)
+    assert found == {"found": 0.01, "again": 0.02, "deviation": pytest.approx(0.0141), "seeds": 2}
+    assert "| 1.00, 2.00 (1.41, 2 seeds) |" in page_of_repeats([row(4, error=found)])
+
+
+@pytest.mark.parametrize("page", ["sum-or-mean", "sst"])
+def test_repeated_runs_are_in_results_files_that_grow(page: str) -> None:
+    """Each is found by its settings; more runs may have come since."""
+    content = json.loads((RESULTS / f"{page}.json").read_text(encoding="utf-8"))
+    kept = json.loads((RESULTS / "repeats.json").read_text(encoding="utf-8"))
+    runs = [each.settings.items() for each in runs_in(content)]
+    for each in (one for one in kept if one["page"] == page):
+        assert each["of"] <= len(runs)
+        assert sum(each["settings"].items() <= settings for settings in runs) == 1, each

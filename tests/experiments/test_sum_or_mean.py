@@ -91,3 +91,31 @@ def test_ways_are_compared_within_a_loss_and_losses_within_a_way() -> None:
     planted[SLOW] = planted[SUM]
     assert "**Yes: at steps of one length" in PAGE.text(ways(planted, 3))
     assert claims(ways(planted, 2)) == []
+
+
+def test_brier_and_mmce_are_averaged_as_the_authors_do() -> None:
+    """FLSD-53 with the sum is held against their means, not their sums; FCL against neither."""
+    planted = {
+        SUM: {"sample-focal": 1.5, "focal-calibration": 1.5, "brier": 1.9, "mmce-published": 1.9},
+        MEAN: {"brier": 1.1, "mmce-published": 1.1},
+    }
+    found = {claim.key: claim for claim in claims(ways(planted, 3))}
+    for loss in ("brier", "mmce-published"):
+        for stage in ("before", "temperature"):
+            claim = found[f"flsd-{stage}-against-{loss}"]
+            assert claim.verdict == "does not hold"
+            assert ", averaged" in claim.statement
+        assert not any(key.startswith(("fcl", "after-fcl", "errs-fcl")) and loss in key for key in found)
+
+
+def test_a_temperature_on_its_bound_is_marked() -> None:
+    """A search that ended on its bound gave no temperature; the page says which, in means and run by run."""
+    numbers = ways({SUM: {"cross-entropy": 2.0, "focal-3": 1.0}}, 1)
+    assert "†" not in PAGE.text(numbers)
+    numbers["ways"][0]["arms"][0]["runs"][0]["parameters"]["temperature"] = 10000.0
+    text = PAGE.text(numbers)
+    assert text.count("† marks a temperature") == 1
+    assert "| 10000.000† |" in text
+    tail = ways({SUM: {"cross-entropy": 2.0}}, 2)
+    tail["ways"][0]["arms"][0]["runs"][1]["parameters"]["temperature"] = 1e4
+    assert "2.000; 10000.000†" in PAGE.text({**numbers, "tail": tail["ways"]})

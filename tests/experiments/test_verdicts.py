@@ -12,7 +12,7 @@ from scipy import stats
 from calibrant.experiments.claims import Claim, Departure, Ruling, Verdict, all_of, at_no_cost, below, within
 from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.study import Page
-from calibrant.experiments.verdicts import OTHERS, Found, every_claim, page_text, with_statuses
+from calibrant.experiments.verdicts import OTHERS, Found, every_claim, outcomes, page_text, with_statuses
 
 
 def test_p_is_that_of_the_t_test() -> None:
@@ -94,7 +94,12 @@ def test_a_test_that_two_pages_share_counts_once(tmp_path: Path) -> None:
         found = tuple(claim(f"{p}", "Mukhoti", p) for p in family)
         pages.append(Page(name=name, template=tmp_path, claims=lambda _, found=found: found))
         (tmp_path / f"{name}.json").write_text("{}", encoding="utf-8")
-    assert [each.q for each in every_claim(pages, tmp_path)] == pytest.approx([0.002, 0.04, 0.002])
+    every = every_claim(pages, tmp_path)
+    assert [each.q for each in every] == pytest.approx([0.002, 0.04, 0.002])
+    assert (
+        "3 claims on 2 pages; an interval speaks to 3 of them, by 2 tests. 2 tests have p below 0.05, and 2"
+        in page_text(every)
+    )
 
 
 def test_statuses_are_written_again() -> None:
@@ -113,6 +118,34 @@ def test_statuses_are_written_again() -> None:
     text = "\n".join(rows) + "\n"
     wanted = text.format("holds here", "depends on the reduction")
     assert with_statuses(text.format("mixed here", "holds here"), found) == wanted
+
+
+def test_outcomes_name_places_and_numbers() -> None:
+    """Of claims that ask the same: verdict by verdict, where, with the numbers of what is decided."""
+    page, asked = Page(name="one", template=Path()), "FCL errs less than Brier"
+    found = [
+        *every_from(page, one_of(asked, "holds", "difference -0.66 ± 0.36 %, n = 5")),
+        *every_from(page, one_of(f"{asked} (with the sum), on the long tail", "undecided", "n = 3")),
+        *every_from(page, one_of(f"{asked} (0.9 to 1.1)", "does not hold", "+1.0 ± 0.5, n = 3 seeds")),
+    ]
+    start = "holds: one; does not hold: one; undecided: one (with the sum, on the long tail)"
+    assert outcomes(found, "where") == start
+    numbers = (
+        "holds: one (-0.66 ± 0.36 %); does not hold: one (+1.0 ± 0.5); undecided: one (with the sum, on "
+    )
+    assert outcomes(found, "numbers") == numbers + "the long tail)"
+    others = [
+        *every_from(page, one_of("FCL errs less than Brier (a)", "holds", "")),
+        *every_from(page, one_of("FCL errs less than MMCE (a)", "undecided", "")),
+    ]
+    assert outcomes(others, "what") == "holds: Brier; undecided 1"
+    row = "| A | x | mixed here | here <!--where one/k-->old<!--/--> | <!-- one/k -->\n"
+    assert with_statuses(row, found[:1]) == row.replace("old", "holds: one").replace("mixed", "holds")
+
+
+def one_of(statement: str, verdict: Verdict, evidence: str) -> Claim:
+    """A claim of a paper."""
+    return Claim(key="k", source="Mukhoti", statement=statement, verdict=verdict, evidence=evidence)
 
 
 def every_from(page: Page, one: Claim) -> list[Found]:

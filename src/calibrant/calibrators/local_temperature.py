@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,11 +17,15 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike, as_float_tensor, row_slices
 from calibrant._math.checks import check_logits
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
-from calibrant._math.errors import InputError
-from calibrant._math.newton import Expansion, minimise_in_box
+from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant._math.newton import Expansion, Minimum, minimise_in_box
 from calibrant._math.shapes import Float
-from calibrant.calibrators.inputs import counted_positions
+from calibrant.calibrators.fitting.bounds import on_bounds
+from calibrant.calibrators.fitting.doubts import ALL_RIGHT
+from calibrant.calibrators.inputs import at_positions, check_like_fit, counted_positions
 
+_FLAT = 1e-8  # the largest derivative at what counts as an optimum
+_NAME = "local temperature"
 _MOST = 10.0  # of a weight, by a standard deviation of its covariate
 
 
@@ -36,6 +41,10 @@ class LocalTemperature:
     """Mean negative log-likelihood where it was fitted."""
     loss_of_one: float
     """The same with one temperature for all."""
+    num_classes: int
+    """Of the logits of the fit."""
+    converged: bool = True
+    """Whether all derivatives are zero, but for those that a bound holds."""
     covariates: tuple[str, ...] = ()
     """What the covariates are called, if they have names."""
 
@@ -62,15 +71,20 @@ class LocalTemperature:
         """Calibrated probabilities in float64.
 
         Args:
-            logits: ``(N, C)`` or ``(N, C, d1, ...)``.
+            logits: ``(N, C)`` or ``(N, C, d1, ...)``, with the classes of the fit; -inf rules a class out.
             covariates: Of the same samples or positions, ``(N, k)`` or ``(N, k, d1, ...)``.
 
         Raises:
-            InputError: If shapes disagree, or a covariate is not finite.
+            InputError: If shapes disagree, there are other classes than in the fit, or a value is not finite.
         """
         scores = as_float_tensor(logits, name="logits").to(torch.float64)
         _check_together(scores, as_float_tensor(covariates, name="covariates"))
+        if at_positions(scores, "multiclass", self._checked) is None:
+            self._checked(scores)
         return (scores / self.temperature(covariates).to(scores.device).unsqueeze(1)).softmax(dim=1)
+
+    def _checked(self, scores: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
+        return check_like_fit(_NAME, "multiclass", self.num_classes, scores).scores
 
     def to_json(self) -> str:
         """The calibrator as JSON text."""
@@ -85,9 +99,8 @@ class LocalTemperature:
         """
         try:
             given = json.loads(text)
+            _check_parts(given)
             found = cls(**given | {name: tuple(given[name]) for name in ("weights", "covariates")})
-            if not np.isfinite((*found.weights, found.intercept)).all():
-                raise InputError("its numbers must be finite.")
         except (ValueError, TypeError, KeyError) as error:
             raise InputError(f"it is not a local temperature ({error}).") from error
         return found
@@ -120,8 +133,11 @@ def fit_local_temperature(
         fit; whether they bring it on others, others tell.
 
     Raises:
-        InputError: If shapes disagree, a label is out of range, a value is not finite, no position counts, or
-            there are not as many names as covariates.
+        InputError: If shapes disagree, a label is out of range, a value is not finite, no position counts,
+            there is no covariate, or there are not as many names as covariates.
+
+    Warns:
+        CalibrantWarning: If every prediction is right, something lies on a bound, or no optimum was found.
 
     Note:
         Newton's method from the one temperature that is best for all, so ``loss`` never exceeds
@@ -144,6 +160,11 @@ def fit_local_temperature(
     """
     samples = _samples(logits, labels, covariates, ignore_index)
     number = samples.columns.shape[1]
+    if number == 0:
+        raise InputError(
+            "`covariates` must have at least one column in their second axis; got none; TemperatureScaling "
+            "fits one temperature."
+        )
     if names and not len(set(names)) == len(names) == number:
         raise InputError(f"`names` must hold one name for each of {number} covariates; got {list(names)}.")
     centre, scale = samples.columns.mean(dim=0), samples.columns.std(dim=0, correction=0)
@@ -157,11 +178,16 @@ def fit_local_temperature(
     one = minimise_in_box(alone.expansion, np.zeros(1), low[:1], high[:1])
     best = minimise_in_box(standard.expansion, np.append(one.point, np.zeros(number)), low, high)
     weights = best.point[1:] / scale.numpy()
+    converged = best.slope < _FLAT
+    if doubts := _doubts(standard, best, names, converged=converged):
+        warnings.warn(f"{_NAME}: {'; '.join(doubts)}.", CalibrantWarning, stacklevel=2)
     return LocalTemperature(
         intercept=float(best.point[0] - weights @ centre.numpy()),
         weights=tuple(weights.tolist()),
         loss=best.value,
         loss_of_one=one.value,
+        num_classes=samples.gaps.shape[1],
+        converged=converged,
         covariates=tuple(names),
     )
 
@@ -192,6 +218,42 @@ class _Samples(NamedTuple):
         return Expansion(
             float(value) / count, (gradient / count).cpu().numpy(), (hessian / count).cpu().numpy()
         )
+
+
+def _doubts(samples: _Samples, best: Minimum, names: Sequence[str], *, converged: bool) -> list[str]:
+    """What to say of data without an error, of what lies on a bound, and of a fit that found no optimum."""
+    said = [ALL_RIGHT] if bool((samples.gaps.amax(dim=1) <= 0).all()) else []
+    bounds = {math.log(end): end for end in (LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE)}
+    said.extend(on_bounds(bounds.get(best.point[0], 1.0)))
+    places = np.flatnonzero(abs(best.point[1:]) >= _MOST).tolist()
+    held = [names[place] if names else str(place) for place in places]
+    if held:
+        said.append(f"the best weight is a bound, {_MOST:g} for a deviation, of covariate {', '.join(held)}")
+    logarithms = (samples.columns.cpu() @ torch.from_numpy(best.point)).numpy()
+    beyond = int(((logarithms < min(bounds)) | (logarithms > max(bounds))).sum())
+    if beyond:
+        said.append(f"{beyond} of {len(logarithms)} temperatures lie beyond a bound, which they are cut to")
+    if not converged:
+        said.append(f"no optimum was found; the largest derivative is {best.slope:.1e}")
+    return said
+
+
+def _check_parts(given: dict[str, Any]) -> None:
+    """Types and lengths of what stands in a file."""
+    weights, names = given["weights"], given["covariates"]
+    if not isinstance(weights, list) or not weights:
+        raise InputError("`weights` must be a list with a number for each covariate")
+    numbers = [*weights, *(given[name] for name in ("intercept", "loss", "loss_of_one"))]
+    if not all(type(each) in {int, float} and math.isfinite(each) for each in numbers):
+        raise InputError("`intercept`, `weights`, `loss` and `loss_of_one` must be finite numbers")
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        raise InputError("`covariates` must be a list of names")
+    if names and len(names) != len(weights):
+        raise InputError(f"`covariates` must name {len(weights)} of them; got {len(names)}")
+    if type(given["num_classes"]) is not int or given["num_classes"] < 2:
+        raise InputError(f"`num_classes` must be a whole number from 2 on; got {given['num_classes']!r}")
+    if not isinstance(given["converged"], bool):
+        raise InputError(f"`converged` must be true or false; got {given['converged']!r}")
 
 
 def _samples(

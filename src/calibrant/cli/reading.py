@@ -306,19 +306,19 @@ def check_inputs(*paths: Path | None) -> None:
     Raises:
         FileNotFoundError: One sentence.
     """
-    missing: list[Path] = []
+    missing: dict[Path, None] = {}  # each once, however often it is named
     for path in paths:
         if path is None or is_pipe(path) or _ADDRESS.match(str(path)):
             continue
         try:
             path.stat()
         except FileNotFoundError:
-            missing.append(path)
+            missing[path] = None
         except OSError:
             continue  # said by who opens it
     if missing:
         what = "is no file" if len(missing) == 1 else "are no files"
-        raise FileNotFoundError(f"there {what} {', '.join(map(str, missing))}{_how_to_type(missing)}.")
+        raise FileNotFoundError(f"there {what} {', '.join(map(str, missing))}{_how_to_type(list(missing))}.")
 
 
 def _how_to_type(missing: Sequence[Path]) -> str:

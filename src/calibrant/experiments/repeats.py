@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,19 @@ def repeated_runs(study: Study, page: Page, folder: Path, store: Path) -> Iterat
     """
     if study.grid is None:
         raise ValueError(f"{study.name} has no grid.")
-    runs, grid = runs_in(page.content(folder)), grid_of(study.grid)
+    content = page.content(folder)
+    runs, grid = runs_in(content), grid_of(study.grid)
     for index in sample_of(len(runs)):
-        yield {"page": page.name, "run": index, "of": len(runs), **_again(grid, page, runs[index], store)}
+        settings = content["runs"][index]["settings"]
+        yield {
+            "page": page.name,
+            "settings": settings,
+            "of": len(runs),
+            **_again(grid, page, runs[index], store, runs),
+        }
 
 
-def _again(grid: Grid, page: Page, run: KeptRun, store: Path) -> dict[str, Any]:
+def _again(grid: Grid, page: Page, run: KeptRun, store: Path, runs: Sequence[KeptRun] = ()) -> dict[str, Any]:
     task, place = grid.task, Store(store)
     item = make_item(task, task.complete(run.settings), {}, place.fingerprints())
     sweep([item], place, Serial())
@@ -58,15 +66,16 @@ def _again(grid: Grid, page: Page, run: KeptRun, store: Path) -> dict[str, Any]:
     kept = page.kept(result) if result.status == "finished" else None
     here = environment()
     return {
-        "seed": run.settings.get("seed"),
-        "loss": run.settings.get("loss"),
         "made": {name: value for name, value in run.made.items() if name != "version"},
         "here": {name: here[name] for name in ("calibrant", "torch", "instructions")},
         "cpu_seconds": round(result.cpu_seconds, 1),
         **(
-            {"numbers": 0, "unequal": None, "largest": None}
+            {"numbers": 0, "unequal": None, "largest": None, "error": None}
             if kept is None
-            else apart(run.found, shortened(kept, page.digits))
+            else {
+                **apart(run.found, again := shortened(kept, page.digits)),
+                "error": errors(run, again, runs),
+            }
         ),
     }
 
@@ -96,6 +105,36 @@ def apart(found: Mapping[str, Any], again: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def errors(run: KeptRun, again: Mapping[str, Any], runs: Sequence[KeptRun]) -> dict[str, Any] | None:
+    """A run's error on test samples, that of its repetition, and how far seeds with its settings differ.
+
+    None where no error is kept; the standard deviation is None with fewer than two seeds.
+
+    Example:
+        >>> runs = [KeptRun(settings={"seed": seed}, found={"error": seed / 100}) for seed in (1, 2, 3)]
+        >>> errors(runs[0], {"error": 0.02}, runs)
+        {'found': 0.01, 'again': 0.02, 'deviation': 0.01, 'seeds': 3}
+    """
+    name = next((each for each, _ in _numbers(run.found) if each.rpartition(".")[2] == "error"), None)
+    if name is None:
+        return None
+    seeds = [
+        dict(_numbers(each.found)).get(name, math.nan)
+        for each in runs
+        if _without_seed(each.settings) == _without_seed(run.settings)
+    ]
+    return {
+        "found": dict(_numbers(run.found))[name],
+        "again": dict(_numbers(again)).get(name),
+        "deviation": float(f"{statistics.stdev(seeds):.3g}") if len(seeds) > 1 else None,
+        "seeds": len(seeds),
+    }
+
+
+def _without_seed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name != "seed"}
+
+
 def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
     if isinstance(value, Mapping):
         for key, each in value.items():
@@ -109,57 +148,108 @@ def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
 
 
 _ABOUT = (
-    "Of the runs in a results file one in {one_in}, at least one, was done again from its settings alone, "
-    "with calibrant {calibrant} and PyTorch {torch} on {instructions}; all numbers that the file keeps of a "
-    "run were compared, to its last digit. Written by `python docs/results/repeat_runs.py PAGE ...`; run by "
-    "run in `repeats.json`. Studies that read prediction files have no runs and are not here."
+    "Of the runs that a results file had at the time one in {one_in}, at least one, was done again from its "
+    "settings alone; all numbers that the file keeps of a run were compared, to its last digit. Written by "
+    "`python docs/results/repeat_runs.py PAGE ...`; run by run, with their settings, in `repeats.json`. "
+    "Studies that read prediction files have no runs and are not here."
+)
+_LIKE_A_SEED = (
+    " Take a run that does not give its numbers again as one of another seed: the error of both stands "
+    "below, beside the standard deviation of the error over the seeds of the page."
 )
 _COST = (
-    "The time is that of the runs done again, on one core, and for all runs of the page that many times as "
-    "much; where a page says what its own runs took, that is the better number."
+    "The time is that of the runs done again, on one core, and for all runs that the page had that many "
+    "times as much; where a page says what its own runs took, that is the better number."
 )
+_RECORDED = ("calibrant", "torch", "instructions")
+"""By what a run is made, as far as its numbers may depend on it."""
 
 
 def page_of_repeats(rows: Sequence[Mapping[str, Any]]) -> str:
     """The page of runs done again, in Markdown."""
     heads = (
         "page",
-        "runs",
+        "runs that there were",
         "done again",
         "equal",
         "made with",
+        "done again with",
         "largest gap of an ECE",
+        "error %, largest gap (standard deviation over seeds)",
         "CPU s a run",
         "CPU h",
     )
     pages = dict.fromkeys(row["page"] for row in rows)
     lines = [_row([row for row in rows if row["page"] == page]) for page in pages]
-    about = _ABOUT.format(one_in=ONE_IN, **rows[0]["here"])
-    unequal = [row for row in rows if row["unequal"]]
-    recorded = sum("instructions" in row["made"] for row in unequal)
-    equal = f"{len(rows) - len(unequal)} of {len(rows)} runs gave every number again."
-    others = (
-        f" Of the {len(unequal)} others {len(unequal) - recorded} were made by versions or on a processor "
-        "that were not recorded, so that the reason cannot be told: processors with other vector "
-        "instructions round otherwise, and training magnifies that."
-    )
-    found = equal + (others if unequal else "")
-    return "\n\n".join(["# Runs done again", about, found, table(heads, lines), _COST]) + "\n"
+    about = _ABOUT.format(one_in=ONE_IN)
+    return "\n\n".join(["# Runs done again", about, _found(rows), table(heads, lines), _COST]) + "\n"
+
+
+def _found(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many runs gave every number again, which did not finish, and what is known of the others."""
+    equal = [row for row in rows if row["unequal"] == 0]
+    failed = [row for row in rows if row["unequal"] is None]
+    others = [row for row in rows if row["unequal"]]
+    known = [row for row in others if all(name in row["made"] for name in _RECORDED)]
+    same = sum(all(row["made"][name] == row["here"][name] for name in _RECORDED) for row in known)
+    said = [f"{len(equal)} of {len(rows)} runs gave every number again."]
+    if failed:
+        named = "; ".join(f"{row['page']}, {_settings(row)}" for row in failed)
+        said.append(f"{len(failed)} gave no numbers when done again: {named}.")
+    if len(known) < len(others):
+        said.append(
+            f"{len(others) - len(known)} gave others and were made by versions or on a processor that were "
+            "not recorded, so that the reason cannot be told: processors with other vector instructions "
+            "round otherwise, and training magnifies that."
+        )
+    if same < len(known):
+        said.append(f"{len(known) - same} gave others and were made by other versions or processors.")
+    if same:
+        said.append(f"{same} gave others with the same versions and processor, which is a fault.")
+    return " ".join(said) + (_LIKE_A_SEED if others else "")
+
+
+def _settings(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in row["settings"].items())
 
 
 def _row(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     page, runs = rows[0]["page"], rows[0]["of"]
     each = sum(row["cpu_seconds"] for row in rows) / len(rows)
-    gaps = [(abs(gap["found"] - gap["again"]), gap) for row in rows if (gap := row["largest"])]
-    worst = max(gaps, key=lambda one: one[0])[1] if gaps else None
-    made = dict.fromkeys(" ".join(map(str, row["made"].values())) or "not recorded" for row in rows)
     return [
         f"[{page}]({page}.md)",
         str(runs),
         str(len(rows)),
-        str(sum(not row["unequal"] for row in rows)),
-        "; ".join(made),
-        "–" if worst is None else f"{worst['found']:.4f}, {worst['again']:.4f} ({worst['name']})",
+        str(sum(row["unequal"] == 0 for row in rows)),
+        _by(row["made"] for row in rows),
+        _by(row["here"] for row in rows),
+        _largest_gap(rows),
+        _error(rows),
         f"{each:.1f}",
         f"{runs * each / 3600:.2f}",
     ]
+
+
+def _by(made: Iterable[Mapping[str, Any]]) -> str:
+    said = (" ".join(str(each[name]) for name in _RECORDED if name in each) for each in made)
+    return "; ".join(dict.fromkeys(each or "not recorded" for each in said))
+
+
+def _largest_gap(rows: Sequence[Mapping[str, Any]]) -> str:
+    gaps = [(abs(gap["found"] - gap["again"]), gap) for row in rows if (gap := row["largest"])]
+    if not gaps:
+        return "–"
+    worst = max(gaps, key=lambda one: one[0])[1]
+    return f"{worst['found']:.4f}, {worst['again']:.4f} ({worst['name']})"
+
+
+def _error(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The errors of the unequal run whose repetition is farthest from it."""
+    known = [row["error"] for row in rows if row["unequal"] and row["error"]]
+    gaps = [(abs(each["found"] - each["again"]), each) for each in known if each["again"] is not None]
+    if not gaps:
+        return "–"
+    worst = max(gaps, key=lambda one: one[0])[1]
+    deviation, seeds = worst["deviation"], worst["seeds"]
+    spread = "one seed" if deviation is None else f"{100 * deviation:.2f}, {seeds} seeds"
+    return f"{100 * worst['found']:.2f}, {100 * worst['again']:.2f} ({spread})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,7 +34,7 @@ _COLUMNS = (
     "*p* is that of the test which the verdict's interval inverts (two-sided, Student's t over seeds, or as "
     "the study says; of claims with several parts the largest, or, where a part fails, the smallest times "
     "their number). *q* is p adjusted by Benjamini and Hochberg's method for all claims of the paper on all "
-    f"pages, at {1 - LEVEL:.0%}; a test that two pages make of the same runs counts once. Studies share data "
+    f"pages, at {1 - LEVEL:.0%}; a test that is made twice of the same runs counts once. Studies share data "
     "and seeds, so their tests hang together; the method allows for positive dependence only. *After q* is "
     "what it leaves of the verdict; a dash where counts, not an interval, decide. The last column points to "
     "the list below each table, which says what the study does otherwise than the paper."
@@ -41,6 +42,10 @@ _COLUMNS = (
 _ORDER = ("holds", "does not hold", "undecided")
 _COMPUTED = re.compile(r" here( \(\d+ of \d+\))?$|^depends on the \w+$")
 _CITED = re.compile(r"<!-- (.*?) -->")
+_WRITTEN = re.compile(r"<!--(where|numbers|what) ([^>]*?)-->.*?<!--/-->")
+_PLACE = re.compile(r"(?: \(((?:with|as) [^()]*|renormalised)\))?(?:, (on the long tail))?$")
+"""What a page that asks a claim in several ways has at its end."""
+_NUMBER = re.compile(r"([+-]?[\d.]+ ± [\d.]+(?: %)?), n = ")
 
 
 _Test: TypeAlias = tuple[float | None, str]
@@ -89,8 +94,8 @@ def every_claim(pages: Iterable[Page], folder: Path) -> list[Found]:
     """Every claim that the results files in a folder decide, adjusted within each paper.
 
     The adjustment is that of Benjamini and Hochberg: of what is still decided by it, one in twenty is a
-    chance finding on average. Claims that no interval decides are not in it; two pages that find the same
-    p-value with the same evidence, since they share runs, count as one test.
+    chance finding on average. Claims that no interval decides are not in it; those with the same p-value
+    and the same evidence, since they are asked of the same runs, count as one test.
     """
     found = [
         Found(page=page, paper=paper_of(claim.source), claim=claim)
@@ -113,7 +118,7 @@ def every_claim(pages: Iterable[Page], folder: Path) -> list[Found]:
 
 
 def _test(claim: Claim) -> _Test:
-    """What tells tests apart: pages that share runs may ask them the same, which is one test."""
+    """What tells tests apart: what is asked twice of the same runs is one test."""
     return claim.p_value, claim.evidence
 
 
@@ -128,13 +133,16 @@ def page_text(found: Sequence[Found]) -> str:
 
 
 def _summary(rows: Sequence[Found]) -> str:
+    """How many claims there are, and how many tests have p and q below the level, each test counted once."""
     tested = [each for each in rows if each.q is not None]
-    decided = [each for each in tested if each.claim.verdict != "undecided"]
+    tests = {_test(each.claim): each for each in tested}
+    decided = [each for each in tests.values() if each.claim.verdict != "undecided"]
     left = [each for each in decided if each.left != "undecided"]
+    once = f", by {len(tests)} tests" if len(tests) < len(tested) else ""
     return (
         f"{len(rows)} claims on {len({each.page.name for each in rows})} pages; an interval speaks to "
-        f"{len(tested)} of them. {len(decided)} have p below {1 - LEVEL:.2f}, and {len(left)} of these q, "
-        "too."
+        f"{len(tested)} of them{once}. {len(decided)} {'tests ' if once else ''}have p below "
+        f"{1 - LEVEL:.2f}, and {len(left)} of these q, too."
     )
 
 
@@ -226,8 +234,49 @@ def with_tallies(text: str, found: Sequence[Found]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def outcomes(found: Sequence[Found], how: str) -> str:
+    """What the correction leaves of claims that ask the same in several places, verdict by verdict.
+
+    Args:
+        found: The claims.
+        how: ``where`` names pages and, in parentheses, what a page asks in several ways; ``numbers`` adds
+            the numbers of what is decided; ``what`` names what is decided instead, and counts the others.
+    """
+    statements = [each.claim.statement for each in found]
+    alike = itertools.takewhile(lambda letters: len({*letters}) == 1, zip(*statements, strict=False))
+    start = "".join(letters[0] for letters in alike).rpartition(" ")[0]
+    said: list[str] = []
+    for verdict in _ORDER:
+        group = [each for each in found if each.left == verdict]
+        if how == "what":
+            named = [each.claim.statement.removeprefix(start).rpartition(" (")[0].strip() for each in group]
+        else:
+            named = [_place(each, numbers=how == "numbers" and verdict != "undecided") for each in group]
+        if group and how == "what" and verdict == "undecided":
+            said.append(f"undecided {len(group)}")
+        elif group:
+            said.append(f"{verdict}: {(', and ' if how == 'what' else ', ').join(named)}")
+    return "; ".join(said)
+
+
+def _place(each: Found, *, numbers: bool) -> str:
+    asked = _PLACE.search(each.claim.statement)
+    number = _NUMBER.search(each.claim.evidence) if numbers else None
+    said = [*(asked.groups() if asked else ()), number and number[1]]
+    more = ", ".join(one for one in said if one)
+    return each.page.name + (f" ({more})" if more else "")
+
+
 def with_statuses(text: str, found: Sequence[Found]) -> str:
-    """The page on claims, with the status of every row that rests on studies written again."""
+    """The page on claims, with what rests on studies written again: statuses, and what is so marked.
+
+    ``<!--where page/key*-->…<!--/-->`` marks what :func:`outcomes` says of claims, here by ``where``.
+    """
+
+    def again(mark: re.Match[str]) -> str:
+        how, names = mark[1], cited(f"<!-- {mark[2]} -->", known)
+        return f"<!--{how} {mark[2]}-->{outcomes([known[name] for name in names], how)}<!--/-->"
+
     known = {each.name: each for each in found if each.claim.source not in NO_PAPER}
     lines: list[str] = []
     for line in text.splitlines():
@@ -235,5 +284,5 @@ def with_statuses(text: str, found: Sequence[Found]) -> str:
         names = cited(line, known) if line.startswith("| ") and len(cells) >= 5 else []
         if names and _COMPUTED.search(cells[2]):
             cells[2] = together([known[name] for name in names])
-        lines.append(" | ".join(cells))
+        lines.append(_WRITTEN.sub(again, " | ".join(cells)))
     return "\n".join(lines) + "\n"

@@ -55,7 +55,8 @@ def monitor(
     each class, or of each label. With one it is whether, among samples of the same stated probability (in
     ten bins of the baseline's samples), as many are right as were then, and as many of each class; and it is
     also said whether the confidences, the predicted classes or the true classes have changed, which alone is
-    not an alarm.
+    not an alarm. Of several classes half of the stake is on the top label and half on the classes, in equal
+    parts: evidence of the top label alone counts half, so it must reach twice as much for an alarm.
 
     The tests are e-processes (see :mod:`calibrant.evaluation.monitoring.evidence`): a model that stays as
     the hypothesis says raises an alarm with probability ``false_alarms`` at most, ever, however often one

@@ -36,6 +36,8 @@ SUMMED = Departure(
     "summed, and gradients are clipped at 2.",
 )
 """What is done otherwise where that paper's claims are asked with the sum."""
+AVERAGED = frozenset({"brier", "mmce-published"})
+"""Losses that the code of Mukhoti et al. for images averages over the batch where it sums the others."""
 EQUAL_STEPS = ((SUM, SUM), (HELD, HELD), (MEAN, SLOW))
 """Ways in which focal loss and cross-entropy take steps of one length: focal loss's, and cross-entropy's.
 
@@ -81,23 +83,25 @@ def _asked(numbers: Mapping[str, Any]) -> list[Claim]:
             claim,
             statement=f"{claim.statement} (with the sum)",
             departures=(*claim.departures, *((SUMMED,) if claim.source == FCL else ())),
-            arms=() if "brier" in claim.arms else claim.arms,  # two arms of two ways do not exchange
+            arms=claim.arms if AVERAGED.isdisjoint(claim.arms) else (),  # arms of two ways do not exchange
         )
         for claim in asked(_as_authors(numbers))
-        if claim.source != PRACTICE and not (claim.source == FCL and "brier" in claim.arms)
+        if claim.source != PRACTICE and (claim.source != FCL or AVERAGED.isdisjoint(claim.arms))
     ]
     return [*found, *_within(numbers), *_at_equal_steps(numbers), *_between(numbers)]
 
 
 def _as_authors(numbers: Mapping[str, Any]) -> dict[str, ArmRuns]:
-    """The losses summed, but Brier score averaged, as in the code of Mukhoti et al. for images.
+    """The losses summed, but Brier score and MMCE averaged, as in the code of Mukhoti et al. for images.
 
-    Of the paper on focal calibration loss, whose code averages every loss, nothing is asked of the two.
+    Of the paper on focal calibration loss, whose code averages every loss, nothing is asked of sums and means
+    mixed.
     """
-    arms = arms_of(numbers, SUM, enough=True)
-    arms.pop("brier", None)
-    brier = arms_of(numbers, MEAN, enough=True).get("brier")
-    return arms if brier is None else {**arms, "brier": replace(brier, title=f"{brier.title}, averaged")}
+    summed, means = (arms_of(numbers, way, enough=True) for way in (SUM, MEAN))
+    averaged = {
+        key: replace(arm, title=f"{arm.title}, averaged") for key, arm in means.items() if key in AVERAGED
+    }
+    return {key: arm for key, arm in summed.items() if key not in AVERAGED} | averaged
 
 
 def _within(numbers: Mapping[str, Any]) -> Iterator[Claim]:

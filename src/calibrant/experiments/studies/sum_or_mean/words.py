@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
+from calibrant.calibrators.fitting.temperatures import PAPER_GRID
 from calibrant.experiments.arms import ArmRuns, Pick
 from calibrant.experiments.means import mean_of
 from calibrant.experiments.pages import table
@@ -40,6 +43,13 @@ COLUMNS: Mapping[str, tuple[str, Pick]] = {
 
 Ways: TypeAlias = Mapping[str, Mapping[str, ArmRuns]]
 """The losses of each way."""
+BOUNDS: Mapping[str, tuple[float, float]] = {
+    "T": (LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE),
+    BY_ECE: (PAPER_GRID[0], PAPER_GRID[-1]),
+}
+"""Between which the temperatures are sought."""
+ON_BOUND = "†"
+"""Marks a temperature whose search ended on its bound; of a mean, that of one run or more."""
 TAIL_COLUMNS = ("error %", "ECE %", "T", "ECE after T %")
 """What is shown of the long tail."""
 _MAIN = {"cross-entropy": "cross-entropy", "focal-3": "focal, γ = 3", "sample-focal": "FLSD-53"}
@@ -50,12 +60,17 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     by_way = {way: arms_of(numbers, way) for way in TITLES}
     tail = {way: arms_of(numbers, way, part="tail") for way in TITLES}
     ours = _runs(by_way) + _runs(tail)
+    tables = {TITLES[way]: _table(arms) for way, arms in by_way.items() if arms}
+    of_tail = _of_tail(tail)
+    marked = [*tables.values(), *of_tail["tail_tables"].values()]
     tried = {key for arms in by_way.values() for key in arms}
     found = {claim.key: claim for claim in claims(numbers)}
     equal = [found[key] for way, _ in EQUAL_STEPS if (key := equal_steps(way, "temperature")) in found]
     return {
         **usual_words(numbers, ours, [*found.values()], {}),
-        **_of_tail(tail),
+        **of_tail,
+        "bounds": BOUNDS,
+        "on_bound": ON_BOUND if any(ON_BOUND in each for each in marked) else "",
         "tail_equal": [
             found[key]
             for way, _ in EQUAL_STEPS
@@ -63,7 +78,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "tail_asked": sum(key.endswith(TAIL) for key in found),
         **_not_run({"balanced": by_way, "long-tailed": tail}, numbers, numbers["cpu_seconds"] / ours),
-        "tables": {TITLES[way]: _table(arms) for way, arms in by_way.items() if arms},
+        "tables": tables,
         "absent": [arm.title for arm in LOSSES.arms if arm.key not in tried],
         "equal": equal,
         "equal_holds": sum(claim.verdict == "holds" for claim in equal),
@@ -125,7 +140,7 @@ def _of_tail(ways: Ways) -> dict[str, Any]:
     tables = {
         title: table(
             ["loss", *(TITLES[way] for way in known)],
-            [[titles[key], *(_each(ways[way].get(key), *COLUMNS[title]) for way in known)] for key in keys],
+            [[titles[key], *(_each(ways[way].get(key), title) for way in known)] for key in keys],
         )
         for title in TAIL_COLUMNS
     }
@@ -150,11 +165,20 @@ def _of_tail(ways: Ways) -> dict[str, Any]:
     }
 
 
-def _each(arm: ArmRuns | None, name: str, pick: Pick) -> str:
+def _each(arm: ArmRuns | None, title: str) -> str:
     """Every run's number, in the order of the seeds."""
     if arm is None:
         return "–"
-    return "; ".join(shown(mean_of([pick(run)]), name).removesuffix(" %") for run in arm.runs.values())
+    name, pick = COLUMNS[title]
+    return "; ".join(
+        shown(mean_of([value]), name).removesuffix(" %") + _mark(title, [value])
+        for value in map(pick, arm.runs.values())
+    )
+
+
+def _mark(title: str, values: Iterable[float]) -> str:
+    ends = BOUNDS.get(title, ())
+    return ON_BOUND if any(math.isclose(each, end, rel_tol=1e-6) for each in values for end in ends) else ""
 
 
 def _temperatures(by_way: Ways) -> str:
@@ -185,6 +209,7 @@ def _table(arms: Mapping[str, ArmRuns]) -> str:
             str(len(arm.runs)),
             *(
                 shown(on_grid(mean) if title == BY_ECE else mean, name).removesuffix(" %")
+                + _mark(title, map(pick, arm.runs.values()))
                 for title, (name, pick) in COLUMNS.items()
                 for mean in [arm.mean(pick)]
             ),
