@@ -78,7 +78,7 @@ def few_draws_note(num_draws: int, level: float) -> tuple[str, ...]:
     if 1 / (1 + num_draws) < significance((1 + level) / 2, 1):
         return ()
     said = f"With {num_draws} draws under calibration the intervals of errors, and of their differences, say"
-    return (f"{said} little at this level; take {draws_for(level)} or more.",)
+    return (f"{said} little at this level; take {draws_for(level)} or more (`null_draws`), or a lower level.",)
 
 
 def check_predictions(value: object, name: str) -> None:
