@@ -77,8 +77,9 @@ def few_draws_note(num_draws: int, level: float) -> tuple[str, ...]:
     """A note where so few draws under calibration cannot halve the error level, which differences need."""
     if 1 / (1 + num_draws) < significance((1 + level) / 2, 1):
         return ()
-    said = f"With {num_draws} draws under calibration the intervals of errors, and of their differences, say"
-    return (f"{said} little at this level; take {draws_for(level)} or more (`null_draws`), or a lower level.",)
+    said = f"With {num_draws} draws under calibration the intervals of errors and of their differences say"
+    remedy = f"take {draws_for(level)} or more (`null_draws`), or a lower level"
+    return (f"{said} little at this level; {remedy}.",)
 
 
 def check_predictions(value: object, name: str) -> None:
