@@ -485,7 +485,10 @@ def test_text_that_is_not_utf8(tmp_path) -> None:
             "`weight` must hold a number in every row; row 0 is empty.",
         ),
         ({"prob": ["0.5", "0.5"], "label": [1, 0]}, "`prob` must hold numbers; its type is string."),
-        ({"prob": [0.5, 0.5], "weight": ["1", "2"]}, "`weights` must hold numbers; got dtype object."),
+        (
+            {"prob": [0.5, 0.5], "weight": ["1", "two"]},
+            "`weight` must hold a number in every row; row 1 holds 'two'.",
+        ),
         (
             {"prob": [0.5, 0.5], "label": [1, None]},
             "`labels` must be whole numbers; row 1 holds ''; leave out rows where it is not known.",

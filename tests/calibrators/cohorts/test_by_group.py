@@ -168,7 +168,7 @@ def test_unknown_groups() -> None:
     """Refused with the remedy, or mapped by the pooled calibrator where that was asked for."""
     logits, labels, groups = drawn(300)
     fitted = fit_groups("temperature", logits, labels, groups=groups)
-    with pytest.raises(InputError, match=r"row 1 is of group 'd'. To map such rows .* set `unknown`"):
+    with pytest.raises(InputError, match=r"row 1 is of group 'd'. To map .* give --unknown-groups pooled"):
         fitted.predict_proba(logits[:2], groups=["a", "d"])
     fitted = fit_groups("temperature", logits, labels, groups=groups, unknown="pooled")
     probs = fitted.predict_proba(logits[:2], groups=["a", "d"])

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
-from calibrant.calibrators.fitting.temperatures import PAPER_GRID
 from calibrant.experiments.arms import ArmRuns, Pick
 from calibrant.experiments.means import mean_of
 from calibrant.experiments.pages import table
@@ -43,16 +41,19 @@ COLUMNS: Mapping[str, tuple[str, Pick]] = {
 
 Ways: TypeAlias = Mapping[str, Mapping[str, ArmRuns]]
 """The losses of each way."""
-BOUNDS: Mapping[str, tuple[float, float]] = {
-    "T": (LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE),
-    BY_ECE: (PAPER_GRID[0], PAPER_GRID[-1]),
-}
-"""Between which the temperatures are sought."""
 ON_BOUND = "†"
 """Marks a temperature whose search ended on its bound; of a mean, that of one run or more."""
 TAIL_COLUMNS = ("error %", "ECE %", "T", "ECE after T %")
 """What is shown of the long tail."""
 _MAIN = {"cross-entropy": "cross-entropy", "focal-3": "focal, γ = 3", "sample-focal": "FLSD-53"}
+
+
+def bounds() -> Mapping[str, tuple[float, float]]:
+    """Between which the temperatures are sought; imported late, for calibrators load torch."""
+    from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
+    from calibrant.calibrators.fitting.temperatures import PAPER_GRID
+
+    return {"T": (LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE), BY_ECE: (PAPER_GRID[0], PAPER_GRID[-1])}
 
 
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **usual_words(numbers, ours, [*found.values()], {}),
         **of_tail,
-        "bounds": BOUNDS,
+        "bounds": bounds(),
         "on_bound": ON_BOUND if any(ON_BOUND in each for each in marked) else "",
         "tail_equal": [
             found[key]
@@ -177,7 +178,7 @@ def _each(arm: ArmRuns | None, title: str) -> str:
 
 
 def _mark(title: str, values: Iterable[float]) -> str:
-    ends = BOUNDS.get(title, ())
+    ends = bounds().get(title, ())
     return ON_BOUND if any(math.isclose(each, end, rel_tol=1e-6) for each in values for end in ends) else ""
 
 
