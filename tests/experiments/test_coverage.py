@@ -262,9 +262,10 @@ def test_a_batch_of_earlier_code_is_judged_once_more(
     store.write_bytes((one_batch / RECORDS).read_bytes())
     lines = len(store.read_text(encoding="utf-8").splitlines())
     for code, more in ((fingerprint(), 0), ("later", 2), ("later", 2)):
-        monkeypatch.setattr(
-            "calibrant.experiments.studies.coverage.again.fingerprint", lambda code=code: code
-        )
+        for room in ("again", "measure"):
+            monkeypatch.setattr(
+                f"calibrant.experiments.studies.coverage.{room}.fingerprint", lambda code=code: code
+            )
         run_again(tmp_path, folder=None, seeds=range(3), setting=SMALL, tell=lambda _: None)
         assert len(store.read_text(encoding="utf-8").splitlines()) == lines + more
     numbers = numbers_of(finished(tmp_path, SMALL), SMALL)

@@ -17,8 +17,7 @@ from calibrant.experiments.studies.coverage.measure import (
     add_batches,
     cells_of,
     judged,
-    predictions_of,
-    procedure_of,
+    sets_of,
 )
 from calibrant.experiments.studies.coverage.numbers import place_of
 from calibrant.experiments.studies.coverage.settings import AIMED_AT, DEFAULT, ERRORS, Method, Setting
@@ -48,7 +47,7 @@ def run_again(
             "again",
             cells,
             seeds[:1],
-            lambda cell, seed: {"again": _batch(cell, folder, method, seed), "code": fingerprint()},
+            lambda cell, seed: {"again": _batch(cell, folder, method, seed)},
             how=f"{fingerprint()}, {method}",
             tell=tell,
             added=f"{method.sets} sets judged once more",
@@ -59,8 +58,6 @@ def _batch(cell: Cell, folder: Path | None, method: Method, seed: int) -> Lists:
     """The same sets, and the errors that are held against the aims."""
     rng = np.random.default_rng((seed, *cell.stream))
     errors: Lists = {}
-    for _ in range(method.sets):
-        predictions = predictions_of(cell, folder, method, rng)
-        procedure = procedure_of(predictions.kind, method, int(rng.integers(1 << 30)))
+    for predictions, procedure in sets_of(cell, folder, method, method.sets, rng):
         add(errors, judged(predictions, procedure, LEFT_OUT)[0])
     return errors

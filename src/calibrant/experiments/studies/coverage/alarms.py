@@ -15,15 +15,13 @@ from calibrant.evaluation.judging.noise import draw_noise
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.experiments.records import Records
-from calibrant.experiments.studies.coverage.fingerprint import fingerprint
 from calibrant.experiments.studies.coverage.measure import (
     RECORDS,
     Cell,
     add_batches,
     cells_of,
     forms_of,
-    predictions_of,
-    procedure_of,
+    sets_of,
 )
 from calibrant.experiments.studies.coverage.settings import AIMED_AT, DEFAULT, Method, Setting
 from calibrant.experiments.studies.coverage.verdicts import judged_parts
@@ -39,9 +37,7 @@ def alarm_batch(cell: Cell, folder: Path | None, method: Method, seed: int, sets
     rng = np.random.default_rng((seed, 1, *cell.stream))
     real: dict[str, int] = {}
     blamed = 0
-    for _ in range(sets):
-        predictions = predictions_of(cell, folder, method, rng)
-        procedure = procedure_of(predictions.kind, method, int(rng.integers(1 << 30)))
+    for predictions, procedure in sets_of(cell, folder, method, sets, rng):
         reduced = reduce_predictions(predictions, procedure.num_bins)
         noise = draw_noise(reduced, procedure)
         for key, form in forms_of(reduced, procedure.kind).items():
@@ -67,10 +63,7 @@ def run_alarms(
         "alarms",
         list(calibrated_cells(cells_of(setting, folder))),
         seeds,
-        lambda cell, seed: {
-            "alarms": alarm_batch(cell, folder, method, seed, sets),
-            "code": fingerprint(),
-        },
+        lambda cell, seed: {"alarms": alarm_batch(cell, folder, method, seed, sets)},
         how=f"{sets} sets, {method}",
         tell=tell,
         added=f"alarms of {sets} more sets",

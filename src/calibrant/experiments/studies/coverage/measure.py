@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -111,11 +112,7 @@ def run_coverage(
         "sets",
         cells,
         seeds,
-        lambda cell, seed: {
-            "truth": true[cell],
-            "code": fingerprint(),
-            **_batch(cell, folder, method, seed, gaps[cell]),
-        },
+        lambda cell, seed: {"truth": true[cell], **_batch(cell, folder, method, seed, gaps[cell])},
         how=f"{method}",
         tell=tell,
         added=f"{method.sets} more sets",
@@ -125,11 +122,7 @@ def run_coverage(
         "changes",
         changes,
         seeds,
-        lambda cell, seed: {
-            "truth": _difference(true, cell),
-            "code": fingerprint(),
-            "changes": _changes(cell, method, seed),
-        },
+        lambda cell, seed: {"truth": _difference(true, cell), "changes": _changes(cell, method, seed)},
         how=f"{method}",
         tell=tell,
         added=f"{method.changed_sets} more differences",
@@ -149,12 +142,13 @@ def add_batches(
     added: str,
 ) -> None:
     """A batch of each seed in every cell, unless there is one that was made the same way."""
+
+    def batch(seed: int, cell: Cell) -> dict[str, Any]:
+        return {"seed": seed, "cell": vars(cell), "code": fingerprint(), **compute(cell, seed)}
+
     for seed in seeds:
         for cell in cells:
-            records.get(
-                f"{kind}, seed {seed}, {cell.title}, {how}",
-                lambda seed=seed, cell=cell: {"seed": seed, "cell": vars(cell), **compute(cell, seed)},
-            )
+            records.get(f"{kind}, seed {seed}, {cell.title}, {how}", partial(batch, seed, cell))
         tell(f"coverage: batch {seed}, {added} in each of {len(cells)} cells")
 
 
@@ -217,11 +211,8 @@ def _batch(
     centred: Lists = {}
     parts: dict[str, list[float | None]] = {}
     words: list[str] = []
-    for number in range(method.sets):
-        predictions = predictions_of(cell, folder, method, rng)
-        left_out = _left_out(method, seed, number)
-        procedure = procedure_of(predictions.kind, method, int(rng.integers(1 << 30)))
-        found, noise = judged(predictions, procedure, left_out)
+    for number, (predictions, procedure) in enumerate(sets_of(cell, folder, method, method.sets, rng)):
+        found, noise = judged(predictions, procedure, _left_out(method, seed, number))
         found["mce"]["truth"] = largest_in(noise.reduced, gaps)
         add(errors, found)
         if number == 0:
@@ -249,7 +240,16 @@ def _left_out(method: Method, seed: int, number: int) -> set[str]:
     return left_out
 
 
-def predictions_of(cell: Cell, folder: Path | None, method: Method, rng: np.random.Generator) -> Predictions:
+def sets_of(
+    cell: Cell, folder: Path | None, method: Method, number: int, rng: np.random.Generator
+) -> Iterator[tuple[Predictions, Procedure]]:
+    """So many test sets of a cell, and how each is judged."""
+    for _ in range(number):
+        predictions = _predictions(cell, folder, method, rng)
+        yield predictions, procedure_of(predictions.kind, method, int(rng.integers(1 << 30)))
+
+
+def _predictions(cell: Cell, folder: Path | None, method: Method, rng: np.random.Generator) -> Predictions:
     """A test set."""
     if cell.scale is None:
         return _redrawn(cell, folder, method).draw(cell.samples, rng)
