@@ -330,7 +330,7 @@ def column_of(column: Any) -> Column:
 
     numeric = types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)
     if numeric and column.null_count == 0:
-        return column.to_numpy()
+        return column.to_numpy(zero_copy_only=False)  # booleans are bits
     return ["" if value is None else str(value) for value in column.to_pylist()]
 
 
