@@ -12,7 +12,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from calibrant._math.dense_sums import AGREEMENT, ANSWER, CELL_SUMS, CLASSES, EVENT, HALVINGS
+from calibrant._math.dense_sums import (
+    AGREEMENT,
+    ANSWER,
+    CELL_SUMS,
+    CLASSES,
+    EVENT,
+    HALVINGS,
+    add_positions,
+    cell_edges,
+)
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
@@ -242,8 +251,6 @@ def add_scores(
 
     Of ``answers`` the classes are that they are wrong and right.
     """
-    from calibrant._math.dense_sums import add_positions, cell_edges  # compiled
-
     cells, classes, agreement = sums
     _, num_classes, num_bins, _ = classes.shape
     scores = np.ascontiguousarray(scores, dtype=np.float64)
@@ -278,14 +285,3 @@ def _calibrated(scores: Matrix, calibrator: Calibrator, *, logits: bool) -> Matr
             odds = calibrator(given[:, 1] - given[:, 0])
             return torch.stack([torch.zeros_like(odds), odds], dim=1).numpy()
         return calibrator(given).numpy()
-
-
-class one_thread:  # noqa: N801
-    """Within this torch has one thread: sums by several are not the same to the last bit."""
-
-    def __enter__(self) -> None:
-        self._threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-
-    def __exit__(self, *_: object) -> None:
-        torch.set_num_threads(self._threads)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._math.threads import one_thread
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.states import one_thread
 from calibrant.evaluation.parts.dealing import Deal, Half
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.resampling.streams import Stream, generator
