@@ -167,3 +167,43 @@ def test_rows_to_fit_on_may_be_of_another_table(tmp_path) -> None:
         *arguments, "--method", "temperature", "--positive-class", "cat", "--bootstrap", "10", folder=tmp_path
     )
     assert (done.returncode, json.loads(done.stdout)["num_calibration"]) == (0, 200)
+
+
+def largest(number: int = 600, *, seed: int = 0) -> dict[str, list[object]]:
+    """The five largest of 40 log-probabilities of each sample, too sure of themselves."""
+    rng = np.random.default_rng(seed)
+    logits = 2 * rng.normal(size=(number, 40))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    log_probs = 1.5 * logits - np.logaddexp.reduce(1.5 * logits, axis=1, keepdims=True)
+    order = np.argsort(-log_probs, axis=1)[:, :5]
+    top = np.take_along_axis(log_probs, order, axis=1)
+    columns = {"top_logprobs": list(top), "top_k_indices": list(order), "label": labels}
+    return columns | {"num_classes": [40] * number, "split": np.arange(number) % 3 > 0}
+
+
+def test_the_largest_logits_are_judged_as_in_memory(tmp_path) -> None:
+    """Also where a temperature acts on whole rows, and where rows list tokens by name."""
+    given = largest()
+    table = written(tmp_path / "a.parquet", given)
+    memory = load_predictions(tmp_path / "a.parquet")
+    how = QUICK | {"calibrators": ["temperature", "platt"]}
+    mine, theirs = (evaluate(each, **how) for each in (table, memory))
+    assert_alike(mine, theirs)
+    assert mine.arms[1].parameters["temperature"] == pytest.approx(theirs.arms[1].parameters["temperature"])
+    tokens = [
+        [{"token": f"t{k}", "logprob": value} for k, value in zip(*row, strict=True)][: 3 + place % 3]
+        for place, row in enumerate(zip(given["top_k_indices"], given["top_logprobs"], strict=True))
+    ]
+    named = {"top_logprobs": tokens, "token": [f"t{k}" for k in given["label"]]}
+    by_name = written(tmp_path / "b.parquet", named)
+    assert (by_name.kind, by_name.has_labels) == ("top_label", True)
+    known = load_predictions(tmp_path / "b.parquet")
+    found, whole = (check(each, {"ece": 0.5, "accuracy": 0.1}, bootstrap=10) for each in (by_name, known))
+    assert [each.value for each in found.checks] == pytest.approx([each.value for each in whole.checks])
+    assert compare([("a", by_name), ("b", by_name)], **QUICK).paired
+    for engine in ([], ["--engine", "serial"]):
+        name = f"{len(engine)}.safetensors"
+        done = call("fit", "a.parquet", "--method", "temperature", "-o", name, *engine, folder=tmp_path)
+        assert done.returncode == 0
+    one, other = (load_calibrator(tmp_path / f"{k}.safetensors") for k in (0, 2))
+    assert float(one.temperature) == pytest.approx(float(other.temperature))

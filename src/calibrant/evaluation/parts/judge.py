@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant._math.top_k import joined
 from calibrant.evaluation.arguments import groups_note
 from calibrant.evaluation.dense.arms import judged_arms
 from calibrant.evaluation.dense.reduce import reduced_sums
@@ -39,7 +40,7 @@ def sampled_parts(
     deal = Deal.of(table, num_bins, fits=fits)
     few = sample(table, deal, "test", LOOKED_AT, seed=request_seed, spread=spread)
     enough = few is not None and few.num_samples >= 2
-    most = MOST_FITTED // table.num_classes
+    most = MOST_FITTED // table.width
     some = sample(table, deal, "fit", most, seed=request_seed, spread=spread) if fits and enough else None
     if table.has_clusters and deal.rule == "halves" and (some is None or not enough):
         raise InputError(
@@ -56,6 +57,7 @@ def sampled_parts(
         few.space: torch.cat([each.values for each in both]),
         told: torch.cat([getattr(each, told) for each in both]),
     }
+    top_k = [each.top_k for each in both if each.top_k is not None]
     weights = [each.weights for each in both if each.weights is not None]
     return Predictions(
         **values,
@@ -64,6 +66,7 @@ def sampled_parts(
         clusters=None if few.clusters is None else [*(some.clusters or ()), *few.clusters],
         class_names=table.class_names,
         source=table.source,
+        top_k=joined(top_k) if top_k else None,
     )
 
 
