@@ -12,24 +12,30 @@ from calibrant.calibrators import Calibrator, build
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.texts.settings import METRICS, STAGES
-from calibrant.predictions import load_predictions
+from calibrant.predictions import Predictions, load_predictions
 
 
 def kept_of(result: RunResult) -> dict[str, Any]:
     """What the results file keeps of a run."""
-    predictions = load_predictions(result.file("predictions.npz"))
-    held_out, test = Labelled.of(predictions.calibration), Labelled.of(predictions.test)
-    fitted = {stage: fit_quietly(build(text), held_out) for stage, text in STAGES.items()}
     accuracies = [row["calibration_accuracy"] for row in result.rows]
-    scores = test.scores.double()
-    probs = {"before": scores.softmax(dim=1)}
-    probs |= {stage: each.predict_proba(scores).double() for stage, each in fitted.items()}
     return {
         "cpu_seconds": result.cpu_seconds,
         "train_accuracy": result.rows[-1]["train_accuracy"],
         "kept_epoch": accuracies.index(max(accuracies)) + 1,
         "accuracies": accuracies,
         "temperatures": [row["calibration_temperature"] for row in result.rows],
+        **judged(load_predictions(result.file("predictions.npz"))),
+    }
+
+
+def judged(predictions: Predictions) -> dict[str, Any]:
+    """The metrics of test samples, as trained and after all that held-out samples fit, and what these fit."""
+    held_out, test = Labelled.of(predictions.calibration), Labelled.of(predictions.test)
+    fitted = {stage: fit_quietly(build(text), held_out) for stage, text in STAGES.items()}
+    scores = test.scores.double()
+    probs = {"before": scores.softmax(dim=1)}
+    probs |= {stage: each.predict_proba(scores).double() for stage, each in fitted.items()}
+    return {
         "stages": {stage: measured(each, test.labels) for stage, each in probs.items()},
         "parameters": {
             "temperature": _number(fitted["temperature"], "temperature"),
