@@ -16,7 +16,7 @@ from calibrant.cli.reading import Reading, is_pipe
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.evaluation.spread import Spread
-    from calibrant.predictions import DensePredictions
+    from calibrant.predictions import DensePredictions, Predictions
     from calibrant.predictions.partitioned import PartitionedPredictions
 
 EngineOption = Annotated[
@@ -78,6 +78,18 @@ def opened_parts(
     return None if found.has_groups and found.num_samples <= MOST_HELD else found
 
 
+def opened_to_fit(
+    path: Path | None, reading: Reading, engine: str | None
+) -> Predictions | PartitionedPredictions | None:
+    """Samples to fit on, if there is such a file; one that is read whole is shared out by no engine."""
+    if path is None:
+        return None
+    from calibrant.predictions.formats.parquet_files import is_partitioned
+
+    parquet = is_partitioned(path) or path.suffix.lower() == ".parquet"
+    return opened_parts(path, reading, engine if parquet else None) or reading.open(path)
+
+
 def opened_large(
     path: Path,
     reading: Reading,
@@ -103,7 +115,7 @@ def opened_alike(
     *,
     engine: str | None = None,
     ignore_index: int | None,
-    whole: bool,
+    whole: bool = False,
 ) -> list[DensePredictions | PartitionedPredictions | None]:
     """Several to be compared: all in parts and with clusters, or none."""
     from calibrant.predictions.partitioned import PartitionedPredictions
@@ -141,8 +153,7 @@ def fit_in_parts(
     from calibrant.calibrators import TemperatureScaling, build
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
     from calibrant.evaluation.parts.dealing import Deal
-    from calibrant.evaluation.parts.judge import MOST_FITTED
-    from calibrant.evaluation.parts.tasks import sample
+    from calibrant.evaluation.parts.tasks import MOST_FITTED, sample
     from calibrant.evaluation.parts.temperature import fit_temperature_in_parts
     from calibrant.predictions.repair_form import to_repair
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from calibrant._math.checks import check_weights
@@ -34,12 +34,14 @@ from calibrant.predictions.formats.parquet_files import (
     rooted,
 )
 from calibrant.predictions.formats.top_k import holds_top_k
-from calibrant.predictions.kinds import check_scores
+from calibrant.predictions.pieces import Piece, piece_of
+from calibrant.predictions.table import Predictions
+from calibrant.predictions.two_classes import positive_number
 
 PART = 1 << 25
 """Scores of a part, at least; whole row groups of one file."""
 _WHOLE = "leave out --engine (`load_predictions`) to have all of it read into memory"
-_KINDS = "classes that exclude each other, or a single event"
+_KINDS = "classes that exclude each other, a single event, or confidences"
 
 
 class NeedsWholeError(InputError):
@@ -61,21 +63,6 @@ class Part:
     """What the names of the file's folders say."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Piece:
-    """Checked rows in memory; an event has two columns."""
-
-    first_row: int
-    scores: NDArray[np.floating[Any]]
-    labels: NDArray[np.int64]
-    split: NDArray[np.uint8] | None
-    clusters: tuple[str, ...] | None
-    weights: NDArray[np.float64] | None
-    groups: tuple[str, ...] | None
-    repairs: tuple[str, ...]
-    class_names: tuple[str, ...] | None
-
-
 class PartitionedPredictions:
     """Predictions in one Parquet file or many, of which only pieces are ever in memory.
 
@@ -91,7 +78,7 @@ class PartitionedPredictions:
 
     Raises:
         InputError: If there is no such file, files differ in their columns, labels are missing, or samples
-            have several labels or confidences alone.
+            have several labels.
 
     Note:
         ``source.sha256`` is a hash of the files' names and footers, which hold the sizes, least and greatest
@@ -113,6 +100,7 @@ class PartitionedPredictions:
     def __init__(self, address: str | Path, *, columns: ColumnNames | None = None) -> None:
         self.address = restored(str(address))
         self._footer: tuple[str, Any] = ("", None)  # of the file that was read last
+        self._turned = False  # whether class 0 is judged as class 1
         root = rooted(self.address)
         files = files_of(root)
         digest = hashlib.sha256()
@@ -170,14 +158,55 @@ class PartitionedPredictions:
         )
 
     @property
-    def kind(self) -> Literal["binary", "multiclass"]:
-        """Two classes are judged as one event."""
+    def kind(self) -> Literal["binary", "multiclass", "top_label"]:
+        """Two classes are judged as one event; of confidences there are two columns, too: wrong and right."""
+        if self._layout.space == "confidence":
+            return "top_label"
         return "binary" if self.num_classes == 2 else "multiclass"
+
+    def with_positive(self, positive_class: int | str | None) -> PartitionedPredictions:
+        """The same table with one of its two classes, by number or name, as class 1.
+
+        Raises:
+            InputError: If there are not two classes, or the positive one is none of them.
+        """
+        if positive_class is None:
+            return self
+        if positive_number(self.kind, self.num_classes, self.class_names, positive_class) == 1:
+            return self
+        other = copy.copy(self)
+        other._turned = not self._turned
+        other.class_names = next(iter(other.pieces(self.parts[0]))).class_names
+        return other
+
+    def predictions(
+        self,
+        scores: NDArray[np.floating[Any]],
+        labels: NDArray[np.int64],
+        *,
+        weights: NDArray[np.float64] | None = None,
+        clusters: Sequence[str] | None = None,
+    ) -> Predictions:
+        """Some rows of pieces, as predictions of the table's kind."""
+        values: dict[str, Any] = {self.space: scores, "labels": labels}
+        if self.kind == "top_label":
+            values = {"confidence": scores[:, 1], "correct": labels}
+        elif len(self._layout.scores) == 1:
+            odds = scores[:, 1] - scores[:, 0] if self.space == "logits" else scores[:, 1]
+            values = {self.space: odds, "labels": labels}
+        return Predictions(
+            **values, class_names=self.class_names, clusters=clusters, weights=weights, source=self.source
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know of the columns."""
         return self._layout.notes
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether true classes are known, which of confidences may not be."""
+        return bool(self._layout.labels) or "true_label" in self._layout.singles
 
     @property
     def has_groups(self) -> bool:
@@ -226,38 +255,13 @@ class PartitionedPredictions:
 
         others = {each: column(self._given[each]) for each in self._layout.others}
         others |= {each: _weights(column(self._given[each]), each) for each in self._layout.weights}
-        fields = fields_of_columns(self._layout, table, others)
-        given = fields.get("class_names")
-        names = None if given is None else checks.as_names(given, name="class_names")
-        event = len(scores) == 1
-        if fields.get("labels") is None:
-            raise InputError("`labels` must be given to judge predictions; got none.")
-        if event and names is None:
-            names = checks.yes_and_no(fields["labels"])
-        labels = checks.as_labels(fields["labels"], names, binary=event)
-        values = torch.from_numpy(np.ascontiguousarray(fields[self.space]))
-        checked, repairs = check_scores(self.space, values, labels, None, None)
-        found = checked.scores.numpy()
-        if event:
-            found = np.stack([1 - found if self.space == "probs" else np.zeros_like(found), found], axis=1)
-        split, clusters, groups = (fields.get(each) for each in ("split", "clusters", "groups"))
-        return Piece(
-            first_row=first_row,
-            scores=found,
-            labels=labels.numpy(),
-            split=None if split is None else checks.as_split(split, len(labels)).numpy(),
-            clusters=checks.as_clusters(clusters, len(labels)),
-            weights=fields.get("weights"),
-            groups=None if groups is None else checks.as_groups(groups, len(labels)),
-            repairs=repairs,
-            class_names=None if names is None else checks.check_class_names(names, self.num_classes),
-        )
+        piece = piece_of(fields_of_columns(self._layout, table, others), self.kind, first_row)
+        return piece.turned() if self._turned else piece
 
     def _refuse_other_kinds(self) -> None:
         layout = self._layout
         refused = {
             "several labels for each sample": layout.labels[1:],
-            "confidences alone": () if layout.space in {"logits", "probs"} else layout.scores,
         }
         for what, found in refused.items():
             if found:
@@ -265,7 +269,7 @@ class PartitionedPredictions:
                     f"{self.address}: it holds {what} (`{found[0]}`); read part by part are {_KINDS}; "
                     f"{_WHOLE}."
                 )
-        if not layout.labels:
+        if not layout.labels and layout.space != "confidence":
             raise InputError(f"{self.address}: `labels` must be given; there is no such column.")
 
     def __getstate__(self) -> dict[str, Any]:

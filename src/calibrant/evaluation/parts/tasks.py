@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from calibrant._math.threads import one_thread
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.states import one_thread
 from calibrant.evaluation.parts.dealing import Deal, Half
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.resampling.streams import Stream, generator
@@ -19,6 +18,7 @@ from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import Part, PartitionedPredictions
 
+MOST_FITTED = 1 << 22  # scores that calibrators are fitted on
 SAMPLED_PARTS = 32  # or as many as hold the rows wanted, spread evenly over the table
 
 
@@ -43,7 +43,9 @@ class SumPart:
         """The sums of no rows."""
         table, num_bins, num_batches = self.table, self.num_bins, self.deal.num_batches
         return tuple(
-            BatchSums(num_classes=table.num_classes, num_bins=num_bins, num_batches=num_batches)
+            BatchSums(
+                kind=table.kind, num_classes=table.num_classes, num_bins=num_bins, num_batches=num_batches
+            )
             for _ in self.calibrators
         )
 
@@ -132,14 +134,11 @@ def sample(
     weights = [each.weights for each in found if each.weights is not None]
     if not len(labels) or (weights and not any(each.any() for each in weights)):
         return None
-    values: dict[str, Any] = {table.space: torch.from_numpy(np.concatenate([each.scores for each in found]))}
-    return Predictions(
-        **values,
-        labels=torch.from_numpy(labels),
-        class_names=table.class_names,
+    return table.predictions(
+        np.concatenate([each.scores for each in found]),
+        labels,
         clusters=[name for each in found for name in each.clusters] if table.has_clusters else None,
-        weights=torch.from_numpy(np.concatenate(weights)) if weights else None,
-        source=table.source,
+        weights=np.concatenate(weights) if weights else None,
     )
 
 
