@@ -62,8 +62,7 @@ def add_positions(
     probability and occurrences; ``agreement`` ``(C + 3, 5)``: how often each class is predicted, occurs,
     varies and is found, and how many positions it has, and in the last three rows the hits of labels shifted
     by -1, 0 and 1. ``of_groups`` ``(Q, G, B, 2, 4)`` hold weight, confidence, number and squared weights of
-    the top label. ``probs``
-    ``(C,)`` is room to work.
+    the top label. ``probs`` ``(C,)`` is room to work.
     """
     num_cells, num_bins, num_classes = len(edges_of_cells) - 1, len(bin_edges) - 1, scores.shape[1]
     for p in range(len(labels)):
